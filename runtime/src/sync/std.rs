@@ -1,0 +1,36 @@
+//! The real primitives: std atomics, `parking_lot` locks, std threads.
+
+#![expect(clippy::disallowed_types, reason = "this module is where the std types are wrapped")]
+
+pub(crate) use ::std::sync::atomic::{
+    fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+};
+pub(crate) use ::std::sync::Arc;
+pub(crate) use parking_lot::{Condvar, Mutex};
+
+/// Tells the processor that this is a spin loop.
+#[inline(always)]
+pub(crate) fn spin_hint() {
+    ::std::hint::spin_loop();
+}
+
+/// A cell whose exclusive access the caller guarantees; the model checks the claim.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct UnsafeCell<T: ?Sized>(::std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(::std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}

@@ -1,0 +1,2 @@
+//! Turnwheel facade.
+pub use turnwheel_runtime as runtime;
