@@ -1,1 +1,245 @@
+//! The clock trait, the system's clock, and what a group keeps to read either.
+//!
+//! This file and its neighbours are the only ones that read the machine's clocks. Invariant: the
+//! time that a [`ClockSource`] answers never runs backwards, whatever its clock does.
 
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// A source of time for a group: monotonic time for timers, wall time for dates.
+///
+/// Implement it to run a group on a time of your own. A group survives a clock whose monotonic time
+/// jumps back: it keeps to the highest value seen, so that its time stands still until the clock has
+/// caught up. Timers set for a date are converted to monotonic time when they are armed.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_runtime::time::{Clock, ManualClock};
+///
+/// let clock = ManualClock::new();
+/// let before = clock.now_ns();
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(clock.now_ns() - before, 1_000_000_000);
+/// ```
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Monotonic time since the clock's start, in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Wall time. It may jump in both directions.
+    fn wall(&self) -> SystemTime;
+
+    /// Asks to be told of jumps of the monotonic time.
+    ///
+    /// A worker parks for the time until its next timer; a clock that moves by anything else than
+    /// the passing of real time must tell its listeners, or they sleep on. The clock holds them
+    /// weakly. The default, for a clock that only ever passes, forgets the listener.
+    fn listen(&self, listener: Weak<dyn ClockListener>) {
+        drop(listener);
+    }
+}
+
+/// Somebody who waits for a time, and must look again when a clock is moved.
+pub trait ClockListener: Send + Sync {
+    /// The clock has been moved. Called after the change, on the thread that made it, under no
+    /// lock of the clock.
+    fn clock_moved(&self);
+}
+
+/// The machine's clock. Its monotonic time starts with 0 when it is made.
+///
+/// # Example
+///
+/// ```
+/// use turnwheel_runtime::time::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// assert!(clock.now_ns() <= clock.now_ns());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        as_ns(self.start.elapsed())
+    }
+
+    #[inline]
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}
+
+/// The clock of a group. The system's costs one clock read, another one a virtual call and an
+/// atomic maximum.
+#[derive(Debug)]
+pub(crate) enum ClockSource {
+    /// The machine's clock, which keeps its promise by itself.
+    System(SystemClock),
+    /// A clock that may be moved.
+    Custom(CustomClock),
+}
+
+/// A foreign clock and the highest time that it has shown.
+#[derive(Debug)]
+pub(crate) struct CustomClock {
+    clock: Arc<dyn Clock>,
+    highest_ns: AtomicU64,
+}
+
+impl ClockSource {
+    /// The machine's clock, started now.
+    pub(crate) fn system() -> Self {
+        Self::System(SystemClock::new())
+    }
+
+    /// A foreign clock.
+    pub(crate) fn custom(clock: Arc<dyn Clock>) -> Self {
+        let highest_ns = AtomicU64::new(clock.now_ns());
+        Self::Custom(CustomClock { clock, highest_ns })
+    }
+
+    /// Monotonic time in nanoseconds; never less than what any thread that synchronised with this
+    /// one was answered before.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        match self {
+            Self::System(clock) => clock.now_ns(),
+            Self::Custom(custom) => custom.now_ns(),
+        }
+    }
+
+    /// Wall time.
+    pub(crate) fn wall(&self) -> SystemTime {
+        match self {
+            Self::System(clock) => clock.wall(),
+            Self::Custom(custom) => custom.clock.wall(),
+        }
+    }
+
+    /// The deadline that is `delay` after now; the end of time if that is too far.
+    #[inline]
+    pub(crate) fn deadline_after(&self, delay: Duration) -> u64 {
+        self.now_ns().saturating_add(as_ns(delay))
+    }
+
+    /// The deadline for a date, by the wall time of now; now if the date has passed.
+    pub(crate) fn deadline_at(&self, date: SystemTime) -> u64 {
+        self.deadline_after(date.duration_since(self.wall()).unwrap_or_default())
+    }
+
+    /// Registers a listener with a clock that may be moved.
+    pub(crate) fn listen(&self, listener: Weak<dyn ClockListener>) {
+        if let Self::Custom(custom) = self {
+            custom.clock.listen(listener);
+        }
+    }
+}
+
+impl CustomClock {
+    fn now_ns(&self) -> u64 {
+        let now_ns = self.clock.now_ns();
+        // Relaxed: coherence of this one word is all that «never backwards» needs.
+        self.highest_ns
+            .fetch_max(now_ns, Ordering::Relaxed)
+            .max(now_ns)
+    }
+}
+
+/// The listeners of a clock that can be moved.
+#[derive(Default)]
+pub(super) struct Listeners(Vec<Weak<dyn ClockListener>>);
+
+impl Listeners {
+    /// Adds one and forgets those that are gone, so that the list is bounded by the living.
+    pub(super) fn add(&mut self, listener: Weak<dyn ClockListener>) {
+        self.0.retain(|listener| listener.strong_count() > 0);
+        self.0.push(listener);
+    }
+
+    /// The living ones, to be told when the clock's lock is released.
+    pub(super) fn living(&self) -> Vec<Arc<dyn ClockListener>> {
+        self.0.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} listeners", self.0.len())
+    }
+}
+
+/// Nanoseconds of a duration; the end of time for more than 584 years.
+#[inline]
+pub(super) fn as_ns(duration: Duration) -> u64 {
+    let seconds_ns = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds_ns.saturating_add(u64::from(duration.subsec_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::ManualClock;
+
+    #[test]
+    fn a_long_duration_saturates() {
+        assert_eq!(as_ns(Duration::MAX), u64::MAX);
+        assert_eq!(as_ns(Duration::new(2, 3)), 2_000_000_003);
+        let source = ClockSource::system();
+        assert_eq!(source.deadline_after(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_source_stands_still_while_its_clock_is_behind() {
+        let clock = ManualClock::new();
+        let source = ClockSource::custom(Arc::new(clock.clone()));
+        clock.advance(Duration::from_nanos(100));
+        assert_eq!(source.now_ns(), 100);
+        clock.inject_jump_back(Duration::from_nanos(70));
+        assert_eq!(clock.now_ns(), 30);
+        assert_eq!(source.now_ns(), 100);
+        clock.advance(Duration::from_nanos(50));
+        assert_eq!(source.now_ns(), 100);
+        clock.advance(Duration::from_nanos(50));
+        assert_eq!(source.now_ns(), 130);
+    }
+
+    #[test]
+    fn a_date_becomes_a_deadline_by_the_wall_time_of_now() {
+        let clock = ManualClock::new();
+        let source = ClockSource::custom(Arc::new(clock.clone()));
+        clock.advance(Duration::from_secs(10));
+        let wall = source.wall();
+        assert_eq!(
+            source.deadline_at(wall + Duration::from_secs(5)),
+            15_000_000_000
+        );
+        assert_eq!(
+            source.deadline_at(wall - Duration::from_secs(5)),
+            10_000_000_000
+        );
+    }
+}

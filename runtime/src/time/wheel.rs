@@ -1,1 +1,465 @@
+//! Hierarchical timing wheel: pending timers, ordered as little as possible and as late as possible.
+//!
+//! After G. Varghese and A. Lauck, «Hashed and Hierarchical Timing Wheels» (SOSP 1987), scheme 7,
+//! with exact deadlines: the wheel sorts timers into ticks, a small heap sorts the one tick that has
+//! been reached. A pure data structure: no clock, no lock, no atomic; its owner brings the time.
+//!
+//! Invariant: a timer whose tick is after `tick` is in the slot that its highest six-bit digit
+//! different from `tick` names, every other timer is in the heap. So each slot's timers are all
+//! earlier than those of later slots and of higher levels. See `README.md`; property tests are in
+//! `wheel_tests.rs`.
 
+#![forbid(unsafe_code)]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+
+use super::entries::{Entries, Place, NONE};
+
+pub(crate) use super::entries::Key;
+
+/// Timers that a wheel holds by default; one more is refused with [`WheelFull`]. 5 GiB of entries:
+/// a program that gets here has lost control of its timers.
+pub(crate) const ENTRIES_MAX: usize = 1 << 27;
+
+/// Timers that one `expire` moves to a lower level or into the heap, at most. It bounds the time
+/// for which the owner's lock is held to about 100 µs; the rest is moved by the next call.
+pub(crate) const MOVES_MAX: usize = 4_096;
+
+/// Cancelled timers that may stay in the heap before it is rebuilt without them.
+const STALE_MAX: usize = 64;
+
+/// Places that the heap keeps after it has been emptied (24 bytes each); more are given back.
+const DUE_SPARE: usize = 4_096;
+
+/// Length of a tick: 2^16 ns are 65.5 µs. It decides how many timers the heap sorts at once, not
+/// how exactly they fire.
+const TICK_BITS: u32 = 16;
+
+const SLOT_BITS: u32 = 6;
+const SLOTS: usize = 1 << SLOT_BITS;
+
+/// Eight levels cover all 2^64 ns (584 years), so that there is no overflow to treat.
+const LEVELS: usize = 8;
+
+const _: () = assert!(LEVELS as u32 * SLOT_BITS + TICK_BITS == u64::BITS);
+const _: () = assert!(LEVELS <= u8::BITS as usize && LEVELS * SLOTS <= u16::MAX as usize);
+
+/// Error of [`Wheel::arm`]: as many timers are pending as the wheel may hold. Returns the value.
+#[derive(PartialEq, Eq)]
+pub(crate) struct WheelFull<T>(pub(crate) T);
+
+/// Pending timers, each with a value of type `T`.
+pub(crate) struct Wheel<T> {
+    entries: Entries<T>,
+    slots: Box<[Slot; LEVELS * SLOTS]>,
+    /// For each level, which slots hold timers.
+    occupied: [u64; LEVELS],
+    /// Which levels hold timers.
+    levels: u8,
+    /// The tick up to which, inclusive, all timers have left the slots.
+    tick: u64,
+    /// Latest time that `expire` was called with.
+    now_ns: u64,
+    /// The slot that `tick` has reached and that is not empty yet.
+    emptying: Option<u16>,
+    /// Timers whose tick has been reached. The top is never a cancelled one.
+    due: BinaryHeap<Reverse<Due>>,
+    /// Cancelled timers in `due`.
+    stale: usize,
+    sequence: u64,
+}
+
+/// A list of timers, first in first out.
+#[derive(Clone, Copy)]
+struct Slot {
+    head: u32,
+    tail: u32,
+    /// Not later than any timer of the slot, and exact until the earliest one is cancelled.
+    earliest_ns: u64,
+}
+
+const EMPTY: Slot = Slot {
+    head: NONE,
+    tail: NONE,
+    earliest_ns: u64::MAX,
+};
+
+/// An element of the heap; the order of the fields is the order of delivery.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    deadline_ns: u64,
+    sequence: u64,
+    index: u32,
+}
+
+impl<T> Wheel<T> {
+    /// An empty wheel for at most [`ENTRIES_MAX`] timers, at time `now_ns`.
+    pub(crate) fn new(now_ns: u64) -> Self {
+        Self::with_limit(now_ns, ENTRIES_MAX)
+    }
+
+    /// An empty wheel for at most `limit` timers, at time `now_ns`.
+    ///
+    /// # Panics
+    ///
+    /// If the limit is above 2^31.
+    pub(crate) fn with_limit(now_ns: u64, limit: usize) -> Self {
+        Self {
+            entries: Entries::with_limit(limit),
+            slots: Box::new([EMPTY; LEVELS * SLOTS]),
+            occupied: [0; LEVELS],
+            levels: 0,
+            tick: now_ns >> TICK_BITS,
+            now_ns,
+            emptying: None,
+            due: BinaryHeap::new(),
+            stale: 0,
+            sequence: 0,
+        }
+    }
+
+    /// Timers that are pending.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no timer is pending.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a timer. A deadline that has passed is delivered by the next `expire`.
+    ///
+    /// Constant time; one allocation for each 4,096 timers.
+    ///
+    /// # Errors
+    ///
+    /// [`WheelFull`] with the value if the limit is reached.
+    pub(crate) fn arm(&mut self, deadline_ns: u64, value: T) -> Result<Key, WheelFull<T>> {
+        let sequence = self.next_sequence();
+        let key = self
+            .entries
+            .insert(deadline_ns, sequence, value)
+            .map_err(WheelFull)?;
+        self.place(key.index, deadline_ns, sequence);
+        Ok(key)
+    }
+
+    /// Takes a timer out and returns its value, or nothing if the key is stale: delivered,
+    /// cancelled, or not of this wheel's present timers. A stale key never hits another timer.
+    ///
+    /// Constant time (amortised, if the timer's tick has been reached).
+    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+        self.displace(key)?;
+        let value = self.entries.remove(key.index);
+        self.forget_stale();
+        Some(value)
+    }
+
+    /// Gives a timer a new deadline, behind all timers armed before with the same one. The key
+    /// stays valid. Answers whether there was such a timer.
+    #[must_use]
+    pub(crate) fn rearm(&mut self, key: Key, deadline_ns: u64) -> bool {
+        if self.displace(key).is_none() {
+            return false;
+        }
+        let sequence = self.next_sequence();
+        let entry = self.entries.entry_mut(key.index);
+        entry.deadline_ns = deadline_ns;
+        entry.sequence = sequence;
+        self.place(key.index, deadline_ns, sequence);
+        self.forget_stale();
+        true
+    }
+
+    /// The earliest deadline; constant time.
+    ///
+    /// Never later than the true one. Earlier only if the earliest timer of a slot was cancelled;
+    /// a call of `expire` at the returned time then makes it exact, by moving that slot's timers.
+    /// Each timer moves at most eight times, so an owner that calls `expire` whenever this time has
+    /// come does not loop for ever.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let due = self.due.peek().map(|Reverse(due)| due.deadline_ns);
+        let first = due.or_else(|| Some(self.slots[self.first_slot()?].earliest_ns));
+        let emptying = self
+            .emptying
+            .map(|slot| self.slots[usize::from(slot)].earliest_ns);
+        match (first, emptying) {
+            (Some(first), Some(emptying)) => Some(first.min(emptying)),
+            (first, emptying) => first.or(emptying),
+        }
+    }
+
+    /// Delivers timers whose deadline is at or before `now_ns`, in the order of their deadlines and
+    /// for equal ones in the order of arming: at most `max`, and none early. Returns how many.
+    ///
+    /// The rest comes with the next call, so after a call with many timers **look at
+    /// [`next_deadline`](Self::next_deadline), not at the number returned**: a call also ends when
+    /// it has moved [`MOVES_MAX`] timers. The cost follows the timers that are moved and delivered,
+    /// not the time that has passed. A `now_ns` before that of an earlier call counts as that.
+    ///
+    /// # Panics
+    ///
+    /// If `deliver` panics; its timer is gone then, all others are kept.
+    pub(crate) fn expire(
+        &mut self,
+        now_ns: u64,
+        max: usize,
+        deliver: &mut impl FnMut(Key, u64, T),
+    ) -> usize {
+        debug_assert!(max > 0, "a call that may deliver nothing makes no progress");
+        self.now_ns = self.now_ns.max(now_ns);
+        let mut moves = MOVES_MAX;
+        let mut delivered = 0;
+        // Each pass empties a slot that holds timers: at most `MOVES_MAX` passes.
+        while self.empty_slot(&mut moves) {
+            delivered += self.deliver_due(max - delivered, deliver);
+            if delivered == max || !self.due.is_empty() || !self.reach_next_slot() {
+                break;
+            }
+        }
+        if self.due.is_empty() && self.due.capacity() > DUE_SPARE {
+            self.due.shrink_to(DUE_SPARE);
+        }
+        delivered
+    }
+
+    /// Elements of the heap, stale ones included.
+    #[cfg(test)]
+    pub(super) fn heap_len(&self) -> usize {
+        self.due.len()
+    }
+
+    /// Chunks of entries that hold memory.
+    #[cfg(test)]
+    pub(super) fn chunks_with_memory(&self) -> usize {
+        self.entries.chunks_with_memory()
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Puts an entry that is nowhere into its slot or into the heap.
+    #[inline]
+    fn place(&mut self, index: u32, deadline_ns: u64, sequence: u64) {
+        let tick = deadline_ns >> TICK_BITS;
+        if tick <= self.tick {
+            self.entries.entry_mut(index).place = Place::Due;
+            self.due.push(Reverse(Due {
+                deadline_ns,
+                sequence,
+                index,
+            }));
+        } else {
+            self.link(index, deadline_ns, tick);
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, index: u32, deadline_ns: u64, tick: u64) {
+        debug_assert!(
+            tick > self.tick,
+            "a tick that has been reached belongs to the heap"
+        );
+        let level = (tick ^ self.tick).ilog2() / SLOT_BITS;
+        let digit = (tick >> (level * SLOT_BITS)) as usize % SLOTS;
+        let number = level as usize * SLOTS + digit;
+        self.occupied[level as usize] |= 1 << digit;
+        self.levels |= 1 << level;
+        let slot = &mut self.slots[number];
+        let previous = slot.tail;
+        slot.tail = index;
+        slot.earliest_ns = slot.earliest_ns.min(deadline_ns);
+        if previous == NONE {
+            slot.head = index;
+        } else {
+            self.entries.entry_mut(previous).next = index;
+        }
+        let entry = self.entries.entry_mut(index);
+        entry.next = NONE;
+        entry.previous = previous;
+        entry.place = Place::Slot(number as u16);
+    }
+
+    #[inline]
+    fn unlink(&mut self, index: u32, number: u16) {
+        let entry = self.entries.entry(index);
+        let (previous, next) = (entry.previous, entry.next);
+        debug_assert_eq!(entry.place, Place::Slot(number), "an entry knows its slot");
+        let slot = &mut self.slots[usize::from(number)];
+        if previous == NONE {
+            slot.head = next;
+        } else {
+            self.entries.entry_mut(previous).next = next;
+        }
+        if next == NONE {
+            slot.tail = previous;
+        } else {
+            self.entries.entry_mut(next).previous = previous;
+        }
+        if slot.head == NONE {
+            self.emptied(number);
+        }
+    }
+
+    fn emptied(&mut self, number: u16) {
+        let (level, digit) = (usize::from(number) / SLOTS, usize::from(number) % SLOTS);
+        self.slots[usize::from(number)] = EMPTY;
+        self.occupied[level] &= !(1 << digit);
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+        if self.emptying == Some(number) {
+            self.emptying = None;
+        }
+    }
+
+    /// Takes the named entry out of its slot or counts it as stale in the heap.
+    #[inline]
+    fn displace(&mut self, key: Key) -> Option<()> {
+        match self.entries.find(key)?.place {
+            Place::Slot(number) => self.unlink(key.index, number),
+            Place::Due => self.stale += 1,
+            Place::Free => unreachable!("an entry with a value is in a slot or in the heap"),
+        }
+        Some(())
+    }
+
+    /// Keeps the top of the heap live, and the stale elements fewer than the live ones.
+    #[inline]
+    fn forget_stale(&mut self) {
+        while self.stale > 0 {
+            let Some(Reverse(top)) = self.due.peek() else {
+                break;
+            };
+            if is_live(&self.entries, top) {
+                break;
+            }
+            self.due.pop();
+            self.stale -= 1;
+        }
+        if self.stale > STALE_MAX && self.stale > self.due.len() / 2 {
+            let entries = &self.entries;
+            self.due.retain(|Reverse(due)| is_live(entries, due));
+            self.stale = 0;
+        }
+        debug_assert!(
+            self.stale <= self.due.len(),
+            "stale elements are in the heap"
+        );
+    }
+
+    /// Slot of the earliest timer that is in a slot, but for the one that is being emptied.
+    ///
+    /// The lowest level comes first, and in it the lowest digit: no digit in use is below that of
+    /// `tick`, so a level never has to be searched from its middle.
+    #[inline]
+    fn first_slot(&self) -> Option<usize> {
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros() as usize;
+        Some(level * SLOTS + self.occupied[level].trailing_zeros() as usize)
+    }
+
+    /// Moves the time to the first slot with timers, unless that is after now.
+    fn reach_next_slot(&mut self) -> bool {
+        debug_assert!(
+            self.emptying.is_none() && self.due.is_empty(),
+            "earlier timers come first"
+        );
+        let now_tick = self.now_ns >> TICK_BITS;
+        let reached = self.first_slot().map(|slot| (slot, self.first_tick(slot)));
+        match reached {
+            Some((slot, tick)) if tick <= now_tick => {
+                debug_assert!(tick > self.tick, "the time only moves forward");
+                self.tick = tick;
+                self.emptying = Some(slot as u16);
+                true
+            }
+            _ => {
+                // No timer lies between, so every entry keeps its slot.
+                self.tick = self.tick.max(now_tick);
+                false
+            }
+        }
+    }
+
+    /// The first tick that belongs to a slot: the present one with the slot's digit in its place
+    /// and zeros below.
+    fn first_tick(&self, slot: usize) -> u64 {
+        let (level, digit) = (slot / SLOTS, slot % SLOTS);
+        let shift = level as u32 * SLOT_BITS;
+        let above = !((1u64 << (shift + SLOT_BITS)) - 1);
+        (self.tick & above) | ((digit as u64) << shift)
+    }
+
+    /// Moves the timers of the slot that has been reached to lower levels or into the heap; answers
+    /// whether it is done with that.
+    fn empty_slot(&mut self, moves: &mut usize) -> bool {
+        while let Some(number) = self.emptying {
+            if *moves == 0 {
+                return false;
+            }
+            *moves -= 1;
+            let index = self.slots[usize::from(number)].head;
+            let entry = self.entries.entry(index);
+            let (deadline_ns, sequence) = (entry.deadline_ns, entry.sequence);
+            self.unlink(index, number);
+            self.place(index, deadline_ns, sequence);
+        }
+        true
+    }
+
+    fn deliver_due(&mut self, max: usize, deliver: &mut impl FnMut(Key, u64, T)) -> usize {
+        for delivered in 0..max {
+            match self.due.peek() {
+                Some(Reverse(due)) if due.deadline_ns <= self.now_ns => {}
+                _ => return delivered,
+            }
+            let Some(Reverse(due)) = self.due.pop() else {
+                return delivered;
+            };
+            debug_assert!(is_live(&self.entries, &due), "the top of the heap is live");
+            let generation = self.entries.entry(due.index).generation;
+            let value = self.entries.remove(due.index);
+            // Before `deliver`, which may panic.
+            self.forget_stale();
+            deliver(
+                Key {
+                    index: due.index,
+                    generation,
+                },
+                due.deadline_ns,
+                value,
+            );
+        }
+        max
+    }
+}
+
+/// Whether an element of the heap still stands for a timer: sequences are never used twice.
+fn is_live<T>(entries: &Entries<T>, due: &Due) -> bool {
+    let entry = entries.at(due.index);
+    entry.is_some_and(|entry| entry.place == Place::Due && entry.sequence == due.sequence)
+}
+
+impl<T> fmt::Debug for WheelFull<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WheelFull")
+    }
+}
+
+impl<T> fmt::Debug for Wheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wheel")
+            .field("entries", &self.entries)
+            .field("now_ns", &self.now_ns)
+            .field("next_deadline", &self.next_deadline())
+            .finish_non_exhaustive()
+    }
+}
