@@ -1,8 +1,31 @@
-//! Work-stealing groups of threads and tasks that take one turn at a time.
+//! Work-stealing groups of threads, and tasks on them that take one turn at a time.
 
 pub mod completion;
 mod failure;
+#[cfg(not(turnwheel_loom))]
+mod group;
+pub mod limits;
+#[cfg(not(turnwheel_loom))]
+mod subscription;
 mod sync;
+mod task;
 pub mod time;
+mod worker;
 
+pub use completion::{Completer, Completion};
 pub use failure::Failure;
+#[cfg(not(turnwheel_loom))]
+pub use group::{
+    Budget, BuildError, ClassMetrics, Group, GroupBuilder, GroupMetrics, IdlePolicy, Latency,
+    ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind, TaskBuilder, TaskInfo, TimersFull,
+    WorkerMetrics,
+};
+#[cfg(not(turnwheel_loom))]
+pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
+#[cfg(not(turnwheel_loom))]
+pub use task::{
+    current_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow, Permit, Phase,
+    Reserve, SubmitError, SubmitErrorKind, Subscription, Task,
+};
+#[cfg(not(turnwheel_loom))]
+pub use worker::Pinning;

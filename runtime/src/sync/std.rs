@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_types, reason = "this module is where the std types are wrapped")]
 
 pub(crate) use ::std::sync::atomic::{
-    fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
 pub(crate) use ::std::sync::Arc;
 pub(crate) use parking_lot::{Condvar, Mutex};
@@ -33,4 +33,11 @@ impl<T> UnsafeCell<T> {
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())
     }
+}
+
+/// When a blocking wait of this length that starts now is over.
+pub(crate) fn deadline(limit: ::std::time::Duration) -> ::std::time::Instant {
+    let now = ::std::time::Instant::now();
+    // A wait of a thousand years and one without end are the same to a caller.
+    now.checked_add(limit).unwrap_or(now + ::std::time::Duration::from_secs(1 << 30))
 }

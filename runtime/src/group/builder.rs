@@ -1,0 +1,325 @@
+//! How a group is described before it runs.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::shared::{Config, Hook};
+use super::{Group, GroupShared};
+use crate::failure::Failure;
+use crate::limits::{
+    GROUP_MAILBOX_BYTES_DEFAULT, LONG_TURN, SPIN_NS_LATENCY, SPIN_NS_POWER, STACK_BYTES_DEFAULT,
+    TURN_JOBS_MAX, TURN_TIME_MAX, WORKERS_MAX,
+};
+use crate::sync::Arc;
+use crate::task::{AnyTask, Mailbox};
+use crate::time::clock::{Clock, ClockSource};
+use crate::worker::{self, Pinning};
+
+/// How much one turn of a task may take before the task goes behind all queued tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    pub(crate) jobs: u32,
+    pub(crate) time_ns: u64,
+}
+
+impl Budget {
+    /// At most `jobs` jobs and about `time`; both are raised to at least one job.
+    pub fn new(jobs: u32, time: Duration) -> Self {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self { jobs: jobs.max(1), time_ns }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(TURN_JOBS_MAX, TURN_TIME_MAX)
+    }
+}
+
+/// What a worker does when it finds no work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdlePolicy {
+    /// Spins 50 µs before it parks: work that arrives soon starts without a wake-up.
+    LatencyFirst,
+    /// Parks at once.
+    PowerFirst,
+    /// Spins this long before it parks, at most a second.
+    Spin(Duration),
+}
+
+impl IdlePolicy {
+    pub(crate) fn spin_ns(self) -> u64 {
+        match self {
+            Self::LatencyFirst => SPIN_NS_LATENCY,
+            Self::PowerFirst => SPIN_NS_POWER,
+            Self::Spin(time) => time.min(Duration::from_secs(1)).as_nanos() as u64,
+        }
+    }
+}
+
+/// Why a group was not built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A group needs a worker to run anything.
+    #[error("group «{group}»: zero workers; give at least one, or leave the count out")]
+    NoWorkers {
+        /// Name of the group.
+        group: String,
+    },
+    /// More workers than the limit.
+    #[error("group «{group}»: {workers} workers, but at most {WORKERS_MAX} are possible")]
+    TooManyWorkers {
+        /// Name of the group.
+        group: String,
+        /// Workers asked for.
+        workers: usize,
+    },
+    /// An empty name, or one with a NUL or line break in it.
+    #[error("group name {group:?}: a name must not be empty or hold control characters")]
+    BadName {
+        /// Name of the group.
+        group: String,
+    },
+    /// The stack cannot hold a worker.
+    #[error("group «{group}»: a stack of {bytes} bytes; at least {least} are needed")]
+    StackTooSmall {
+        /// Name of the group.
+        group: String,
+        /// Bytes asked for.
+        bytes: usize,
+        /// Bytes needed.
+        least: usize,
+    },
+    /// A mailbox that can hold nothing.
+    #[error("group «{group}»: a mailbox for zero jobs would refuse everything")]
+    NoMailbox {
+        /// Name of the group.
+        group: String,
+    },
+    /// The list of cores is empty.
+    #[error("group «{group}»: the list of cores to pin to is empty")]
+    NoCores {
+        /// Name of the group.
+        group: String,
+    },
+    /// Two groups of one runtime may not share a name.
+    #[error("group «{group}» exists already in this runtime")]
+    DuplicateName {
+        /// Name of the group.
+        group: String,
+    },
+    /// Without unwinding a panic cannot be kept inside its task.
+    #[error("group «{group}»: this program is built with panic = \"abort\"; isolation of tasks \
+             needs panic = \"unwind\"")]
+    NoUnwind {
+        /// Name of the group.
+        group: String,
+    },
+    /// The system refused a thread.
+    #[error("group «{group}»: worker {worker} could not be started: {source}")]
+    Thread {
+        /// Name of the group.
+        group: String,
+        /// Which worker.
+        worker: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The least stack of a worker, in bytes.
+const STACK_BYTES_MIN: usize = 64 << 10;
+
+/// Describes a group; every value has a default but the name.
+#[doc(alias = "ActorThreadGroup")]
+pub struct GroupBuilder {
+    config: Config,
+    clock: ClockSource,
+    workers: Option<usize>,
+}
+
+impl fmt::Debug for GroupBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupBuilder").field("name", &self.config.name).finish_non_exhaustive()
+    }
+}
+
+impl GroupBuilder {
+    pub(crate) fn new(name: &str) -> Self {
+        let config = Config {
+            name: name.to_owned(),
+            workers: 0,
+            pinning: Pinning::EachToACore,
+            stack_bytes: STACK_BYTES_DEFAULT,
+            budget: Budget::default(),
+            idle: super::shared::Idle { spin_ns: IdlePolicy::LatencyFirst.spin_ns() },
+            mailbox: Mailbox::default(),
+            memory_bytes: GROUP_MAILBOX_BYTES_DEFAULT,
+            is_stealing: true,
+            long_turn: LONG_TURN,
+            on_start: None,
+            on_stop: None,
+            on_escalate: None,
+            on_long_turn: None,
+            #[cfg(feature = "tokio")]
+            tokio: None,
+        };
+        Self { config, clock: ClockSource::system(), workers: None }
+    }
+
+    /// Number of workers; by default what cpuset and control-group quota allow.
+    #[must_use]
+    pub fn workers(mut self, count: usize) -> Self {
+        self.workers = Some(count);
+        self
+    }
+
+    /// Where the workers run; by default each is pinned to a core if there is one for each. A pin
+    /// that the system refuses is a warning, no error.
+    #[must_use]
+    pub fn pinning(mut self, pinning: Pinning) -> Self {
+        self.config.pinning = pinning;
+        self
+    }
+
+    /// Stack of each worker in bytes, by default 2 MiB.
+    #[must_use]
+    pub fn stack_bytes(mut self, bytes: usize) -> Self {
+        self.config.stack_bytes = bytes;
+        self
+    }
+
+    /// Runs on each worker's thread before its first task; gets the worker's number.
+    #[must_use]
+    pub fn on_worker_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.config.on_start = Some(Hook(Arc::new(hook)));
+        self
+    }
+
+    /// Runs on each worker's thread after its last task; gets the worker's number.
+    #[must_use]
+    pub fn on_worker_stop(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.config.on_stop = Some(Hook(Arc::new(hook)));
+        self
+    }
+
+    /// Told of each failure that a task's policy hook escalated.
+    #[must_use]
+    pub fn on_escalate(
+        mut self,
+        hook: impl Fn(&AnyTask, &Failure) + Send + Sync + 'static,
+    ) -> Self {
+        self.config.on_escalate = Some(Hook(Arc::new(hook)));
+        self
+    }
+
+    /// Told of each turn that holds a worker longer than `limit`, while it does: the task, and for
+    /// how long so far. By default a warning is logged after 500 ms.
+    #[must_use]
+    pub fn on_long_turn(
+        mut self,
+        limit: Duration,
+        hook: impl Fn(&AnyTask, Duration) + Send + Sync + 'static,
+    ) -> Self {
+        self.config.long_turn = limit;
+        self.config.on_long_turn = Some(Hook(Arc::new(hook)));
+        self
+    }
+
+    /// What a worker does when it finds no work; by default latency first.
+    #[must_use]
+    pub fn idle(mut self, policy: IdlePolicy) -> Self {
+        self.config.idle.spin_ns = policy.spin_ns();
+        self
+    }
+
+    /// Another clock than the system's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = ClockSource::custom(clock);
+        self
+    }
+
+    /// How much one turn may take, unless a task has a budget of its own.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.config.budget = budget;
+        self
+    }
+
+    /// Mailbox of tasks that are spawned without one of their own.
+    #[must_use]
+    pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
+        self.config.mailbox = mailbox;
+        self
+    }
+
+    /// Bytes that all mailboxes together may hold, to within 32 KiB a worker; by default 2 GiB.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.config.memory_bytes = bytes;
+        self
+    }
+
+    /// Makes each worker keep its own tasks: for measurements.
+    #[must_use]
+    pub fn without_stealing(mut self) -> Self {
+        self.config.is_stealing = false;
+        self
+    }
+
+    /// Makes a tokio runtime's I/O and timers usable from futures of the group's tasks.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn tokio(mut self, handle: tokio::runtime::Handle) -> Self {
+        self.config.tokio = Some(handle);
+        self
+    }
+
+    /// Starts the group: threads named `<group>-<n>`.
+    ///
+    /// # Errors
+    ///
+    /// Each impossible value has a [`BuildError`] that names it; so has a refused thread.
+    pub fn build(self) -> Result<Group, BuildError> {
+        let (config, clock) = self.checked()?;
+        let (shared, queues) = GroupShared::new(config, clock, None);
+        Group::start(shared, queues)
+    }
+
+    /// The description, checked.
+    pub(crate) fn checked(mut self) -> Result<(Config, ClockSource), BuildError> {
+        let group = self.config.name.clone();
+        if group.is_empty() || group.chars().any(char::is_control) {
+            return Err(BuildError::BadName { group });
+        }
+        let workers = self.workers.unwrap_or_else(|| worker::usable_workers().min(WORKERS_MAX));
+        if workers == 0 {
+            return Err(BuildError::NoWorkers { group });
+        }
+        if workers > WORKERS_MAX {
+            return Err(BuildError::TooManyWorkers { group, workers });
+        }
+        let bytes = self.config.stack_bytes;
+        if bytes < STACK_BYTES_MIN {
+            return Err(BuildError::StackTooSmall { group, bytes, least: STACK_BYTES_MIN });
+        }
+        if self.config.mailbox.capacity == 0 {
+            return Err(BuildError::NoMailbox { group });
+        }
+        if self.config.pinning == Pinning::Cores(Vec::new()) {
+            return Err(BuildError::NoCores { group });
+        }
+        if cfg!(panic = "abort") {
+            return Err(BuildError::NoUnwind { group });
+        }
+        self.config.workers = workers;
+        Ok((self.config, self.clock))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+}

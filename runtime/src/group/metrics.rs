@@ -1,0 +1,200 @@
+//! What a group tells about itself: counters, latencies, the live tasks.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::Group;
+use crate::sync::Ordering;
+use crate::task::{AnyTask, Phase};
+
+/// Counters and latencies of a group at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GroupMetrics {
+    /// One entry for each worker.
+    pub workers: Vec<WorkerMetrics>,
+    /// One entry for each class that was sampled.
+    pub classes: Vec<ClassMetrics>,
+    /// Live tasks.
+    pub tasks: usize,
+    /// Tasks waiting in the shared queue.
+    pub injected: usize,
+    /// Pending timers.
+    pub timers: usize,
+    /// Bytes queued in all mailboxes, to within 32 KiB a worker.
+    pub mailbox_bytes: u64,
+    /// Threads of the blocking pool.
+    pub blocking_threads: usize,
+    /// Workers parked now.
+    pub parked: u32,
+}
+
+/// Exact counters of one worker since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerMetrics {
+    /// Turns begun.
+    pub turns: u64,
+    /// Jobs run.
+    pub jobs: u64,
+    /// Jobs that failed.
+    pub failures: u64,
+    /// Times it took work of a sibling.
+    pub steals: u64,
+    /// Times it parked.
+    pub parks: u64,
+    /// Times it was woken for work.
+    pub wakes: u64,
+    /// Timers it fired.
+    pub timers: u64,
+    /// Turns that used up their budget.
+    pub requeues: u64,
+    /// Tasks waiting in its own queue.
+    pub queued: u64,
+}
+
+/// Sampled latencies of one class: about one turn in 64.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClassMetrics {
+    /// Name of the class.
+    pub class: String,
+    /// Turns sampled.
+    pub turns: u64,
+    /// Jobs in the sampled turns.
+    pub jobs: u64,
+    /// From being ready to the start of the turn.
+    pub waited: Latency,
+    /// Length of the turn.
+    pub ran: Latency,
+}
+
+/// Quantiles of a latency, to two digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Latency {
+    /// Half are faster.
+    pub p50: Duration,
+    /// Nine of ten are faster.
+    pub p90: Duration,
+    /// 99 of 100 are faster.
+    pub p99: Duration,
+    /// The slowest.
+    pub max: Duration,
+}
+
+impl Latency {
+    fn of(histogram: &Histogram<u32>) -> Self {
+        let at = |quantile| Duration::from_nanos(histogram.value_at_quantile(quantile));
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: Duration::from_nanos(histogram.max()),
+        }
+    }
+}
+
+/// One live task at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// See [`Task::id`](crate::Task::id).
+    pub id: u64,
+    /// Name, or the class's if it has none of its own.
+    pub name: String,
+    /// Class.
+    pub class: String,
+    /// Labels.
+    pub labels: Vec<(String, String)>,
+    /// Phase.
+    pub phase: Phase,
+    /// Submitted jobs not yet run.
+    pub queued: u64,
+    /// For how long it has waited in a run queue; known for sampled turns only.
+    pub waiting: Option<Duration>,
+    /// The worker that runs it now.
+    pub running_on: Option<usize>,
+    /// Bytes of its cell, state included.
+    pub bytes: usize,
+}
+
+impl Group {
+    /// Counters and latencies now. Reads counters while they move; never stops a worker.
+    pub fn metrics(&self) -> GroupMetrics {
+        let shared = self.shared();
+        let mut classes = Vec::new();
+        shared.each_class(|class| {
+            if let Some(sampled) = class.sampled() {
+                classes.push(ClassMetrics {
+                    class: class.name().to_owned(),
+                    turns: sampled.ran.len(),
+                    jobs: sampled.jobs,
+                    waited: Latency::of(&sampled.waited),
+                    ran: Latency::of(&sampled.ran),
+                });
+            }
+        });
+        classes.sort_by(|one, other| one.class.cmp(&other.class));
+        GroupMetrics {
+            workers: shared.workers.iter().map(worker_metrics).collect(),
+            classes,
+            tasks: shared.registry.live(),
+            injected: shared.injector.len() + shared.system.len(),
+            timers: shared.timers.pending(),
+            mailbox_bytes: u64::try_from(shared.memory.bytes()).unwrap_or(0),
+            blocking_threads: shared.blocking.threads(),
+            parked: shared.sleep.parked(),
+        }
+    }
+
+    /// The live tasks. Takes one of sixteen locks at a time, each for a copy of its pointers.
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        self.shared().registry.all().iter().map(|task| self.info(task)).collect()
+    }
+
+    /// Handles of the live tasks.
+    pub fn handles(&self) -> Vec<AnyTask> {
+        self.shared().registry.all()
+    }
+
+    fn info(&self, task: &AnyTask) -> TaskInfo {
+        let shared = self.shared();
+        let header = task.header();
+        let is_here = |worker: &crate::worker::Shared| {
+            std::ptr::eq(worker.running.load(Ordering::Acquire), header)
+        };
+        let waiting = match header.scheduled_ns.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some(Duration::from_nanos(shared.now_ns().saturating_sub(since))),
+        };
+        let labels = header.extra().map_or(&[][..], |extra| &extra.labels);
+        TaskInfo {
+            id: shared.registry.id_of(header),
+            name: header.name().to_owned(),
+            class: header.class().name().to_owned(),
+            labels: labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            phase: header.phase(),
+            queued: header.inbox.queued(),
+            waiting,
+            running_on: shared.workers.iter().position(is_here),
+            bytes: header.vtable.bytes,
+        }
+    }
+}
+
+fn worker_metrics(worker: &crate::worker::Shared) -> WorkerMetrics {
+    let stats = &worker.stats;
+    WorkerMetrics {
+        turns: stats.turns.get(),
+        jobs: stats.jobs.get(),
+        failures: stats.failures.get(),
+        steals: stats.steals.get(),
+        parks: stats.parks.get(),
+        wakes: stats.wakes.get(),
+        timers: stats.timers.get(),
+        requeues: stats.requeues.get(),
+        queued: worker.waiting(),
+    }
+}

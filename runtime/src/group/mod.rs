@@ -1,0 +1,233 @@
+//! Groups: a fixed set of workers, the tasks that live on them, and an orderly end.
+
+mod blocking;
+mod builder;
+mod class;
+mod memory;
+mod metrics;
+mod registry;
+mod shared;
+mod shutdown;
+mod spawn;
+mod timers;
+mod watchdog;
+
+pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
+pub(crate) use class::Class;
+pub use metrics::{ClassMetrics, GroupMetrics, Latency, TaskInfo, WorkerMetrics};
+pub(crate) use shared::{count_queued, schedule, GroupShared, Simulated};
+pub use shutdown::{ShutdownError, ShutdownReport};
+pub use spawn::{SpawnError, SpawnErrorKind, TaskBuilder};
+pub use timers::TimersFull;
+pub(crate) use timers::{TimerEntry, TimerKey};
+
+use std::fmt;
+use std::time::Duration;
+
+use crossbeam_deque::Worker;
+
+use crate::completion::{self, completion, Completion};
+use crate::failure::Failure;
+use crate::sync::Arc;
+use crate::task::TaskPtr;
+use crate::worker::{self, Local, Pinning};
+
+/// Handle of a group of workers; clones share it. The group runs until [`Group::shutdown`].
+#[derive(Clone)]
+#[doc(alias = "ActorThreadGroup")]
+#[doc(alias = "ActorScheduler")]
+pub struct Group {
+    shared: Arc<GroupShared>,
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("name", &self.shared.config.name)
+            .field("workers", &self.shared.workers.len())
+            .field("tasks", &self.shared.registry.live())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl Eq for Group {}
+
+impl Group {
+    /// Describes a group with this name.
+    pub fn builder(name: &str) -> GroupBuilder {
+        GroupBuilder::new(name)
+    }
+
+    pub(crate) fn from_shared(shared: Arc<GroupShared>) -> Self {
+        Self { shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<GroupShared> {
+        &self.shared
+    }
+
+    /// Starts workers and watchdog; if one cannot be started, those before it end again.
+    pub(crate) fn start(
+        shared: Arc<GroupShared>,
+        queues: Vec<Worker<TaskPtr>>,
+    ) -> Result<Self, BuildError> {
+        for (index, queue) in queues.into_iter().enumerate() {
+            if let Err(source) = start_worker(&shared, index, queue) {
+                shared.stop_workers();
+                shared.watchdog.unpark();
+                let group = shared.config.name.clone();
+                return Err(BuildError::Thread { group, worker: index, source });
+            }
+        }
+        let group = Self { shared };
+        let watched = Arc::clone(&group.shared);
+        let watchdog = std::thread::Builder::new()
+            .name(format!("{}-watchdog", group.name()))
+            .spawn(move || watchdog::Watchdog::run(&watched));
+        match watchdog {
+            Ok(thread) => group.shared.joins.lock().push(thread),
+            Err(error) => tracing::warn!(%error, "no watchdog: the system refused its thread"),
+        }
+        Ok(group)
+    }
+
+    /// The name given when it was built.
+    pub fn name(&self) -> &str {
+        &self.shared.config.name
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.shared.workers.len()
+    }
+
+    /// Whether the calling thread is a worker of this group.
+    pub fn is_current(&self) -> bool {
+        worker::current().is_some_and(|local| Arc::ptr_eq(&local.group, &self.shared))
+    }
+
+    /// Nanoseconds on the group's monotonic clock; 31 to 47 ns.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.now_ns()
+    }
+
+    /// Completes after a delay, never early. Awaitable on any executor.
+    pub fn sleep(&self, delay: Duration) -> Completion<()> {
+        let (completer, waiting) = completion();
+        match self.shared.arm_entry(delay, TimerEntry::Complete(completer)) {
+            Ok(_) => waiting,
+            Err(full) => Completion::failed(Failure::error(full)),
+        }
+    }
+
+    /// Completes as `completion` does, or with [`Failure::TimedOut`] after `limit`; the late one is
+    /// cancelled.
+    pub fn timeout<T: Send + 'static>(
+        &self,
+        completion: Completion<T>,
+        limit: Duration,
+    ) -> impl std::future::Future<Output = Result<T, Failure>> + Send {
+        completion::timeout(completion, self.sleep(limit), limit)
+    }
+
+    /// Runs a closure that may block on the group's elastic pool.
+    ///
+    /// Fails with [`Failure::Panicked`] if it panics, [`Failure::TimedOut`] if `limit` passes (the
+    /// closure then ends in its own time), [`Failure::Refused`] if pool and queue are full, and
+    /// [`Failure::Closed`] after shutdown.
+    pub fn run_blocking<T, F>(&self, block: F, limit: Option<Duration>) -> Completion<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (completer, done) = completion();
+        if let Some(limit) = limit {
+            let entry = TimerEntry::Expire(Box::new(completer.clone()), limit);
+            if let Err(full) = self.shared.arm_entry(limit, entry) {
+                return Completion::failed(Failure::error(full));
+            }
+        }
+        let for_refusal = completer.clone();
+        let job = Box::new(move || {
+            let run = std::panic::AssertUnwindSafe(block);
+            // Who gave up waiting has completed it; the late result is dropped.
+            let _ = match std::panic::catch_unwind(run) {
+                Ok(value) => completer.complete(value).map_err(drop),
+                Err(panic) => completer.fail(Failure::from_panic(panic)).map_err(drop),
+            };
+        });
+        let accepted = match &self.shared.simulation {
+            Some(simulation) => {
+                simulation.block(job);
+                Ok(())
+            }
+            None => self.shared.blocking.run(job),
+        };
+        if let Err(failure) = accepted {
+            let _ = for_refusal.fail(failure);
+        }
+        done
+    }
+}
+
+fn start_worker(
+    shared: &Arc<GroupShared>,
+    index: usize,
+    queue: Worker<TaskPtr>,
+) -> Result<(), std::io::Error> {
+    let group = Arc::clone(shared);
+    let thread = std::thread::Builder::new()
+        .name(format!("{}-{index}", shared.config.name))
+        .stack_size(shared.config.stack_bytes)
+        .spawn(move || worker_thread(group, index, queue))?;
+    *shared.workers[index].thread.lock() = Some(thread.thread().clone());
+    shared.joins.lock().push(thread);
+    // A wake-up before the line above was lost; the worker looks once more.
+    shared.workers[index].unpark();
+    Ok(())
+}
+
+fn worker_thread(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) {
+    pin(&group, index);
+    completion::mark_worker_thread(true);
+    #[cfg(feature = "tokio")]
+    let handle = group.config.tokio.clone();
+    #[cfg(feature = "tokio")]
+    let _tokio = handle.as_ref().map(tokio::runtime::Handle::enter);
+    let call = |hook: &Option<shared::Hook<dyn Fn(usize) + Send + Sync>>, which| {
+        let Some(hook) = hook else { return };
+        let run = std::panic::AssertUnwindSafe(|| (hook.0)(index));
+        if std::panic::catch_unwind(run).is_err() {
+            tracing::error!(worker = index, which, "a worker hook panicked");
+        }
+    };
+    call(&group.config.on_start, "start");
+    let local = Local::new(Arc::clone(&group), index, queue);
+    let outer = local.enter();
+    worker::start(&local);
+    Local::leave(outer);
+    call(&group.config.on_stop, "stop");
+}
+
+fn pin(group: &GroupShared, index: usize) {
+    let cores = match &group.config.pinning {
+        Pinning::None => return,
+        Pinning::EachToACore => worker::usable_cores(),
+        Pinning::Cores(cores) => cores.clone(),
+    };
+    let is_default = group.config.pinning == Pinning::EachToACore;
+    if cores.is_empty() || (is_default && cores.len() < group.workers.len()) {
+        return;
+    }
+    let core = cores[index % cores.len()];
+    if !worker::pin_to(core) {
+        let group = &group.config.name;
+        tracing::warn!(group, worker = index, core, "the system refused to pin; it runs anywhere");
+    }
+}

@@ -1,0 +1,306 @@
+//! What all workers and tasks of a group share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use crossbeam_deque::{Injector, Worker};
+
+use super::blocking::BlockingPool;
+use super::class::Class;
+use super::memory::Memory;
+use super::registry::Registry;
+use super::timers::{TimerEntry, TimerKey, Timers, TimersFull};
+use super::watchdog::Watchdog;
+use super::Budget;
+use crate::failure::Failure;
+use crate::subscription::Source;
+use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
+use crate::task::{AnyTask, Header, Mailbox, TaskPtr};
+use crate::time::clock::ClockSource;
+use crate::worker::{self, sleep::Sleep, Pinning, Shared};
+
+/// A user's closure in the configuration.
+pub(crate) struct Hook<F: ?Sized>(pub(crate) Arc<F>);
+
+impl<F: ?Sized> Clone for Hook<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<F: ?Sized> fmt::Debug for Hook<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+/// What a worker does without work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    pub(crate) spin_ns: u64,
+}
+
+/// A group's description.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) name: String,
+    pub(crate) workers: usize,
+    pub(crate) pinning: Pinning,
+    pub(crate) stack_bytes: usize,
+    pub(crate) budget: Budget,
+    pub(crate) idle: Idle,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) memory_bytes: u64,
+    pub(crate) is_stealing: bool,
+    pub(crate) long_turn: Duration,
+    pub(crate) on_start: Option<Hook<dyn Fn(usize) + Send + Sync>>,
+    pub(crate) on_stop: Option<Hook<dyn Fn(usize) + Send + Sync>>,
+    pub(crate) on_escalate: Option<Hook<dyn Fn(&AnyTask, &Failure) + Send + Sync>>,
+    pub(crate) on_long_turn: Option<Hook<dyn Fn(&AnyTask, Duration) + Send + Sync>>,
+    #[cfg(feature = "tokio")]
+    pub(crate) tokio: Option<tokio::runtime::Handle>,
+}
+
+/// Where tasks go that are made ready when there is no worker thread: the simulation.
+pub(crate) trait Simulated: Send + Sync + fmt::Debug {
+    /// A task is ready.
+    fn ready(&self, task: TaskPtr);
+    /// A blocking closure is to run.
+    fn block(&self, run: Box<dyn FnOnce() + Send>);
+}
+
+const RUNNING: u8 = 0;
+const STOPPING: u8 = 1;
+
+/// A running group.
+#[derive(Debug)]
+pub(crate) struct GroupShared {
+    pub(crate) config: Config,
+    pub(crate) clock: ClockSource,
+    /// Tasks made ready from outside, and those whose budget is used up.
+    pub(crate) injector: Injector<TaskPtr>,
+    /// Tasks of the system class: never behind others.
+    pub(crate) system: Injector<TaskPtr>,
+    pub(crate) workers: Box<[Shared]>,
+    pub(crate) sleep: Sleep,
+    pub(crate) timers: Timers,
+    pub(crate) registry: Registry,
+    pub(crate) memory: Memory,
+    pub(crate) blocking: BlockingPool,
+    pub(crate) watchdog: Watchdog,
+    /// The classes seen so far; they live as long as the group.
+    classes: Mutex<HashMap<Box<str>, Box<Class>>>,
+    state: AtomicU8,
+    /// Threads to join at the end.
+    pub(crate) joins: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// Held while a shutdown is under way.
+    pub(crate) ending: Mutex<()>,
+    pub(crate) has_ended: AtomicBool,
+    pub(crate) simulation: Option<Arc<dyn Simulated>>,
+}
+
+impl GroupShared {
+    /// A group without threads yet, and the queues for its workers.
+    pub(crate) fn new(
+        config: Config,
+        clock: ClockSource,
+        simulation: Option<Arc<dyn Simulated>>,
+    ) -> (Arc<Self>, Vec<Worker<TaskPtr>>) {
+        let queues: Vec<_> = (0..config.workers).map(|_| Worker::new_fifo()).collect();
+        let shared = Self {
+            injector: Injector::new(),
+            system: Injector::new(),
+            workers: queues.iter().map(|queue| Shared::new(queue.stealer())).collect(),
+            sleep: Sleep::new(config.workers),
+            timers: Timers::new(config.workers, clock.now_ns()),
+            registry: Registry::new(),
+            memory: Memory::new(config.memory_bytes),
+            blocking: BlockingPool::new(&config.name),
+            watchdog: Watchdog::new(),
+            classes: Mutex::new(HashMap::new()),
+            state: AtomicU8::new(RUNNING),
+            joins: Mutex::new(Vec::new()),
+            ending: Mutex::new(()),
+            has_ended: AtomicBool::new(false),
+            simulation,
+            config,
+            clock,
+        };
+        (Arc::new(shared), queues)
+    }
+
+    /// Nanoseconds on the group's clock; 31 to 47 ns.
+    #[inline(always)]
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// The time that lies this far ahead.
+    pub(crate) fn deadline_after(&self, delay: Duration) -> u64 {
+        self.clock.deadline_after(delay)
+    }
+
+    /// Whether the workers are to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.load(Ordering::Acquire) == STOPPING
+    }
+
+    /// Tells the workers to end after the turn they are in.
+    pub(crate) fn stop_workers(&self) {
+        self.state.store(STOPPING, Ordering::SeqCst);
+        for worker in &self.workers {
+            worker.unpark();
+        }
+    }
+
+    /// Queues a task made ready by somebody who is no worker of this group.
+    pub(crate) fn inject(&self, task: TaskPtr) {
+        if let Some(simulation) = &self.simulation {
+            return simulation.ready(task);
+        }
+        if self.is_sampled() {
+            // SAFETY: the task is scheduled, by us.
+            let header = unsafe { task.header() };
+            header.scheduled_ns.store(self.now_ns().max(1), Ordering::Relaxed);
+        }
+        self.queue_of(task).push(task);
+        self.wake_one();
+    }
+
+    fn is_sampled(&self) -> bool {
+        thread_local! {
+            static PUSHES: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+        }
+        let pushes = PUSHES.try_with(|pushes| pushes.replace(pushes.get().wrapping_add(1)));
+        pushes.is_ok_and(|pushes| pushes % crate::limits::SAMPLE_TURNS == 0)
+    }
+
+    /// Queues a task whose budget is used up behind all others.
+    pub(crate) fn requeue(&self, task: TaskPtr) {
+        if let Some(simulation) = &self.simulation {
+            return simulation.ready(task);
+        }
+        self.queue_of(task).push(task);
+        if let Some(sleeper) = self.sleep.wake_for_local_push() {
+            self.workers[sleeper].unpark();
+        }
+    }
+
+    fn queue_of(&self, task: TaskPtr) -> &Injector<TaskPtr> {
+        // SAFETY: the task is scheduled, by us.
+        if unsafe { task.header() }.system {
+            &self.system
+        } else {
+            &self.injector
+        }
+    }
+
+    /// Wakes a worker for the shared queues unless one searches already.
+    pub(crate) fn wake_one(&self) {
+        if let Some(sleeper) = self.sleep.wake_for_push() {
+            self.workers[sleeper].unpark();
+        }
+    }
+
+    /// Arms a subscription's timer.
+    pub(crate) fn arm_timer(
+        self: &Arc<Self>,
+        deadline_ns: u64,
+        source: &Arc<Source>,
+    ) -> Result<(), TimersFull> {
+        self.arm(deadline_ns, TimerEntry::Source(Arc::clone(source))).map(drop)
+    }
+
+    /// Arms any entry after a delay.
+    pub(crate) fn arm_entry(
+        &self,
+        delay: Duration,
+        entry: TimerEntry,
+    ) -> Result<TimerKey, TimersFull> {
+        self.arm(self.deadline_after(delay), entry)
+    }
+
+    fn arm(&self, deadline_ns: u64, entry: TimerEntry) -> Result<TimerKey, TimersFull> {
+        let worker = worker::current().filter(|local| std::ptr::eq(&*local.group, self));
+        let index = worker.map(|local| local.index);
+        let (key, is_earliest) = self.timers.arm(index, deadline_ns, entry)?;
+        if is_earliest && self.simulation.is_none() {
+            self.tell_of_earlier_timer(worker.is_some());
+        }
+        Ok(key)
+    }
+
+    /// Somebody must be awake, or park only until the new deadline.
+    fn tell_of_earlier_timer(&self, by_worker: bool) {
+        if by_worker {
+            // The arming worker looks at the timers itself, unless its turn lasts: then the watch
+            // does.
+            if let Some(sleeper) = self.sleep.wake_for_local_push() {
+                self.workers[sleeper].unpark();
+            }
+        } else if let Some(keeper) = self.sleep.for_earlier_timer() {
+            self.workers[keeper].unpark();
+        }
+    }
+
+    /// The class of this name; made at its first use.
+    pub(crate) fn class(&self, name: &str) -> NonNull<Class> {
+        let mut classes = self.classes.lock();
+        if let Some(class) = classes.get(name) {
+            return NonNull::from(&**class);
+        }
+        let class = Box::new(Class::new(name));
+        let pointer = NonNull::from(&*class);
+        classes.insert(name.into(), class);
+        pointer
+    }
+
+    /// The class of a task; lives as long as the group.
+    pub(crate) fn class_of<'a>(&'a self, header: &Header) -> &'a Class {
+        // SAFETY: classes are never removed and their boxes never move; the header's class
+        // belongs to this group.
+        unsafe { NonNull::from(header.class()).as_ref() }
+    }
+
+    /// Calls `look` for each class.
+    pub(crate) fn each_class(&self, mut look: impl FnMut(&Class)) {
+        for class in self.classes.lock().values() {
+            look(class);
+        }
+    }
+
+    /// A task's policy hook has answered «escalate».
+    pub(crate) fn escalate(&self, header: &Header, failure: &Failure) {
+        tracing::error!(task = header.name(), %failure, "a failure was escalated");
+        if let (Some(hook), Some(task)) = (&self.config.on_escalate, self.registry.find(header)) {
+            let call = std::panic::AssertUnwindSafe(|| (hook.0)(&task, failure));
+            if std::panic::catch_unwind(call).is_err() {
+                tracing::error!(group = self.config.name, "the escalation hook panicked");
+            }
+        }
+    }
+}
+
+/// Queues a task that has become ready.
+#[inline(always)]
+pub(crate) fn schedule(task: TaskPtr) {
+    // SAFETY: the task is scheduled, by the caller.
+    let header = unsafe { task.header() };
+    match worker::current() {
+        Some(local) if Arc::ptr_eq(&local.group, &header.group) && !header.system => {
+            local.push(task);
+        }
+        _ => header.group.inject(task),
+    }
+}
+
+/// Counts mailbox bytes, with the worker if this thread is one of the group's.
+#[inline(always)]
+pub(crate) fn count_queued(group: &Arc<GroupShared>, bytes: i64) {
+    match worker::current() {
+        Some(local) if Arc::ptr_eq(&local.group, group) => local.count_bytes(bytes),
+        _ => group.memory.add(bytes),
+    }
+}

@@ -1,0 +1,133 @@
+//! The end of a group, in numbered steps.
+
+use std::time::Duration;
+
+use super::{Group, GroupShared};
+use crate::completion::{completion, Completion};
+use crate::failure::Failure;
+use crate::limits::SHUTDOWN_DEADLINE;
+use crate::sync::{Arc, Ordering};
+
+/// How long the end waits for tasks that were killed, and for threads.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// What a shutdown has left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Tasks that closed in order.
+    pub closed: usize,
+    /// Names of tasks that were killed because they did not close within the deadline.
+    pub killed: Vec<String>,
+    /// Names of tasks that did not even end when killed: a job of theirs never returned. Their
+    /// threads are left behind.
+    pub left: Vec<String>,
+}
+
+impl ShutdownReport {
+    /// Whether every task closed in order.
+    pub fn is_clean(&self) -> bool {
+        self.killed.is_empty() && self.left.is_empty()
+    }
+}
+
+/// Why a shutdown was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// A worker cannot wait for its own end.
+    #[error("a group cannot be shut down from one of its own workers; use `shutdown_later`")]
+    OnWorker,
+}
+
+impl Group {
+    /// Closes all tasks in order, then ends the threads; waits at most 30 s for the tasks.
+    ///
+    /// Spawning is refused from now on. Idempotent: a second call reports what the first left.
+    ///
+    /// # Errors
+    ///
+    /// On a worker of this group, which would wait for itself.
+    pub fn shutdown(&self) -> Result<ShutdownReport, ShutdownError> {
+        self.shutdown_within(SHUTDOWN_DEADLINE)
+    }
+
+    /// As [`Group::shutdown`] with another deadline.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::shutdown`].
+    pub fn shutdown_within(&self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
+        if self.is_current() {
+            return Err(ShutdownError::OnWorker);
+        }
+        Ok(run(self.shared(), deadline))
+    }
+
+    /// As [`Group::shutdown_within`] on a thread of its own: for workers and async hosts.
+    pub fn shutdown_later(&self, deadline: Duration) -> Completion<ShutdownReport> {
+        let (completer, report) = completion();
+        let shared = Arc::clone(self.shared());
+        let refused = completer.clone();
+        let thread = std::thread::Builder::new()
+            .name(format!("{}-shutdown", self.name()))
+            .spawn(move || {
+                // Nobody may wait for the report any more.
+                let _ = completer.complete(run(&shared, deadline));
+            });
+        if let Err(error) = thread {
+            let _ = refused.fail(Failure::error(error));
+        }
+        report
+    }
+}
+
+fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
+    let _one_at_a_time = group.ending.lock();
+    let mut report = ShutdownReport::default();
+    // 1. No task is added any more.
+    group.registry.close();
+    // 2. Every task closes in order, within the deadline.
+    let tasks = group.registry.all();
+    let count = tasks.len();
+    for task in &tasks {
+        drop(task.close_within(deadline));
+    }
+    drop(tasks);
+    if group.simulation.is_some() {
+        return report;
+    }
+    if !group.registry.wait_empty(deadline) {
+        // 3. What is left is killed.
+        let late = group.registry.all();
+        for task in &late {
+            report.killed.push(task.name());
+            drop(task.kill());
+        }
+        drop(late);
+        group.registry.wait_empty(LAST_WAIT);
+        report.left = group.registry.all().iter().map(crate::task::AnyTask::name).collect();
+    }
+    report.killed.retain(|name| !report.left.contains(name));
+    report.closed = count.saturating_sub(report.killed.len() + report.left.len());
+    // 4. The threads end.
+    group.stop_workers();
+    group.watchdog.unpark();
+    group.blocking.close();
+    join(group, report.left.is_empty());
+    // 5. Timers that nobody will fire are dropped, and their waiters told.
+    group.timers.clear();
+    group.has_ended.store(true, Ordering::Release);
+    report
+}
+
+fn join(group: &GroupShared, is_clean: bool) {
+    let threads = std::mem::take(&mut *group.joins.lock());
+    for thread in threads {
+        let is_self = thread.thread().id() == std::thread::current().id();
+        // A thread in a job that never returns cannot be joined: it is left behind.
+        if !is_self && (is_clean || thread.is_finished()) && thread.join().is_err() {
+            tracing::error!(group = group.config.name, "a worker thread panicked");
+        }
+    }
+}

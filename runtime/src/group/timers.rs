@@ -1,0 +1,228 @@
+//! The timers of a group: one wheel for each worker and one for everybody else.
+//!
+//! Any worker services any wheel, so a blocked worker delays nobody's timer. `earliest` is never
+//! later than the earliest deadline of all wheels once the arming call has returned.
+
+use crate::completion::Completer;
+use crate::limits::{TIMERS_FIRED_MAX, TIMERS_PENDING_MAX};
+use crate::subscription::{fire, Source, TimerState};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::task::{bits, TaskRef};
+use crate::time::wheel::{Key, Wheel};
+
+/// Wheels of one group, at most: the shard has five bits in a packed key.
+const SHARDS_MAX: usize = 32;
+/// Bits for the place of an entry in its wheel.
+const INDEX_BITS: u32 = 27;
+
+const _: () = assert!(TIMERS_PENDING_MAX <= 1 << INDEX_BITS);
+const _: () = assert!(SHARDS_MAX == 1 << (32 - INDEX_BITS));
+
+/// What a due timer does.
+#[derive(Debug)]
+pub(crate) enum TimerEntry {
+    /// A subscription becomes ready.
+    Source(Arc<Source>),
+    /// A completion is done.
+    Complete(Completer<()>),
+    /// A completion fails as timed out.
+    Expire(Box<dyn Expire>, std::time::Duration),
+    /// A closing task is stopped.
+    Stop(TaskRef),
+}
+
+/// Something that can time out.
+pub(crate) trait Expire: Send + std::fmt::Debug {
+    /// The time is over.
+    fn expire(&self, limit: std::time::Duration);
+}
+
+impl<T: Send> Expire for Completer<T> {
+    fn expire(&self, limit: std::time::Duration) {
+        // It was in time after all.
+        let _ = self.fail(crate::Failure::TimedOut(limit));
+    }
+}
+
+/// Where a pending timer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimerKey {
+    shard: u8,
+    key: Key,
+}
+
+impl TimerKey {
+    fn pack(self) -> u64 {
+        let place = self.key.index | (u32::from(self.shard) << INDEX_BITS);
+        (u64::from(self.key.generation) << 32) | u64::from(place)
+    }
+
+    /// From `Source::timer_key`.
+    pub(crate) fn unpack(packed: u64) -> Self {
+        let place = packed as u32;
+        let key = Key { index: place & ((1 << INDEX_BITS) - 1), generation: (packed >> 32) as u32 };
+        Self { shard: (place >> INDEX_BITS) as u8, key }
+    }
+}
+
+/// The group holds as many timers as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TimersFull;
+
+impl std::fmt::Display for TimersFull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{TIMERS_PENDING_MAX} timers are pending in one wheel, which is the limit")
+    }
+}
+
+impl std::error::Error for TimersFull {}
+
+#[derive(Debug)]
+struct Shard {
+    wheel: Mutex<Wheel<TimerEntry>>,
+    /// Not later than the wheel's earliest deadline; `u64::MAX` if it is empty.
+    next_ns: AtomicU64,
+}
+
+/// All wheels of a group.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    shards: Box<[crossbeam_utils::CachePadded<Shard>]>,
+    earliest_ns: crossbeam_utils::CachePadded<AtomicU64>,
+}
+
+impl Timers {
+    pub(crate) fn new(workers: usize, now_ns: u64) -> Self {
+        let shard = || {
+            crossbeam_utils::CachePadded::new(Shard {
+                wheel: Mutex::new(Wheel::with_limit(now_ns, TIMERS_PENDING_MAX)),
+                next_ns: AtomicU64::new(u64::MAX),
+            })
+        };
+        Self {
+            shards: (0..(workers + 1).min(SHARDS_MAX)).map(|_| shard()).collect(),
+            earliest_ns: crossbeam_utils::CachePadded::new(AtomicU64::new(u64::MAX)),
+        }
+    }
+
+    fn shard_of(&self, worker: Option<usize>) -> usize {
+        worker.map_or(0, |index| 1 + index % (self.shards.len() - 1).max(1)) % self.shards.len()
+    }
+
+    /// Arms a timer. Returns its key and whether it is now the earliest of the group.
+    pub(crate) fn arm(
+        &self,
+        worker: Option<usize>,
+        deadline_ns: u64,
+        entry: TimerEntry,
+    ) -> Result<(TimerKey, bool), TimersFull> {
+        let index = self.shard_of(worker);
+        let shard = &self.shards[index];
+        let source = match &entry {
+            TimerEntry::Source(source) => Some(Arc::clone(source)),
+            _ => None,
+        };
+        let mut wheel = shard.wheel.lock();
+        let key = wheel.arm(deadline_ns, entry).map_err(|_| TimersFull)?;
+        let key = TimerKey { shard: index as u8, key };
+        if let Some(source) = source {
+            if !Self::name(&source, key) {
+                let _ = wheel.cancel(key.key);
+                return Ok((key, false));
+            }
+        }
+        if deadline_ns < shard.next_ns.load(Ordering::Relaxed) {
+            shard.next_ns.store(deadline_ns, Ordering::Release);
+        }
+        drop(wheel);
+        // AcqRel: pairs with the exchange in `service`; either the servicer sees our wheel's
+        // `next_ns`, or our minimum comes after its reset.
+        let before = self.earliest_ns.fetch_min(deadline_ns, Ordering::AcqRel);
+        Ok((key, deadline_ns < before))
+    }
+
+    /// Tells a source its key; a source whose job runs is armed again unless it was cancelled.
+    fn name(source: &Source, key: TimerKey) -> bool {
+        source.timer_key.store(key.pack(), Ordering::Release);
+        let running = TimerState::Running as u8;
+        let armed = TimerState::Armed as u8;
+        let swap =
+            source.timer.compare_exchange(running, armed, Ordering::AcqRel, Ordering::Acquire);
+        matches!(swap, Ok(_)) || swap == Err(armed)
+    }
+
+    /// Takes a pending timer out of its wheel; a stale key finds nothing.
+    pub(crate) fn cancel(&self, key: TimerKey) {
+        let Some(shard) = self.shards.get(usize::from(key.shard)) else { return };
+        let entry = shard.wheel.lock().cancel(key.key);
+        drop(entry);
+    }
+
+    /// The earliest deadline, or somewhat earlier; `u64::MAX` if there is none.
+    #[inline(always)]
+    pub(crate) fn earliest_ns(&self) -> u64 {
+        self.earliest_ns.load(Ordering::Acquire)
+    }
+
+    /// Whether a timer may be due.
+    #[inline(always)]
+    pub(crate) fn is_due(&self, now_ns: u64) -> bool {
+        self.earliest_ns() <= now_ns
+    }
+
+    /// Fires what is due, up to a limit for each wheel. Returns how many.
+    pub(crate) fn service(&self, now_ns: u64) -> usize {
+        if !self.is_due(now_ns) {
+            return 0;
+        }
+        // AcqRel: see `arm`.
+        self.earliest_ns.swap(u64::MAX, Ordering::AcqRel);
+        let mut due = Vec::new();
+        let mut next = u64::MAX;
+        for shard in &self.shards {
+            if shard.next_ns.load(Ordering::Acquire) <= now_ns {
+                let mut wheel = shard.wheel.lock();
+                wheel.expire(now_ns, TIMERS_FIRED_MAX, &mut |_, _, entry| due.push(entry));
+                shard.next_ns.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Release);
+            }
+            next = next.min(shard.next_ns.load(Ordering::Acquire));
+        }
+        self.earliest_ns.fetch_min(next, Ordering::AcqRel);
+        let count = due.len();
+        for entry in due {
+            Self::fire(entry);
+        }
+        count
+    }
+
+    fn fire(entry: TimerEntry) {
+        match entry {
+            TimerEntry::Source(source) => fire(&source),
+            TimerEntry::Complete(completer) => {
+                // The sleeper may have given up.
+                let _ = completer.complete(());
+            }
+            TimerEntry::Expire(completer, limit) => completer.expire(limit),
+            TimerEntry::Stop(task) => {
+                crate::task::close_admission(&task);
+                task.signal(bits::STOP);
+            }
+        }
+    }
+
+    /// Drops all pending timers, when the group has ended.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let fresh = Wheel::with_limit(0, TIMERS_PENDING_MAX);
+            let old = std::mem::replace(&mut *shard.wheel.lock(), fresh);
+            shard.next_ns.store(u64::MAX, Ordering::Release);
+            drop(old);
+        }
+    }
+
+    /// Pending timers, cancelled ones excluded.
+    pub(crate) fn pending(&self) -> usize {
+        self.shards.iter().map(|shard| shard.wheel.lock().len()).sum()
+    }
+}

@@ -1,0 +1,98 @@
+//! Names the task that holds a worker too long, while it does. Sleeps while all workers do.
+
+use std::time::Duration;
+
+use super::GroupShared;
+use crate::limits::WATCHDOG_PERIOD;
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    is_asleep: AtomicBool,
+    thread: Mutex<Option<std::thread::Thread>>,
+}
+
+/// What was seen of one worker.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    turns: u64,
+    since_ns: u64,
+    is_reported: bool,
+}
+
+impl Watchdog {
+    pub(crate) fn new() -> Self {
+        Self { is_asleep: AtomicBool::new(false), thread: Mutex::new(None) }
+    }
+
+    /// A worker has been woken: the watchdog ticks again. One load unless it sleeps.
+    #[inline(always)]
+    pub(crate) fn awake(&self) {
+        // SeqCst: pairs with the store in `run`; the watchdog looks again after it.
+        if self.is_asleep.load(Ordering::SeqCst) {
+            self.unpark();
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        self.is_asleep.store(false, Ordering::SeqCst);
+        if let Some(thread) = &*self.thread.lock() {
+            thread.unpark();
+        }
+    }
+
+    /// The watchdog's thread.
+    pub(crate) fn run(group: &Arc<GroupShared>) {
+        *group.watchdog.thread.lock() = Some(std::thread::current());
+        let mut seen = vec![Seen::default(); group.workers.len()];
+        while !group.is_stopping() {
+            if group.sleep.is_everybody_parked() {
+                group.watchdog.is_asleep.store(true, Ordering::SeqCst);
+                if group.sleep.is_everybody_parked() && !group.is_stopping() {
+                    std::thread::park();
+                }
+                group.watchdog.is_asleep.store(false, Ordering::SeqCst);
+            }
+            std::thread::park_timeout(WATCHDOG_PERIOD);
+            let now_ns = group.now_ns();
+            for (index, seen) in seen.iter_mut().enumerate() {
+                look(group, index, seen, now_ns);
+            }
+        }
+    }
+}
+
+fn look(group: &Arc<GroupShared>, index: usize, seen: &mut Seen, now_ns: u64) {
+    let worker = &group.workers[index];
+    let turns = worker.stats.turns.get();
+    let running = worker.running.load(Ordering::Acquire);
+    if running.is_null() || turns != seen.turns {
+        *seen = Seen { turns, since_ns: now_ns, is_reported: false };
+        return;
+    }
+    let held = Duration::from_nanos(now_ns.saturating_sub(seen.since_ns));
+    if held < group.config.long_turn || seen.is_reported {
+        return;
+    }
+    // A task ends inside its turn, and leaves the list first: found and still the same turn means
+    // that it is this task.
+    let Some(task) = group.registry.find(running) else { return };
+    if worker.stats.turns.get() != turns {
+        return;
+    }
+    seen.is_reported = true;
+    match &group.config.on_long_turn {
+        Some(hook) => {
+            let call = std::panic::AssertUnwindSafe(|| (hook.0)(&task, held));
+            if std::panic::catch_unwind(call).is_err() {
+                tracing::error!(group = group.config.name, "the long-turn hook panicked");
+            }
+        }
+        None => tracing::warn!(
+            task = task.name(),
+            worker = index,
+            held_ms = held.as_millis() as u64,
+            "a turn holds its worker"
+        ),
+    }
+}

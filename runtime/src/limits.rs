@@ -1,0 +1,93 @@
+//! Every limit of the runtime: unit, reason, and what happens when it is reached.
+
+use std::time::Duration;
+
+/// Jobs one turn may run before the task goes behind all queued tasks.
+///
+/// Long enough to amortise the hand-over (Pony uses 100), short enough that a neighbour of a flood
+/// waits microseconds.
+pub const TURN_JOBS_MAX: u32 = 128;
+
+/// Time one turn may take before the task goes behind all queued tasks.
+pub const TURN_TIME_MAX: Duration = Duration::from_micros(200);
+
+/// Jobs between two clock reads inside a turn, at most. A clock read costs 31 to 47 ns.
+pub(crate) const CLOCK_STRIDE_JOBS_MAX: u32 = 64;
+
+/// Queued jobs of one task by default; a further one is answered `Full`.
+pub const MAILBOX_JOBS_DEFAULT: u64 = 16_384;
+
+/// Bytes that all mailboxes of a group may hold by default; beyond, `submit` answers `GroupMemory`.
+pub const GROUP_MAILBOX_BYTES_DEFAULT: u64 = 2 << 30;
+
+/// Bytes a worker may count on its own before it adds them to the group's total.
+pub(crate) const MAILBOX_BYTES_FLUSH: i64 = 16 << 10;
+
+/// Jobs in the fast lane of one task; `run` answers `Full` beyond. A job that makes more without
+/// end would exhaust memory before any budget could stop it.
+pub const FAST_JOBS_MAX: u32 = 1 << 20;
+
+/// Workers of one group, at most: the sleep word has eight bits for each of its counts.
+pub const WORKERS_MAX: usize = 255;
+
+/// Jobs consumed before the count is published to the producers of a bounded mailbox.
+pub(crate) const DONE_PUBLISH_JOBS: u64 = 32;
+
+/// Spins for a producer that was preempted between its exchange and its link, before the task is
+/// put back into the queue.
+pub(crate) const LINK_SPINS_MAX: u32 = 128;
+
+/// Turns in a row that may come from the run-next slot while other tasks wait.
+pub(crate) const SLOT_STREAK_MAX: u32 = 16;
+
+/// Turns between two looks at the injector when no budget is exhausted. 61 as in tokio and Go.
+pub(crate) const INJECTOR_TURNS: u32 = 61;
+
+/// Turns between two looks at the clock and the timers, at most.
+pub(crate) const CLOCK_STRIDE_TURNS_MAX: u32 = 64;
+
+/// A worker that reads the clock more often than this looks less often, and the reverse.
+pub(crate) const CLOCK_PERIOD_NS: u64 = 50_000;
+
+/// How long a task must have waited in a sibling's queue before it may be stolen, in nanoseconds.
+///
+/// Younger work is nearly always taken by its owner sooner than the cache lines could move.
+pub(crate) const STEAL_AGE_NS: u64 = 20_000;
+
+/// How long a worker spins in search of work before it parks (latency first), in nanoseconds.
+pub(crate) const SPIN_NS_LATENCY: u64 = 50_000;
+
+/// How long a worker spins in search of work before it parks (power first), in nanoseconds.
+pub(crate) const SPIN_NS_POWER: u64 = 0;
+
+/// How long the worker on watch sleeps between two looks while a sibling works, in nanoseconds.
+pub(crate) const WATCH_NS: u64 = 300_000;
+
+/// Timers fired in one go before the worker looks at its queues again.
+pub(crate) const TIMERS_FIRED_MAX: usize = 256;
+
+/// Pending timers in one wheel; one more is refused.
+pub(crate) const TIMERS_PENDING_MAX: usize = 1 << 27;
+
+/// One in this many turns is measured (scheduling latency, execution time). A power of two.
+pub(crate) const SAMPLE_TURNS: u32 = 64;
+
+/// How long a turn may hold a worker before the watchdog names the actor.
+pub const LONG_TURN: Duration = Duration::from_millis(500);
+
+/// How long the watchdog sleeps between two looks while a worker is awake.
+pub(crate) const WATCHDOG_PERIOD: Duration = Duration::from_millis(100);
+
+/// How long `shutdown` waits for actors to close before it stops them.
+pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Spare node chunks kept for reuse, process-wide (16 KiB each); more are given back.
+pub(crate) const SPARE_CHUNKS_MAX: usize = 8_192;
+
+/// Stack of a worker thread by default, in bytes.
+pub const STACK_BYTES_DEFAULT: usize = 2 << 20;
+
+const _: () = assert!(SAMPLE_TURNS.is_power_of_two());
+const _: () = assert!(WATCH_NS >= STEAL_AGE_NS);
+const _: () = assert!(SPIN_NS_LATENCY > STEAL_AGE_NS);
+const _: () = assert!(DONE_PUBLISH_JOBS < MAILBOX_JOBS_DEFAULT);

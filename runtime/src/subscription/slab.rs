@@ -1,0 +1,187 @@
+//! The subscriptions of one task; only its runner touches them.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use super::{Source, TimerState};
+use crate::sync::{Arc, Ordering};
+use crate::task::{Header, Phase, Turn};
+
+/// Timer states up to this one are still to run.
+const FIRED: u8 = TimerState::Fired as u8;
+
+/// What a subscription's job answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is finished: remove it.
+    Done,
+    /// It stays for the next time.
+    Stay,
+    /// It stays and is ready again.
+    More,
+}
+
+/// Kind of a subscription; decides in which phases it triggers and which it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Triggers in Started.
+    Timer,
+    /// Triggers in Started.
+    Condition,
+    /// Triggers in the phase of its registration; holds Starting and Closing.
+    Plain,
+    /// As `Plain`; registered in Started it triggers in, and holds, CloseRequested too.
+    Holding,
+}
+
+type Job = Box<dyn FnMut(&mut Turn) -> Step + Send>;
+
+/// One subscription.
+pub(crate) struct Slot {
+    pub(crate) source: Arc<Source>,
+    pub(crate) kind: Kind,
+    /// Phase in which it was registered.
+    pub(crate) since: Phase,
+    /// The job; taken out while it runs.
+    pub(crate) job: Option<Job>,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    /// Whether it may run in this phase.
+    pub(crate) fn triggers_in(&self, phase: Phase) -> bool {
+        match self.kind {
+            Kind::Timer | Kind::Condition => phase == Phase::Started,
+            Kind::Plain => phase == self.since,
+            Kind::Holding => {
+                phase == self.since
+                    || (self.since == Phase::Started && phase == Phase::CloseRequested)
+            }
+        }
+    }
+
+    /// Whether the phase lasts while it is there.
+    fn holds(&self, phase: Phase) -> bool {
+        let waits = matches!(self.kind, Kind::Plain | Kind::Holding);
+        waits && phase != Phase::Started && self.triggers_in(phase)
+    }
+
+    /// Whether it can still trigger in this phase or a later one.
+    fn outlives(&self, phase: Phase) -> bool {
+        match self.kind {
+            Kind::Timer | Kind::Condition => phase <= Phase::Started,
+            Kind::Plain | Kind::Holding => self.triggers_in(phase),
+        }
+    }
+}
+
+/// All subscriptions of a task.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    /// Ready ones in the order in which they became ready.
+    pub(crate) ready: VecDeque<Arc<Source>>,
+    /// Ready in a phase in which they may not run yet.
+    pub(crate) waiting: VecDeque<Arc<Source>>,
+    /// Exclusive futures; while the first is under way, nothing else runs.
+    pub(crate) exclusive: VecDeque<u32>,
+}
+
+impl Subscriptions {
+    /// Registers a job; the maker gets the source, so that it can put it into wakers and wheels.
+    /// In a phase in which it could never trigger, the job is dropped and the source is cut off.
+    pub(crate) fn add(
+        &mut self,
+        header: NonNull<Header>,
+        kind: Kind,
+        phase: Phase,
+        make: impl FnOnce(&Arc<Source>) -> Job,
+    ) -> Arc<Source> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        let source = Source::new(header, index);
+        let job = make(&source);
+        let slot = Slot { source: Arc::clone(&source), kind, since: phase, job: Some(job) };
+        let is_late = match kind {
+            Kind::Timer | Kind::Condition => phase > Phase::Started,
+            // A plain continuation made while closing is requested would never be waited for.
+            Kind::Plain => phase == Phase::CloseRequested || phase.is_over(),
+            Kind::Holding => phase.is_over(),
+        };
+        if is_late {
+            source.detach_owner();
+            self.free.push(index);
+            return source;
+        }
+        self.slots[index as usize] = Some(slot);
+        source
+    }
+
+    pub(crate) fn get(&mut self, source: &Arc<Source>) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(source.index as usize)?.as_mut()?;
+        Arc::ptr_eq(&slot.source, source).then_some(slot)
+    }
+
+    /// What becomes of a subscription whose job panicked: a condition's signal counts as consumed,
+    /// a recurring timer has been armed again, a one-shot is gone.
+    pub(crate) fn step_after_panic(&mut self, source: &Arc<Source>) -> Step {
+        match self.get(source).map(|slot| slot.kind) {
+            Some(Kind::Condition) if source.count.load(Ordering::Acquire) > 0 => Step::More,
+            Some(Kind::Condition) => Step::Stay,
+            Some(Kind::Timer) if source.timer.load(Ordering::Acquire) <= FIRED => Step::Stay,
+            _ => Step::Done,
+        }
+    }
+
+    /// Removes one; its job is returned so that the caller drops it outside any borrow.
+    #[must_use]
+    pub(crate) fn remove(&mut self, source: &Arc<Source>) -> Option<Slot> {
+        self.get(source)?;
+        let slot = self.slots[source.index as usize].take();
+        source.detach_owner();
+        self.free.push(source.index);
+        self.exclusive.retain(|index| *index != source.index);
+        slot
+    }
+
+    /// Removes everything that cannot trigger in `phase` or later.
+    #[must_use]
+    pub(crate) fn retire(&mut self, phase: Phase) -> Vec<Slot> {
+        let late: Vec<Arc<Source>> = self
+            .slots
+            .iter()
+            .flatten()
+            .filter(|slot| phase.is_over() || !slot.outlives(phase))
+            .map(|slot| Arc::clone(&slot.source))
+            .collect();
+        late.iter().filter_map(|source| self.remove(source)).collect()
+    }
+
+    /// Whether something registered keeps the task in this phase.
+    pub(crate) fn is_held(&self, phase: Phase) -> bool {
+        self.slots.iter().flatten().any(|slot| slot.holds(phase))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// What waited for a phase becomes ready in it.
+    pub(crate) fn release_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.append(&mut self.ready);
+        self.ready = waiting;
+    }
+}

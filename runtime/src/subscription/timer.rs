@@ -1,0 +1,211 @@
+//! Timers of a task: handle, states, and what happens when one is due.
+
+use super::{Source, Step};
+use crate::group::{GroupShared, TimerKey};
+use crate::sync::{Arc, Ordering};
+use crate::task::Turn;
+
+/// State of a timer; the word that cancel and fire race for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum TimerState {
+    /// In the wheel.
+    Armed = 0,
+    /// Out of the wheel, its job not yet begun.
+    Fired = 1,
+    /// Its job runs.
+    Running = 2,
+    /// Its job has run, or its task is closed.
+    Done = 3,
+    /// Cancelled.
+    Cancelled = 4,
+}
+
+/// What a cancel met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The timer was pending: it will not fire.
+    BeforeFiring,
+    /// The deadline had passed but the job had not begun: it will not run.
+    BeforeRunning,
+    /// A recurring timer's job is running: it will not run again.
+    WhileRunning,
+    /// Too late, or cancelled before: nothing changed.
+    TooLate,
+}
+
+/// What a recurring timer at a fixed rate does about firings it has missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Late {
+    /// Runs all missed firings, one after the other.
+    Burst,
+    /// Drops missed firings; the next is at the next whole period since the start.
+    Skip,
+    /// The next is one period after now.
+    Delay,
+}
+
+/// Handle of a timer. Dropping it does not cancel the timer. Usable from any thread.
+#[derive(Clone, Debug)]
+pub struct Timer {
+    source: Arc<Source>,
+    group: Arc<GroupShared>,
+}
+
+impl Timer {
+    pub(crate) fn new(source: Arc<Source>, group: Arc<GroupShared>) -> Self {
+        Self { source, group }
+    }
+
+    /// Cancels the timer and says what it met. Costs one compare-and-set and, for a pending timer,
+    /// the lock of its wheel. A stale handle never hits another timer.
+    pub fn cancel(&self) -> Cancelled {
+        let state = &self.source.timer;
+        let to = TimerState::Cancelled as u8;
+        let mut seen = state.load(Ordering::Acquire);
+        loop {
+            let met = match seen {
+                s if s == TimerState::Armed as u8 => Cancelled::BeforeFiring,
+                s if s == TimerState::Fired as u8 => Cancelled::BeforeRunning,
+                s if s == TimerState::Running as u8 => Cancelled::WhileRunning,
+                _ => return Cancelled::TooLate,
+            };
+            // AcqRel: whoever wins this race decides whether the job runs; pairs with `fire` and
+            // `begin`.
+            match state.compare_exchange(seen, to, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    self.forget(met);
+                    return met;
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn forget(&self, met: Cancelled) {
+        if met == Cancelled::BeforeFiring {
+            let key = TimerKey::unpack(self.source.timer_key.load(Ordering::Acquire));
+            self.group.timers.cancel(key);
+        }
+        // The task drops the job in its next turn.
+        self.source.ready();
+    }
+
+    /// Whether the timer can still run its job.
+    pub fn is_pending(&self) -> bool {
+        let state = self.source.timer.load(Ordering::Acquire);
+        state <= TimerState::Running as u8 && self.source.is_attached()
+    }
+}
+
+/// The wheel's side: the deadline has passed.
+pub(crate) fn fire(source: &Arc<Source>) {
+    if step(source, TimerState::Armed, TimerState::Fired) {
+        source.ready();
+    }
+}
+
+/// The task's side: whether the job may begin.
+pub(crate) fn begin(source: &Source) -> bool {
+    step(source, TimerState::Fired, TimerState::Running)
+}
+
+fn step(source: &Source, from: TimerState, to: TimerState) -> bool {
+    // AcqRel: see `Timer::cancel`.
+    let swap =
+        source.timer.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire);
+    swap.is_ok()
+}
+
+/// How a recurring timer finds its next deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rhythm {
+    /// A period after the end of the run.
+    FixedDelay,
+    /// A period after the last deadline.
+    FixedRate(Late),
+}
+
+/// A recurring timer's book-keeping.
+#[derive(Debug)]
+pub(crate) struct Recurring {
+    pub(crate) period_ns: u64,
+    pub(crate) deadline_ns: u64,
+    pub(crate) rhythm: Rhythm,
+}
+
+impl Recurring {
+    /// The deadline after a run that ended at `now_ns`.
+    pub(crate) fn advance(&mut self, now_ns: u64) -> u64 {
+        let next = self.deadline_ns.saturating_add(self.period_ns);
+        self.deadline_ns = match self.rhythm {
+            Rhythm::FixedDelay | Rhythm::FixedRate(Late::Delay) if next <= now_ns => {
+                now_ns.saturating_add(self.period_ns)
+            }
+            Rhythm::FixedDelay => now_ns.saturating_add(self.period_ns),
+            Rhythm::FixedRate(Late::Skip) if next <= now_ns => {
+                let missed = (now_ns - self.deadline_ns) / self.period_ns;
+                self.deadline_ns.saturating_add((missed + 1).saturating_mul(self.period_ns))
+            }
+            Rhythm::FixedRate(_) => next,
+        };
+        self.deadline_ns
+    }
+}
+
+/// Runs a recurring timer's job and arms it again, also when the job panics.
+pub(crate) fn run_recurring(
+    source: &Arc<Source>,
+    recurring: &mut Recurring,
+    turn: &mut Turn,
+    job: &mut dyn FnMut(&mut Turn),
+) -> Step {
+    struct Rearm<'a> {
+        source: &'a Arc<Source>,
+        recurring: &'a mut Recurring,
+        group: Arc<GroupShared>,
+    }
+    impl Drop for Rearm<'_> {
+        fn drop(&mut self) {
+            let deadline = self.recurring.advance(self.group.now_ns());
+            rearm(&self.group, self.source, deadline);
+        }
+    }
+    if !begin(source) {
+        return Step::Done;
+    }
+    let group = Arc::clone(&turn.header().group);
+    let rearm = Rearm { source, recurring, group };
+    job(turn);
+    drop(rearm);
+    if source.timer.load(Ordering::Acquire) == TimerState::Cancelled as u8 {
+        Step::Done
+    } else {
+        Step::Stay
+    }
+}
+
+/// Puts a timer whose job runs back into the wheel, unless it was cancelled meanwhile.
+fn rearm(group: &Arc<GroupShared>, source: &Arc<Source>, deadline_ns: u64) {
+    if !source.is_attached() {
+        return;
+    }
+    if let Err(full) = group.arm_timer(deadline_ns, source) {
+        // Its own place was free a moment ago, so somebody is flooding the wheel.
+        tracing::error!(%full, "a recurring timer ends");
+        source.timer.store(TimerState::Cancelled as u8, Ordering::Release);
+    }
+}
+
+/// The task drops the subscription: a pending timer leaves its wheel.
+pub(crate) fn abandon(slot: &super::Slot, group: &GroupShared) {
+    if slot.kind != super::Kind::Timer {
+        return;
+    }
+    let before = slot.source.timer.swap(TimerState::Done as u8, Ordering::AcqRel);
+    if before == TimerState::Armed as u8 {
+        group.timers.cancel(TimerKey::unpack(slot.source.timer_key.load(Ordering::Acquire)));
+    }
+}

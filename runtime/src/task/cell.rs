@@ -1,0 +1,472 @@
+//! The memory of one task: header, hooks and the user's state, and who may touch which part.
+
+use std::any::type_name;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+use super::extra::Extra;
+use super::inbox::{bits, Inbox};
+use super::lifecycle::{Hook, Lifecycle, OnFailure, Phase};
+use super::node::{Link, Node};
+use super::run::Turn;
+use super::Context;
+use crate::failure::Failure;
+use crate::group::{Class, GroupShared};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell};
+
+/// In `refs`: the task is over and its own reference is gone.
+const OVER: u64 = 1 << 63;
+
+/// What the type-erased code needs to know of a task's types.
+pub(crate) struct Vtable {
+    /// Calls a lifecycle hook.
+    pub(crate) hook: unsafe fn(NonNull<Header>, &mut Turn, Hook<'_>) -> Result<OnFailure, Failure>,
+    /// Where the state lies.
+    pub(crate) state: unsafe fn(NonNull<Header>) -> *mut (),
+    /// Drops state and hooks.
+    pub(crate) drop_state: unsafe fn(NonNull<Header>),
+    /// Gives the memory back.
+    pub(crate) dealloc: unsafe fn(NonNull<Header>),
+    /// The type of the state.
+    pub(crate) type_name: fn() -> &'static str,
+    /// Bytes of the whole cell.
+    pub(crate) bytes: usize,
+}
+
+/// What only the runner of a task touches.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    /// Stub, or the node last taken from the submitted lane.
+    pub(crate) position: *const Link,
+    /// First node of the fast lane.
+    pub(crate) fast: *mut Node,
+    /// Nodes in the fast lane.
+    pub(crate) fast_len: u32,
+    /// Whether the submitted lane may be consumed: phase Started and no exclusive future.
+    pub(crate) open: bool,
+    /// Whether every handle is gone.
+    pub(crate) orphaned: bool,
+    /// Whether somebody waits for room.
+    pub(crate) room_wanted: bool,
+    /// Whether the starting hook was called.
+    pub(crate) has_begun: bool,
+    /// Whether the task is over but for what producers have under way, see `phases`.
+    pub(crate) ending: u8,
+}
+
+/// The part of a task that does not depend on its types.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    // Any thread, hot.
+    pub(crate) inbox: Inbox,
+    /// Handles, plus one of the task's own until it is over.
+    refs: AtomicU64,
+    pub(crate) vtable: &'static Vtable,
+    /// Jobs the submitted lane holds; `u64::MAX` unbounded, 0 policy mailbox.
+    pub(crate) capacity: u64,
+    // The runner.
+    owner: UnsafeCell<Owner>,
+    // Any thread, cold.
+    extra: AtomicPtr<Extra>,
+    pub(crate) group: Arc<GroupShared>,
+    class: NonNull<Class>,
+    /// When the task was put into a queue, for one turn in 64; 0 otherwise. Nanoseconds.
+    pub(crate) scheduled_ns: AtomicU64,
+    /// Place in the group's list of tasks.
+    pub(crate) registered: AtomicU32,
+    phase: AtomicU8,
+    /// Whether start and end futures are settled.
+    pub(crate) is_settled: AtomicBool,
+    pub(crate) system: bool,
+}
+
+/// Header, hooks and state.
+#[repr(C)]
+struct Cell<S> {
+    header: Header,
+    lifecycle: UnsafeCell<ManuallyDrop<Option<Box<dyn Lifecycle<S>>>>>,
+    state: UnsafeCell<ManuallyDrop<S>>,
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Header").field("inbox", &self.inbox).finish_non_exhaustive()
+    }
+}
+
+/// What a new task is made of.
+pub(crate) struct Parts<S> {
+    pub(crate) state: S,
+    pub(crate) lifecycle: Option<Box<dyn Lifecycle<S>>>,
+    pub(crate) capacity: u64,
+    pub(crate) class: NonNull<Class>,
+    pub(crate) group: Arc<GroupShared>,
+    pub(crate) system: bool,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// Makes the cell of a task with one handle. A task with hooks starts scheduled, in `Starting`.
+pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
+    let starting = parts.lifecycle.is_some();
+    let phase = if starting { Phase::Starting } else { Phase::Started };
+    let extra = parts.extra.map_or(ptr::null_mut(), Box::into_raw);
+    let cell = Box::new(Cell {
+        header: Header {
+            inbox: Inbox::new(starting),
+            refs: AtomicU64::new(2),
+            vtable: vtable::<S>(),
+            capacity: parts.capacity,
+            owner: UnsafeCell::new(Owner {
+                position: ptr::null(),
+                fast: ptr::null_mut(),
+                fast_len: 0,
+                open: !starting,
+                orphaned: false,
+                room_wanted: false,
+                has_begun: false,
+                ending: 0,
+            }),
+            extra: AtomicPtr::new(extra),
+            group: parts.group,
+            class: parts.class,
+            scheduled_ns: AtomicU64::new(0),
+            registered: AtomicU32::new(u32::MAX),
+            phase: AtomicU8::new(phase as u8),
+            is_settled: AtomicBool::new(false),
+            system: parts.system,
+        },
+        lifecycle: UnsafeCell::new(ManuallyDrop::new(parts.lifecycle)),
+        state: UnsafeCell::new(ManuallyDrop::new(parts.state)),
+    });
+    let raw = NonNull::from(Box::leak(cell)).cast::<Header>();
+    let task = TaskRef(raw);
+    let stub = task.inbox.stub();
+    task.owner.with_mut(|owner| {
+        // SAFETY: nobody else knows the task yet.
+        unsafe { (*owner).position = stub }
+    });
+    task
+}
+
+/// Takes apart a task that nobody else has seen, and gives its state back.
+pub(crate) fn unmake<S: Send + 'static>(task: TaskRef) -> S {
+    let raw = task.0.cast::<Cell<S>>();
+    std::mem::forget(task);
+    // SAFETY: made by `make::<S>` and not shared since.
+    let cell = unsafe { Box::from_raw(raw.as_ptr()) };
+    let lifecycle = cell.lifecycle.with_mut(|hooks| {
+        // SAFETY: taken once; `ManuallyDrop` does not drop it again.
+        unsafe { ManuallyDrop::take(&mut *hooks) }
+    });
+    drop(lifecycle);
+    // SAFETY: as above.
+    cell.state.with_mut(|state| unsafe { ManuallyDrop::take(&mut *state) })
+}
+
+fn vtable<S: Send + 'static>() -> &'static Vtable {
+    struct Of<S>(std::marker::PhantomData<S>);
+    impl<S: Send + 'static> Of<S> {
+        const VTABLE: Vtable = Vtable {
+            hook: call_hook::<S>,
+            state: state_of::<S>,
+            drop_state: drop_state::<S>,
+            dealloc: dealloc::<S>,
+            type_name: type_name::<S>,
+            bytes: std::mem::size_of::<Cell<S>>(),
+        };
+    }
+    &Of::<S>::VTABLE
+}
+
+unsafe fn state_of<S>(header: NonNull<Header>) -> *mut () {
+    // SAFETY: the vtable belongs to this cell type.
+    let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
+    cell.state.with_mut(|state| state.cast())
+}
+
+unsafe fn call_hook<S: Send + 'static>(
+    header: NonNull<Header>,
+    turn: &mut Turn,
+    hook: Hook<'_>,
+) -> Result<OnFailure, Failure> {
+    // SAFETY: the vtable belongs to this cell type.
+    let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
+    // SAFETY: hooks run in a turn, one at a time, and the hooks are dropped after the last one.
+    let lifecycle = cell.lifecycle.with_mut(|hooks| unsafe { &mut **hooks });
+    // SAFETY: the runner has the state for itself.
+    let state = cell.state.with_mut(|state| unsafe { &mut **state });
+    let Some(lifecycle) = lifecycle.as_deref_mut() else {
+        return Ok(OnFailure::Resume);
+    };
+    let mut cx = Context::new(turn);
+    match hook {
+        Hook::Starting => lifecycle.starting(state, &mut cx)?,
+        Hook::Started => lifecycle.started(state, &mut cx)?,
+        Hook::CloseRequested => lifecycle.close_requested(state, &mut cx)?,
+        Hook::Closing => lifecycle.closing(state, &mut cx)?,
+        Hook::Closed => lifecycle.closed(state, &mut cx)?,
+        Hook::Failed(failure) => lifecycle.failed(state, &mut cx, failure),
+        Hook::OnFailure(failure) => return Ok(lifecycle.on_failure(state, &mut cx, failure)),
+    }
+    Ok(OnFailure::Resume)
+}
+
+unsafe fn drop_state<S>(header: NonNull<Header>) {
+    /// Drops the state even if dropping the hooks panics.
+    struct Rest<'a, S>(&'a Cell<S>);
+    impl<S> Drop for Rest<'_, S> {
+        fn drop(&mut self) {
+            // SAFETY: called once, by the runner of the last turn.
+            self.0.state.with_mut(|state| unsafe { ManuallyDrop::drop(&mut *state) });
+        }
+    }
+    // SAFETY: the vtable belongs to this cell type.
+    let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
+    let rest = Rest(cell);
+    // SAFETY: called once, by the runner of the last turn.
+    cell.lifecycle.with_mut(|hooks| unsafe { ManuallyDrop::drop(&mut *hooks) });
+    drop(rest);
+}
+
+unsafe fn dealloc<S>(header: NonNull<Header>) {
+    // SAFETY: the last reference is gone and the cell came from `Box::leak`.
+    drop(unsafe { Box::from_raw(header.cast::<Cell<S>>().as_ptr()) });
+}
+
+impl Header {
+    /// What only the runner touches.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the runner, and no other borrow of it is alive.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "the runner has it for itself")]
+    pub(crate) unsafe fn owner(&self) -> &mut Owner {
+        // SAFETY: forwarded to the caller.
+        self.owner.with_mut(|owner| unsafe { &mut *owner })
+    }
+
+    /// The cold part, if there is one.
+    #[inline(always)]
+    pub(crate) fn extra(&self) -> Option<&Extra> {
+        // Acquire: pairs with the exchange in `extra_or_make`.
+        let extra = self.extra.load(Ordering::Acquire);
+        // SAFETY: once set it stays until the cell is freed.
+        unsafe { extra.as_ref() }
+    }
+
+    /// The cold part; one allocation at its first use.
+    pub(crate) fn extra_or_make(&self) -> &Extra {
+        if let Some(extra) = self.extra() {
+            return extra;
+        }
+        let fresh = Box::into_raw(Box::default());
+        // AcqRel: publishes the new part, or shows the one that was faster.
+        let set = self.extra.compare_exchange(
+            ptr::null_mut(),
+            fresh,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        match set {
+            // SAFETY: it stays until the cell is freed.
+            Ok(_) => unsafe { &*fresh },
+            Err(winner) => {
+                // SAFETY: ours was never seen by anybody.
+                drop(unsafe { Box::from_raw(fresh) });
+                // SAFETY: as above.
+                unsafe { &*winner }
+            }
+        }
+    }
+
+    /// As `extra`, but ordered after everything an installer of the part did before: a
+    /// read-modify-write, so that either we see the part or its installer sees what we wrote.
+    pub(crate) fn extra_settled(&self) -> Option<&Extra> {
+        let null = ptr::null_mut();
+        let seen = self.extra.compare_exchange(null, null, Ordering::AcqRel, Ordering::Acquire);
+        // SAFETY: once set it stays until the cell is freed.
+        seen.err().and_then(|extra| unsafe { extra.as_ref() })
+    }
+
+    /// The phase now.
+    #[inline(always)]
+    pub(crate) fn phase(&self) -> Phase {
+        Phase::from_u8(self.phase.load(Ordering::Acquire))
+    }
+
+    /// Changes the phase; only the runner does.
+    pub(crate) fn set_phase_owner(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// The actor class for metrics.
+    pub(crate) fn class(&self) -> &Class {
+        // SAFETY: the group owns its classes and the header holds the group.
+        unsafe { self.class.as_ref() }
+    }
+
+    /// The name, or the name of the class if it has none of its own.
+    pub(crate) fn name(&self) -> &str {
+        self.extra().and_then(|extra| extra.name.as_deref()).unwrap_or_else(|| self.class().name())
+    }
+
+    /// Sets signal bits and schedules the task if that is needed. Returns false if it is gone.
+    pub(crate) fn signal(&self, set: u32) -> bool {
+        let result = self.inbox.signal(set);
+        if result.schedule {
+            crate::group::schedule(TaskPtr(NonNull::from(self)));
+        }
+        !result.dead
+    }
+
+    /// Whether only the task itself holds a reference.
+    pub(crate) fn is_unreferenced(&self) -> bool {
+        self.refs.load(Ordering::Acquire) & !OVER == 1
+    }
+}
+
+impl Drop for Header {
+    fn drop(&mut self) {
+        let extra = self.extra.load(Ordering::Acquire);
+        if !extra.is_null() {
+            // SAFETY: the last reference is gone, so nobody else reaches it.
+            drop(unsafe { Box::from_raw(extra) });
+        }
+    }
+}
+
+/// A run queue's entry: a task that is scheduled and therefore alive. Not a counted reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskPtr(pub(crate) NonNull<Header>);
+
+// SAFETY: an entry is handed to one runner at a time; the state inside is `Send`.
+unsafe impl Send for TaskPtr {}
+
+impl TaskPtr {
+    /// The header of the scheduled task.
+    ///
+    /// # Safety
+    ///
+    /// The task is scheduled or running, and the borrow ends before its turn does.
+    #[inline(always)]
+    pub(crate) unsafe fn header<'a>(self) -> &'a Header {
+        // SAFETY: forwarded to the caller.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// A counted reference to a task of any type.
+pub(crate) struct TaskRef(NonNull<Header>);
+
+// SAFETY: through a reference only the header's shared parts are reached; the state is `Send` and
+// only ever touched in a turn.
+unsafe impl Send for TaskRef {}
+// SAFETY: as above.
+unsafe impl Sync for TaskRef {}
+
+impl TaskRef {
+    /// One more reference to a task that is known to be alive.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the runner of the task, or holds its registration or another reference.
+    pub(crate) unsafe fn new_ref(header: NonNull<Header>) -> Self {
+        // SAFETY: the caller says it is alive.
+        let shared = unsafe { header.as_ref() };
+        // Relaxed: a new reference is always made from an existing one, as in `Arc`.
+        let before = shared.refs.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before & !OVER > 0, "a task came back from the dead");
+        Self(header)
+    }
+
+    /// The entry for a run queue.
+    pub(crate) fn ptr(&self) -> TaskPtr {
+        TaskPtr(self.0)
+    }
+}
+
+impl std::ops::Deref for TaskRef {
+    type Target = Header;
+
+    #[inline(always)]
+    fn deref(&self) -> &Header {
+        // SAFETY: a reference keeps the header alive.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for TaskRef {
+    fn clone(&self) -> Self {
+        // SAFETY: we hold a reference.
+        unsafe { Self::new_ref(self.0) }
+    }
+}
+
+impl Drop for TaskRef {
+    fn drop(&mut self) {
+        drop_reference(self.0);
+    }
+}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TaskRef").field(&self.name()).finish()
+    }
+}
+
+/// Gives one reference back. The last handle hands its count to the runner with `ORPHAN`, because
+/// after giving it back it could not signal any more.
+fn drop_reference(header: NonNull<Header>) {
+    // SAFETY: the caller owns a reference, so the header is alive.
+    let shared = unsafe { header.as_ref() };
+    let mut seen = shared.refs.load(Ordering::Relaxed);
+    loop {
+        if seen == 2 && shared.signal(bits::ORPHAN) {
+            return;
+        }
+        if seen == 2 || seen & OVER != 0 {
+            // The task is over, or was found gone: plain counting.
+            release(header);
+            return;
+        }
+        // Release: what this handle's thread did comes before the last release; pairs there.
+        let swap =
+            shared.refs.compare_exchange(seen, seen - 1, Ordering::Release, Ordering::Relaxed);
+        match swap {
+            Ok(_) => return,
+            Err(now) => seen = now,
+        }
+    }
+}
+
+/// Counts one reference down and frees the cell with the last one.
+fn release(header: NonNull<Header>) {
+    // SAFETY: the caller owns a reference.
+    let shared = unsafe { header.as_ref() };
+    // AcqRel: pairs with every other release.
+    let before = shared.refs.fetch_sub(1, Ordering::AcqRel);
+    if before == OVER + 1 {
+        // SAFETY: no reference is left and the task is over; the vtable fits the cell.
+        unsafe { (shared.vtable.dealloc)(header) };
+    }
+}
+
+/// Releases a count that a last handle handed over with `ORPHAN`. The task's own count remains.
+pub(crate) fn release_handed_over(header: NonNull<Header>) {
+    release(header);
+}
+
+/// Gives the task's own reference back: its last turn is over. Frees it if no handle is left.
+pub(crate) fn release_own(header: NonNull<Header>) {
+    // SAFETY: the own reference is still counted.
+    let shared = unsafe { header.as_ref() };
+    // AcqRel: as in `release`.
+    let before = shared.refs.fetch_add(OVER - 1, Ordering::AcqRel);
+    debug_assert!(before & OVER == 0, "a task ended twice");
+    if before == 1 {
+        // SAFETY: no reference is left; the vtable fits the cell.
+        unsafe { (shared.vtable.dealloc)(header) };
+    }
+}

@@ -1,0 +1,426 @@
+//! What a job may do besides touching its state.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context as PollContext, Poll, Waker};
+use std::time::{Duration, SystemTime};
+
+use super::handle::{request_fail, Task};
+use super::node::Flow;
+use super::run::Turn;
+use super::submit::{self, Once, Repeated, SubmitError};
+use super::{phases, AnyTask, Phase};
+use crate::completion::Completion;
+use crate::failure::Failure;
+use crate::group::{Group, TimersFull};
+use crate::subscription::{
+    self, Condition, ConditionMode, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
+};
+use crate::sync::{Arc, Ordering};
+
+/// The running task as its own job sees it. Lives for one job and cannot leave it.
+pub struct Context<'a, S> {
+    turn: &'a mut Turn,
+    state: PhantomData<fn(&mut S)>,
+}
+
+impl<S> std::fmt::Debug for Context<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("task", &self.turn.header().name())
+            .field("phase", &self.turn.phase())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The handle of a continuation; lets the task give it up.
+#[derive(Clone, Debug)]
+pub struct Subscription(Arc<Source>);
+
+impl Subscription {
+    /// Drops the continuation unrun, from any thread, unless it has begun.
+    pub fn cancel(&self) {
+        self.0.is_cancelled.store(true, Ordering::Release);
+        self.0.ready();
+    }
+
+    /// Whether it is still registered.
+    pub fn is_registered(&self) -> bool {
+        self.0.is_attached()
+    }
+}
+
+impl<'a, S> Context<'a, S> {
+    #[inline(always)]
+    pub(crate) fn new(turn: &'a mut Turn) -> Self {
+        Self { turn, state: PhantomData }
+    }
+
+    /// A handle of this task.
+    pub fn task(&self) -> Task<S> {
+        // SAFETY: we are in the task's turn, so it is alive.
+        Task::new(unsafe { super::TaskRef::new_ref(self.turn.header_ptr()) })
+    }
+
+    /// A handle of this task without its type.
+    pub fn any_task(&self) -> AnyTask {
+        self.task().erased()
+    }
+
+    /// The group it runs in.
+    pub fn group(&self) -> Group {
+        Group::from_shared(Arc::clone(&self.turn.header().group))
+    }
+
+    /// The name given when it was spawned, or the name of its class.
+    pub fn name(&self) -> &str {
+        self.turn.header().name()
+    }
+
+    /// Where the task is in its life.
+    pub fn phase(&self) -> Phase {
+        self.turn.phase()
+    }
+
+    /// Whether the task is on its way out.
+    pub fn is_closing(&self) -> bool {
+        self.turn.phase() > Phase::Started || self.turn.header().inbox.is_closed()
+    }
+
+    /// Nanoseconds on the group's monotonic clock, as last read: constant within a job, at most a
+    /// few jobs old. Timers are armed from a fresh reading.
+    pub fn now_ns(&self) -> u64 {
+        self.turn.now_ns
+    }
+
+    /// Ends the turn after this job; the task goes behind all queued tasks.
+    pub fn yield_now(&mut self) {
+        self.turn.yield_now();
+    }
+
+    /// Closes this task in order; see [`Task::close`].
+    pub fn close(&mut self) {
+        phases::close_admission(self.turn.header());
+        self.turn.header().signal(super::bits::CLOSE);
+    }
+
+    /// Skips what is queued and closes in order; takes effect after this job.
+    pub fn stop(&mut self) {
+        phases::close_admission(self.turn.header());
+        self.turn.header().signal(super::bits::STOP);
+        self.turn.interrupt();
+    }
+
+    /// Fails this task; takes effect after this job. See [`Task::fail`].
+    pub fn fail(&mut self, failure: Failure) {
+        request_fail(self.turn.header(), failure);
+        self.turn.interrupt();
+    }
+}
+
+impl<S: Send + 'static> Context<'_, S> {
+    /// Puts a job into the fast lane: ahead of everything queued earlier, behind what this job has
+    /// made before. Runs in every phase but after the end.
+    ///
+    /// # Errors
+    ///
+    /// `Full` at `FAST_JOBS_MAX`; the job comes back.
+    #[inline]
+    pub fn run<F>(&mut self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        submit::insert(self.turn.header(), Once::<S, F>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+
+    /// Puts a job at the tail of this task's submitted lane, and lets other tasks run first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit`].
+    #[inline]
+    pub fn submit<F>(&mut self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        self.turn.yield_now();
+        submit::submit(self.turn.header(), Once::<S, F>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+
+    /// As [`Context::run`] for a job that may answer [`Flow::Again`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::run`].
+    pub fn run_again<F>(&mut self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static,
+    {
+        submit::insert(self.turn.header(), Repeated::<S, F>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+
+    /// Runs a job once after a delay, never early. It runs in phase Started only.
+    ///
+    /// # Errors
+    ///
+    /// [`TimersFull`] when the group holds as many timers as it may.
+    pub fn after<F>(&mut self, delay: Duration, job: F) -> Result<Timer, TimersFull>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        let deadline_ns = self.turn.header().group.deadline_after(delay);
+        self.once_at(deadline_ns, job)
+    }
+
+    /// Runs a job once at a time of the wall clock, as that clock stands now, or as soon as
+    /// possible if it is past.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::after`].
+    pub fn at<F>(&mut self, time: SystemTime, job: F) -> Result<Timer, TimersFull>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        let wall = self.turn.header().group.clock.wall();
+        self.after(time.duration_since(wall).unwrap_or_default(), job)
+    }
+
+    fn once_at<F>(&mut self, deadline_ns: u64, job: F) -> Result<Timer, TimersFull>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        let source = self.add(Kind::Timer, |source| {
+            let source = Arc::downgrade(source);
+            let mut job = Some(job);
+            Box::new(move |turn| {
+                let may_run = source.upgrade().is_some_and(|source| subscription::begin(&source));
+                if let (true, Some(job)) = (may_run, job.take()) {
+                    call(turn, job);
+                }
+                Step::Done
+            })
+        });
+        self.arm(source, deadline_ns)
+    }
+
+    /// Runs a job again and again, `period` after the end of the run before (fixed delay).
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::after`].
+    pub fn every_after<F>(&mut self, period: Duration, job: F) -> Result<Timer, TimersFull>
+    where
+        F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        self.recurring(period, Rhythm::FixedDelay, job)
+    }
+
+    /// Runs a job again and again at a fixed rate; `late` says what becomes of missed firings.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::after`].
+    pub fn every<F>(&mut self, period: Duration, late: Late, job: F) -> Result<Timer, TimersFull>
+    where
+        F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        self.recurring(period, Rhythm::FixedRate(late), job)
+    }
+
+    fn recurring<F>(
+        &mut self,
+        period: Duration,
+        rhythm: Rhythm,
+        mut job: F,
+    ) -> Result<Timer, TimersFull>
+    where
+        F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        let deadline_ns = self.turn.header().group.deadline_after(period);
+        // A period of zero would never let the clock pass it.
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let mut recurring = Recurring { period_ns, deadline_ns, rhythm };
+        let source = self.add(Kind::Timer, |source| {
+            let source = Arc::downgrade(source);
+            Box::new(move |turn| {
+                let Some(source) = source.upgrade() else { return Step::Done };
+                let mut run = |turn: &mut Turn| call_mut(turn, &mut job);
+                subscription::run_recurring(&source, &mut recurring, turn, &mut run)
+            })
+        });
+        self.arm(source, deadline_ns)
+    }
+
+    fn arm(&mut self, source: Arc<Source>, deadline_ns: u64) -> Result<Timer, TimersFull> {
+        let group = Arc::clone(&self.turn.header().group);
+        if source.is_attached() {
+            if let Err(full) = group.arm_timer(deadline_ns, &source) {
+                self.remove(&source);
+                return Err(full);
+            }
+        } else {
+            // Registered too late in the task's life: it never fires.
+            source.timer.store(subscription::TimerState::Done as u8, Ordering::Release);
+        }
+        Ok(Timer::new(source, group))
+    }
+
+    /// Registers a job that runs when the condition is signalled, in phase Started.
+    pub fn condition<F>(&mut self, mode: ConditionMode, mut job: F) -> Condition
+    where
+        F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        let source = self.add(Kind::Condition, |source| {
+            let source = Arc::downgrade(source);
+            Box::new(move |turn| {
+                let Some(source) = source.upgrade() else { return Step::Done };
+                let mut run = |turn: &mut Turn| call_mut(turn, &mut job);
+                subscription::run_step(&source, mode, turn, &mut run)
+            })
+        });
+        Condition::new(source)
+    }
+
+    /// Runs a job on this task when the completion is done; never inline, also if it is done
+    /// already.
+    ///
+    /// Registered in Starting or Closing it holds that phase; registered in Started it is dropped
+    /// unrun when the task closes; while closing is requested it is dropped at once.
+    pub fn on_completion<T, F>(&mut self, completion: Completion<T>, job: F) -> Subscription
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Result<T, Failure>) + Send + 'static,
+    {
+        self.await_future(Kind::Plain, completion, job)
+    }
+
+    /// As [`Context::on_completion`], but the task does not go on to Closing before it is done.
+    pub fn on_completion_holding<T, F>(&mut self, completion: Completion<T>, job: F) -> Subscription
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Result<T, Failure>) + Send + 'static,
+    {
+        self.await_future(Kind::Holding, completion, job)
+    }
+
+    /// Runs a job when all completions are done: with the values in order, or with the failure.
+    pub fn on_all<T, F>(&mut self, completions: Vec<Completion<T>>, job: F) -> Subscription
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Result<Vec<T>, Failure>) + Send + 'static,
+    {
+        self.on_completion(crate::completion::all(completions), job)
+    }
+
+    /// Runs a future on this task; other jobs run at its await points. Its output goes to `then`.
+    ///
+    /// The future has no borrow of the state; it reaches it through [`Task::run`] and
+    /// [`Task::call`] of a handle. Follows the phases like [`Context::on_completion`].
+    pub fn await_interleaved<Fut, F>(&mut self, future: Fut, then: F) -> Subscription
+    where
+        Fut: Future + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
+    {
+        self.await_future(Kind::Plain, future, then)
+    }
+
+    /// Runs a future on this task; no other job of the task runs until it ends. Its output goes to
+    /// `then`. Stop, fail and kill end it early. A second one waits for the first.
+    pub fn await_exclusive<Fut, F>(&mut self, future: Fut, then: F) -> Subscription
+    where
+        Fut: Future + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
+    {
+        let subscription = self.await_future(Kind::Plain, future, then);
+        if subscription.is_registered() {
+            let extra = self.turn.header().extra_or_make();
+            // SAFETY: we are in the task's turn and the borrow ends here.
+            let own = unsafe { extra.subscriptions_owner() };
+            own.exclusive.push_back(subscription.0.index);
+            self.turn.owner().open = false;
+            self.turn.interrupt();
+        }
+        subscription
+    }
+
+    /// Runs a blocking closure on the group's blocking pool; its result comes back as a job.
+    ///
+    /// With a `limit` the result is [`Failure::TimedOut`] after that time; the closure itself
+    /// cannot be interrupted and ends in its own time.
+    pub fn run_blocking<T, B, F>(&mut self, block: B, limit: Option<Duration>, then: F) -> Subscription
+    where
+        T: Send + 'static,
+        B: FnOnce() -> T + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Result<T, Failure>) + Send + 'static,
+    {
+        let done = self.group().run_blocking(block, limit);
+        self.on_completion(done, then)
+    }
+
+    fn await_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Subscription
+    where
+        Fut: Future + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
+    {
+        let source = self.add(kind, |source| {
+            let waker = Waker::from(Arc::clone(source));
+            let source = Arc::downgrade(source);
+            let mut then = Some(then);
+            let mut future: Option<Pin<Box<Fut>>> = Some(Box::pin(future));
+            Box::new(move |turn| {
+                let is_cancelled =
+                    source.upgrade().is_none_or(|s| s.is_cancelled.load(Ordering::Acquire));
+                let Some(polled) = future.as_mut().filter(|_| !is_cancelled) else {
+                    return Step::Done;
+                };
+                let answer = polled.as_mut().poll(&mut PollContext::from_waker(&waker));
+                let Poll::Ready(value) = answer else { return Step::Stay };
+                future = None;
+                if let Some(then) = then.take() {
+                    call(turn, move |state, cx| then(state, cx, value));
+                }
+                Step::Done
+            })
+        });
+        // The first poll is a job like any other.
+        source.ready();
+        Subscription(source)
+    }
+
+    fn add(
+        &mut self,
+        kind: Kind,
+        make: impl FnOnce(&Arc<Source>) -> Box<dyn FnMut(&mut Turn) -> Step + Send>,
+    ) -> Arc<Source> {
+        let header = self.turn.header();
+        let phase = header.phase();
+        // SAFETY: we are in the task's turn; `make` only builds a box.
+        let own = unsafe { header.extra_or_make().subscriptions_owner() };
+        own.add(self.turn.header_ptr(), kind, phase, make)
+    }
+
+    fn remove(&mut self, source: &Arc<Source>) {
+        let extra = self.turn.header().extra_or_make();
+        // SAFETY: we are in the task's turn and the borrow ends here.
+        let removed = unsafe { extra.subscriptions_owner() }.remove(source);
+        drop(removed);
+    }
+}
+
+/// Calls a job of this task within its turn.
+fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
+    let state = turn.state.cast::<S>();
+    // SAFETY: the job was registered by a context of this task, whose state is an `S`, and the
+    // runner has it for itself.
+    let state = unsafe { &mut *state };
+    job(state, &mut Context::new(turn));
+}
+
+fn call_mut<S>(turn: &mut Turn, job: &mut impl FnMut(&mut S, &mut Context<'_, S>)) {
+    call(turn, |state, cx| job(state, cx));
+}

@@ -1,0 +1,80 @@
+//! The cold part of a task: made at first use, so that a plain task stays small.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use super::mail::Mail;
+use crate::completion::Completer;
+use crate::failure::Failure;
+use crate::group::TimerKey;
+use crate::subscription::{ReadyStack, Subscriptions};
+use crate::sync::{Mutex, UnsafeCell};
+use crate::group::Budget;
+
+/// Name, subscriptions, waiters.
+#[derive(Debug)]
+pub(crate) struct Extra {
+    /// Name of its own, else the class's is shown.
+    pub(crate) name: Option<Box<str>>,
+    /// Labels for logs and listings.
+    pub(crate) labels: Vec<(Box<str>, Box<str>)>,
+    /// Budget of its own, else the group's.
+    pub(crate) budget: Option<Budget>,
+    /// Jobs under a policy other than «reject».
+    pub(crate) mail: Option<Mutex<Mail>>,
+    /// Subscriptions that became ready. Any thread.
+    pub(crate) ready: ReadyStack,
+    /// Subscriptions. The runner only.
+    subscriptions: UnsafeCell<Subscriptions>,
+    /// Who waits for room. Any thread.
+    pub(crate) room: Mutex<VecDeque<Waker>>,
+    /// Who waits for start and end, and how it ended. Any thread.
+    pub(crate) life: Mutex<Life>,
+}
+
+/// Waiters for start and end.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    pub(crate) started: Vec<Completer<()>>,
+    pub(crate) closed: Vec<Completer<()>>,
+    /// Why the task failed, or will fail.
+    pub(crate) failure: Option<Failure>,
+    /// The timer that stops a closing task at its deadline.
+    pub(crate) deadline: Option<TimerKey>,
+    /// Whether a failure was asked for and not yet carried out.
+    pub(crate) is_fail_requested: bool,
+}
+
+impl Default for Extra {
+    fn default() -> Self {
+        Self {
+            name: None,
+            labels: Vec::new(),
+            budget: None,
+            mail: None,
+            ready: ReadyStack::default(),
+            subscriptions: UnsafeCell::new(Subscriptions::default()),
+            room: Mutex::new(VecDeque::new()),
+            life: Mutex::new(Life::default()),
+        }
+    }
+}
+
+// SAFETY: `subscriptions` is only touched by the runner of the task, one at a time, handed over by
+// the run queue; the jobs inside are `Send`. All else is synchronised.
+unsafe impl Send for Extra {}
+// SAFETY: as above.
+unsafe impl Sync for Extra {}
+
+impl Extra {
+    /// The subscriptions.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the runner, and no other borrow of them is alive.
+    #[expect(clippy::mut_from_ref, reason = "the runner has it for itself")]
+    pub(crate) unsafe fn subscriptions_owner(&self) -> &mut Subscriptions {
+        // SAFETY: forwarded to the caller.
+        self.subscriptions.with_mut(|own| unsafe { &mut *own })
+    }
+}

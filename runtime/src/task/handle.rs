@@ -1,0 +1,427 @@
+//! The handle of a task: what any thread may do with it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use super::cell::{Header, TaskRef};
+use super::inbox::bits;
+use super::lifecycle::Phase;
+use super::node::Flow;
+use super::submit::{self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind};
+use super::{current, phases, Context};
+use crate::completion::{completion, Completer, Completion, Executor, Rejected};
+use crate::failure::Failure;
+use crate::group::{Group, TimerEntry};
+use crate::sync::{Arc, Ordering};
+
+/// A task: a state of type `S` and jobs on it, one at a time.
+///
+/// Clones share the task. When the last handle is dropped and no subscription of the task is left,
+/// the task closes in order after what is queued has run. A task whose state holds a handle of
+/// its own never gets there: close it explicitly.
+///
+/// Memory: 128 bytes plus the state, rounded up to 64; more when it subscribes or has a name.
+///
+/// Orders: jobs from one producer run in the order submitted, and each sees what the one before it
+/// wrote to the state.
+///
+/// ```
+/// use turnwheel_runtime::Group;
+/// let group = Group::builder("doc").workers(1).build()?;
+/// let counter = group.spawn(0_u64)?;
+/// counter.submit(|count, _| *count += 1)?;
+/// assert_eq!(counter.call(|count, _| *count).wait()?, 1);
+/// # group.shutdown();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "ActorTask")]
+#[doc(alias = "ActorControl")]
+pub struct Task<S> {
+    inner: TaskRef,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S> Clone for Task<S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), state: PhantomData }
+    }
+}
+
+impl<S> fmt::Debug for Task<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("name", &self.name())
+            .field("phase", &self.phase())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> PartialEq for Task<S> {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.header(), other.header())
+    }
+}
+
+impl<S> Eq for Task<S> {}
+
+impl<S> Task<S> {
+    pub(crate) fn new(inner: TaskRef) -> Self {
+        Self { inner, state: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn header(&self) -> &Header {
+        &self.inner
+    }
+
+    /// The name given when it was spawned, or the name of its class.
+    pub fn name(&self) -> String {
+        self.inner.name().to_owned()
+    }
+
+    /// The class under which metrics are kept.
+    pub fn class(&self) -> String {
+        self.inner.class().name().to_owned()
+    }
+
+    /// A number that no other task of the group has while this one lives.
+    pub fn id(&self) -> u64 {
+        self.inner.group.registry.id_of(&self.inner)
+    }
+
+    /// The group it runs in.
+    pub fn group(&self) -> Group {
+        Group::from_shared(Arc::clone(&self.inner.group))
+    }
+
+    /// Where the task is in its life.
+    pub fn phase(&self) -> Phase {
+        self.inner.phase()
+    }
+
+    /// Submitted jobs not yet run, about.
+    pub fn queue_len(&self) -> u64 {
+        let mail = self.inner.extra().and_then(|extra| extra.mail.as_ref());
+        mail.map_or_else(|| self.inner.inbox.queued(), |mail| mail.lock().len() as u64)
+    }
+
+    /// Jobs displaced by the overflow policy `DropOldest` since the task was spawned.
+    pub fn dropped_jobs(&self) -> u64 {
+        let mail = self.inner.extra().and_then(|extra| extra.mail.as_ref());
+        mail.map_or(0, |mail| mail.lock().dropped())
+    }
+
+    /// Whether the calling code runs in a turn of this task.
+    pub fn is_current(&self) -> bool {
+        current::is_current(&self.inner)
+    }
+
+    /// Completes when the task has reached phase Started, or fails with why it never did.
+    pub fn started(&self) -> Completion<()> {
+        self.await_life(|header| header.phase() > Phase::Starting, |life| &mut life.started)
+    }
+
+    /// Completes when the task is over and its state is dropped, or fails with why it failed.
+    pub fn closed(&self) -> Completion<()> {
+        self.await_life(|_| false, |life| &mut life.closed)
+    }
+
+    fn await_life(
+        &self,
+        is_reached: impl Fn(&Header) -> bool,
+        waiters: impl Fn(&mut super::extra::Life) -> &mut Vec<Completer<()>>,
+    ) -> Completion<()> {
+        let extra = self.inner.extra_or_make();
+        let mut life = extra.life.lock();
+        if self.inner.is_settled.load(Ordering::Acquire) || is_reached(&self.inner) {
+            return match &life.failure {
+                Some(failure) if self.inner.phase().is_over() => {
+                    Completion::failed(failure.clone())
+                }
+                _ => Completion::done(()),
+            };
+        }
+        let (completer, waiting) = completion();
+        waiters(&mut life).push(completer);
+        waiting
+    }
+
+    /// Closes the task in order: what was submitted before runs, what comes later is answered
+    /// `Closed`. The answer is [`Task::closed`]. Idempotent.
+    pub fn close(&self) -> Completion<()> {
+        phases::close_admission(&self.inner);
+        self.inner.signal(bits::CLOSE);
+        self.closed()
+    }
+
+    /// As [`Task::close`]; after `deadline` the task is stopped.
+    pub fn close_within(&self, deadline: Duration) -> Completion<()> {
+        let closed = self.close();
+        let extra = self.inner.extra_or_make();
+        let mut life = extra.life.lock();
+        if life.deadline.is_none() && !self.inner.is_settled.load(Ordering::Acquire) {
+            let entry = TimerEntry::Stop(self.inner.clone());
+            // A full wheel leaves the close without a deadline; the future still says when.
+            life.deadline = self.inner.group.arm_entry(deadline, entry).ok();
+        }
+        closed
+    }
+
+    /// Skips what is queued (it is answered `Closed`) and closes in order, hooks included, without
+    /// waiting for what subscriptions hold. Overtakes the submitted lane.
+    pub fn stop(&self) -> Completion<()> {
+        phases::close_admission(&self.inner);
+        self.inner.signal(bits::STOP);
+        self.closed()
+    }
+
+    /// Fails the task with this failure: what is queued is answered `Closed`, the `failed` hook
+    /// cleans up, the futures fail. Overtakes the submitted lane.
+    pub fn fail(&self, failure: Failure) -> Completion<()> {
+        request_fail(&self.inner, failure);
+        self.closed()
+    }
+
+    /// As [`Task::fail`] with [`Failure::Killed`].
+    pub fn kill(&self) -> Completion<()> {
+        phases::close_admission(&self.inner);
+        self.inner.signal(bits::KILL);
+        self.closed()
+    }
+
+    /// The task as seen from listings, without its type.
+    pub fn erased(&self) -> AnyTask {
+        AnyTask(self.inner.clone())
+    }
+}
+
+/// Asks a task to fail.
+pub(crate) fn request_fail(header: &Header, failure: Failure) {
+    {
+        let mut life = header.extra_or_make().life.lock();
+        if !header.phase().is_over() && !life.is_fail_requested {
+            life.failure = Some(failure);
+            life.is_fail_requested = true;
+        }
+    }
+    phases::close_admission(header);
+    header.signal(bits::FAIL);
+}
+
+impl<S: Send + 'static> Task<S> {
+    /// Puts a job at the tail of the submitted lane.
+    ///
+    /// Cost: two atomic read-modify-writes and, for a closure of up to six words, no heap
+    /// allocation in the steady state. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// `Full`, `GroupMemory` or `Closed`; the job comes back.
+    #[inline]
+    pub fn submit<F>(&self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        submit::submit(&self.inner, Once::<S, F>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+
+    /// From a turn of the same task: puts the job into the fast lane, ahead of everything queued
+    /// earlier and behind what the current job has made before. From anywhere else: [`submit`].
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`]; in the fast lane only `Full`, at `FAST_JOBS_MAX`.
+    ///
+    /// [`submit`]: Task::submit
+    #[inline]
+    pub fn run<F>(&self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        submit::run(&self.inner, Once::<S, F>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+
+    /// Submits a job that may answer [`Flow::Again`]: then it stays the current job, ahead of all
+    /// others of this task, and the task goes to the back of the run queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit`].
+    pub fn submit_again<F>(&self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static,
+    {
+        submit::submit(&self.inner, Repeated::<S, F>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+
+    /// As [`Task::submit`]; in a mailbox with the policy `CoalesceByKey` the job replaces a queued
+    /// one of the same key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit`].
+    pub fn submit_keyed<F>(&self, key: u64, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        submit::post(&self.inner, Some(key), Once::<S, F>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+
+    /// Runs a closure in the task and completes with what it returns; with [`Failure::Panicked`]
+    /// if it panics, [`Failure::Closed`] if the task closes before. From a turn of the same task
+    /// it is refused, since waiting for it would never end: use [`Task::run`] there.
+    ///
+    /// Cost: as [`Task::submit`] plus one heap allocation.
+    pub fn call<R, F>(&self, job: F) -> Completion<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>) -> R + Send + 'static,
+    {
+        if self.is_current() {
+            return Completion::failed(Failure::Refused(
+                "a task cannot call itself: use `run` and go on in its job",
+            ));
+        }
+        let (completer, answer) = completion();
+        let reply = Reply(completer);
+        let submitted = self.submit(move |state, cx| {
+            let value = match contained(|| job(state, cx)) {
+                Ok(value) => value,
+                Err((failure, panic)) => {
+                    // The caller may have given up; the panic goes on to the policy hook.
+                    let _ = reply.0.fail(failure);
+                    std::panic::resume_unwind(panic);
+                }
+            };
+            // The caller may have given up: its answer is dropped.
+            let _ = reply.0.complete(value);
+        });
+        match submitted {
+            Ok(()) => answer,
+            Err(error) => {
+                let kind = error.kind;
+                let _ = Failure::from(SubmitError { kind, job: () });
+                drop(error);
+                Completion::failed(Failure::from(SubmitError { kind, job: () }))
+            }
+        }
+    }
+
+    /// Waits for a place in the mailbox without blocking: a future of a permit.
+    pub fn reserve(&self) -> Reserve<S> {
+        Reserve { task: self.clone() }
+    }
+
+    /// As [`Task::submit`], but waits up to `limit` for a place. Only off the workers.
+    ///
+    /// # Errors
+    ///
+    /// `OnWorker` at once on a worker thread, `TimedOut`, `Closed`; the job comes back.
+    pub fn submit_wait<F>(&self, job: F, limit: Duration) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        let error = match self.submit(job) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind != SubmitErrorKind::Full => return Err(error),
+            Err(error) => error,
+        };
+        let job = error.job;
+        if crate::completion::blocking_refused() {
+            return Err(SubmitError { kind: SubmitErrorKind::OnWorker, job });
+        }
+        match crate::completion::block_on_for(self.reserve(), limit) {
+            Some(Ok(permit)) => permit.submit(job),
+            Some(Err(_)) => Err(SubmitError { kind: SubmitErrorKind::Closed, job }),
+            None => Err(SubmitError { kind: SubmitErrorKind::TimedOut, job }),
+        }
+    }
+}
+
+/// Completes a call with `Closed` when its job is dropped unrun.
+struct Reply<R>(Completer<R>);
+
+impl<R> Drop for Reply<R> {
+    fn drop(&mut self) {
+        // Already completed when the job has run.
+        let _ = self.0.fail(Failure::Closed);
+    }
+}
+
+type Panic = Box<dyn std::any::Any + Send>;
+
+fn contained<R>(run: impl FnOnce() -> R) -> Result<R, (Failure, Panic)> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .map_err(|panic| (Failure::from_panic_ref(panic.as_ref()), panic))
+}
+
+impl<S: Send + 'static> Executor for Task<S> {
+    fn execute(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Rejected> {
+        self.run(move |_, _| job()).map_err(|_| Rejected)
+    }
+}
+
+/// A task whose type is not known here: from listings, for operators.
+#[derive(Clone, Debug)]
+pub struct AnyTask(TaskRef);
+
+impl AnyTask {
+    /// From the registry's entry.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the registration of the task.
+    pub(crate) unsafe fn registered(header: NonNull<Header>) -> Self {
+        // SAFETY: forwarded to the caller.
+        Self(unsafe { TaskRef::new_ref(header) })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.0
+    }
+
+    fn typed(&self) -> Task<()> {
+        Task::new(self.0.clone())
+    }
+
+    /// As [`Task::name`].
+    pub fn name(&self) -> String {
+        self.typed().name()
+    }
+
+    /// As [`Task::phase`].
+    pub fn phase(&self) -> Phase {
+        self.0.phase()
+    }
+
+    /// As [`Task::close_within`].
+    pub fn close_within(&self, deadline: Duration) -> Completion<()> {
+        self.typed().close_within(deadline)
+    }
+
+    /// As [`Task::stop`].
+    pub fn stop(&self) -> Completion<()> {
+        self.typed().stop()
+    }
+
+    /// As [`Task::kill`].
+    pub fn kill(&self) -> Completion<()> {
+        self.typed().kill()
+    }
+
+    /// As [`Task::closed`].
+    pub fn closed(&self) -> Completion<()> {
+        self.typed().closed()
+    }
+}
+
+/// The task whose turn runs on this thread, if any.
+pub fn current_task() -> Option<AnyTask> {
+    current::current_ref().map(AnyTask)
+}

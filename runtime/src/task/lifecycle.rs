@@ -1,0 +1,142 @@
+//! Phases of a task and the hooks that a user may attach to them.
+
+use super::Context;
+use crate::failure::Failure;
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Phase {
+    /// Being made; no thread but its maker's knows it.
+    New = 0,
+    /// The starting hook runs, or something it registered is awaited. Submissions are kept.
+    Starting = 1,
+    /// Jobs run.
+    Started = 2,
+    /// Everything submitted earlier has run; submissions are answered `Closed`.
+    CloseRequested = 3,
+    /// The closing hook runs, or something it registered is awaited.
+    Closing = 4,
+    /// Over, in order. The state is dropped.
+    Closed = 5,
+    /// Over, by a failure. The state is dropped.
+    Failed = 6,
+}
+
+impl Phase {
+    pub(crate) fn from_u8(value: u8) -> Self {
+        match value {
+            0 => Self::New,
+            1 => Self::Starting,
+            2 => Self::Started,
+            3 => Self::CloseRequested,
+            4 => Self::Closing,
+            5 => Self::Closed,
+            _ => Self::Failed,
+        }
+    }
+
+    /// Whether the task is over.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Closed | Self::Failed)
+    }
+}
+
+/// What happens to a task one of whose jobs failed in phase Started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// Go on with the next job.
+    Resume,
+    /// Close the task in order; what is queued is answered `Closed`.
+    Stop,
+    /// Fail the task, and tell the group's escalation hook.
+    Escalate,
+}
+
+/// Hooks of a task, all optional. They run in its turns, so they may use state and context freely.
+///
+/// An error or panic in a hook fails the task, except in `on_failure`'s and `failed`'s case, which
+/// are contained: a panicking `on_failure` counts as [`OnFailure::Escalate`], a panicking `failed`
+/// is reported and the clean-up goes on.
+pub trait Lifecycle<S>: Send + 'static {
+    /// The first thing that runs. The phase lasts until everything registered here is done.
+    ///
+    /// # Errors
+    ///
+    /// A failure ends the task: `started` and `closed` complete with it.
+    fn starting(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
+        let _ = (state, cx);
+        Ok(())
+    }
+
+    /// Runs before any job that was submitted from outside. `started` is complete already.
+    ///
+    /// # Errors
+    ///
+    /// A failure goes to `on_failure`.
+    fn started(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
+        let _ = (state, cx);
+        Ok(())
+    }
+
+    /// Runs when everything submitted before the close request has run.
+    ///
+    /// # Errors
+    ///
+    /// A failure ends the task as failed.
+    fn close_requested(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
+        let _ = (state, cx);
+        Ok(())
+    }
+
+    /// The place for asynchronous tear-down: the phase lasts until what is registered here is done.
+    ///
+    /// # Errors
+    ///
+    /// A failure ends the task as failed.
+    fn closing(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
+        let _ = (state, cx);
+        Ok(())
+    }
+
+    /// The last hook of an orderly end.
+    ///
+    /// # Errors
+    ///
+    /// A failure makes the `closed` future fail with it; the task is over all the same.
+    fn closed(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
+        let _ = (state, cx);
+        Ok(())
+    }
+
+    /// Clean-up of a task that failed, whatever the way. Runs once.
+    fn failed(&mut self, state: &mut S, cx: &mut Context<'_, S>, failure: &Failure) {
+        let _ = (state, cx, failure);
+    }
+
+    /// Told of every failed job and hook. Its answer counts in phase Started; in any other phase
+    /// a failure ends the task.
+    fn on_failure(
+        &mut self,
+        state: &mut S,
+        cx: &mut Context<'_, S>,
+        failure: &Failure,
+    ) -> OnFailure {
+        let _ = (state, cx, failure);
+        OnFailure::Resume
+    }
+}
+
+/// One call of a hook.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hook<'a> {
+    Starting,
+    Started,
+    CloseRequested,
+    Closing,
+    Closed,
+    Failed(&'a Failure),
+    OnFailure(&'a Failure),
+}

@@ -1,0 +1,166 @@
+//! The mailbox of a task whose overflow policy is not «reject»: a bounded queue behind a lock.
+//!
+//! A producer cannot drop the oldest node of the lock-free lane, nor find one by key, so such a
+//! task pays a lock for each submission instead.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::node::Node;
+
+/// What happens to a submission when the mailbox is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Overflow {
+    /// The submission is answered `Full`.
+    Reject,
+    /// The oldest queued job is dropped and counted.
+    DropOldest,
+    /// A job submitted with a key replaces the queued one of the same key; otherwise as `Reject`.
+    CoalesceByKey,
+}
+
+/// How much a task may have queued and what happens beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mailbox {
+    pub(crate) capacity: u64,
+    pub(crate) overflow: Overflow,
+}
+
+impl Mailbox {
+    /// At most `jobs` queued, further ones are answered `Full`. Zero is refused when the task is
+    /// spawned.
+    pub const fn bounded(jobs: u64) -> Self {
+        Self { capacity: jobs, overflow: Overflow::Reject }
+    }
+
+    /// No bound but the group's memory budget.
+    pub const fn unbounded() -> Self {
+        Self { capacity: u64::MAX, overflow: Overflow::Reject }
+    }
+
+    /// The same bound with another overflow policy; costs a lock for each submission.
+    pub const fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = overflow;
+        self
+    }
+}
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        Self::bounded(crate::limits::MAILBOX_JOBS_DEFAULT)
+    }
+}
+
+/// One queued job and its key.
+#[derive(Debug)]
+struct Entry {
+    node: Queued,
+    key: Option<u64>,
+}
+
+/// An owned node in a queue.
+#[derive(Debug)]
+pub(crate) struct Queued(pub(crate) *mut Node);
+
+// SAFETY: a queued node is owned memory with a `Send` job inside.
+unsafe impl Send for Queued {}
+
+/// The locked queue.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    capacity: usize,
+    overflow: Overflow,
+    entries: VecDeque<Entry>,
+    /// Sequence number of the entry at the front.
+    front: u64,
+    /// Sequence number of the queued entry of each key.
+    keys: HashMap<u64, u64>,
+    is_closed: bool,
+    dropped: u64,
+}
+
+/// How a submission ended.
+#[derive(Debug)]
+pub(crate) enum Posted {
+    /// Queued.
+    Queued,
+    /// Queued; this older job was displaced.
+    Displaced(Queued),
+}
+
+impl Mail {
+    pub(crate) fn new(capacity: usize, overflow: Overflow) -> Self {
+        Self {
+            capacity,
+            overflow,
+            entries: VecDeque::new(),
+            front: 0,
+            keys: HashMap::new(),
+            is_closed: false,
+            dropped: 0,
+        }
+    }
+
+    /// Whether a submission with this key would be taken.
+    pub(crate) fn admits(&self, key: Option<u64>) -> Result<(), super::inbox::Refusal> {
+        use super::inbox::Refusal;
+        if self.is_closed {
+            return Err(Refusal::Closed);
+        }
+        if self.entries.len() < self.capacity || self.overflow == Overflow::DropOldest {
+            return Ok(());
+        }
+        match key {
+            Some(key) if self.coalesces() && self.keys.contains_key(&key) => Ok(()),
+            _ => Err(Refusal::Full),
+        }
+    }
+
+    fn coalesces(&self) -> bool {
+        self.overflow == Overflow::CoalesceByKey
+    }
+
+    /// Queues a job that `admits` has accepted under the same lock.
+    pub(crate) fn post(&mut self, node: Queued, key: Option<u64>) -> Posted {
+        let key = key.filter(|_| self.coalesces());
+        if let Some(sequence) = key.and_then(|key| self.keys.get(&key)) {
+            let index = (sequence - self.front) as usize;
+            let old = std::mem::replace(&mut self.entries[index].node, node);
+            return Posted::Displaced(old);
+        }
+        let mut displaced = None;
+        if self.entries.len() >= self.capacity {
+            displaced = self.pop();
+            self.dropped += 1;
+        }
+        if let Some(key) = key {
+            self.keys.insert(key, self.front + self.entries.len() as u64);
+        }
+        self.entries.push_back(Entry { node, key });
+        displaced.map_or(Posted::Queued, Posted::Displaced)
+    }
+
+    /// Takes the oldest job.
+    pub(crate) fn pop(&mut self) -> Option<Queued> {
+        let entry = self.entries.pop_front()?;
+        self.front += 1;
+        if let Some(key) = entry.key {
+            self.keys.remove(&key);
+        }
+        Some(entry.node)
+    }
+
+    /// Refuses everything from now on.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Jobs displaced because the mailbox was full.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

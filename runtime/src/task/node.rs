@@ -1,0 +1,194 @@
+//! A node: one queued job, its closure in line when it is a few words, and its link.
+
+use std::mem::{align_of, size_of, MaybeUninit};
+use std::ptr;
+
+use super::pool;
+use super::run::Turn;
+use crate::sync::AtomicPtr;
+
+/// Words of payload that a node holds without a heap allocation.
+pub(crate) const PAYLOAD_WORDS: usize = 6;
+
+/// The link of the submitted lane; the first field of a node, so that a node is also a link.
+pub(crate) type Link = AtomicPtr<Node>;
+
+/// What is to be done with a node's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Run the job.
+    Run,
+    /// Drop it unrun: its task is closed.
+    Discard,
+}
+
+/// Whether a job is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// The job stays the current one; the task goes to the back of the queue.
+    Again,
+    /// The job is finished.
+    Done,
+}
+
+/// Runs or discards the payload. On `Again` the payload stays valid, otherwise it is consumed,
+/// also when the function unwinds.
+pub(crate) type NodeFn = unsafe fn(payload: *mut Payload, turn: *mut Turn, how: Use) -> Flow;
+
+/// The in-line storage of a closure.
+pub(crate) type Payload = [MaybeUninit<u64>; PAYLOAD_WORDS];
+
+/// One queued job. One cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    /// Next node of the lane; null while the producer has not linked it.
+    pub(crate) next: Link,
+    /// Runs or discards the payload.
+    pub(crate) call: NodeFn,
+    /// The closure, or a box of it.
+    pub(crate) payload: Payload,
+}
+
+const _: () = assert!(size_of::<Node>() == 64 || cfg!(turnwheel_loom));
+
+/// A closure type whose jobs a node can hold.
+///
+/// # Safety
+///
+/// `call` must treat the payload as a `Self` (or a box of it if [`fits`] says no) exactly as
+/// [`NodeFn`] describes.
+pub(crate) unsafe trait Job: Sized {
+    /// The function that runs or discards a payload of this type.
+    const CALL: NodeFn;
+}
+
+/// Whether a closure of this type is stored in line.
+pub(crate) const fn fits<F>() -> bool {
+    size_of::<F>() <= size_of::<Payload>() && align_of::<F>() <= align_of::<u64>()
+}
+
+/// Bytes that a queued job of this type is charged to the group's memory budget.
+pub(crate) const fn charge<F>() -> i64 {
+    let boxed = if fits::<F>() { 0 } else { size_of::<F>() };
+    (size_of::<Node>() + boxed) as i64
+}
+
+/// Makes a node of a job. One pool access; one heap allocation only if the closure does not fit.
+#[inline(always)]
+pub(crate) fn make<J: Job>(job: J) -> *mut Node {
+    let node = pool::alloc();
+    // SAFETY: the pool gives exclusive, writable memory for one node.
+    let place = unsafe { &mut *node };
+    place.next = Link::new(ptr::null_mut());
+    place.call = J::CALL;
+    store(&mut place.payload, job);
+    node
+}
+
+/// Writes a value into a payload, boxed if it does not fit.
+#[inline(always)]
+fn store<F>(payload: &mut Payload, value: F) {
+    let place: *mut Payload = payload;
+    if fits::<F>() {
+        // SAFETY: `fits` checked size and alignment, and the place is exclusive.
+        unsafe { place.cast::<F>().write(value) };
+    } else {
+        let boxed = Box::into_raw(Box::new(value));
+        // SAFETY: a pointer is one word, and the place is exclusive.
+        unsafe { place.cast::<*mut F>().write(boxed) };
+    }
+}
+
+/// Takes the value out of a payload.
+///
+/// # Safety
+///
+/// The payload was written by `store::<F>` and is not read again.
+#[inline(always)]
+pub(crate) unsafe fn take<F>(payload: *mut Payload) -> F {
+    if fits::<F>() {
+        // SAFETY: the caller says that an `F` is here and that it is taken once.
+        unsafe { payload.cast::<F>().read() }
+    } else {
+        // SAFETY: as above; `store` put a box's pointer here.
+        let raw = unsafe { payload.cast::<*mut F>().read() };
+        // SAFETY: the pointer came from `Box::into_raw` in `store`.
+        *unsafe { Box::from_raw(raw) }
+    }
+}
+
+/// Borrows the value in a payload.
+///
+/// # Safety
+///
+/// The payload was written by `store::<F>`, is exclusive for `'a`, and was not taken.
+#[inline(always)]
+pub(crate) unsafe fn borrow<'a, F>(payload: *mut Payload) -> &'a mut F {
+    if fits::<F>() {
+        // SAFETY: the caller says that an `F` is here and that access is exclusive.
+        unsafe { &mut *payload.cast::<F>() }
+    } else {
+        // SAFETY: as above; `store` put a box's pointer here.
+        let raw = unsafe { payload.cast::<*mut F>().read() };
+        // SAFETY: the box is alive until `take`.
+        unsafe { &mut *raw }
+    }
+}
+
+/// Moves a node's job into a fresh node; the old one keeps its link but has no payload any more.
+pub(crate) fn relocate(node: *mut Node) -> *mut Node {
+    let fresh = pool::alloc();
+    // SAFETY: the pool gives exclusive, writable memory for one node.
+    let place = unsafe { &mut *fresh };
+    place.next = Link::new(ptr::null_mut());
+    // SAFETY: the old node is owned by the caller.
+    place.call = unsafe { (*node).call };
+    // SAFETY: the payload is plain bytes here; the old copy is never used again.
+    place.payload = unsafe { ptr::read(&raw const (*node).payload) };
+    fresh
+}
+
+/// Discards the job of a node unrun and frees the node. A panicking destructor is contained.
+///
+/// # Safety
+///
+/// The node is exclusive and its payload was not consumed.
+pub(crate) unsafe fn discard(node: *mut Node, turn: *mut Turn) {
+    // SAFETY: the caller owns the node.
+    unsafe { discard_payload(node, turn) };
+    // SAFETY: the payload is consumed.
+    unsafe { free(node) };
+}
+
+/// Discards the job of a node unrun; the node itself stays.
+///
+/// # Safety
+///
+/// The payload was not consumed.
+pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
+    // SAFETY: the caller owns the node.
+    let call = unsafe { (*node).call };
+    // SAFETY: as above.
+    let payload = unsafe { &raw mut (*node).payload };
+    let run = std::panic::AssertUnwindSafe(|| {
+        // SAFETY: the function belongs to the payload.
+        unsafe { call(payload, turn, Use::Discard) }
+    });
+    if let Err(panic) = std::panic::catch_unwind(run) {
+        let failure = crate::Failure::from_panic(panic);
+        tracing::error!(%failure, "dropping an unrun job panicked");
+    }
+}
+
+/// Frees a node whose payload is consumed.
+///
+/// # Safety
+///
+/// The node came from [`make`], its payload was consumed, and nobody else can reach it.
+#[inline(always)]
+pub(crate) unsafe fn free(node: *mut Node) {
+    // SAFETY: forwarded to the caller.
+    unsafe { pool::free(node) }
+}

@@ -1,0 +1,16 @@
+//! The node as the model checker sees it: a link and a value.
+
+use crate::sync::{AtomicPtr, UnsafeCell};
+
+/// The link of the submitted lane.
+pub type Link = AtomicPtr<Node>;
+
+/// One queued job.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Node {
+    /// Next node of the lane.
+    pub next: Link,
+    /// What the producer wrote.
+    pub value: UnsafeCell<u32>,
+}

@@ -1,0 +1,393 @@
+//! The life of a task: signals, phases, failures and the end. The cold half of a turn.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr;
+
+use super::cell::{self, Header};
+use super::inbox::bits;
+use super::lifecycle::{Hook, OnFailure, Phase};
+use super::node;
+use super::run::{Left, Turn};
+use crate::failure::Failure;
+use crate::sync::Ordering;
+
+/// In `Owner::ending`: the task lives.
+const LIVING: u8 = 0;
+/// It is over; what producers had under way is still to come.
+const ENDING: u8 = 1;
+
+/// Carries out what other threads asked for.
+pub(crate) fn take_signals(turn: &mut Turn) -> Left {
+    let header = turn.header();
+    let set = header.inbox.take_signals_owner();
+    if set & bits::ORPHAN != 0 {
+        cell::release_handed_over(turn.header_ptr());
+        turn.owner().orphaned = true;
+    }
+    if set & bits::ROOM != 0 {
+        turn.owner().room_wanted = true;
+    }
+    if turn.owner().ending != LIVING {
+        return Left::Stays;
+    }
+    if set & bits::KILL != 0 {
+        end_failed(turn, Failure::Killed);
+    } else if set & bits::FAIL != 0 {
+        let failure = header.extra().and_then(|extra| {
+            let mut life = extra.life.lock();
+            std::mem::take(&mut life.is_fail_requested).then(|| life.failure.clone()).flatten()
+        });
+        end_failed(turn, failure.unwrap_or(Failure::Cancelled));
+    } else if set & bits::STOP != 0 {
+        stop(turn);
+    }
+    Left::Stays
+}
+
+/// Goes on to the next phase if nothing holds this one, or leaves the task.
+pub(crate) fn advance(turn: &mut Turn) -> Left {
+    if turn.owner().ending != LIVING {
+        return end(turn);
+    }
+    let phase = turn.phase();
+    if phase == Phase::Starting && !turn.owner().has_begun {
+        turn.owner().has_begun = true;
+        call_hook(turn, Hook::Starting);
+        return Left::Stays;
+    }
+    if has_ready(turn) {
+        return Left::Stays;
+    }
+    if is_held(turn, phase) {
+        return turn.hold();
+    }
+    match phase {
+        Phase::New | Phase::Starting => become_started(turn),
+        Phase::Started => return advance_started(turn),
+        Phase::CloseRequested => {
+            enter(turn, Phase::Closing);
+            call_hook(turn, Hook::Closing);
+        }
+        Phase::Closing => {
+            enter(turn, Phase::Closed);
+            turn.owner().ending = ENDING;
+            call_hook(turn, Hook::Closed);
+        }
+        Phase::Closed | Phase::Failed => return end(turn),
+    }
+    Left::Stays
+}
+
+fn advance_started(turn: &mut Turn) -> Left {
+    let header = turn.header();
+    if !header.inbox.is_closed() {
+        let is_unreachable = turn.owner().orphaned && header.is_unreferenced();
+        turn.owner().orphaned = is_unreachable;
+        if !is_unreachable || has_subscriptions(header) {
+            return turn.go_idle();
+        }
+        close_admission(header);
+    }
+    if !header.inbox.is_drained_owner() || !is_mail_empty(header) {
+        return turn.go_idle();
+    }
+    request_close(turn);
+    Left::Stays
+}
+
+/// A task that nobody can reach any more is looked at when one of its subscriptions ends.
+pub(crate) fn subscription_ended(turn: &mut Turn) {
+    let Some(extra) = turn.header().extra() else { return };
+    // SAFETY: we are the runner and the borrow ends here.
+    unsafe { extra.subscriptions_owner() }.release_waiting();
+    turn.owner().open = turn.phase() == Phase::Started && !is_exclusive(turn.header());
+}
+
+/// Closes the submitted lane and the policy mailbox. Returns whether this call did it.
+pub(crate) fn close_admission(header: &Header) -> bool {
+    if let Some(mail) = header.extra().and_then(|extra| extra.mail.as_ref()) {
+        mail.lock().close();
+    }
+    header.inbox.close_admission()
+}
+
+fn become_started(turn: &mut Turn) {
+    enter(turn, Phase::Started);
+    turn.owner().open = true;
+    if let Some(extra) = turn.header().extra() {
+        // SAFETY: we are the runner and the borrow ends here.
+        unsafe { extra.subscriptions_owner() }.release_waiting();
+        let waiters = std::mem::take(&mut extra.life.lock().started);
+        for waiter in waiters {
+            // A waiter that gave up has completed it as cancelled.
+            let _ = waiter.complete(());
+        }
+    }
+    call_hook(turn, Hook::Started);
+}
+
+fn request_close(turn: &mut Turn) {
+    close_admission(turn.header());
+    turn.owner().open = false;
+    enter(turn, Phase::CloseRequested);
+    call_hook(turn, Hook::CloseRequested);
+}
+
+/// Skips what is queued and closes in order.
+fn stop(turn: &mut Turn) {
+    close_admission(turn.header());
+    discard_fast(turn);
+    retire(turn, Phase::Closed);
+    discard_submitted(turn);
+    if turn.phase() <= Phase::Started {
+        request_close(turn);
+    }
+}
+
+/// A job or hook failed: asks the policy hook and acts on the answer.
+pub(crate) fn job_failed(turn: &mut Turn, failure: Failure) {
+    report(turn.header(), &failure);
+    let asked = contained(turn, Hook::OnFailure(&failure));
+    match turn.phase() {
+        Phase::Started => match asked.unwrap_or(OnFailure::Escalate) {
+            OnFailure::Resume => {}
+            OnFailure::Stop => {
+                turn.header().inbox.signal(bits::STOP);
+                turn.interrupt();
+            }
+            OnFailure::Escalate => {
+                turn.header().group.escalate(turn.header(), &failure);
+                end_failed(turn, failure);
+            }
+        },
+        Phase::Closed => record(turn.header(), failure),
+        Phase::Failed => {}
+        _ => end_failed(turn, failure),
+    }
+}
+
+/// Ends the task as failed; the clean-up hook runs once.
+fn end_failed(turn: &mut Turn, failure: Failure) {
+    let phase = turn.phase();
+    if phase.is_over() {
+        return record(turn.header(), failure);
+    }
+    close_admission(turn.header());
+    turn.owner().open = false;
+    turn.owner().ending = ENDING;
+    record(turn.header(), failure.clone());
+    discard_fast(turn);
+    enter(turn, Phase::Failed);
+    // A panic in the clean-up hook was reported; the end goes on.
+    let _ = contained(turn, Hook::Failed(&failure));
+}
+
+/// Remembers the first failure for the futures.
+fn record(header: &Header, failure: Failure) {
+    let mut life = header.extra_or_make().life.lock();
+    life.failure.get_or_insert(failure);
+}
+
+/// Changes the phase and drops the subscriptions that end with the former one.
+fn enter(turn: &mut Turn, phase: Phase) {
+    turn.header().set_phase_owner(phase);
+    if phase > Phase::Started {
+        retire(turn, phase);
+    }
+}
+
+fn retire(turn: &mut Turn, phase: Phase) {
+    let Some(extra) = turn.header().extra() else { return };
+    // SAFETY: we are the runner and the borrow ends here.
+    let own = unsafe { extra.subscriptions_owner() };
+    let retired = own.retire(phase);
+    own.release_waiting();
+    for slot in retired {
+        crate::subscription::abandon(&slot, &turn.header().group);
+        contain("dropping a subscription", || drop(slot));
+    }
+}
+
+/// Discards what is still queued, and ends the task once no producer is under way.
+fn end(turn: &mut Turn) -> Left {
+    discard_fast(turn);
+    discard_submitted(turn);
+    turn.publish();
+    if !turn.header().inbox.is_drained_owner() {
+        return turn.go_idle();
+    }
+    retire(turn, Phase::Closed);
+    // SAFETY: the last turn; nothing uses state or hooks after it.
+    contain("dropping the state", || unsafe {
+        (turn.header().vtable.drop_state)(turn.header_ptr());
+    });
+    settle(turn);
+    Left::Gone
+}
+
+/// Settles the futures and gives the task's own reference back.
+fn settle(turn: &mut Turn) {
+    let header = turn.header();
+    let stub = header.inbox.stub();
+    let position = std::mem::replace(&mut turn.owner().position, stub);
+    if !ptr::eq(position, stub) {
+        // SAFETY: admission is closed and drained, so no producer needs the node.
+        unsafe { node::free(position.cast_mut().cast()) };
+    }
+    let group = crate::sync::Arc::clone(&header.group);
+    group.registry.remove(header);
+    // RMW: either we see the waiter's cold part, or the waiter sees that the task is settled.
+    header.is_settled.swap(true, Ordering::AcqRel);
+    if let Some(extra) = header.extra_settled() {
+        let (started, closed, failure, deadline) = {
+            let mut life = extra.life.lock();
+            let started = std::mem::take(&mut life.started);
+            let closed = std::mem::take(&mut life.closed);
+            (started, closed, life.failure.clone(), life.deadline.take())
+        };
+        if let Some(key) = deadline {
+            group.timers.cancel(key);
+        }
+        for waiter in started {
+            let failure = failure.clone().unwrap_or(Failure::Closed);
+            let _ = waiter.fail(failure);
+        }
+        for waiter in closed {
+            let _ = match &failure {
+                None => waiter.complete(()).map_err(drop),
+                Some(failure) => waiter.fail(failure.clone()).map_err(drop),
+            };
+        }
+        for waker in std::mem::take(&mut *extra.room.lock()) {
+            contain("waking a producer", || waker.wake());
+        }
+    }
+    if header.inbox.die_owner() & bits::ORPHAN != 0 {
+        cell::release_handed_over(turn.header_ptr());
+    }
+    group.registry.ended();
+    cell::release_own(turn.header_ptr());
+}
+
+/// Wakes as many producers as there is room for.
+pub(crate) fn give_room(turn: &mut Turn) {
+    let header = turn.header();
+    let Some(extra) = header.extra() else { return };
+    let capacity = header.capacity;
+    let free = capacity.saturating_sub(header.inbox.queued());
+    let mut room = extra.room.lock();
+    let count = room.len().min(usize::try_from(free).unwrap_or(usize::MAX));
+    let woken: Vec<_> = room.drain(..count).collect();
+    turn.owner().room_wanted = !room.is_empty();
+    drop(room);
+    for waker in woken {
+        contain("waking a producer", || waker.wake());
+    }
+}
+
+fn discard_fast(turn: &mut Turn) {
+    loop {
+        let owner = turn.owner();
+        let node = owner.fast;
+        if node.is_null() {
+            return;
+        }
+        // SAFETY: the fast lane owns its nodes.
+        owner.fast = unsafe { (*node).next.load(Ordering::Relaxed) };
+        owner.fast_len -= 1;
+        // SAFETY: the node was in the lane, its job unrun or about to go on.
+        unsafe { node::discard(node, turn) };
+    }
+}
+
+fn discard_submitted(turn: &mut Turn) {
+    let header = turn.header();
+    if let Some(mail) = header.extra().and_then(|extra| extra.mail.as_ref()) {
+        loop {
+            let Some(queued) = mail.lock().pop() else { break };
+            // SAFETY: the node was in the queue, its job unrun.
+            unsafe { node::discard(queued.0, turn) };
+        }
+    }
+    loop {
+        let position = turn.owner().position;
+        // SAFETY: we are the runner and this is our position.
+        let node = unsafe { header.inbox.next_owner(position) };
+        if node.is_null() {
+            return;
+        }
+        turn.advance(node);
+        turn.consumed += 1;
+        // SAFETY: the node was just taken, its job unrun; it stays as our position.
+        unsafe { node::discard_payload(node, turn) };
+    }
+}
+
+/// Calls a hook; its error or panic goes to the failure path of the phase.
+fn call_hook(turn: &mut Turn, hook: Hook<'_>) {
+    let result = contained(turn, hook);
+    if let Err(failure) = result {
+        turn.failures += 1;
+        job_failed(turn, failure);
+    }
+}
+
+/// Calls a hook and turns a panic into a failure.
+fn contained(turn: &mut Turn, hook: Hook<'_>) -> Result<OnFailure, Failure> {
+    let header = turn.header_ptr();
+    super::current::start_job(&raw mut turn.owner().fast);
+    let call = turn.header().vtable.hook;
+    let run = AssertUnwindSafe(|| {
+        // SAFETY: the vtable fits the cell, and we are the runner.
+        unsafe { call(header, turn, hook) }
+    });
+    catch_unwind(run).unwrap_or_else(|panic| Err(Failure::from_panic(panic))).inspect_err(
+        |failure| tracing::error!(task = turn_name(header), ?hook, %failure, "a hook failed"),
+    )
+}
+
+fn turn_name<'a>(header: ptr::NonNull<Header>) -> &'a str {
+    // SAFETY: the task lives for its turn.
+    unsafe { header.as_ref() }.name()
+}
+
+fn report(header: &Header, failure: &Failure) {
+    tracing::error!(task = header.name(), class = header.class().name(), %failure, "a job failed");
+}
+
+fn contain(what: &'static str, run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        let failure = Failure::from_panic(panic);
+        tracing::error!(%failure, what, "user code panicked");
+    }
+}
+
+fn has_ready(turn: &Turn) -> bool {
+    let Some(extra) = turn.header().extra() else { return false };
+    // SAFETY: we are the runner and the borrow ends here.
+    !unsafe { extra.subscriptions_owner() }.ready.is_empty()
+}
+
+fn is_held(turn: &Turn, phase: Phase) -> bool {
+    let Some(extra) = turn.header().extra() else { return false };
+    // SAFETY: we are the runner and the borrow ends here.
+    let own = unsafe { extra.subscriptions_owner() };
+    !own.exclusive.is_empty() || own.is_held(phase)
+}
+
+fn is_exclusive(header: &Header) -> bool {
+    let Some(extra) = header.extra() else { return false };
+    // SAFETY: we are the runner and the borrow ends here.
+    !unsafe { extra.subscriptions_owner() }.exclusive.is_empty()
+}
+
+fn has_subscriptions(header: &Header) -> bool {
+    let Some(extra) = header.extra() else { return false };
+    // SAFETY: we are the runner and the borrow ends here.
+    !unsafe { extra.subscriptions_owner() }.is_empty()
+}
+
+fn is_mail_empty(header: &Header) -> bool {
+    let mail = header.extra().and_then(|extra| extra.mail.as_ref());
+    mail.is_none_or(|mail| mail.lock().len() == 0)
+}

@@ -1,0 +1,538 @@
+//! One turn of a task: rounds of jobs within a budget, then the subscriptions that are ready.
+//!
+//! Only this file and `phases.rs` call user code. After `Left::Gone` the task must not be touched.
+
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::ptr::{self, NonNull};
+
+use super::cell::{Header, Owner, TaskPtr};
+use super::inbox::{bits, Idle};
+use super::node::{self, Flow, Node, Use};
+use super::phases;
+use super::Phase;
+use crate::failure::Failure;
+use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
+use crate::subscription::{Source, Step};
+use crate::sync::{Arc, Ordering};
+use crate::group::Budget;
+
+/// What becomes of a task after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Its budget is used up, or it yielded: behind all queued tasks with it.
+    Requeue,
+    /// Nobody needs to do anything; it may be gone.
+    Leave,
+}
+
+/// What a turn tells its worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) after: After,
+    /// Jobs run or discarded.
+    pub(crate) jobs: u32,
+    /// Bytes of mailbox memory given back.
+    pub(crate) bytes: i64,
+    /// The clock as last read.
+    pub(crate) now_ns: u64,
+    /// Jobs that failed.
+    pub(crate) failures: u32,
+}
+
+/// State of the turn under way; lives on the worker's stack.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    header: NonNull<Header>,
+    /// The user's state.
+    pub(crate) state: *mut (),
+    /// A node of the fast lane whose job runs; freed by whoever catches its panic.
+    running: *mut Node,
+    /// The clock as last read; constant within a job.
+    pub(crate) now_ns: u64,
+    end_ns: u64,
+    /// Jobs until the next look at the clock.
+    stride_left: u32,
+    stride: u32,
+    jobs_left: u32,
+    jobs: u32,
+    /// Consumed submissions not yet published.
+    pub(crate) consumed: u64,
+    /// Bytes of mailbox memory given back.
+    pub(crate) bytes: i64,
+    /// The job asked for a yield, or a signal must be looked at before the next job.
+    is_interrupted: bool,
+    is_yielding: bool,
+    pub(crate) failures: u32,
+}
+
+/// How a task was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Idle, held or over: not ours any more.
+    Gone,
+    /// There is more to do.
+    Stays,
+    /// There is more to do, but not now.
+    Requeue,
+}
+
+/// Runs one turn.
+///
+/// # Safety
+///
+/// The task was taken from a run queue by this thread and by nobody else.
+pub(crate) unsafe fn run_turn(task: TaskPtr, budget: Budget, now_ns: u64) -> Report {
+    let mut turn = Turn::new(task, budget, now_ns);
+    let outer = super::current::enter(task.0);
+    let after = loop {
+        match catch_unwind(AssertUnwindSafe(|| turn.rounds())) {
+            Ok(after) => break after,
+            Err(panic) => {
+                turn.free_running();
+                phases::job_failed(&mut turn, Failure::from_panic(panic));
+            }
+        }
+    };
+    super::current::leave(outer);
+    let Turn { jobs, bytes, now_ns, failures, .. } = turn;
+    Report { after, jobs, bytes, now_ns, failures }
+}
+
+impl Turn {
+    fn new(task: TaskPtr, budget: Budget, now_ns: u64) -> Self {
+        // SAFETY: the task is scheduled and this thread took it.
+        let header = unsafe { task.header() };
+        let budget = header.extra().and_then(|extra| extra.budget).unwrap_or(budget);
+        // SAFETY: the vtable fits the cell.
+        let state = unsafe { (header.vtable.state)(task.0) };
+        let stride = header.class().stride().min(budget.jobs).max(1);
+        Self {
+            header: task.0,
+            state,
+            running: ptr::null_mut(),
+            now_ns,
+            end_ns: now_ns.saturating_add(budget.time_ns),
+            stride_left: stride,
+            stride,
+            jobs_left: budget.jobs - stride,
+            jobs: 0,
+            consumed: 0,
+            bytes: 0,
+            is_interrupted: false,
+            is_yielding: false,
+            failures: 0,
+        }
+    }
+
+    /// A stand-in for discarding a job outside of a turn: only its account is used.
+    pub(crate) fn for_discard(header: NonNull<Header>) -> Self {
+        Self {
+            header,
+            state: ptr::null_mut(),
+            running: ptr::null_mut(),
+            now_ns: 0,
+            end_ns: 0,
+            stride_left: 0,
+            stride: 1,
+            jobs_left: 0,
+            jobs: 0,
+            consumed: 0,
+            bytes: 0,
+            is_interrupted: false,
+            is_yielding: false,
+            failures: 0,
+        }
+    }
+
+    /// The task's header.
+    #[inline(always)]
+    pub(crate) fn header<'a>(&self) -> &'a Header {
+        // SAFETY: the task lives for its turn; nobody keeps this borrow beyond it.
+        unsafe { self.header.as_ref() }
+    }
+
+    pub(crate) fn header_ptr(&self) -> NonNull<Header> {
+        self.header
+    }
+
+    #[inline(always)]
+    pub(crate) fn owner<'a>(&self) -> &'a mut Owner {
+        // SAFETY: we are the runner; borrows end before user code runs.
+        unsafe { self.header().owner() }
+    }
+
+    /// Asks for the end of the turn after this job; the task goes behind all others.
+    pub(crate) fn yield_now(&mut self) {
+        self.is_yielding = true;
+        self.is_interrupted = true;
+    }
+
+    /// Makes the turn look at its signals after this job.
+    pub(crate) fn interrupt(&mut self) {
+        self.is_interrupted = true;
+    }
+
+    /// Rounds until the task is left or used up.
+    fn rounds(&mut self) -> After {
+        loop {
+            let signals = self.header().inbox.signals();
+            if signals & bits::WAKE != 0 {
+                if let Left::Gone = phases::take_signals(self) {
+                    return After::Leave;
+                }
+            }
+            self.is_interrupted = false;
+            if !self.fast_jobs() || !self.submitted_jobs() || !self.ready_jobs() {
+                self.publish();
+                self.give_room();
+                if self.is_used_up() {
+                    return After::Requeue;
+                }
+                continue;
+            }
+            self.publish();
+            self.give_room();
+            match self.leave() {
+                Left::Gone => return After::Leave,
+                Left::Requeue => return After::Requeue,
+                Left::Stays if self.is_used_up() => return After::Requeue,
+                Left::Stays => {}
+            }
+        }
+    }
+
+    fn is_used_up(&mut self) -> bool {
+        self.is_yielding || (self.stride_left == 0 && !self.next_stride())
+    }
+
+    /// Reads the clock every few jobs and says whether the budget allows more.
+    #[cold]
+    fn next_stride(&mut self) -> bool {
+        let now_ns = self.header().group.now_ns();
+        let took = now_ns.saturating_sub(self.now_ns);
+        self.now_ns = now_ns;
+        self.stride = self.header().class().adapt_stride(self.stride, took);
+        if self.jobs_left == 0 || now_ns >= self.end_ns {
+            return false;
+        }
+        self.stride_left = self.stride.min(self.jobs_left).min(CLOCK_STRIDE_JOBS_MAX);
+        self.jobs_left -= self.stride_left;
+        true
+    }
+
+    /// Whether the next job may begin.
+    #[inline(always)]
+    fn may_go_on(&mut self) -> bool {
+        !self.is_interrupted && (self.stride_left > 0 || self.next_stride())
+    }
+
+    /// Runs the fast lane dry. False when interrupted or used up.
+    #[inline(always)]
+    fn fast_jobs(&mut self) -> bool {
+        loop {
+            let owner = self.owner();
+            let node = owner.fast;
+            if node.is_null() {
+                return !self.is_interrupted;
+            }
+            if !self.may_go_on() {
+                return false;
+            }
+            self.fast_job(node);
+        }
+    }
+
+    fn fast_job(&mut self, node: *mut Node) {
+        let owner = self.owner();
+        // SAFETY: the fast lane owns its nodes; relaxed, since only the runner links them.
+        owner.fast = unsafe { (*node).next.load(Ordering::Relaxed) };
+        owner.fast_len -= 1;
+        self.running = node;
+        let flow = self.call(node);
+        self.running = ptr::null_mut();
+        match flow {
+            // SAFETY: the payload is consumed and the node is in no lane.
+            Flow::Done => unsafe { node::free(node) },
+            Flow::Again => self.keep_current(node),
+        }
+    }
+
+    /// Puts a job that wants to go on back to the front and ends the turn.
+    fn keep_current(&mut self, node: *mut Node) {
+        let owner = self.owner();
+        // SAFETY: the node is ours.
+        unsafe { (*node).next.store(owner.fast, Ordering::Relaxed) };
+        owner.fast = node;
+        owner.fast_len += 1;
+        self.yield_now();
+    }
+
+    /// Calls a node's job.
+    #[inline(always)]
+    fn call(&mut self, node: *mut Node) -> Flow {
+        self.stride_left = self.stride_left.saturating_sub(1);
+        self.jobs += 1;
+        super::current::start_job(&raw mut self.owner().fast);
+        // SAFETY: the node holds a job of this task that has not run.
+        let call = unsafe { (*node).call };
+        // SAFETY: the payload is only reached through this pointer.
+        let payload = unsafe { &raw mut (*node).payload };
+        // SAFETY: the function belongs to the payload, and the turn is this task's.
+        unsafe { call(payload, self, Use::Run) }
+    }
+
+    /// One round of the submitted lane: what is present now. False when interrupted or used up.
+    #[inline(always)]
+    fn submitted_jobs(&mut self) -> bool {
+        if !self.owner().open {
+            return true;
+        }
+        let header = self.header();
+        let mark = header.inbox.mark_owner();
+        if header.capacity == 0 && !self.mailed_jobs() {
+            return false;
+        }
+        while self.owner().position.addr() != mark && mark > bits::LANE_EMPTY_MAX {
+            if !self.may_go_on() {
+                return false;
+            }
+            let position = self.owner().position;
+            // SAFETY: we are the runner and this is our position.
+            let node = unsafe { header.inbox.next_owner(position) };
+            if node.is_null() {
+                // A producer stands between its two steps; going idle will wait for it.
+                return true;
+            }
+            self.advance(node);
+            self.submitted_job(node);
+            if !self.fast_jobs() {
+                return false;
+            }
+            if header.inbox.signals() & bits::SYSTEM != 0 || !self.owner().open {
+                self.is_interrupted = true;
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn submitted_job(&mut self, node: *mut Node) {
+        self.consumed += 1;
+        if self.consumed >= DONE_PUBLISH_JOBS || self.header().capacity < 4 * DONE_PUBLISH_JOBS {
+            self.publish();
+        }
+        if self.call(node) == Flow::Again {
+            // The node stays as our position in the lane; the job moves on in a new one.
+            let moved = node::relocate(node);
+            self.keep_current(moved);
+        }
+    }
+
+    /// Moves to the next node of the submitted lane and frees the one that was held.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, node: *mut Node) {
+        let owner = self.owner();
+        let before = owner.position;
+        owner.position = node.cast();
+        self.free_position(before);
+    }
+
+    #[inline(always)]
+    fn free_position(&self, position: *const super::node::Link) {
+        let inbox = &self.header().inbox;
+        if ptr::eq(position, inbox.stub()) {
+            inbox.leave_stub_owner();
+        } else {
+            // SAFETY: its link was seen, or the lane was left idle from it: no producer needs it.
+            unsafe { node::free(position.cast_mut().cast()) };
+        }
+    }
+
+    /// Jobs of a mailbox with another policy than «reject».
+    fn mailed_jobs(&mut self) -> bool {
+        let Some(mail) = self.header().extra().and_then(|extra| extra.mail.as_ref()) else {
+            return true;
+        };
+        let present = mail.lock().len();
+        for _ in 0..present {
+            if !self.may_go_on() {
+                return false;
+            }
+            let Some(queued) = mail.lock().pop() else { break };
+            self.running = queued.0;
+            let flow = self.call(queued.0);
+            self.running = ptr::null_mut();
+            match flow {
+                // SAFETY: the payload is consumed and the node is in no lane.
+                Flow::Done => unsafe { node::free(queued.0) },
+                Flow::Again => self.keep_current(queued.0),
+            }
+            if !self.fast_jobs() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Runs the subscriptions that are ready now. False when interrupted or used up.
+    fn ready_jobs(&mut self) -> bool {
+        let Some(extra) = self.header().extra() else { return true };
+        let present = {
+            // SAFETY: we are the runner and the borrow ends here.
+            let own = unsafe { extra.subscriptions_owner() };
+            extra.ready.take(&mut own.ready);
+            own.ready.len()
+        };
+        for _ in 0..present {
+            // SAFETY: as above.
+            let next = unsafe { extra.subscriptions_owner() }.ready.pop_front();
+            let Some(source) = next else { break };
+            if !self.may_go_on() {
+                // SAFETY: as above.
+                unsafe { extra.subscriptions_owner() }.ready.push_front(source);
+                return false;
+            }
+            self.ready_job(&source);
+            if !self.fast_jobs() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn ready_job(&mut self, source: &Arc<Source>) {
+        let header = self.header();
+        let phase = header.phase();
+        let extra = header.extra_or_make();
+        // SAFETY: we are the runner and the borrow ends before user code runs.
+        let own = unsafe { extra.subscriptions_owner() };
+        let exclusive = own.exclusive.front().copied();
+        let Some(slot) = own.get(source) else { return };
+        if !slot.triggers_in(phase) || exclusive.is_some_and(|index| index != source.index) {
+            own.waiting.push_back(Arc::clone(source));
+            return;
+        }
+        let Some(mut job) = slot.job.take() else { return };
+        source.take_queued_owner();
+        self.stride_left = self.stride_left.saturating_sub(1);
+        self.jobs += 1;
+        super::current::start_job(&raw mut self.owner().fast);
+        let outcome = catch_unwind(AssertUnwindSafe(|| job(self)));
+        // SAFETY: as above; the job is over.
+        let own = unsafe { extra.subscriptions_owner() };
+        // A recurring job stays registered when it panics; a one-shot is gone.
+        let step = match outcome {
+            Ok(step) => step,
+            Err(_) => own.step_after_panic(source),
+        };
+        let removed = if step == Step::Done {
+            own.remove(source)
+        } else {
+            if let Some(slot) = own.get(source) {
+                slot.job = Some(job);
+            }
+            if step == Step::More {
+                source.requeue_owner(&mut own.ready);
+            }
+            None
+        };
+        drop(removed);
+        if step == Step::Done {
+            phases::subscription_ended(self);
+        }
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Publishes how many submissions were consumed.
+    #[inline(always)]
+    pub(crate) fn publish(&mut self) {
+        if self.consumed > 0 {
+            self.header().inbox.publish_done_owner(self.consumed);
+            self.consumed = 0;
+        }
+    }
+
+    #[inline(always)]
+    fn give_room(&mut self) {
+        if self.owner().room_wanted {
+            phases::give_room(self);
+        }
+    }
+
+    /// Leaves the task as its phase allows, or finds more to do.
+    #[inline(always)]
+    fn leave(&mut self) -> Left {
+        if !self.owner().open || self.header().inbox.is_closed() || self.owner().orphaned {
+            return phases::advance(self);
+        }
+        self.go_idle()
+    }
+
+    /// Tries to leave the task idle.
+    #[inline(always)]
+    pub(crate) fn go_idle(&mut self) -> Left {
+        let header = self.header();
+        if header.inbox.signals() & bits::WAKE != 0 || self.has_ready() {
+            return Left::Stays;
+        }
+        let position = self.owner().position;
+        let stub = header.inbox.stub();
+        self.owner().position = stub;
+        match header.inbox.try_idle_owner(position) {
+            Idle::Gone => {
+                if !ptr::eq(position, stub) {
+                    // SAFETY: the lane was left idle from this node: no producer needs it.
+                    unsafe { node::free(position.cast_mut().cast()) };
+                }
+                Left::Gone
+            }
+            Idle::Signalled => {
+                self.owner().position = position;
+                Left::Stays
+            }
+            Idle::More => {
+                self.owner().position = position;
+                // SAFETY: we are the runner and this is our position.
+                let node = unsafe { header.inbox.next_linked_owner(position) };
+                if node.is_null() {
+                    Left::Requeue
+                } else {
+                    Left::Stays
+                }
+            }
+        }
+    }
+
+    /// Tries to leave the task held: only a signal brings it back.
+    pub(crate) fn hold(&mut self) -> Left {
+        if self.header().inbox.try_hold_owner() {
+            Left::Gone
+        } else {
+            Left::Stays
+        }
+    }
+
+    fn has_ready(&self) -> bool {
+        let Some(extra) = self.header().extra() else { return false };
+        // SAFETY: we are the runner and the borrow ends here.
+        !unsafe { extra.subscriptions_owner() }.ready.is_empty()
+    }
+
+    /// Frees the node of a fast-lane job that panicked.
+    fn free_running(&mut self) {
+        let node = std::mem::replace(&mut self.running, ptr::null_mut());
+        if !node.is_null() {
+            // SAFETY: the panic consumed the payload, and the node is in no lane.
+            unsafe { node::free(node) };
+        }
+        self.failures += 1;
+    }
+
+    /// The phase now.
+    pub(crate) fn phase(&self) -> Phase {
+        self.header().phase()
+    }
+}

@@ -1,0 +1,353 @@
+//! Ways to give a task work: the lanes, the permit, and what they answer.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context as Poll1, Poll};
+
+use super::cell::Header;
+use super::handle::Task;
+use super::inbox::{bits, Refusal};
+use super::mail::{Posted, Queued};
+use super::node::{self, charge, Flow, Job, NodeFn, Payload, Use};
+use super::run::Turn;
+use super::{current, Context};
+use crate::failure::Failure;
+
+/// Why a submission was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SubmitErrorKind {
+    /// The mailbox holds as many jobs as it may.
+    Full,
+    /// All mailboxes of the group together hold as many bytes as they may.
+    GroupMemory,
+    /// The task takes no more work: closing, closed or failed.
+    Closed,
+    /// A blocking wait was asked for on a worker thread, where waiting is refused.
+    OnWorker,
+    /// There was no room within the time given.
+    TimedOut,
+}
+
+/// A submission that was not taken; gives the job back.
+#[must_use]
+pub struct SubmitError<J> {
+    /// Why.
+    pub kind: SubmitErrorKind,
+    /// The job, unrun.
+    pub job: J,
+}
+
+impl<J> fmt::Debug for SubmitError<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubmitError").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for SubmitErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the mailbox of the task is full",
+            Self::GroupMemory => "the mailboxes of the group hold as many bytes as they may",
+            Self::Closed => "the task is closed",
+            Self::OnWorker => "waiting for room is refused on a worker thread",
+            Self::TimedOut => "there was no room in the mailbox within the time given",
+        })
+    }
+}
+
+impl<J> fmt::Display for SubmitError<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl<J> std::error::Error for SubmitError<J> {}
+
+impl<J> From<SubmitError<J>> for Failure {
+    fn from(error: SubmitError<J>) -> Self {
+        match error.kind {
+            SubmitErrorKind::Closed => Self::Closed,
+            SubmitErrorKind::Full => Self::Refused("the mailbox of the task is full"),
+            SubmitErrorKind::GroupMemory => {
+                Self::Refused("the mailboxes of the group hold as many bytes as they may")
+            }
+            SubmitErrorKind::OnWorker => Self::WouldBlock,
+            SubmitErrorKind::TimedOut => Self::Refused("no room within the time given"),
+        }
+    }
+}
+
+/// A job that runs once.
+pub(crate) struct Once<S, F>(pub(crate) F, PhantomData<fn(S)>);
+
+impl<S, F> Once<S, F>
+where
+    F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+{
+    pub(crate) fn new(job: F) -> Self {
+        Self(job, PhantomData)
+    }
+
+    unsafe fn call(payload: *mut Payload, turn: *mut Turn, how: Use) -> Flow {
+        // SAFETY: a payload of this type; consumed here, also when the job unwinds.
+        let job = unsafe { node::take::<Self>(payload) };
+        // SAFETY: the turn is exclusive for the time of the call.
+        let turn = unsafe { &mut *turn };
+        turn.bytes += charge::<Self>();
+        if how == Use::Run {
+            let state = turn.state.cast::<S>();
+            // SAFETY: the turn's task has a state of this type, and the runner has it for itself.
+            let state = unsafe { &mut *state };
+            (job.0)(state, &mut Context::new(turn));
+        }
+        Flow::Done
+    }
+}
+
+// SAFETY: `call` takes the payload as `Self`, always.
+unsafe impl<S, F> Job for Once<S, F>
+where
+    F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+{
+    const CALL: NodeFn = Self::call;
+}
+
+/// A job that may stay the current one.
+pub(crate) struct Repeated<S, F>(pub(crate) F, PhantomData<fn(S)>);
+
+impl<S, F> Repeated<S, F>
+where
+    F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static,
+{
+    pub(crate) fn new(job: F) -> Self {
+        Self(job, PhantomData)
+    }
+
+    unsafe fn call(payload: *mut Payload, turn: *mut Turn, how: Use) -> Flow {
+        /// Consumes the payload unless the job goes on.
+        struct Consume<S, F>(*mut Payload, PhantomData<fn(S, F)>);
+        impl<S, F> Drop for Consume<S, F> {
+            fn drop(&mut self) {
+                // SAFETY: a payload of this type, not consumed before.
+                drop(unsafe { node::take::<Repeated<S, F>>(self.0) });
+            }
+        }
+        let consume = Consume::<S, F>(payload, PhantomData);
+        // SAFETY: the turn is exclusive for the time of the call.
+        let turn = unsafe { &mut *turn };
+        if how == Use::Run {
+            let state = turn.state.cast::<S>();
+            // SAFETY: the turn's task has a state of this type, and the runner has it for itself.
+            let state = unsafe { &mut *state };
+            // SAFETY: a payload of this type, not consumed.
+            let job = unsafe { node::borrow::<Self>(payload) };
+            if (job.0)(state, &mut Context::new(turn)) == Flow::Again {
+                std::mem::forget(consume);
+                return Flow::Again;
+            }
+        }
+        turn.bytes += charge::<Self>();
+        drop(consume);
+        Flow::Done
+    }
+}
+
+// SAFETY: `call` uses the payload as `Self`, and consumes it unless it answers `Again`.
+unsafe impl<S, F> Job for Repeated<S, F>
+where
+    F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static,
+{
+    const CALL: NodeFn = Self::call;
+}
+
+/// Puts a job at the tail of the task's submitted lane.
+#[inline(always)]
+pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
+    if let Err(refusal) = header.inbox.admit(header.capacity) {
+        return refused(header, refusal, None, job);
+    }
+    if header.group.memory.is_exceeded() {
+        give_up(header);
+        return Err((SubmitErrorKind::GroupMemory, job));
+    }
+    push(header, job);
+    Ok(())
+}
+
+/// Appends an admitted job.
+#[inline(always)]
+fn push<J: Job>(header: &Header, job: J) {
+    let node = node::make(job);
+    crate::group::count_queued(&header.group, charge::<J>());
+    // SAFETY: the node is fresh and was admitted.
+    if unsafe { header.inbox.push(node) } {
+        crate::group::schedule(super::TaskPtr(header.into()));
+    }
+}
+
+/// Takes an admission back.
+#[cold]
+fn give_up(header: &Header) {
+    if header.inbox.take_back() {
+        header.signal(bits::CLOSE);
+    }
+}
+
+#[cold]
+fn refused<J: Job>(
+    header: &Header,
+    refusal: Refusal,
+    key: Option<u64>,
+    job: J,
+) -> Result<(), (SubmitErrorKind, J)> {
+    give_up(header);
+    if header.capacity == 0 {
+        return post(header, key, job);
+    }
+    match refusal {
+        Refusal::Full => Err((SubmitErrorKind::Full, job)),
+        Refusal::Closed => Err((SubmitErrorKind::Closed, job)),
+    }
+}
+
+/// Submits to a mailbox with another policy than «reject».
+pub(crate) fn post<J: Job>(
+    header: &Header,
+    key: Option<u64>,
+    job: J,
+) -> Result<(), (SubmitErrorKind, J)> {
+    let Some(mail) = header.extra().and_then(|extra| extra.mail.as_ref()) else {
+        return submit(header, job);
+    };
+    let mut locked = mail.lock();
+    match locked.admits(key) {
+        Err(Refusal::Full) => return Err((SubmitErrorKind::Full, job)),
+        Err(Refusal::Closed) => return Err((SubmitErrorKind::Closed, job)),
+        Ok(()) if header.group.memory.is_exceeded() => {
+            return Err((SubmitErrorKind::GroupMemory, job));
+        }
+        Ok(()) => {}
+    }
+    crate::group::count_queued(&header.group, charge::<J>());
+    let posted = locked.post(Queued(node::make(job)), key);
+    drop(locked);
+    header.signal(bits::MAIL);
+    if let Posted::Displaced(old) = posted {
+        let bytes = discard_outside(header, old);
+        crate::group::count_queued(&header.group, -bytes);
+    }
+    Ok(())
+}
+
+/// Drops a displaced job on the producer's thread; answers its charge.
+fn discard_outside(header: &Header, old: Queued) -> i64 {
+    let mut turn = Turn::for_discard(header.into());
+    // SAFETY: the node was in the queue, its job unrun, and is ours now.
+    unsafe { node::discard(old.0, &mut turn) };
+    turn.bytes
+}
+
+/// Puts a job into the fast lane if this is the task's own turn, else submits it.
+#[inline(always)]
+pub(crate) fn run<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
+    if !current::is_current(header) {
+        return submit(header, job);
+    }
+    insert(header, job)
+}
+
+/// Puts a job into the fast lane; this is the task's own turn.
+#[inline(always)]
+pub(crate) fn insert<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
+    let node = node::make(job);
+    crate::group::count_queued(&header.group, charge::<J>());
+    current::insert_fast(header, node).map_err(|node| {
+        crate::group::count_queued(&header.group, -charge::<J>());
+        // SAFETY: the node was just made of this job and not linked.
+        let payload = unsafe { &raw mut (*node).payload };
+        // SAFETY: a payload of this type, not consumed.
+        let job = unsafe { node::take::<J>(payload) };
+        // SAFETY: the payload is consumed.
+        unsafe { node::free(node) };
+        (SubmitErrorKind::Full, job)
+    })
+}
+
+/// A promise of one place in a mailbox. Dropping it gives the place back.
+#[derive(Debug)]
+#[must_use]
+pub struct Permit<S> {
+    task: Task<S>,
+    is_used: bool,
+}
+
+impl<S: Send + 'static> Permit<S> {
+    /// Submits the job into the promised place; it is never full.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` if the task has closed since; the job comes back.
+    pub fn submit<F>(mut self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        self.is_used = true;
+        let header = self.task.header();
+        if header.inbox.admit_reserved().is_err() {
+            give_up(header);
+            return Err(SubmitError { kind: SubmitErrorKind::Closed, job });
+        }
+        push(header, Once::<S, F>::new(job));
+        Ok(())
+    }
+}
+
+impl<S> Drop for Permit<S> {
+    fn drop(&mut self) {
+        if !self.is_used {
+            let header = self.task.header();
+            header.inbox.unreserve();
+            // Somebody else may wait for this place.
+            header.signal(bits::ROOM);
+        }
+    }
+}
+
+/// Waits for a place in a mailbox; see [`Task::reserve`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub struct Reserve<S> {
+    pub(crate) task: Task<S>,
+}
+
+impl<S: Send + 'static> Future for Reserve<S> {
+    type Output = Result<Permit<S>, Failure>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Poll1<'_>) -> Poll<Self::Output> {
+        let header = self.task.header();
+        if header.capacity == 0 {
+            return Poll::Ready(Err(Failure::Refused(
+                "permits need a mailbox with the overflow policy «reject»",
+            )));
+        }
+        let try_now = || match header.inbox.reserve(header.capacity) {
+            Ok(()) => Some(Ok(Permit { task: self.task.clone(), is_used: false })),
+            Err(Refusal::Closed) => Some(Err(Failure::Closed)),
+            Err(Refusal::Full) => None,
+        };
+        if let Some(answer) = try_now() {
+            return Poll::Ready(answer);
+        }
+        header.extra_or_make().room.lock().push_back(cx.waker().clone());
+        if !header.signal(bits::ROOM) {
+            return Poll::Ready(Err(Failure::Closed));
+        }
+        match try_now() {
+            Some(answer) => Poll::Ready(answer),
+            None => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What belongs to one worker: its queue, its run-next slot, its part of the accounts.
+
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+use crossbeam_deque::{Steal, Stealer, Worker};
+use crossbeam_utils::CachePadded;
+
+use super::Stats;
+use crate::group::GroupShared;
+use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
+use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
+use crate::task::{Header, TaskPtr};
+
+/// The part of a worker that siblings see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) stealer: Stealer<TaskPtr>,
+    /// The task made ready last by the task now running; runs next. Taken by exchange, since a
+    /// thief may take it too.
+    slot: CachePadded<AtomicPtr<Header>>,
+    pub(crate) stats: CachePadded<Stats>,
+    /// The task whose turn runs; null between turns. For the watchdog and listings.
+    pub(crate) running: AtomicPtr<Header>,
+    pub(crate) thread: Mutex<Option<std::thread::Thread>>,
+}
+
+impl Shared {
+    pub(crate) fn new(stealer: Stealer<TaskPtr>) -> Self {
+        Self {
+            stealer,
+            slot: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
+            stats: CachePadded::default(),
+            running: AtomicPtr::new(ptr::null_mut()),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// Takes the task in the slot.
+    pub(crate) fn take_slot(&self) -> Option<TaskPtr> {
+        if self.slot.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        // AcqRel: pairs with the store in `push`; owner and thief race for the entry here.
+        NonNull::new(self.slot.swap(ptr::null_mut(), Ordering::AcqRel)).map(TaskPtr)
+    }
+
+    /// Tasks waiting here, about.
+    pub(crate) fn waiting(&self) -> u64 {
+        let slot = u64::from(!self.slot.load(Ordering::Relaxed).is_null());
+        self.stealer.len() as u64 + slot
+    }
+
+    /// Lets the thread run if it is parked, or not park the next time.
+    pub(crate) fn unpark(&self) {
+        if let Some(thread) = &*self.thread.lock() {
+            thread.unpark();
+        }
+    }
+}
+
+/// The part of a worker that only its own thread touches.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) group: Arc<GroupShared>,
+    pub(crate) index: usize,
+    queue: Worker<TaskPtr>,
+    slot_streak: Cell<u32>,
+    /// Mailbox bytes counted and not yet added to the group's account.
+    bytes: Cell<i64>,
+    pub(crate) now_ns: Cell<u64>,
+    random: Cell<u64>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
+}
+
+/// The worker of this thread, if it is one.
+#[inline(always)]
+pub(crate) fn current<'a>() -> Option<&'a Local> {
+    // SAFETY: set by `enter` for as long as the worker lives on this thread's stack; callers use
+    // it at once.
+    unsafe { CURRENT.try_with(Cell::get).unwrap_or(ptr::null()).as_ref() }
+}
+
+impl Local {
+    pub(crate) fn new(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) -> Self {
+        let seed = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(index as u64 + 1);
+        Self {
+            group,
+            index,
+            queue,
+            slot_streak: Cell::new(0),
+            bytes: Cell::new(0),
+            now_ns: Cell::new(0),
+            random: Cell::new(seed),
+        }
+    }
+
+    /// Makes this the worker of the thread; the answer goes to `leave`.
+    pub(crate) fn enter(&self) -> *const Self {
+        CURRENT.replace(ptr::from_ref(self))
+    }
+
+    /// Ends what `enter` began.
+    pub(crate) fn leave(outer: *const Self) {
+        CURRENT.set(outer);
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.group.workers[self.index]
+    }
+
+    /// Queues a task that this worker has made ready: into the slot; what was there goes to the
+    /// tail of the queue.
+    #[inline(always)]
+    pub(crate) fn push(&self, task: TaskPtr) {
+        let shared = self.shared();
+        if shared.stats.turns.get() % u64::from(SAMPLE_TURNS) == 0 {
+            self.stamp(task);
+        }
+        let slot = &shared.slot;
+        if slot.load(Ordering::Relaxed).is_null() {
+            // Release: pairs with the exchange of a thief. Only the owner fills the slot, so
+            // nothing is overwritten.
+            slot.store(task.0.as_ptr(), Ordering::Release);
+        } else {
+            // AcqRel: a thief may have emptied it meanwhile.
+            let before = slot.swap(task.0.as_ptr(), Ordering::AcqRel);
+            if let Some(before) = NonNull::new(before) {
+                self.queue.push(TaskPtr(before));
+            }
+        }
+        if let Some(sleeper) = self.group.sleep.wake_for_local_push() {
+            self.group.workers[sleeper].unpark();
+        }
+    }
+
+    #[cold]
+    fn stamp(&self, task: TaskPtr) {
+        // SAFETY: the task is scheduled, by us.
+        let header = unsafe { task.header() };
+        header.scheduled_ns.store(self.group.now_ns().max(1), Ordering::Relaxed);
+    }
+
+    /// Queues stolen tasks.
+    pub(crate) fn queue(&self) -> &Worker<TaskPtr> {
+        &self.queue
+    }
+
+    /// The next task of this worker's own.
+    #[inline(always)]
+    pub(crate) fn pop(&self) -> Option<TaskPtr> {
+        let streak = self.slot_streak.get();
+        if streak < SLOT_STREAK_MAX {
+            if let Some(task) = self.shared().take_slot() {
+                self.slot_streak.set(streak + 1);
+                return Some(task);
+            }
+        }
+        self.slot_streak.set(0);
+        self.queue.pop().or_else(|| self.shared().take_slot())
+    }
+
+    /// Whether this worker has nothing of its own.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shared().waiting() == 0
+    }
+
+    /// A few tasks of the injector, if there are any.
+    pub(crate) fn pop_injected(&self) -> Option<TaskPtr> {
+        let injector = &self.group.injector;
+        loop {
+            if injector.is_empty() {
+                return None;
+            }
+            match injector.steal_batch_and_pop(&self.queue) {
+                Steal::Success(task) => return Some(task),
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// A task of the system class.
+    pub(crate) fn pop_system(&self) -> Option<TaskPtr> {
+        let system = &self.group.system;
+        loop {
+            if system.is_empty() {
+                return None;
+            }
+            match system.steal() {
+                Steal::Success(task) => return Some(task),
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+
+    /// Counts mailbox bytes queued or given back.
+    #[inline(always)]
+    pub(crate) fn count_bytes(&self, bytes: i64) {
+        let total = self.bytes.get() + bytes;
+        if total.abs() < MAILBOX_BYTES_FLUSH {
+            self.bytes.set(total);
+        } else {
+            self.bytes.set(0);
+            self.group.memory.add(total);
+        }
+    }
+
+    /// Adds what is counted here to the group's account.
+    pub(crate) fn flush_bytes(&self) {
+        self.group.memory.add(self.bytes.replace(0));
+    }
+
+    /// A pseudo-random number below `bound`; xorshift64* (Vigna, 2016).
+    pub(crate) fn random_below(&self, bound: usize) -> usize {
+        let mut word = self.random.get();
+        word ^= word >> 12;
+        word ^= word << 25;
+        word ^= word >> 27;
+        self.random.set(word);
+        ((word.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize) % bound.max(1)
+    }
+}

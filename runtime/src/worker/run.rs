@@ -1,0 +1,129 @@
+//! The loop of a worker thread.
+
+use super::search::Search;
+use super::Local;
+use crate::limits::{CLOCK_PERIOD_NS, CLOCK_STRIDE_TURNS_MAX, INJECTOR_TURNS};
+use crate::sync::Ordering;
+use crate::task::{run_turn, After, Report, TaskPtr};
+
+/// Runs tasks until the group stops.
+pub(crate) fn start(local: &Local) {
+    let mut search = Search::new(local.group.workers.len());
+    let mut clock = ClockStride { stride: 1, left: 0 };
+    let mut until_injector = INJECTOR_TURNS;
+    local.now_ns.set(local.group.now_ns());
+    loop {
+        until_injector = until_injector.saturating_sub(1);
+        if clock.left == 0 {
+            clock.look(local);
+        }
+        clock.left -= 1;
+        let task = match next(local, &mut until_injector) {
+            Some(task) => task,
+            None => {
+                let Some(task) = search.find(local) else { break };
+                local.now_ns.set(local.group.now_ns());
+                task
+            }
+        };
+        let report = execute(local, task);
+        if report.now_ns != local.now_ns.get() {
+            // The turn has read the clock: use its reading.
+            local.now_ns.set(report.now_ns);
+            clock.left = 0;
+        }
+        if report.after == After::Requeue {
+            until_injector = 0;
+        }
+    }
+    local.flush_bytes();
+}
+
+/// The next task: system class, own, injected; the injector first every so often.
+#[inline(always)]
+fn next(local: &Local, until_injector: &mut u32) -> Option<TaskPtr> {
+    if let Some(task) = local.pop_system() {
+        return Some(task);
+    }
+    if *until_injector == 0 {
+        *until_injector = INJECTOR_TURNS;
+        if let Some(task) = local.pop_injected() {
+            return Some(task);
+        }
+    }
+    local.pop().or_else(|| local.pop_injected())
+}
+
+/// One turn of a task on this worker, and its book-keeping.
+#[inline(always)]
+pub(crate) fn execute(local: &Local, task: TaskPtr) -> Report {
+    let shared = local.shared();
+    shared.stats.turns.add_owner(1);
+    shared.running.store(task.0.as_ptr(), Ordering::Release);
+    // SAFETY: we took the task from a queue, so its turn is ours; the borrow ends here.
+    let scheduled_ns = unsafe { task.header() }.scheduled_ns.load(Ordering::Relaxed);
+    let report = if scheduled_ns == 0 {
+        // SAFETY: as above.
+        unsafe { run_turn(task, local.group.config.budget, local.now_ns.get()) }
+    } else {
+        execute_sampled(local, task, scheduled_ns)
+    };
+    shared.running.store(std::ptr::null_mut(), Ordering::Release);
+    shared.stats.jobs.add_owner(u64::from(report.jobs));
+    if report.failures > 0 {
+        shared.stats.failures.add_owner(u64::from(report.failures));
+    }
+    local.count_bytes(-report.bytes);
+    if report.after == After::Requeue {
+        shared.stats.requeues.add_owner(1);
+        local.group.requeue(task);
+    }
+    report
+}
+
+#[cold]
+fn execute_sampled(local: &Local, task: TaskPtr, scheduled_ns: u64) -> Report {
+    // SAFETY: the turn is ours; the borrow ends before it begins.
+    let header = unsafe { task.header() };
+    header.scheduled_ns.store(0, Ordering::Relaxed);
+    let class = local.group.class_of(header);
+    let start_ns = local.group.now_ns();
+    local.now_ns.set(start_ns);
+    // SAFETY: as above.
+    let mut report = unsafe { run_turn(task, local.group.config.budget, start_ns) };
+    let end_ns = local.group.now_ns();
+    report.now_ns = end_ns;
+    class.sample(start_ns.saturating_sub(scheduled_ns), end_ns.saturating_sub(start_ns), report.jobs);
+    report
+}
+
+/// Fires what is due.
+pub(crate) fn service_timers(local: &Local, now_ns: u64) {
+    let fired = local.group.timers.service(now_ns);
+    local.shared().stats.timers.add_owner(fired as u64);
+}
+
+/// How often the worker reads the clock between turns: the shorter the turns, the rarer.
+#[derive(Debug)]
+struct ClockStride {
+    stride: u32,
+    left: u32,
+}
+
+impl ClockStride {
+    #[cold]
+    fn look(&mut self, local: &Local) {
+        let now_ns = local.group.now_ns();
+        let took_ns = now_ns.saturating_sub(local.now_ns.get());
+        local.now_ns.set(now_ns);
+        if took_ns > CLOCK_PERIOD_NS {
+            self.stride = (self.stride / 2).max(1);
+        } else if took_ns * 2 < CLOCK_PERIOD_NS {
+            self.stride = (self.stride * 2).min(CLOCK_STRIDE_TURNS_MAX);
+        }
+        self.left = self.stride;
+        if local.group.timers.is_due(now_ns) {
+            service_timers(local, now_ns);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Search for work that is not the worker's own: injector, timers, siblings whose work has waited.
+
+use std::time::Duration;
+
+use crossbeam_deque::Steal;
+
+use super::sleep::Rest;
+use super::Local;
+use crate::limits::{STEAL_AGE_NS, WATCH_NS};
+use crate::sync::spin_hint;
+use crate::task::TaskPtr;
+
+/// What a sibling looked like.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    turns: u64,
+    waiting: u64,
+    at_ns: u64,
+}
+
+/// The memory of one search.
+#[derive(Debug)]
+pub(crate) struct Search {
+    seen: Vec<Seen>,
+}
+
+/// Rounds of a search between two clock reads.
+const SPINS_PER_LOOK: u32 = 16;
+
+impl Search {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { seen: vec![Seen::default(); workers] }
+    }
+
+    /// Spins until there is work, or the spinning time is over.
+    fn spin(&mut self, local: &Local) -> Option<TaskPtr> {
+        let group = &local.group;
+        let start_ns = group.now_ns();
+        self.forget();
+        loop {
+            let now_ns = group.now_ns();
+            if let Some(task) = self.look(local, now_ns) {
+                return Some(task);
+            }
+            if now_ns.saturating_sub(start_ns) >= group.config.idle.spin_ns || group.is_stopping() {
+                return None;
+            }
+            for _ in 0..SPINS_PER_LOOK {
+                spin_hint();
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        self.seen.fill(Seen::default());
+    }
+
+    /// One look everywhere.
+    fn look(&mut self, local: &Local, now_ns: u64) -> Option<TaskPtr> {
+        if let Some(task) = local.pop_system().or_else(|| local.pop_injected()) {
+            return Some(task);
+        }
+        if local.group.timers.is_due(now_ns) {
+            super::run::service_timers(local, now_ns);
+            if let Some(task) = local.pop() {
+                return Some(task);
+            }
+        }
+        if !local.group.config.is_stealing {
+            return None;
+        }
+        let workers = local.group.workers.len();
+        let first = local.random_below(workers);
+        (0..workers)
+            .map(|offset| (first + offset) % workers)
+            .filter(|victim| *victim != local.index)
+            .find_map(|victim| self.steal(local, victim, now_ns))
+    }
+
+    /// Steals from a sibling what has waited too long: what was there at the first look and is
+    /// there still, judged by the turns begun meanwhile.
+    fn steal(&mut self, local: &Local, victim: usize, now_ns: u64) -> Option<TaskPtr> {
+        let shared = &local.group.workers[victim];
+        let turns = shared.stats.turns.get();
+        let waiting = shared.waiting();
+        let seen = &mut self.seen[victim];
+        let has_moved = turns.wrapping_sub(seen.turns) >= seen.waiting;
+        if waiting == 0 || seen.waiting == 0 || has_moved {
+            *seen = Seen { turns, waiting, at_ns: now_ns };
+            return None;
+        }
+        if now_ns.saturating_sub(seen.at_ns) < STEAL_AGE_NS {
+            return None;
+        }
+        *seen = Seen::default();
+        let stolen = loop {
+            match shared.stealer.steal_batch_and_pop(local.queue()) {
+                Steal::Success(task) => break Some(task),
+                Steal::Empty => break shared.take_slot(),
+                Steal::Retry => {}
+            }
+        };
+        if stolen.is_some() {
+            local.shared().stats.steals.add_owner(1);
+        }
+        stolen
+    }
+
+    /// Finds work, spinning, watching and parking as the state of the group asks. `None` when the
+    /// group stops.
+    pub(crate) fn find(&mut self, local: &Local) -> Option<TaskPtr> {
+        let group = &local.group;
+        let mut is_searching = group.sleep.start_search();
+        loop {
+            if is_searching {
+                if let Some(task) = self.spin(local) {
+                    self.found(local);
+                    return Some(task);
+                }
+            }
+            if group.is_stopping() {
+                if is_searching {
+                    group.sleep.end_search();
+                }
+                return None;
+            }
+            local.flush_bytes();
+            is_searching = match self.park(local, is_searching) {
+                Woken::Found(task) => return Some(task),
+                Woken::Search => true,
+                Woken::Stop => return None,
+            };
+        }
+    }
+
+    /// A search ended well: the last searcher sees to it that visible work finds somebody.
+    fn found(&self, local: &Local) {
+        let group = &local.group;
+        if group.sleep.end_search() && !(group.injector.is_empty() && group.system.is_empty()) {
+            group.wake_one();
+        }
+    }
+
+    fn park(&mut self, local: &Local, was_searching: bool) -> Woken {
+        let group = &local.group;
+        let mut rest = group.sleep.enter(local.index, was_searching);
+        local.shared().stats.parks.add_owner(1);
+        self.forget();
+        loop {
+            // The last look, after we are booked as parked.
+            let has_injected = !(group.injector.is_empty() && group.system.is_empty());
+            if has_injected || group.is_stopping() {
+                return self.unbook(local);
+            }
+            let limit = self.park_limit(local, rest);
+            if rest == Rest::Watch {
+                // A look that is remembered, so that the next one can judge ages.
+                let now_ns = group.now_ns();
+                for victim in (0..group.workers.len()).filter(|victim| *victim != local.index) {
+                    if let Some(task) = self.steal(local, victim, now_ns) {
+                        return self.leave_with(local, task);
+                    }
+                }
+            }
+            match limit {
+                None => std::thread::park(),
+                Some(Duration::ZERO) => {}
+                Some(limit) => std::thread::park_timeout(limit),
+            }
+            local.now_ns.set(group.now_ns());
+            let Some(next) = group.sleep.reconsider(local.index) else {
+                local.shared().stats.wakes.add_owner(1);
+                group.watchdog.awake();
+                return Woken::Search;
+            };
+            rest = next;
+            if group.timers.is_due(local.now_ns.get()) {
+                return self.unbook(local);
+            }
+        }
+    }
+
+    /// How long to park: `None` without limit.
+    fn park_limit(&self, local: &Local, rest: Rest) -> Option<Duration> {
+        let group = &local.group;
+        let keeps_time = rest == Rest::Sleep && group.sleep.keeps_time(local.index);
+        let until_timer = match group.timers.earliest_ns() {
+            u64::MAX => None,
+            _ if rest == Rest::Sleep && !keeps_time => None,
+            earliest_ns => {
+                Some(Duration::from_nanos(earliest_ns.saturating_sub(group.now_ns())))
+            }
+        };
+        match rest {
+            Rest::Sleep => until_timer,
+            Rest::Watch => {
+                let watch = Duration::from_nanos(WATCH_NS);
+                Some(until_timer.map_or(watch, |timer| timer.min(watch)))
+            }
+        }
+    }
+
+    fn unbook(&self, local: &Local) -> Woken {
+        // If somebody took us off the list, the search is booked already.
+        local.group.sleep.leave(local.index, true);
+        if local.group.is_stopping() {
+            local.group.sleep.end_search();
+            return Woken::Stop;
+        }
+        Woken::Search
+    }
+
+    fn leave_with(&self, local: &Local, task: TaskPtr) -> Woken {
+        if !local.group.sleep.leave(local.index, false) {
+            // Booked by somebody meanwhile: the search ends with what we hold.
+            self.found(local);
+        }
+        Woken::Found(task)
+    }
+}
+
+#[derive(Debug)]
+enum Woken {
+    Found(TaskPtr),
+    Search,
+    Stop,
+}
