@@ -31,12 +31,14 @@ impl Random {
     }
 }
 
+/// A timer's place in the model, its key, and a witness of its value's life.
+type Life = ((u64, u64), Key, Rc<()>);
+
 /// What the wheel must do, told by a sorted map from (deadline, order of arming) to the timer.
 #[derive(Default)]
 struct Model {
     pending: BTreeMap<(u64, u64), u64>,
-    /// Each timer's place in `pending`, its key and its life.
-    live: HashMap<u64, ((u64, u64), Key, Rc<()>)>,
+    live: HashMap<u64, Life>,
     names: Vec<u64>,
     armed: u64,
     orders: u64,
@@ -74,6 +76,20 @@ impl Pair {
 
     fn arm(&mut self) {
         let deadline_ns = self.deadline();
+        self.arm_at(deadline_ns);
+    }
+
+    /// More timers in one slot than one call of `expire` moves.
+    fn arm_flood(&mut self) {
+        let base_ns = self.now_ns.saturating_add(self.random.span(44));
+        let spread = self.random.below(34);
+        for _ in 0..2 * MOVES_MAX {
+            let deadline_ns = base_ns.saturating_add(self.random.span(spread));
+            self.arm_at(deadline_ns);
+        }
+    }
+
+    fn arm_at(&mut self, deadline_ns: u64) {
         let name = self.model.armed;
         let life = Rc::new(());
         let key = self
@@ -230,6 +246,7 @@ fn run_against_model(seed: u64, start_ns: u64, steps: u32) {
             choice if choice < arms => pair.arm(),
             9..=11 => pair.cancel(),
             12 => pair.rearm(),
+            13 if step % 512 == 0 => pair.arm_flood(),
             13 => pair.try_stale_keys(),
             14 => {
                 pair.jump();
@@ -329,10 +346,40 @@ fn one_call_moves_a_bounded_number_of_timers() {
         // Arms between the calls must neither overtake nor get lost.
         if calls == 2 {
             wheel.arm(YEAR_NS, count).expect("not full");
+            let other = wheel.arm(2 * YEAR_NS, count).expect("not full");
+            wheel.cancel(other).expect("pending");
         }
     }
     assert!(calls >= 10, "{calls} calls for ten times the limit");
     assert_eq!(fired, (0..=count).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_early_timer_at_the_end_of_a_long_slot_is_seen_while_it_is_emptied() {
+    let mut wheel = Wheel::new(0);
+    let hour_ns = YEAR_NS / 365 / 24;
+    for _ in 0..3 * MOVES_MAX {
+        wheel.arm(YEAR_NS + hour_ns, "late").expect("not full");
+    }
+    wheel.arm(YEAR_NS, "early").expect("not full");
+    assert_eq!(wheel.expire(YEAR_NS, 1, &mut |_, _, _| {}), 0);
+    assert_eq!(wheel.next_deadline(), Some(YEAR_NS));
+    let mut fired = Vec::new();
+    while wheel.next_deadline().is_some_and(|next| next <= YEAR_NS) {
+        wheel.expire(YEAR_NS, 1, &mut |_, _, name| fired.push(name));
+    }
+    assert_eq!(fired, ["early"]);
+}
+
+#[test]
+fn a_time_that_runs_backwards_counts_as_the_latest_seen() {
+    let mut wheel = Wheel::new(0);
+    wheel.arm(10, 'a').expect("not full");
+    wheel.arm(20, 'b').expect("not full");
+    let mut fired = Vec::new();
+    assert_eq!(wheel.expire(30, 1, &mut |_, _, name| fired.push(name)), 1);
+    assert_eq!(wheel.expire(5, 1, &mut |_, _, name| fired.push(name)), 1);
+    assert_eq!(fired, ['a', 'b']);
 }
 
 #[test]
