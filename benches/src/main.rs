@@ -1,1 +1,68 @@
-fn main() {}
+//! `turnwheel-bench`: the numbers of Turnwheel, beside its peers and by itself.
+
+#![expect(clippy::print_stdout, reason = "a command-line program")]
+
+mod alloc;
+mod cli;
+mod compare;
+mod error;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use self::cli::{Cli, Verb};
+use self::error::BenchError;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+fn main() -> ExitCode {
+    match run(Cli::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("turnwheel-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<(), BenchError> {
+    match verb {
+        Verb::Compare(args) => {
+            let options = compare::Options {
+                patterns: args.pattern,
+                impls: args.contenders,
+                reps: args.reps,
+                procs: args.procs,
+                work_ns: args.work_ns,
+                workers: args.workers,
+            };
+            let bar = progress();
+            let rows = compare::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Diff(args) => {
+            print!("{}", report::diff(&args.old, &args.new)?);
+            Ok(())
+        }
+        Verb::CompareChild { orders } => {
+            let orders = serde_json::from_str(&orders)
+                .map_err(|error| BenchError::BadValue(format!("orders: {error}")))?;
+            compare::child::run(&orders)
+        }
+    }
+}
+
+/// Progress on standard error; shows only on a terminal.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:30}] {pos}/{len} {msg}");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}

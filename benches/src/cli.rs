@@ -1,0 +1,90 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Measures Turnwheel: beside its peers, by itself, and at rest.
+///
+/// Every run checks its result; a wrong or missing message is an error exit. Figures are worth
+/// something only from a release build on a machine that does nothing else, and between machines
+/// only as ratios taken in one run.
+#[derive(Debug, Parser)]
+#[command(name = "turnwheel-bench", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  turnwheel-bench compare --pattern count,ring --impl turnwheel,tokio
+      two patterns, two implementations, 9 repetitions over 3 processes
+  turnwheel-bench compare --json compare.json
+      everything; takes a while, with progress
+  turnwheel-bench diff before.json after.json
+      what changed between two files of rows
+
+Build it with `cargo build --release -p turnwheel-bench`.";
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Turnwheel beside tokio, ractor, kameo and actix, one message at a time.
+    Compare(CompareArgs),
+    /// Two files of rows, figure by figure.
+    Diff(DiffArgs),
+    /// One process of a comparison; `compare` starts it.
+    #[command(hide = true)]
+    CompareChild {
+        /// What to do, as JSON.
+        orders: String,
+    },
+}
+
+/// Rows of `compare`: median, smallest and largest nanoseconds a message, the median and the best
+/// ratio to tokio in the same run, heap allocations and wake-ups a message.
+///
+/// Patterns: count, count_bounded, pingpong, ring (100 actors), fjcreate (100,000), fjthru (60),
+/// big (120), entities (100,000), each also with 100 ns of real work a message (suffix _work100),
+/// and memory (bytes of an idle actor that has handled one message).
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Patterns, separated by commas [default: all]
+    #[arg(long, value_name = "P", value_delimiter = ',')]
+    pub(crate) pattern: Vec<String>,
+    /// Implementations of turnwheel, tokio, ractor, kameo, actix [default: all]
+    #[arg(long = "impl", value_name = "I", value_delimiter = ',')]
+    pub(crate) contenders: Vec<String>,
+    /// Repetitions of each, over all processes
+    #[arg(long, value_name = "N", default_value_t = 9)]
+    pub(crate) reps: usize,
+    /// Processes that share the repetitions: speed modes are per process
+    #[arg(long, value_name = "M", default_value_t = 3)]
+    pub(crate) procs: usize,
+    /// Only this much work a message: 0 or 100 nanoseconds [default: both]
+    #[arg(long, value_name = "NS")]
+    pub(crate) work_ns: Option<u32>,
+    /// Worker threads (arbiters for actix)
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) workers: usize,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Where rows go.
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// Write the rows as a JSON array into this file («-»: to standard output, without the table)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Two files that `--json` has written.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The rows before
+    pub(crate) old: PathBuf,
+    /// The rows after
+    pub(crate) new: PathBuf,
+}

@@ -1,0 +1,21 @@
+//! The contenders, each in its fastest idiomatic form.
+
+mod actix;
+mod kameo;
+mod ractor;
+mod tokio;
+
+use super::peer::Contender;
+use super::plan::Impl;
+use crate::error::BenchError;
+
+/// Starts a contender; it keeps its threads until it is dropped.
+pub(crate) fn start(which: Impl, workers: usize) -> Result<Box<dyn Contender>, BenchError> {
+    Ok(match which {
+        Impl::Turnwheel => return Err(BenchError::BadValue("turnwheel is not there yet".into())),
+        Impl::Tokio => Box::new(tokio::Tokio::start(workers)?),
+        Impl::Ractor => Box::new(ractor::Ractor::start(workers)?),
+        Impl::Kameo => Box::new(kameo::Kameo::start(workers)?),
+        Impl::Actix => Box::new(actix::Actix::start(workers)?),
+    })
+}

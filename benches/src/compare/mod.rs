@@ -1,0 +1,15 @@
+//! `compare`: the same patterns on Turnwheel and its peers, side by side.
+//!
+//! The parent starts one process after the other; each runs all contenders, interleaved, for its
+//! share of the repetitions (speed modes are per process). Peers' patterns are written once, in
+//! `patterns/`; Turnwheel's by hand, as its user would.
+
+pub(crate) mod child;
+mod impls;
+mod parent;
+mod patterns;
+mod peer;
+mod plan;
+pub(crate) mod trial;
+
+pub(crate) use self::parent::{run, Options};

@@ -1,0 +1,37 @@
+//! The patterns, written once for all peers.
+
+mod big;
+mod crowd;
+mod flood;
+mod ring;
+
+pub(crate) use self::{
+    crowd::{anonymous_bytes, Targets, Weigher},
+    flood::{Count, Counter},
+};
+
+use super::peer::Peer;
+use super::plan::{Run, Shape, FJTHRU_ACTORS, RING_ACTORS};
+use super::trial::Measured;
+use crate::error::BenchError;
+
+/// Runs a pattern on a peer; nothing if the peer has no bounded mailboxes.
+pub(crate) fn run<P: Peer>(peer: &P, run: &Run) -> Result<Option<Measured>, BenchError> {
+    let what = run.what(peer.id());
+    match run.shape {
+        Shape::Count => flood::count(peer, run, 1, &what).map(Some),
+        Shape::CountBounded => flood::count_bounded(peer, run, &what),
+        Shape::PingPong => ring::ring(peer, run, 2, &what).map(Some),
+        Shape::Ring => ring::ring(peer, run, RING_ACTORS, &what).map(Some),
+        Shape::FjCreate => crowd::create(peer, run, &what).map(Some),
+        Shape::FjThru => flood::count(peer, run, FJTHRU_ACTORS, &what).map(Some),
+        Shape::Big => big::big(peer, run, &what).map(Some),
+        Shape::Entities => crowd::entities(peer, run, &what).map(Some),
+        Shape::Memory => Ok(None),
+    }
+}
+
+/// Bytes of an idle actor of a peer that has handled one message.
+pub(crate) fn memory<P: Peer>(peer: &P, actors: u64) -> Result<f64, BenchError> {
+    crowd::memory(peer, actors)
+}
