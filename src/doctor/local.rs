@@ -13,8 +13,7 @@ use super::Spread;
 #[must_use]
 pub fn atomic_floor() -> Spread {
     let word = AtomicU64::new(0);
-    // Opaque once, outside the loop: a `black_box` in it would add a store for the next operation
-    // to drain, which doubles the figure.
+    // Opaque once and outside the loop: a `black_box` in it is a store that the operation drains.
     let word = black_box(&word);
     time_batches(|| {
         word.fetch_add(1, Ordering::SeqCst);
