@@ -12,3 +12,9 @@
 pub mod doctor;
 
 pub use turnwheel_runtime as runtime;
+
+/// The example of the README, so that it stays true.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[derive(Debug)]
+pub struct ReadmeExample;
