@@ -26,6 +26,9 @@ const CHUNK_BITS: u32 = 12;
 /// The generation at which an entry is retired, so that generations never wrap.
 const GENERATION_RETIRED: u32 = u32::MAX;
 
+/// Above 0, so that a key whose bits are all zero, as in a word not written yet, names nothing.
+const GENERATION_FIRST: u32 = 1;
+
 const _: () = assert!(ENTRIES_LIMIT_MAX < NONE as usize);
 const _: () = assert!(SPARE_CHUNKS_MAX >= 1);
 
@@ -79,7 +82,7 @@ impl<T> Chunk<T> {
             entries: Vec::new(),
             free: NONE,
             used: 0,
-            base: 0,
+            base: GENERATION_FIRST,
             highest: 0,
         }
     }
@@ -110,11 +113,14 @@ pub(super) struct Entries<T> {
     /// Chunks with memory and no entry in use.
     spare: usize,
     live: usize,
+    /// Entries whose generations are used up.
+    retired: usize,
     limit: usize,
 }
 
 impl<T> Entries<T> {
-    /// A store for at most `limit` entries. No allocation.
+    /// A store for at most `limit` entries, retired ones included: so an index is below the limit,
+    /// rounded up to whole chunks. No allocation.
     ///
     /// # Panics
     ///
@@ -130,6 +136,7 @@ impl<T> Entries<T> {
             released: Vec::new(),
             spare: 0,
             live: 0,
+            retired: 0,
             limit,
         }
     }
@@ -148,7 +155,7 @@ impl<T> Entries<T> {
 
     /// Stores a value; gives it back if the limit is reached.
     pub(super) fn insert(&mut self, deadline_ns: u64, sequence: u64, value: T) -> Result<Key, T> {
-        if self.live >= self.limit {
+        if self.live + self.retired >= self.limit {
             return Err(value);
         }
         let number = self.open_chunk();
@@ -225,6 +232,7 @@ impl<T> Entries<T> {
         entry.generation += 1;
         self.live -= 1;
         if entry.generation == GENERATION_RETIRED {
+            self.retired += 1;
             return value;
         }
         entry.next = chunk.free;

@@ -15,13 +15,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-use super::entries::{Entries, Place, NONE};
-
 pub(crate) use super::entries::Key;
-
-/// Timers that a wheel holds by default; one more is refused with [`WheelFull`]. 5 GiB of entries:
-/// a program that gets here has lost control of its timers.
-pub(crate) const ENTRIES_MAX: usize = 1 << 27;
+use super::entries::{Entries, Place, NONE};
 
 /// Timers that one `expire` moves to a lower level or into the heap, at most. It bounds the time
 /// for which the owner's lock is held to some 100 µs (with a million timers a move costs 50 to
@@ -96,12 +91,8 @@ struct Due {
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel for at most [`ENTRIES_MAX`] timers, at time `now_ns`.
-    pub(crate) fn new(now_ns: u64) -> Self {
-        Self::with_limit(now_ns, ENTRIES_MAX)
-    }
-
-    /// An empty wheel for at most `limit` timers, at time `now_ns`.
+    /// An empty wheel for at most `limit` timers, at time `now_ns`. Indices of keys are below the
+    /// limit, rounded up to a multiple of 4,096. Allocates 8 KiB for the slots.
     ///
     /// # Panics
     ///

@@ -5,9 +5,14 @@ use std::rc::Rc;
 
 use super::entries::CHUNK_ENTRIES;
 use super::wheel::{Key, Wheel, MOVES_MAX};
+use crate::limits::TIMERS_PENDING_MAX;
 
 const TICK_NS: u64 = 1 << 16;
 const YEAR_NS: u64 = 365 * 24 * 3_600 * 1_000_000_000;
+
+fn new_wheel<T>(now_ns: u64) -> Wheel<T> {
+    Wheel::with_limit(now_ns, TIMERS_PENDING_MAX)
+}
 
 /// Xorshift (Marsaglia 2003): enough for choosing cases, and the same on every machine.
 struct Random(u64);
@@ -55,7 +60,7 @@ struct Pair {
 impl Pair {
     fn new(seed: u64, now_ns: u64) -> Self {
         Self {
-            wheel: Wheel::new(now_ns),
+            wheel: new_wheel(now_ns),
             model: Model::default(),
             stale: Vec::new(),
             now_ns,
@@ -282,7 +287,7 @@ fn every_power_of_two_fires_exactly_at_its_deadline() {
     for start in [0, 1, TICK_NS - 1, TICK_NS, 12_345_678_901_234, 9 * YEAR_NS] {
         for bit in 0..62 {
             let deadline_ns = start + (1 << bit);
-            let mut wheel = Wheel::new(start);
+            let mut wheel = new_wheel(start);
             wheel.arm(deadline_ns, ()).expect("not full");
             assert_eq!(wheel.next_deadline(), Some(deadline_ns));
             assert_eq!(wheel.expire(deadline_ns - 1, 8, &mut |_, _, ()| {}), 0);
@@ -295,7 +300,7 @@ fn every_power_of_two_fires_exactly_at_its_deadline() {
 
 #[test]
 fn a_jump_of_ten_years_is_caught_up_in_one_step() {
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     for year in (0..10).rev() {
         wheel.arm(year * YEAR_NS + 1, year).expect("not full");
     }
@@ -308,7 +313,7 @@ fn a_jump_of_ten_years_is_caught_up_in_one_step() {
 fn a_million_timers_fire_once_each_in_order() {
     const COUNT: u64 = 1_000_000;
     let mut random = Random(42);
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     let mut seen = vec![false; COUNT as usize];
     for name in 0..COUNT {
         // Up to an hour, in whole microseconds.
@@ -334,7 +339,7 @@ fn a_million_timers_fire_once_each_in_order() {
 #[test]
 fn one_call_moves_a_bounded_number_of_timers() {
     let count = 10 * MOVES_MAX;
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     for name in 0..count {
         wheel.arm(YEAR_NS, name).expect("not full");
     }
@@ -356,7 +361,7 @@ fn one_call_moves_a_bounded_number_of_timers() {
 
 #[test]
 fn an_early_timer_at_the_end_of_a_long_slot_is_seen_while_it_is_emptied() {
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     let hour_ns = YEAR_NS / 365 / 24;
     for _ in 0..3 * MOVES_MAX {
         wheel.arm(YEAR_NS + hour_ns, "late").expect("not full");
@@ -373,7 +378,7 @@ fn an_early_timer_at_the_end_of_a_long_slot_is_seen_while_it_is_emptied() {
 
 #[test]
 fn a_time_that_runs_backwards_counts_as_the_latest_seen() {
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     wheel.arm(10, 'a').expect("not full");
     wheel.arm(20, 'b').expect("not full");
     let mut fired = Vec::new();
@@ -384,8 +389,22 @@ fn a_time_that_runs_backwards_counts_as_the_latest_seen() {
 
 #[test]
 fn a_stale_key_never_hits_the_next_timer_of_its_entry() {
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
+    assert_eq!(
+        wheel.cancel(Key {
+            index: 0,
+            generation: 0
+        }),
+        None
+    );
     let first = wheel.arm(10, 'a').expect("not full");
+    assert_eq!(
+        wheel.cancel(Key {
+            index: 0,
+            generation: 0
+        }),
+        None
+    );
     assert_eq!(wheel.cancel(first), Some('a'));
     let second = wheel.arm(10, 'b').expect("not full");
     assert_eq!((first.index, wheel.len()), (second.index, 1));
@@ -410,7 +429,7 @@ fn a_full_wheel_gives_the_value_back_and_takes_more_after_a_cancel() {
 #[test]
 fn a_cancelled_earliest_timer_leaves_a_bound_that_expire_makes_exact() {
     let (early, late) = (YEAR_NS, YEAR_NS + TICK_NS);
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     let key = wheel.arm(early, ()).expect("not full");
     wheel.arm(late, ()).expect("not full");
     wheel.cancel(key);
@@ -421,7 +440,7 @@ fn a_cancelled_earliest_timer_leaves_a_bound_that_expire_makes_exact() {
 
 #[test]
 fn cancelled_due_timers_do_not_pile_up() {
-    let mut wheel = Wheel::new(YEAR_NS);
+    let mut wheel = new_wheel(YEAR_NS);
     let keep = wheel.arm(1, 0).expect("not full");
     for round in 0..100_000 {
         let key = wheel.arm(2, round).expect("not full");
@@ -434,7 +453,7 @@ fn cancelled_due_timers_do_not_pile_up() {
 
 #[test]
 fn a_panic_in_a_delivery_loses_no_other_timer() {
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     for name in 0..3 {
         wheel.arm(name, name).expect("not full");
     }
@@ -450,7 +469,7 @@ fn a_panic_in_a_delivery_loses_no_other_timer() {
 #[test]
 fn a_flood_that_has_gone_leaves_little_memory() {
     let count = 64 * CHUNK_ENTRIES;
-    let mut wheel = Wheel::new(0);
+    let mut wheel = new_wheel(0);
     let keys: Vec<Key> = (0..count)
         .map(|name| wheel.arm(0, name).expect("not full"))
         .collect();
