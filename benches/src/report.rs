@@ -29,8 +29,10 @@ pub(crate) fn emit<R: Row>(rows: &[R], json: Option<&Path>) -> Result<(), BenchE
         return Ok(());
     }
     print!("{}", table(rows));
-    fs::write(path, text)
-        .map_err(|source| BenchError::File { path: path.display().to_string(), source })
+    fs::write(path, text).map_err(|source| BenchError::File {
+        path: path.display().to_string(),
+        source,
+    })
 }
 
 /// The rows as a JSON array, one row a line: a committed file shows what changed.
@@ -56,7 +58,10 @@ fn columns(heads: Vec<String>, rows: Vec<Vec<String>>) -> String {
         }
     }
     let is_text: Vec<bool> = (0..heads.len())
-        .map(|at| rows.iter().any(|row| row[at].starts_with(|c: char| c.is_ascii_alphabetic())))
+        .map(|at| {
+            rows.iter()
+                .any(|row| row[at].starts_with(|c: char| c.is_ascii_alphabetic()))
+        })
         .collect();
     let line = |cells: &[String]| {
         let padded: Vec<String> = cells
@@ -64,7 +69,11 @@ fn columns(heads: Vec<String>, rows: Vec<Vec<String>>) -> String {
             .enumerate()
             .map(|(at, cell)| {
                 let gap = " ".repeat(widths[at].saturating_sub(cell.chars().count()));
-                if is_text[at] { format!("{cell}{gap}") } else { format!("{gap}{cell}") }
+                if is_text[at] {
+                    format!("{cell}{gap}")
+                } else {
+                    format!("{gap}{cell}")
+                }
             })
             .collect();
         padded.join("  ").trim_end().to_owned() + "\n"
@@ -101,13 +110,25 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
     for row in &new {
         let name = name_of(row);
         let Some(before) = old.iter().find(|candidate| name_of(candidate) == name) else {
-            lines.push(vec![name, "(new row)".into(), "-".into(), "-".into(), "-".into()]);
+            lines.push(vec![
+                name,
+                "(new row)".into(),
+                "-".into(),
+                "-".into(),
+                "-".into(),
+            ]);
             continue;
         };
         for (field, value) in row {
             let figures = (before.get(field).and_then(Value::as_f64), value.as_f64());
-            let (Some(before), Some(after)) = figures else { continue };
-            let ratio = if before == 0.0 { None } else { Some(after / before) };
+            let (Some(before), Some(after)) = figures else {
+                continue;
+            };
+            let ratio = if before == 0.0 {
+                None
+            } else {
+                Some(after / before)
+            };
             let cells = [figure(before), figure(after), maybe(ratio)];
             let mut line = vec![name.clone(), field.clone()];
             line.extend(cells);
@@ -117,10 +138,18 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
     for row in &old {
         let name = name_of(row);
         if !new.iter().any(|candidate| name_of(candidate) == name) {
-            lines.push(vec![name, "(row gone)".into(), "-".into(), "-".into(), "-".into()]);
+            lines.push(vec![
+                name,
+                "(row gone)".into(),
+                "-".into(),
+                "-".into(),
+                "-".into(),
+            ]);
         }
     }
-    let heads = ["row", "field", "old", "new", "new / old"].map(str::to_owned).to_vec();
+    let heads = ["row", "field", "old", "new", "new / old"]
+        .map(str::to_owned)
+        .to_vec();
     Ok(columns(heads, lines))
 }
 
@@ -139,9 +168,14 @@ fn name_of(row: &Map<String, Value>) -> String {
 
 fn read(path: &Path) -> Result<Vec<Map<String, Value>>, BenchError> {
     let name = || path.display().to_string();
-    let text =
-        fs::read_to_string(path).map_err(|source| BenchError::File { path: name(), source })?;
-    serde_json::from_str(&text).map_err(|source| BenchError::Rows { path: name(), source })
+    let text = fs::read_to_string(path).map_err(|source| BenchError::File {
+        path: name(),
+        source,
+    })?;
+    serde_json::from_str(&text).map_err(|source| BenchError::Rows {
+        path: name(),
+        source,
+    })
 }
 
 /// The value below which the given part of the sorted sample lies (nearest rank).
@@ -187,11 +221,22 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("turnwheel-diff-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (old, new) = (folder.join("old.json"), folder.join("new.json"));
-        fs::write(&old, r#"[{"pattern":"count","impl":"tokio","median_ns":40.0}]"#).unwrap();
-        fs::write(&new, r#"[{"pattern":"count","impl":"tokio","median_ns":20.0}]"#).unwrap();
+        fs::write(
+            &old,
+            r#"[{"pattern":"count","impl":"tokio","median_ns":40.0}]"#,
+        )
+        .unwrap();
+        fs::write(
+            &new,
+            r#"[{"pattern":"count","impl":"tokio","median_ns":20.0}]"#,
+        )
+        .unwrap();
         let text = diff(&old, &new).unwrap();
         fs::remove_dir_all(&folder).unwrap();
-        assert!(text.contains("count tokio") || text.contains("tokio count"), "{text}");
+        assert!(
+            text.contains("count tokio") || text.contains("tokio count"),
+            "{text}"
+        );
         assert!(text.contains("0.5000"), "{text}");
     }
 }

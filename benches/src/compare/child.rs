@@ -77,7 +77,10 @@ fn interleave(
             let line = match contender.run(&run)? {
                 None => {
                     has_none[at] = true;
-                    Line::None { pattern, contender: id }
+                    Line::None {
+                        pattern,
+                        contender: id,
+                    }
                 }
                 Some(_) if rep == 0 => Line::Warm,
                 Some(measured) => Line::Sample {
@@ -97,7 +100,10 @@ fn interleave(
 fn weigh(contenders: &mut [Box<dyn Contender>]) -> Result<(), BenchError> {
     for contender in contenders {
         let bytes = contender.memory(MANY_ACTORS)?;
-        tell(&Line::Bytes { contender: contender.id(), bytes });
+        tell(&Line::Bytes {
+            contender: contender.id(),
+            bytes,
+        });
     }
     Ok(())
 }

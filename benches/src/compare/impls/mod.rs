@@ -4,6 +4,7 @@ mod actix;
 mod kameo;
 mod ractor;
 mod tokio;
+mod turnwheel;
 
 use super::peer::Contender;
 use super::plan::Impl;
@@ -12,7 +13,7 @@ use crate::error::BenchError;
 /// Starts a contender; it keeps its threads until it is dropped.
 pub(crate) fn start(which: Impl, workers: usize) -> Result<Box<dyn Contender>, BenchError> {
     Ok(match which {
-        Impl::Turnwheel => return Err(BenchError::BadValue("turnwheel is not there yet".into())),
+        Impl::Turnwheel => Box::new(turnwheel::Turnwheel::start(workers)?),
         Impl::Tokio => Box::new(tokio::Tokio::start(workers)?),
         Impl::Ractor => Box::new(ractor::Ractor::start(workers)?),
         Impl::Kameo => Box::new(kameo::Kameo::start(workers)?),

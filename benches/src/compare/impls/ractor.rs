@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use ::ractor::{Actor, ActorRuntime, ActorProcessingErr, ActorRef};
+use ::ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime};
 use ::tokio::runtime::{Handle, Runtime};
 
 use super::tokio::{runtime, wakes};
@@ -28,8 +28,13 @@ impl Ractor {
     /// Starts the runtime.
     pub(crate) fn start(workers: usize) -> Result<Self, BenchError> {
         let runtime = runtime(Impl::Ractor, workers)?;
-        let peer = RactorPeer { handle: runtime.handle().clone() };
-        Ok(Self { _runtime: runtime, peer })
+        let peer = RactorPeer {
+            handle: runtime.handle().clone(),
+        };
+        Ok(Self {
+            _runtime: runtime,
+            peer,
+        })
     }
 }
 
@@ -48,18 +53,21 @@ impl Contender for Ractor {
 }
 
 impl Peer for RactorPeer {
-    type Link<R: Role<Self>> = ActorRef<R::Message>;
+    type Link<R: Role<Self>> = Address<R>;
 
     fn id(&self) -> Impl {
         Impl::Ractor
     }
 
-    fn spawn<R: Role<Self>>(&self, role: R) -> ActorRef<R::Message> {
+    fn spawn<R: Role<Self>>(&self, role: R) -> Address<R> {
         let _entered = self.handle.enter();
-        let state = Hosted { role, peer: self.clone() };
+        let state = Hosted {
+            role,
+            peer: self.clone(),
+        };
         let spawned = ActorRuntime::spawn_instant(None, Host::<R>(PhantomData), state);
         let (address, _join) = spawned.expect("an actor without a name collides with none");
-        address
+        Address(address)
     }
 
     fn spawn_bounded<R: Role<Self>>(&self, _: R, _: usize) -> Option<Self::Link<R>> {
@@ -72,14 +80,24 @@ impl Peer for RactorPeer {
     }
 }
 
-impl<M: Send + 'static> Link<M> for ActorRef<M> {
+/// An actor's reference. A type of its own, since messages hold the addresses of actors that get
+/// them.
+struct Address<R: Role<RactorPeer>>(ActorRef<R::Message>);
+
+impl<R: Role<RactorPeer>> Clone for Address<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<R: Role<RactorPeer>> Link<R::Message> for Address<R> {
     #[inline]
-    fn tell(&self, message: M) {
+    fn tell(&self, message: R::Message) {
         // A closed mailbox shows as messages that were not handled.
-        let _ = self.send_message(message);
+        let _ = self.0.send_message(message);
     }
 
-    fn offer(&self, message: M) -> Offered {
+    fn offer(&self, message: R::Message) -> Offered {
         self.tell(message);
         Offered::Taken
     }
@@ -112,7 +130,10 @@ impl<R: Role<RactorPeer>> Actor for Host<R> {
         message: Self::Msg,
         state: &mut Hosted<R>,
     ) -> Result<(), ActorProcessingErr> {
-        let mut here = RactorHere { me: &myself, peer: &state.peer };
+        let mut here = RactorHere {
+            me: &myself,
+            peer: &state.peer,
+        };
         if state.role.handle(message, &mut here) == Next::Stop {
             myself.stop(None);
         }
@@ -127,7 +148,8 @@ struct RactorHere<'a, M> {
 
 impl<R: Role<RactorPeer>> Here<RactorPeer, R> for RactorHere<'_, R::Message> {
     fn tell_self(&mut self, message: R::Message) {
-        self.me.tell(message);
+        // As above.
+        let _ = self.me.send_message(message);
     }
 
     fn peer(&self) -> &RactorPeer {

@@ -32,21 +32,31 @@ pub(super) fn runtime(what: Impl, workers: usize) -> Result<Runtime, BenchError>
         .worker_threads(workers)
         .enable_time()
         .build()
-        .map_err(|error| BenchError::Start { what: what.to_string(), why: error.to_string() })
+        .map_err(|error| BenchError::Start {
+            what: what.to_string(),
+            why: error.to_string(),
+        })
 }
 
 /// How often the workers of a runtime were woken: each wake-up ends one park.
 pub(super) fn wakes(handle: &Handle) -> u64 {
     let metrics = handle.metrics();
-    (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker) / 2).sum()
+    (0..metrics.num_workers())
+        .map(|worker| metrics.worker_park_unpark_count(worker) / 2)
+        .sum()
 }
 
 impl Tokio {
     /// Starts the runtime.
     pub(crate) fn start(workers: usize) -> Result<Self, BenchError> {
         let runtime = runtime(Impl::Tokio, workers)?;
-        let peer = TokioPeer { handle: runtime.handle().clone() };
-        Ok(Self { runtime: Arc::new(runtime), peer })
+        let peer = TokioPeer {
+            handle: runtime.handle().clone(),
+        };
+        Ok(Self {
+            runtime: Arc::new(runtime),
+            peer,
+        })
     }
 
     /// Bounded: the producer waits for room, as a user of tokio would write it.
@@ -56,10 +66,13 @@ impl Tokio {
         let (sender, inbox) = channel(BOUND);
         let counter = Counter::new(run.messages, run, &collector);
         let (me, go_on) = unbounded_channel();
-        self.runtime.spawn(host_bounded(counter, inbox, self.peer.clone()));
-        self.runtime.spawn(produce_bounded(sender, run.messages, me.clone(), go_on));
+        self.runtime
+            .spawn(host_bounded(counter, inbox, self.peer.clone()));
+        self.runtime
+            .spawn(produce_bounded(sender, run.messages, me.clone(), go_on));
         let trial = Trial::begin(self.peer.wakes());
-        me.tell(());
+        // The producer waits for it.
+        let _ = me.send(());
         drop(me);
         let measured = trial.end(&what, run, &collector, || self.peer.wakes())?;
         collector.settle(&what, run)?;
@@ -85,18 +98,21 @@ impl Contender for Tokio {
 }
 
 impl Peer for TokioPeer {
-    type Link<R: Role<Self>> = UnboundedSender<R::Message>;
+    type Link<R: Role<Self>> = Address<R>;
 
     fn id(&self) -> Impl {
         Impl::Tokio
     }
 
-    fn spawn<R: Role<Self>>(&self, role: R) -> UnboundedSender<R::Message> {
+    fn spawn<R: Role<Self>>(&self, role: R) -> Address<R> {
         let (sender, inbox) = unbounded_channel();
         // A weak one, so that the actor ends when nobody else can reach it.
-        let here = TokioHere { me: sender.downgrade(), peer: self.clone() };
+        let here = TokioHere {
+            me: sender.downgrade(),
+            peer: self.clone(),
+        };
         self.handle.spawn(host(role, inbox, here));
-        sender
+        Address(sender)
     }
 
     fn spawn_bounded<R: Role<Self>>(&self, _: R, _: usize) -> Option<Self::Link<R>> {
@@ -109,14 +125,23 @@ impl Peer for TokioPeer {
     }
 }
 
-impl<M: Send + 'static> Link<M> for UnboundedSender<M> {
+/// A sender. A type of its own, since messages hold the addresses of actors that get them.
+pub(super) struct Address<R: Role<TokioPeer>>(UnboundedSender<R::Message>);
+
+impl<R: Role<TokioPeer>> Clone for Address<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<R: Role<TokioPeer>> Link<R::Message> for Address<R> {
     #[inline]
-    fn tell(&self, message: M) {
+    fn tell(&self, message: R::Message) {
         // A closed mailbox shows as messages that were not handled.
-        let _ = self.send(message);
+        let _ = self.0.send(message);
     }
 
-    fn offer(&self, message: M) -> Offered {
+    fn offer(&self, message: R::Message) -> Offered {
         self.tell(message);
         Offered::Taken
     }
@@ -130,7 +155,8 @@ struct TokioHere<M> {
 impl<R: Role<TokioPeer>> Here<TokioPeer, R> for TokioHere<R::Message> {
     fn tell_self(&mut self, message: R::Message) {
         if let Some(me) = self.me.upgrade() {
-            me.tell(message);
+            // As above.
+            let _ = me.send(message);
         }
     }
 
@@ -153,7 +179,10 @@ async fn host<R: Role<TokioPeer>>(
 
 async fn host_bounded(mut counter: Counter, mut inbox: Receiver<Count>, peer: TokioPeer) {
     let (me, _) = unbounded_channel();
-    let mut here = TokioHere { me: me.downgrade(), peer };
+    let mut here = TokioHere {
+        me: me.downgrade(),
+        peer,
+    };
     while let Some(message) = inbox.recv().await {
         if counter.handle(message, &mut here) == Next::Stop {
             return;
@@ -177,6 +206,7 @@ async fn produce_bounded(
         if left == 0 {
             return;
         }
-        me.tell(());
+        // It is ours: open.
+        let _ = me.send(());
     }
 }

@@ -45,10 +45,18 @@ impl<P: Peer> Role<P> for Creator {
     type Message = Produce;
 
     fn handle(&mut self, message: Produce, here: &mut impl Here<P, Self>) -> Next {
-        let Produce::GoOn = message else { return Next::Stop };
+        let Produce::GoOn = message else {
+            return Next::Stop;
+        };
         for _ in 0..CHUNK.min(self.left) {
             let collector = self.collector.clone();
-            here.peer().spawn(Child { count: 0, work: self.work, collector }).tell(Once);
+            here.peer()
+                .spawn(Child {
+                    count: 0,
+                    work: self.work,
+                    collector,
+                })
+                .tell(Once);
         }
         self.left = self.left.saturating_sub(CHUNK);
         if self.left > 0 {
@@ -99,7 +107,11 @@ impl Targets {
             })
             .collect();
         let receivers = expected.iter().filter(|count| **count > 0).count() as u64;
-        Self { sequences, expected, receivers }
+        Self {
+            sequences,
+            expected,
+            receivers,
+        }
     }
 }
 
@@ -114,7 +126,9 @@ impl<P: Peer> Role<P> for Scatterer<P> {
     type Message = Produce;
 
     fn handle(&mut self, message: Produce, here: &mut impl Here<P, Self>) -> Next {
-        let Produce::GoOn = message else { return Next::Stop };
+        let Produce::GoOn = message else {
+            return Next::Stop;
+        };
         let end = self.sequence.len().min(self.at + CHUNK as usize);
         for target in &self.sequence[self.at..end] {
             self.actors[*target as usize].tell(Count::Increment);
@@ -138,12 +152,22 @@ pub(super) fn entities<P: Peer>(peer: &P, run: &Run, what: &str) -> Result<Measu
     let producers: Vec<_> = targets
         .sequences
         .into_iter()
-        .map(|sequence| peer.spawn(Scatterer::<P> { actors: Arc::clone(&actors), sequence, at: 0 }))
+        .map(|sequence| {
+            peer.spawn(Scatterer::<P> {
+                actors: Arc::clone(&actors),
+                sequence,
+                at: 0,
+            })
+        })
         .collect();
     let trial = Trial::begin(peer.wakes());
-    producers.iter().for_each(|producer| producer.tell(Produce::GoOn));
+    producers
+        .iter()
+        .for_each(|producer| producer.tell(Produce::GoOn));
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
-    producers.iter().for_each(|producer| producer.tell(Produce::Finish));
+    producers
+        .iter()
+        .for_each(|producer| producer.tell(Produce::Finish));
     actors.iter().for_each(|actor| actor.tell(Count::Finish));
     drop((producers, actors));
     collector.settle(what, run)?;
@@ -163,7 +187,9 @@ impl<P: Peer> Role<P> for Idle {
     type Message = Count;
 
     fn handle(&mut self, message: Count, _: &mut impl Here<P, Self>) -> Next {
-        let Count::Increment = message else { return Next::Stop };
+        let Count::Increment = message else {
+            return Next::Stop;
+        };
         self.count += 1;
         WEIGHED.fetch_add(self.count, Ordering::Release);
         Next::Go
@@ -174,12 +200,16 @@ pub(super) fn memory<P: Peer>(peer: &P, actors: u64) -> Result<f64, BenchError> 
     let what = format!("memory on {}", peer.id());
     let mut addresses = Vec::with_capacity(actors as usize);
     let weigher = Weigher::begin();
-    for _ in 0..actors {
-        addresses.push(peer.spawn(Idle { count: 0 }));
+    for made in 1..=actors {
+        let address = peer.spawn(Idle { count: 0 });
+        address.tell(Count::Increment);
+        addresses.push(address);
+        weigher.pace(&what, made)?;
     }
-    addresses.iter().for_each(|address| address.tell(Count::Increment));
     let bytes = weigher.end(&what, actors, std::mem::size_of::<P::Link<Idle>>())?;
-    addresses.iter().for_each(|address| address.tell(Count::Finish));
+    addresses
+        .iter()
+        .for_each(|address| address.tell(Count::Finish));
     Ok(bytes)
 }
 
@@ -193,7 +223,9 @@ impl Weigher {
     /// Takes the weight before.
     pub(crate) fn begin() -> Self {
         WEIGHED.store(0, Ordering::Release);
-        Self { before: anonymous_bytes() }
+        Self {
+            before: anonymous_bytes(),
+        }
     }
 
     /// An actor has handled its message.
@@ -201,9 +233,16 @@ impl Weigher {
         WEIGHED.fetch_add(count, Ordering::Release);
     }
 
-    /// Waits until all actors have handled theirs, lets them settle, and takes the weight of one,
-    /// without the address of it that the caller holds.
-    pub(crate) fn end(self, what: &str, actors: u64, address: usize) -> Result<f64, BenchError> {
+    /// After each thousand actors, waits until they have handled their messages: what is weighed
+    /// are actors, and not messages that were under way all at once.
+    pub(crate) fn pace(&self, what: &str, made: u64) -> Result<(), BenchError> {
+        if made % CHUNK == 0 {
+            Self::wait(what, made)?;
+        }
+        Ok(())
+    }
+
+    fn wait(what: &str, actors: u64) -> Result<(), BenchError> {
         const LIMIT: Duration = Duration::from_secs(120);
         let begin = Instant::now();
         while WEIGHED.load(Ordering::Acquire) < actors {
@@ -214,8 +253,15 @@ impl Weigher {
                     left: actors - WEIGHED.load(Ordering::Acquire),
                 });
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_micros(200));
         }
+        Ok(())
+    }
+
+    /// Waits until all actors have handled theirs, lets them settle, and takes the weight of one,
+    /// without the address of it that the caller holds.
+    pub(crate) fn end(self, what: &str, actors: u64, address: usize) -> Result<f64, BenchError> {
+        Self::wait(what, actors)?;
         // The last turns end after their messages were handled.
         std::thread::sleep(Duration::from_millis(100));
         Ok((anonymous_bytes() - self.before) / actors as f64 - address as f64)
@@ -229,6 +275,15 @@ pub(crate) fn anonymous_bytes() -> f64 {
     let kibibytes = status
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"))
-        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
-    kibibytes.map_or_else(|| alloc::live_bytes() as f64, |kibibytes| kibibytes * 1024.0)
+        .and_then(|rest| {
+            rest.trim()
+                .trim_end_matches("kB")
+                .trim()
+                .parse::<f64>()
+                .ok()
+        });
+    kibibytes.map_or_else(
+        || alloc::live_bytes() as f64,
+        |kibibytes| kibibytes * 1024.0,
+    )
 }

@@ -24,7 +24,9 @@ impl<P: Peer> Role<P> for Counter {
 
     #[inline]
     fn handle(&mut self, message: Count, _: &mut impl Here<P, Self>) -> Next {
-        let Count::Increment = message else { return Next::Stop };
+        let Count::Increment = message else {
+            return Next::Stop;
+        };
         work(self.work);
         self.count += 1;
         if self.count == self.expected {
@@ -36,7 +38,12 @@ impl<P: Peer> Role<P> for Counter {
 
 impl Counter {
     pub(crate) fn new(expected: u64, run: &Run, collector: &Collector) -> Self {
-        Self { count: 0, expected, work: run.work, collector: collector.clone() }
+        Self {
+            count: 0,
+            expected,
+            work: run.work,
+            collector: collector.clone(),
+        }
     }
 }
 
@@ -57,10 +64,16 @@ impl<P: Peer> Role<P> for Producer<P> {
     type Message = Produce;
 
     fn handle(&mut self, message: Produce, here: &mut impl Here<P, Self>) -> Next {
-        let Produce::GoOn = message else { return Next::Stop };
+        let Produce::GoOn = message else {
+            return Next::Stop;
+        };
         for _ in 0..CHUNK.min(self.left) {
             self.targets[self.at].tell(Count::Increment);
-            self.at = if self.at + 1 == self.targets.len() { 0 } else { self.at + 1 };
+            self.at = if self.at + 1 == self.targets.len() {
+                0
+            } else {
+                self.at + 1
+            };
         }
         self.left = self.left.saturating_sub(CHUNK);
         if self.left > 0 {
@@ -79,10 +92,14 @@ pub(super) fn count<P: Peer>(
 ) -> Result<Measured, BenchError> {
     let collector = Collector::new(actors);
     let expected = run.messages / actors;
-    let targets: Vec<_> =
-        (0..actors).map(|_| peer.spawn(Counter::new(expected, run, &collector))).collect();
-    let producer =
-        peer.spawn(Producer::<P> { targets: targets.clone(), at: 0, left: run.messages });
+    let targets: Vec<_> = (0..actors)
+        .map(|_| peer.spawn(Counter::new(expected, run, &collector)))
+        .collect();
+    let producer = peer.spawn(Producer::<P> {
+        targets: targets.clone(),
+        at: 0,
+        left: run.messages,
+    });
     let trial = Trial::begin(peer.wakes());
     producer.tell(Produce::GoOn);
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
@@ -103,7 +120,9 @@ impl<P: Peer> Role<P> for Offerer<P> {
     type Message = Produce;
 
     fn handle(&mut self, message: Produce, here: &mut impl Here<P, Self>) -> Next {
-        let Produce::GoOn = message else { return Next::Stop };
+        let Produce::GoOn = message else {
+            return Next::Stop;
+        };
         for _ in 0..CHUNK.min(self.left) {
             if self.target.offer(Count::Increment) == Offered::Full {
                 break;
@@ -125,8 +144,13 @@ pub(super) fn count_bounded<P: Peer>(
 ) -> Result<Option<Measured>, BenchError> {
     let collector = Collector::new(1);
     let counter = Counter::new(run.messages, run, &collector);
-    let Some(target) = peer.spawn_bounded(counter, BOUND) else { return Ok(None) };
-    let producer = peer.spawn(Offerer::<P> { target: target.clone(), left: run.messages });
+    let Some(target) = peer.spawn_bounded(counter, BOUND) else {
+        return Ok(None);
+    };
+    let producer = peer.spawn(Offerer::<P> {
+        target: target.clone(),
+        left: run.messages,
+    });
     let trial = Trial::begin(peer.wakes());
     producer.tell(Produce::GoOn);
     let measured = trial.end(what, run, &collector, || peer.wakes())?;

@@ -6,7 +6,7 @@ mod flood;
 mod ring;
 
 pub(crate) use self::{
-    crowd::{anonymous_bytes, Targets, Weigher},
+    crowd::{Targets, Weigher},
     flood::{Count, Counter},
 };
 

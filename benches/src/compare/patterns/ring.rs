@@ -70,7 +70,9 @@ pub(super) fn ring<P: Peer>(
     let trial = Trial::begin(peer.wakes());
     stations[0].tell(Ring::Token(run.messages - 1));
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
-    stations.iter().for_each(|station| station.tell(Ring::Finish));
+    stations
+        .iter()
+        .for_each(|station| station.tell(Ring::Finish));
     drop(stations);
     collector.settle(what, run)?;
     Ok(measured)

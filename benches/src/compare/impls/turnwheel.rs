@@ -1,0 +1,460 @@
+//! Turnwheel: a task for each actor, a closure for each message, through the public API and with
+//! metrics on, as they always are.
+
+use std::sync::Arc;
+
+use turnwheel_runtime::{Context, Group, Mailbox, SubmitError, SubmitErrorKind, Task};
+
+use crate::compare::patterns::{Targets, Weigher};
+use crate::compare::peer::Contender;
+use crate::compare::plan::{
+    Impl, Run, Shape, BIG_ACTORS, BOUND, CHUNK, FJTHRU_ACTORS, RING_ACTORS,
+};
+use crate::compare::trial::{work, Collector, Measured, Random, Trial};
+use crate::error::BenchError;
+
+/// A running group.
+pub(crate) struct Turnwheel {
+    group: Group,
+}
+
+impl Turnwheel {
+    /// Starts the group.
+    pub(crate) fn start(workers: usize) -> Result<Self, BenchError> {
+        let group = Group::builder("compare").workers(workers).build();
+        let group = group.map_err(|error| BenchError::Start {
+            what: Impl::Turnwheel.to_string(),
+            why: error.to_string(),
+        })?;
+        Ok(Self { group })
+    }
+
+    fn wakes(&self) -> Option<u64> {
+        Some(
+            self.group
+                .metrics()
+                .workers
+                .iter()
+                .map(|worker| worker.wakes)
+                .sum(),
+        )
+    }
+
+    fn spawn<S: Send + 'static>(&self, state: S) -> Task<S> {
+        spawn(&self.group, state, Mailbox::unbounded())
+    }
+
+    /// Times from `start` to the last report, then lets everybody `finish` and go.
+    fn time<T>(
+        &self,
+        run: &Run,
+        collector: Collector,
+        actors: T,
+        start: impl FnOnce(&T),
+        finish: impl FnOnce(&T),
+    ) -> Result<Measured, BenchError> {
+        let what = run.what(Impl::Turnwheel);
+        let trial = Trial::begin(self.wakes());
+        start(&actors);
+        let measured = trial.end(&what, run, &collector, || self.wakes())?;
+        finish(&actors);
+        drop(actors);
+        collector.settle(&what, run)?;
+        Ok(measured)
+    }
+}
+
+impl Drop for Turnwheel {
+    fn drop(&mut self) {
+        // The process ends soon; what is left over has been counted as missing before.
+        let _ = self.group.shutdown();
+    }
+}
+
+impl Contender for Turnwheel {
+    fn id(&self) -> Impl {
+        Impl::Turnwheel
+    }
+
+    fn run(&mut self, run: &Run) -> Result<Option<Measured>, BenchError> {
+        match run.shape {
+            Shape::Count => self.flood(run, 1),
+            Shape::CountBounded => self.count_bounded(run),
+            Shape::PingPong => self.ring(run, 2),
+            Shape::Ring => self.ring(run, RING_ACTORS),
+            Shape::FjCreate => self.create(run),
+            Shape::FjThru => self.flood(run, FJTHRU_ACTORS),
+            Shape::Big => self.big(run),
+            Shape::Entities => self.entities(run),
+            Shape::Memory => return Ok(None),
+        }
+        .map(Some)
+    }
+
+    fn memory(&mut self, actors: u64) -> Result<f64, BenchError> {
+        const WHAT: &str = "memory on turnwheel";
+        let mut tasks = Vec::with_capacity(actors as usize);
+        let weigher = Weigher::begin();
+        for made in 1..=actors {
+            let task = self.spawn(0_u64);
+            sent(task.submit(|count, _| {
+                *count += 1;
+                Weigher::handled(*count);
+            }));
+            tasks.push(task);
+            weigher.pace(WHAT, made)?;
+        }
+        weigher.end(WHAT, actors, std::mem::size_of::<Task<u64>>())
+    }
+}
+
+fn spawn<S: Send + 'static>(group: &Group, state: S, mailbox: Mailbox) -> Task<S> {
+    group
+        .task(state)
+        .mailbox(mailbox)
+        .spawn()
+        .expect("the group runs until the contender is gone")
+}
+
+/// A message that must arrive. One that is refused makes the result wrong: an error exit at once,
+/// instead of a run that never ends.
+#[inline]
+fn sent<J>(submitted: Result<(), SubmitError<J>>) {
+    if let Err(error) = submitted {
+        eprintln!("turnwheel-bench: a message was refused: {error}");
+        std::process::exit(1);
+    }
+}
+
+/// Counts what it is sent and reports when it has all it expects.
+struct Counter {
+    count: u64,
+    expected: u64,
+    work: u32,
+    collector: Collector,
+}
+
+impl Counter {
+    fn new(expected: u64, run: &Run, collector: &Collector) -> Self {
+        Self {
+            count: 0,
+            expected,
+            work: run.work,
+            collector: collector.clone(),
+        }
+    }
+
+    #[inline]
+    fn increment(&mut self) {
+        work(self.work);
+        self.count += 1;
+        if self.count == self.expected {
+            self.collector.report(self.count);
+        }
+    }
+}
+
+/// Floods its targets in turn, in chunks.
+struct Producer {
+    targets: Vec<Task<Counter>>,
+    at: usize,
+    left: u64,
+}
+
+impl Producer {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        for _ in 0..CHUNK.min(self.left) {
+            sent(self.targets[self.at].submit(|counter, _| counter.increment()));
+            self.at = if self.at + 1 == self.targets.len() {
+                0
+            } else {
+                self.at + 1
+            };
+        }
+        self.left = self.left.saturating_sub(CHUNK);
+        if self.left > 0 {
+            sent(cx.submit(Self::go_on));
+        }
+    }
+}
+
+/// Floods one bounded target in chunks; when it is full, goes on later.
+struct Offerer {
+    target: Task<Counter>,
+    left: u64,
+}
+
+impl Offerer {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        for _ in 0..CHUNK.min(self.left) {
+            match self.target.submit(|counter, _| counter.increment()) {
+                Ok(()) => self.left -= 1,
+                Err(error) if error.kind == SubmitErrorKind::Full => break,
+                Err(error) => sent(Err(error)),
+            }
+        }
+        if self.left > 0 {
+            sent(cx.submit(Self::go_on));
+        }
+    }
+}
+
+impl Turnwheel {
+    fn flood(&self, run: &Run, actors: u64) -> Result<Measured, BenchError> {
+        let collector = Collector::new(actors);
+        let expected = run.messages / actors;
+        let counter = || self.spawn(Counter::new(expected, run, &collector));
+        let targets = (0..actors).map(|_| counter()).collect();
+        let producer = self.spawn(Producer {
+            targets,
+            at: 0,
+            left: run.messages,
+        });
+        let start = |producer: &Task<Producer>| sent(producer.submit(Producer::go_on));
+        self.time(run, collector, producer, start, |_| {})
+    }
+
+    fn count_bounded(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let counter = Counter::new(run.messages, run, &collector);
+        let target = spawn(&self.group, counter, Mailbox::bounded(BOUND as u64));
+        let producer = self.spawn(Offerer {
+            target,
+            left: run.messages,
+        });
+        let start = |producer: &Task<Offerer>| sent(producer.submit(Offerer::go_on));
+        self.time(run, collector, producer, start, |_| {})
+    }
+}
+
+/// One station of a ring; two of them play ping-pong.
+struct Station {
+    next: Option<Task<Station>>,
+    count: u64,
+    work: u32,
+    collector: Collector,
+}
+
+impl Station {
+    #[inline]
+    fn token(&mut self, left: u64) {
+        work(self.work);
+        self.count += 1;
+        match &self.next {
+            Some(next) if left > 0 => sent(next.submit(move |next, _| next.token(left - 1))),
+            _ => self.collector.report(0),
+        }
+    }
+
+    /// Tells its share and lets go of its neighbour: a ring of handles would keep itself alive.
+    fn finish(&mut self) {
+        self.collector.add(self.count);
+        self.next = None;
+    }
+}
+
+impl Turnwheel {
+    fn ring(&self, run: &Run, actors: u64) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let station = || Station {
+            next: None,
+            count: 0,
+            work: run.work,
+            collector: collector.clone(),
+        };
+        let stations: Vec<_> = (0..actors).map(|_| self.spawn(station())).collect();
+        for (at, station) in stations.iter().enumerate() {
+            let next = stations[(at + 1) % stations.len()].clone();
+            sent(station.submit(move |station, _| station.next = Some(next)));
+        }
+        let last = run.messages - 1;
+        let start = |all: &Vec<Task<Station>>| sent(all[0].submit(move |one, _| one.token(last)));
+        let finish = |all: &Vec<Task<Station>>| {
+            all.iter()
+                .for_each(|one| sent(one.submit(|one, _| one.finish())));
+        };
+        self.time(run, collector, stations, start, finish)
+    }
+}
+
+/// One of a crowd that pings at random.
+struct Pinger {
+    me: u32,
+    peers: Option<Arc<[Task<Pinger>]>>,
+    random: Random,
+    pinged: u32,
+    pings_left: u64,
+    handled: u64,
+    work: u32,
+    collector: Collector,
+}
+
+impl Pinger {
+    #[inline]
+    fn peer(&self, at: u32) -> Option<&Task<Self>> {
+        self.peers.as_ref().map(|peers| &peers[at as usize])
+    }
+
+    fn ping(&mut self) {
+        if self.pings_left == 0 {
+            self.collector.report(0);
+            return;
+        }
+        self.pings_left -= 1;
+        // Anybody but itself.
+        let to = self.random.below(BIG_ACTORS - 1) as u32;
+        self.pinged = if to >= self.me { to + 1 } else { to };
+        let me = self.me;
+        if let Some(peer) = self.peer(self.pinged) {
+            sent(peer.submit(move |peer, _| peer.answer(me)));
+        }
+    }
+
+    fn answer(&mut self, from: u32) {
+        work(self.work);
+        self.handled += 1;
+        let me = self.me;
+        if let Some(peer) = self.peer(from) {
+            sent(peer.submit(move |peer, _| peer.answered(me)));
+        }
+    }
+
+    fn answered(&mut self, from: u32) {
+        work(self.work);
+        // An answer from somebody else is not counted, so that the sum is wrong.
+        self.handled += u64::from(from == self.pinged);
+        self.ping();
+    }
+
+    fn finish(&mut self) {
+        self.collector.add(self.handled);
+        self.peers = None;
+    }
+}
+
+impl Turnwheel {
+    fn big(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(BIG_ACTORS);
+        let pinger = |me: u64| Pinger {
+            me: me as u32,
+            peers: None,
+            random: Random::new(me + 1),
+            pinged: 0,
+            pings_left: run.messages / 2 / BIG_ACTORS,
+            handled: 0,
+            work: run.work,
+            collector: collector.clone(),
+        };
+        let all: Arc<[_]> = (0..BIG_ACTORS).map(|me| self.spawn(pinger(me))).collect();
+        for one in all.iter() {
+            let peers = Arc::clone(&all);
+            sent(one.submit(move |one, _| one.peers = Some(peers)));
+        }
+        let start = |all: &Arc<[Task<Pinger>]>| {
+            all.iter()
+                .for_each(|one| sent(one.submit(|one, _| one.ping())));
+        };
+        let finish = |all: &Arc<[Task<Pinger>]>| {
+            all.iter()
+                .for_each(|one| sent(one.submit(|one, _| one.finish())));
+        };
+        self.time(run, collector, all, start, finish)
+    }
+}
+
+/// Handles one message and ends, since nobody holds it.
+struct Child {
+    count: u64,
+    work: u32,
+    collector: Collector,
+}
+
+impl Child {
+    #[inline]
+    fn handle(&mut self) {
+        work(self.work);
+        self.count += 1;
+        self.collector.report(self.count);
+    }
+}
+
+/// Makes children, in chunks.
+struct Creator {
+    left: u64,
+    work: u32,
+    collector: Collector,
+    group: Group,
+}
+
+impl Creator {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        for _ in 0..CHUNK.min(self.left) {
+            let child = Child {
+                count: 0,
+                work: self.work,
+                collector: self.collector.clone(),
+            };
+            let child = self.group.spawn(child).expect("the group runs");
+            sent(child.submit(|child, _| child.handle()));
+        }
+        self.left = self.left.saturating_sub(CHUNK);
+        if self.left > 0 {
+            sent(cx.submit(Self::go_on));
+        }
+    }
+}
+
+/// Sends to actors in a given order, in chunks.
+struct Scatterer {
+    actors: Arc<[Task<Counter>]>,
+    sequence: Vec<u32>,
+    at: usize,
+}
+
+impl Scatterer {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        let end = self.sequence.len().min(self.at + CHUNK as usize);
+        for target in &self.sequence[self.at..end] {
+            sent(self.actors[*target as usize].submit(|counter, _| counter.increment()));
+        }
+        self.at = end;
+        if end < self.sequence.len() {
+            sent(cx.submit(Self::go_on));
+        }
+    }
+}
+
+impl Turnwheel {
+    fn create(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(run.messages);
+        let creator = self.spawn(Creator {
+            left: run.messages,
+            work: run.work,
+            collector: collector.clone(),
+            group: self.group.clone(),
+        });
+        let start = |creator: &Task<Creator>| sent(creator.submit(Creator::go_on));
+        self.time(run, collector, creator, start, |_| {})
+    }
+
+    fn entities(&self, run: &Run) -> Result<Measured, BenchError> {
+        let targets = Targets::draw(run.messages);
+        let collector = Collector::new(targets.receivers);
+        let counter = |expected: &u64| self.spawn(Counter::new(*expected, run, &collector));
+        let actors: Arc<[_]> = targets.expected.iter().map(counter).collect();
+        let scatterer = |sequence| {
+            self.spawn(Scatterer {
+                actors: Arc::clone(&actors),
+                sequence,
+                at: 0,
+            })
+        };
+        let producers: Vec<_> = targets.sequences.into_iter().map(scatterer).collect();
+        let start = |(producers, _): &(Vec<Task<Scatterer>>, Arc<[Task<Counter>]>)| {
+            producers
+                .iter()
+                .for_each(|producer| sent(producer.submit(Scatterer::go_on)));
+        };
+        self.time(run, collector, (producers, actors), start, |_| {})
+    }
+}
