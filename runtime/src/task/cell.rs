@@ -17,6 +17,8 @@ use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Or
 
 /// In `refs`: the task is over and its own reference is gone.
 const OVER: u64 = 1 << 63;
+/// In `refs`: a last handle has told the runner that it leaves, and its count is about to go.
+const LEAVING: u64 = 1 << 32;
 
 /// What the type-erased code needs to know of a task's types.
 pub(crate) struct Vtable {
@@ -321,9 +323,9 @@ impl Header {
         !result.dead
     }
 
-    /// Whether only the task itself holds a reference.
+    /// Whether no handle is left but such as are on their way out. Only before the task is over.
     pub(crate) fn is_unreferenced(&self) -> bool {
-        self.refs.load(Ordering::Acquire) & !OVER == 1
+        staying(self.refs.load(Ordering::Acquire)) == 1
     }
 }
 
@@ -416,46 +418,48 @@ impl fmt::Debug for TaskRef {
     }
 }
 
-/// Gives one reference back. The last handle hands its count to the runner with `ORPHAN`, because
-/// after giving it back it could not signal any more.
+/// References that are not on their way out.
+fn staying(refs: u64) -> u64 {
+    (refs & (LEAVING - 1)) - (refs & !OVER) / LEAVING
+}
+
+/// Gives one reference back. The last handle first tells the runner with `ORPHAN` that it leaves,
+/// and keeps its count until it has: with the count gone, the runner could free the cell while the
+/// signal is on its way.
 fn drop_reference(header: NonNull<Header>) {
     // SAFETY: the caller owns a reference, so the header is alive.
     let shared = unsafe { header.as_ref() };
     let mut seen = shared.refs.load(Ordering::Relaxed);
     loop {
-        if seen == 2 && shared.signal(bits::ORPHAN) {
-            return;
+        if seen & OVER != 0 {
+            return release(header, 1);
         }
-        if seen == 2 || seen & OVER != 0 {
-            // The task is over, or was found gone: plain counting.
-            release(header);
-            return;
-        }
-        // Release: what this handle's thread did comes before the last release; pairs there.
-        let swap =
-            shared.refs.compare_exchange(seen, seen - 1, Ordering::Release, Ordering::Relaxed);
+        let is_last = staying(seen) == 2;
+        let next = if is_last { seen + LEAVING } else { seen - 1 };
+        // Release: what this handle's thread did comes before the last release; pairs there and in
+        // `is_unreferenced`.
+        let swap = shared.refs.compare_exchange(seen, next, Ordering::Release, Ordering::Relaxed);
         match swap {
+            Ok(_) if is_last => {
+                shared.signal(bits::ORPHAN);
+                return release(header, LEAVING + 1);
+            }
             Ok(_) => return,
             Err(now) => seen = now,
         }
     }
 }
 
-/// Counts one reference down and frees the cell with the last one.
-fn release(header: NonNull<Header>) {
+/// Takes `count` off and frees the cell with the last reference.
+fn release(header: NonNull<Header>, count: u64) {
     // SAFETY: the caller owns a reference.
     let shared = unsafe { header.as_ref() };
     // AcqRel: pairs with every other release.
-    let before = shared.refs.fetch_sub(1, Ordering::AcqRel);
-    if before == OVER + 1 {
+    let before = shared.refs.fetch_sub(count, Ordering::AcqRel);
+    if before == OVER + count {
         // SAFETY: no reference is left and the task is over; the vtable fits the cell.
         unsafe { (shared.vtable.dealloc)(header) };
     }
-}
-
-/// Releases a count that a last handle handed over with `ORPHAN`. The task's own count remains.
-pub(crate) fn release_handed_over(header: NonNull<Header>) {
-    release(header);
 }
 
 /// Gives the task's own reference back: its last turn is over. Frees it if no handle is left.

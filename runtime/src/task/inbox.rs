@@ -33,7 +33,7 @@ pub(crate) mod bits {
     pub(crate) const FAIL: u32 = 1 << 3;
     /// Kill was asked for: no hooks but the clean-up.
     pub(crate) const KILL: u32 = 1 << 4;
-    /// The last handle is gone; its count was handed to the runner.
+    /// The last handle is leaving.
     pub(crate) const ORPHAN: u32 = 1 << 5;
     /// The policy mailbox has jobs.
     pub(crate) const MAIL: u32 = 1 << 6;
@@ -344,9 +344,8 @@ impl Inbox {
         admitted == self.done.load(Ordering::Relaxed)
     }
 
-    /// Marks the task gone and returns the bits that came since the last look. The tail stays
-    /// away from `IDLE`, so nobody schedules the task again.
-    pub(crate) fn die_owner(&self) -> u32 {
-        self.signals.fetch_or(bits::DEAD, Ordering::AcqRel) & bits::WAKE
+    /// Marks the task gone. The tail stays away from `IDLE`, so nobody schedules the task again.
+    pub(crate) fn die_owner(&self) {
+        self.signals.fetch_or(bits::DEAD, Ordering::AcqRel);
     }
 }

@@ -21,7 +21,6 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     let header = turn.header();
     let set = header.inbox.take_signals_owner();
     if set & bits::ORPHAN != 0 {
-        cell::release_handed_over(turn.header_ptr());
         turn.owner().orphaned = true;
     }
     if set & bits::ROOM != 0 {
@@ -262,9 +261,7 @@ fn settle(turn: &mut Turn) {
             contain("waking a producer", || waker.wake());
         }
     }
-    if header.inbox.die_owner() & bits::ORPHAN != 0 {
-        cell::release_handed_over(turn.header_ptr());
-    }
+    header.inbox.die_owner();
     group.registry.ended();
     cell::release_own(turn.header_ptr());
 }
