@@ -4,9 +4,10 @@ use std::time::Duration;
 
 /// Jobs one turn may run before the task goes behind all queued tasks.
 ///
-/// Long enough to amortise the hand-over (Pony uses 100), short enough that a neighbour of a flood
-/// waits microseconds.
-pub const TURN_JOBS_MAX: u32 = 128;
+/// Short jobs are bounded by this, long ones by [`TURN_TIME_MAX`]. A producer that floods in chunks
+/// of a thousand would outrun a consumer with a smaller budget (128 was measured at twice the time
+/// a message, all of it cache misses on the growing queue).
+pub const TURN_JOBS_MAX: u32 = 1_024;
 
 /// Time one turn may take before the task goes behind all queued tasks.
 pub const TURN_TIME_MAX: Duration = Duration::from_micros(200);

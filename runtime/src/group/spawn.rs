@@ -194,11 +194,14 @@ impl<S: Send + 'static> TaskBuilder<S> {
             extra.mail = mail.map(crate::sync::Mutex::new);
             extra
         });
-        let class = shared.class(self.class.as_deref().unwrap_or_else(|| type_name::<S>()));
         let is_scheduled = self.lifecycle.is_some();
-        let place = worker::current()
-            .filter(|local| Arc::ptr_eq(&local.group, &shared))
-            .map(|local| local.index);
+        let local = worker::current().filter(|local| Arc::ptr_eq(&local.group, &shared));
+        let class = match (&self.class, local) {
+            (Some(class), _) => shared.class(class),
+            (None, Some(local)) => local.class(type_name::<S>()),
+            (None, None) => shared.class(type_name::<S>()),
+        };
+        let place = local.map(|local| local.index);
         let parts = Parts {
             state,
             lifecycle: self.lifecycle,

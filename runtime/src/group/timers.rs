@@ -124,11 +124,20 @@ impl Timers {
             _ => None,
         };
         let mut wheel = shard.wheel.lock();
-        let key = wheel.arm(deadline_ns, entry).map_err(|_| TimersFull)?;
-        let key = TimerKey { shard: index as u8, key };
+        let key = match wheel.arm(deadline_ns, entry) {
+            Ok(key) => TimerKey { shard: index as u8, key },
+            Err(refused) => {
+                // Dropped outside of the lock: it may hold a user's waker.
+                drop(wheel);
+                drop(refused);
+                return Err(TimersFull);
+            }
+        };
         if let Some(source) = source {
             if !Self::name(&source, key) {
-                let _ = wheel.cancel(key.key);
+                let cancelled = wheel.cancel(key.key);
+                drop(wheel);
+                drop(cancelled);
                 return Ok((key, false));
             }
         }
@@ -137,7 +146,7 @@ impl Timers {
         }
         drop(wheel);
         // AcqRel: pairs with the exchange in `service`; either the servicer sees our wheel's
-        // `next_ns`, or our minimum comes after its reset.
+        // `next_ns`, or our minimum comes after its exchange.
         let before = self.earliest_ns.fetch_min(deadline_ns, Ordering::AcqRel);
         Ok((key, deadline_ns < before))
     }
@@ -176,24 +185,35 @@ impl Timers {
         if !self.is_due(now_ns) {
             return 0;
         }
-        // AcqRel: see `arm`.
-        self.earliest_ns.swap(u64::MAX, Ordering::AcqRel);
+        let seen = self.earliest_ns();
         let mut due = Vec::new();
-        let mut next = u64::MAX;
         for shard in &self.shards {
             if shard.next_ns.load(Ordering::Acquire) <= now_ns {
                 let mut wheel = shard.wheel.lock();
                 wheel.expire(now_ns, TIMERS_FIRED_MAX, &mut |_, _, entry| due.push(entry));
                 shard.next_ns.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Release);
             }
-            next = next.min(shard.next_ns.load(Ordering::Acquire));
         }
-        self.earliest_ns.fetch_min(next, Ordering::AcqRel);
+        // AcqRel: raises the word past what is served. An arming thread whose minimum came before
+        // this exchange is seen by the second look; one that comes after lowers the new value.
+        let next = self.next_of_all();
+        let _ = self.earliest_ns.compare_exchange(
+            seen,
+            next,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        self.earliest_ns.fetch_min(self.next_of_all(), Ordering::AcqRel);
         let count = due.len();
         for entry in due {
             Self::fire(entry);
         }
         count
+    }
+
+    fn next_of_all(&self) -> u64 {
+        let next = self.shards.iter().map(|shard| shard.next_ns.load(Ordering::Acquire));
+        next.min().unwrap_or(u64::MAX)
     }
 
     fn fire(entry: TimerEntry) {

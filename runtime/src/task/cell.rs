@@ -1,6 +1,6 @@
 //! The memory of one task: header, hooks and the user's state, and who may touch which part.
 
-use std::any::type_name;
+use std::alloc::Layout;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -10,7 +10,7 @@ use super::inbox::{bits, Inbox};
 use super::lifecycle::{Hook, Lifecycle, OnFailure, Phase};
 use super::node::{Link, Node};
 use super::run::Turn;
-use super::Context;
+use super::{slab, Context};
 use crate::failure::Failure;
 use crate::group::{Class, GroupShared};
 use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell};
@@ -24,14 +24,12 @@ const LEAVING: u64 = 1 << 32;
 pub(crate) struct Vtable {
     /// Calls a lifecycle hook.
     pub(crate) hook: unsafe fn(NonNull<Header>, &mut Turn, Hook<'_>) -> Result<OnFailure, Failure>,
-    /// Where the state lies.
-    pub(crate) state: unsafe fn(NonNull<Header>) -> *mut (),
+    /// Where the state lies, in bytes from the header.
+    pub(crate) state_offset: usize,
     /// Drops state and hooks.
     pub(crate) drop_state: unsafe fn(NonNull<Header>),
     /// Gives the memory back.
     pub(crate) dealloc: unsafe fn(NonNull<Header>),
-    /// The type of the state.
-    pub(crate) type_name: fn() -> &'static str,
     /// Bytes of the whole cell.
     pub(crate) bytes: usize,
 }
@@ -84,6 +82,7 @@ pub(crate) struct Header {
 }
 
 /// Header, hooks and state.
+/// `UnsafeCell` is transparent, so the state lies at its field's offset.
 #[repr(C)]
 struct Cell<S> {
     header: Header,
@@ -113,7 +112,7 @@ pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
     let starting = parts.lifecycle.is_some();
     let phase = if starting { Phase::Starting } else { Phase::Started };
     let extra = parts.extra.map_or(ptr::null_mut(), Box::into_raw);
-    let cell = Box::new(Cell {
+    let cell = Cell {
         header: Header {
             inbox: Inbox::new(starting),
             refs: AtomicU64::new(2),
@@ -140,8 +139,11 @@ pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
         },
         lifecycle: UnsafeCell::new(ManuallyDrop::new(parts.lifecycle)),
         state: UnsafeCell::new(ManuallyDrop::new(parts.state)),
-    });
-    let raw = NonNull::from(Box::leak(cell)).cast::<Header>();
+    };
+    let place = slab::take(Layout::new::<Cell<S>>()).cast::<Cell<S>>();
+    // SAFETY: the place is exclusive and large enough, and its alignment fits.
+    unsafe { place.write(cell) };
+    let raw = NonNull::new(place).expect("the allocator answers no null").cast::<Header>();
     let task = TaskRef(raw);
     let stub = task.inbox.stub();
     task.owner.with_mut(|owner| {
@@ -156,14 +158,17 @@ pub(crate) fn unmake<S: Send + 'static>(task: TaskRef) -> S {
     let raw = task.0.cast::<Cell<S>>();
     std::mem::forget(task);
     // SAFETY: made by `make::<S>` and not shared since.
-    let cell = unsafe { Box::from_raw(raw.as_ptr()) };
+    let cell = unsafe { raw.as_ref() };
     let lifecycle = cell.lifecycle.with_mut(|hooks| {
         // SAFETY: taken once; `ManuallyDrop` does not drop it again.
         unsafe { ManuallyDrop::take(&mut *hooks) }
     });
     drop(lifecycle);
     // SAFETY: as above.
-    cell.state.with_mut(|state| unsafe { ManuallyDrop::take(&mut *state) })
+    let state = cell.state.with_mut(|state| unsafe { ManuallyDrop::take(&mut *state) });
+    // SAFETY: nobody else knows the cell; hooks and state were taken.
+    unsafe { dealloc::<S>(raw.cast()) };
+    state
 }
 
 fn vtable<S: Send + 'static>() -> &'static Vtable {
@@ -171,20 +176,13 @@ fn vtable<S: Send + 'static>() -> &'static Vtable {
     impl<S: Send + 'static> Of<S> {
         const VTABLE: Vtable = Vtable {
             hook: call_hook::<S>,
-            state: state_of::<S>,
+            state_offset: std::mem::offset_of!(Cell<S>, state),
             drop_state: drop_state::<S>,
             dealloc: dealloc::<S>,
-            type_name: type_name::<S>,
             bytes: std::mem::size_of::<Cell<S>>(),
         };
     }
     &Of::<S>::VTABLE
-}
-
-unsafe fn state_of<S>(header: NonNull<Header>) -> *mut () {
-    // SAFETY: the vtable belongs to this cell type.
-    let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
-    cell.state.with_mut(|state| state.cast())
 }
 
 unsafe fn call_hook<S: Send + 'static>(
@@ -232,8 +230,11 @@ unsafe fn drop_state<S>(header: NonNull<Header>) {
 }
 
 unsafe fn dealloc<S>(header: NonNull<Header>) {
-    // SAFETY: the last reference is gone and the cell came from `Box::leak`.
-    drop(unsafe { Box::from_raw(header.cast::<Cell<S>>().as_ptr()) });
+    let cell = header.cast::<Cell<S>>().as_ptr();
+    // SAFETY: the last reference is gone.
+    unsafe { std::ptr::drop_in_place(cell) };
+    // SAFETY: it came from the slab with this layout.
+    unsafe { slab::give(cell.cast(), Layout::new::<Cell<S>>()) };
 }
 
 impl Header {

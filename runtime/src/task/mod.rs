@@ -22,6 +22,8 @@ mod pool;
 #[cfg(not(turnwheel_loom))]
 mod run;
 #[cfg(not(turnwheel_loom))]
+mod slab;
+#[cfg(not(turnwheel_loom))]
 mod submit;
 
 #[cfg(not(turnwheel_loom))]

@@ -103,8 +103,8 @@ impl Turn {
         // SAFETY: the task is scheduled and this thread took it.
         let header = unsafe { task.header() };
         let budget = header.extra().and_then(|extra| extra.budget).unwrap_or(budget);
-        // SAFETY: the vtable fits the cell.
-        let state = unsafe { (header.vtable.state)(task.0) };
+        // SAFETY: the vtable fits the cell, and the pointer was made from the whole cell.
+        let state = unsafe { task.0.as_ptr().byte_add(header.vtable.state_offset) }.cast();
         let stride = header.class().stride().min(budget.jobs).max(1);
         Self {
             header: task.0,

@@ -7,7 +7,7 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 use crossbeam_utils::CachePadded;
 
 use super::Stats;
-use crate::group::GroupShared;
+use crate::group::{Class, GroupShared};
 use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
 use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
 use crate::task::{Header, TaskPtr};
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     /// thief may take it too.
     slot: CachePadded<AtomicPtr<Header>>,
     pub(crate) stats: CachePadded<Stats>,
-    /// The task whose turn runs; null between turns. For the watchdog and listings.
+    /// The task whose turn runs or has just run; null without work. For the watchdog and listings.
     pub(crate) running: AtomicPtr<Header>,
     pub(crate) thread: Mutex<Option<std::thread::Thread>>,
 }
@@ -70,6 +70,8 @@ pub(crate) struct Local {
     bytes: Cell<i64>,
     pub(crate) now_ns: Cell<u64>,
     random: Cell<u64>,
+    /// The class that was asked for last.
+    class: Cell<Option<(&'static str, NonNull<Class>)>>,
 }
 
 thread_local! {
@@ -95,6 +97,7 @@ impl Local {
             bytes: Cell::new(0),
             now_ns: Cell::new(0),
             random: Cell::new(seed),
+            class: Cell::new(None),
         }
     }
 
@@ -144,6 +147,18 @@ impl Local {
         header.scheduled_ns.store(self.group.now_ns().max(1), Ordering::Relaxed);
     }
 
+    /// The class of this name; the one asked for last without a look into the group's list.
+    pub(crate) fn class(&self, name: &'static str) -> NonNull<Class> {
+        if let Some((last, class)) = self.class.get() {
+            if ptr::eq(last, name) {
+                return class;
+            }
+        }
+        let class = self.group.class(name);
+        self.class.set(Some((name, class)));
+        class
+    }
+
     /// Queues stolen tasks.
     pub(crate) fn queue(&self) -> &Worker<TaskPtr> {
         &self.queue
@@ -181,6 +196,13 @@ impl Local {
                 Steal::Retry => {}
             }
         }
+    }
+
+    /// Puts a few tasks of the injector behind the worker's own.
+    #[inline(always)]
+    pub(crate) fn fetch_injected(&self) {
+        let injector = &self.group.injector;
+        while !injector.is_empty() && injector.steal_batch(&self.queue).is_retry() {}
     }
 
     /// A task of the system class.

@@ -21,6 +21,7 @@ pub(crate) fn start(local: &Local) {
         let task = match next(local, &mut until_injector) {
             Some(task) => task,
             None => {
+                local.shared().running.store(std::ptr::null_mut(), Ordering::Release);
                 let Some(task) = search.find(local) else { break };
                 local.now_ns.set(local.group.now_ns());
                 task
@@ -39,7 +40,8 @@ pub(crate) fn start(local: &Local) {
     local.flush_bytes();
 }
 
-/// The next task: system class, own, injected; the injector first every so often.
+/// The next task: system class, own, injected. Every so often injected tasks are put behind the
+/// worker's own, so that neither can starve the other.
 #[inline(always)]
 fn next(local: &Local, until_injector: &mut u32) -> Option<TaskPtr> {
     if let Some(task) = local.pop_system() {
@@ -47,9 +49,7 @@ fn next(local: &Local, until_injector: &mut u32) -> Option<TaskPtr> {
     }
     if *until_injector == 0 {
         *until_injector = INJECTOR_TURNS;
-        if let Some(task) = local.pop_injected() {
-            return Some(task);
-        }
+        local.fetch_injected();
     }
     local.pop().or_else(|| local.pop_injected())
 }
@@ -68,7 +68,6 @@ pub(crate) fn execute(local: &Local, task: TaskPtr) -> Report {
     } else {
         execute_sampled(local, task, scheduled_ns)
     };
-    shared.running.store(std::ptr::null_mut(), Ordering::Release);
     shared.stats.jobs.add_owner(u64::from(report.jobs));
     if report.failures > 0 {
         shared.stats.failures.add_owner(u64::from(report.failures));

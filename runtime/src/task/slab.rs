@@ -1,0 +1,119 @@
+//! Memory of task cells: aligned to cache lines without the cost of aligned allocation.
+//!
+//! Size classes of whole cache lines; each thread keeps two batches of each class, the rest is in
+//! a list for all. After the magazines of Bonwick and Adams (USENIX 2001). Places are reused, never
+//! given back to the system: what a million tasks have needed serves the next million.
+
+use std::alloc::{self, Layout};
+use std::cell::RefCell;
+
+use crate::sync::Mutex;
+
+/// A cache line; the alignment of every place.
+const LINE: usize = 64;
+/// The largest class in lines (1 KiB); larger cells come from the allocator.
+const CLASSES: usize = 16;
+/// Places that move between a thread and the common list at a time.
+const BATCH: usize = 64;
+
+/// Free memory of one class.
+struct Place(*mut u8);
+// SAFETY: a free place is owned memory without any reference into it.
+unsafe impl Send for Place {}
+
+type Batch = Vec<Place>;
+
+static COMMON: [Mutex<Vec<Batch>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+
+struct Magazines([Batch; CLASSES]);
+
+thread_local! {
+    static MINE: RefCell<Magazines> =
+        const { RefCell::new(Magazines([const { Vec::new() }; CLASSES])) };
+}
+
+impl Drop for Magazines {
+    fn drop(&mut self) {
+        for (class, batch) in self.0.iter_mut().enumerate() {
+            if !batch.is_empty() {
+                COMMON[class].lock().push(std::mem::take(batch));
+            }
+        }
+    }
+}
+
+/// The class for a layout, if it has one.
+const fn class_of(layout: Layout) -> Option<usize> {
+    let lines = layout.size().div_ceil(LINE);
+    if layout.align() <= LINE && lines >= 1 && lines <= CLASSES {
+        Some(lines - 1)
+    } else {
+        None
+    }
+}
+
+/// Memory for this layout.
+pub(super) fn take(layout: Layout) -> *mut u8 {
+    let Some(class) = class_of(layout) else { return from_system(layout) };
+    MINE.try_with(|mine| {
+        let batch = &mut mine.borrow_mut().0[class];
+        if batch.is_empty() {
+            *batch = refill(class);
+        }
+        batch.pop().map_or_else(|| from_system(line_layout(class, 1)), |place| place.0)
+    })
+    .unwrap_or_else(|_| from_system(line_layout(class, 1)))
+}
+
+/// Takes memory back.
+///
+/// # Safety
+///
+/// It came from [`take`] with the same layout and nobody uses it any more.
+pub(super) unsafe fn give(place: *mut u8, layout: Layout) {
+    let Some(class) = class_of(layout) else {
+        // SAFETY: without a class it came from the allocator with this layout.
+        unsafe { alloc::dealloc(place, layout) };
+        return;
+    };
+    let kept = MINE.try_with(|mine| {
+        let batch = &mut mine.borrow_mut().0[class];
+        batch.push(Place(place));
+        if batch.len() >= 2 * BATCH {
+            let half = batch.split_off(BATCH);
+            COMMON[class].lock().push(half);
+        }
+    });
+    if kept.is_err() {
+        // The thread is ending and its magazines are gone.
+        COMMON[class].lock().push(vec![Place(place)]);
+    }
+}
+
+#[cold]
+fn refill(class: usize) -> Batch {
+    if let Some(batch) = COMMON[class].lock().pop() {
+        return batch;
+    }
+    let chunk = from_system(line_layout(class, BATCH));
+    let size = (class + 1) * LINE;
+    // The last is handed out first: ascending addresses.
+    let mut batch = Vec::with_capacity(2 * BATCH);
+    // SAFETY: the chunk is `BATCH` places long.
+    batch.extend((0..BATCH).rev().map(|index| Place(unsafe { chunk.add(index * size) })));
+    batch
+}
+
+fn line_layout(class: usize, places: usize) -> Layout {
+    Layout::from_size_align((class + 1) * LINE * places, LINE)
+        .expect("64 KiB at most, aligned to a line")
+}
+
+fn from_system(layout: Layout) -> *mut u8 {
+    // SAFETY: a cell is never of size zero.
+    let memory = unsafe { alloc::alloc(layout) };
+    if memory.is_null() {
+        alloc::handle_alloc_error(layout);
+    }
+    memory
+}
