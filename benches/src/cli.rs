@@ -32,6 +32,12 @@ Build it with `cargo build --release -p turnwheel-bench`.";
 pub(crate) enum Verb {
     /// Turnwheel beside tokio, ractor, kameo and actix, one message at a time.
     Compare(CompareArgs),
+    /// From the planned instant of a job to its start, open loop, in several situations.
+    Latency(LatencyArgs),
+    /// What timers cost with a million pending, and how late they run.
+    Timers(TimersArgs),
+    /// Processor time and wake-ups a second with many idle tasks and nothing due.
+    Idle(IdleArgs),
     /// Two files of rows, figure by figure.
     Diff(DiffArgs),
     /// One process of a comparison; `compare` starts it.
@@ -68,6 +74,41 @@ pub(crate) struct CompareArgs {
     /// Worker threads (arbiters for actix)
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: usize,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `latency`: quantiles in microseconds, and the one-way unpark of this machine in the same
+/// run, as `turnwheel doctor` measures it.
+#[derive(Debug, Args)]
+pub(crate) struct LatencyArgs {
+    /// Cases, separated by commas [default: all]
+    #[arg(long, value_name = "C", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// Jobs in each case (at most 500 in made_inside_5ms_turn)
+    #[arg(long, value_name = "N", default_value_t = 3_000)]
+    pub(crate) samples: usize,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `timers`: nanoseconds of a call with 1 million pending; microseconds from the deadline to
+/// the start of the job while idle, saturated, and with one of two workers blocked for a second.
+#[derive(Debug, Args)]
+pub(crate) struct TimersArgs {
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// The row of `idle`: what all threads but the measuring one use a second. Linux only.
+#[derive(Debug, Args)]
+pub(crate) struct IdleArgs {
+    /// Idle tasks; each has handled one message
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) tasks: u64,
+    /// How long to watch
+    #[arg(long, value_name = "S", default_value_t = 5)]
+    pub(crate) seconds: u64,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -6,7 +6,11 @@ mod alloc;
 mod cli;
 mod compare;
 mod error;
+mod idle;
+mod latency;
+mod load;
 mod report;
+mod timers;
 
 use std::process::ExitCode;
 
@@ -42,6 +46,24 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             };
             let bar = progress();
             let rows = compare::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Latency(args) => {
+            let bar = progress();
+            let rows = latency::run(&args.case, args.samples, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Timers(args) => {
+            let bar = progress();
+            let rows = timers::run(&bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Idle(args) => {
+            let bar = progress();
+            let rows = idle::run(args.tasks, args.seconds, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }
