@@ -30,6 +30,7 @@ use crate::completion::{self, completion, Completion};
 use crate::failure::Failure;
 use crate::sync::Arc;
 use crate::task::TaskPtr;
+use crate::time::ClockListener;
 use crate::worker::{self, Local, Pinning};
 
 /// Handle of a group of workers; clones share it. The group runs until [`Group::shutdown`].
@@ -86,6 +87,8 @@ impl Group {
             }
         }
         let group = Self { shared };
+        let listener: Arc<dyn ClockListener> = Arc::clone(&group.shared) as _;
+        group.shared.clock.listen(Arc::downgrade(&listener));
         let watched = Arc::clone(&group.shared);
         let watchdog = std::thread::Builder::new()
             .name(format!("{}-watchdog", group.name()))

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::subscription::Source;
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
 use crate::task::{AnyTask, Header, Mailbox, TaskPtr};
-use crate::time::clock::ClockSource;
+use crate::time::clock::{ClockListener, ClockSource};
 use crate::worker::{self, sleep::Sleep, Pinning, Shared};
 
 /// A user's closure in the configuration.
@@ -279,6 +279,15 @@ impl GroupShared {
             if std::panic::catch_unwind(call).is_err() {
                 tracing::error!(group = self.config.name, "the escalation hook panicked");
             }
+        }
+    }
+}
+
+impl ClockListener for GroupShared {
+    /// Whoever keeps the time looks at the clock again; workers that are awake do so by themselves.
+    fn clock_moved(&self) {
+        if let Some(keeper) = self.sleep.for_earlier_timer() {
+            self.workers[keeper].unpark();
         }
     }
 }

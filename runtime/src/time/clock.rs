@@ -108,6 +108,8 @@ pub(crate) enum ClockSource {
 pub(crate) struct CustomClock {
     clock: Arc<dyn Clock>,
     highest_ns: AtomicU64,
+    /// Goes on when the clock stands still.
+    machine: SystemClock,
 }
 
 impl ClockSource {
@@ -119,7 +121,11 @@ impl ClockSource {
     /// A foreign clock.
     pub(crate) fn custom(clock: Arc<dyn Clock>) -> Self {
         let highest_ns = AtomicU64::new(clock.now_ns());
-        Self::Custom(CustomClock { clock, highest_ns })
+        Self::Custom(CustomClock {
+            clock,
+            highest_ns,
+            machine: SystemClock::new(),
+        })
     }
 
     /// Monotonic time in nanoseconds; never less than what any thread that synchronised with this
@@ -129,6 +135,21 @@ impl ClockSource {
         match self {
             Self::System(clock) => clock.now_ns(),
             Self::Custom(custom) => custom.now_ns(),
+        }
+    }
+
+    /// The machine's time and the clock's, in nanoseconds; one clock read if they are the same.
+    ///
+    /// How long a worker spins and how long work has waited go by the machine: a clock that stands
+    /// still would make the spinning endless and the waiting nothing.
+    #[inline]
+    pub(crate) fn machine_and_now_ns(&self) -> (u64, u64) {
+        match self {
+            Self::System(clock) => {
+                let now_ns = clock.now_ns();
+                (now_ns, now_ns)
+            }
+            Self::Custom(custom) => (custom.machine.now_ns(), custom.now_ns()),
         }
     }
 

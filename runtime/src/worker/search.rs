@@ -35,14 +35,14 @@ impl Search {
     /// Spins until there is work, or the spinning time is over.
     fn spin(&mut self, local: &Local) -> Option<TaskPtr> {
         let group = &local.group;
-        let start_ns = group.now_ns();
+        let (start_ns, _) = group.clock.machine_and_now_ns();
         self.forget();
         loop {
-            let now_ns = group.now_ns();
-            if let Some(task) = self.look(local, now_ns) {
+            let (machine_ns, now_ns) = group.clock.machine_and_now_ns();
+            if let Some(task) = self.look(local, machine_ns, now_ns) {
                 return Some(task);
             }
-            if now_ns.saturating_sub(start_ns) >= group.config.idle.spin_ns || group.is_stopping() {
+            if machine_ns.saturating_sub(start_ns) >= group.config.idle.spin_ns || group.is_stopping() {
                 return None;
             }
             for _ in 0..SPINS_PER_LOOK {
@@ -56,7 +56,7 @@ impl Search {
     }
 
     /// One look everywhere.
-    fn look(&mut self, local: &Local, now_ns: u64) -> Option<TaskPtr> {
+    fn look(&mut self, local: &Local, machine_ns: u64, now_ns: u64) -> Option<TaskPtr> {
         if let Some(task) = local.pop_system().or_else(|| local.pop_injected()) {
             return Some(task);
         }
@@ -74,22 +74,22 @@ impl Search {
         (0..workers)
             .map(|offset| (first + offset) % workers)
             .filter(|victim| *victim != local.index)
-            .find_map(|victim| self.steal(local, victim, now_ns))
+            .find_map(|victim| self.steal(local, victim, machine_ns))
     }
 
     /// Steals from a sibling what has waited too long: what was there at the first look and is
     /// there still, judged by the turns begun meanwhile.
-    fn steal(&mut self, local: &Local, victim: usize, now_ns: u64) -> Option<TaskPtr> {
+    fn steal(&mut self, local: &Local, victim: usize, machine_ns: u64) -> Option<TaskPtr> {
         let shared = &local.group.workers[victim];
         let turns = shared.stats.turns.get();
         let waiting = shared.waiting();
         let seen = &mut self.seen[victim];
         let has_moved = turns.wrapping_sub(seen.turns) >= seen.waiting;
         if waiting == 0 || seen.waiting == 0 || has_moved {
-            *seen = Seen { turns, waiting, at_ns: now_ns };
+            *seen = Seen { turns, waiting, at_ns: machine_ns };
             return None;
         }
-        if now_ns.saturating_sub(seen.at_ns) < STEAL_AGE_NS {
+        if machine_ns.saturating_sub(seen.at_ns) < STEAL_AGE_NS {
             return None;
         }
         *seen = Seen::default();
@@ -155,9 +155,9 @@ impl Search {
             let limit = self.park_limit(local, rest);
             if rest == Rest::Watch {
                 // A look that is remembered, so that the next one can judge ages.
-                let now_ns = group.now_ns();
+                let (machine_ns, _) = group.clock.machine_and_now_ns();
                 for victim in (0..group.workers.len()).filter(|victim| *victim != local.index) {
-                    if let Some(task) = self.steal(local, victim, now_ns) {
+                    if let Some(task) = self.steal(local, victim, machine_ns) {
                         return self.leave_with(local, task);
                     }
                 }
