@@ -8,11 +8,14 @@ use serde::Serialize;
 use turnwheel_runtime::{Context, Group, IdlePolicy, Late, Task};
 
 use crate::error::BenchError;
-use crate::load::{self, rounded, AlwaysFull, Flood, Probe, Quantiles};
+use crate::load::{self, rounded, AlwaysFull, Flood, Probe, Quantiles, Wait};
 use crate::report::{figure, Row};
 
-/// Between two jobs to a parked worker: far longer than it spins.
-const PARKED_GAP: Duration = Duration::from_millis(2);
+/// Between two jobs to a parked worker: as long as the doctor's floor leaves its thread parked, and
+/// far longer than a worker spins.
+const PARKED_GAP: Duration = Duration::from_micros(turnwheel::doctor::limits::UNPARK_GAP_US);
+/// The same after a longer rest: the core has gone deeper to sleep.
+const RESTED_GAP: Duration = Duration::from_millis(2);
 /// Between two jobs to a spinning worker: far shorter than it spins.
 const SPINNING_GAP: Duration = Duration::from_micros(50);
 const SPINNING_LIMIT: Duration = Duration::from_millis(20);
@@ -79,8 +82,9 @@ impl Row for LatencyRow {
 
 type Case = fn(&'static str, usize) -> Result<Quantiles, BenchError>;
 
-const CASES: [(&str, Case); 8] = [
+const CASES: [(&str, Case); 9] = [
     ("outside_parked", outside_parked),
+    ("outside_parked_rested", outside_rested),
     ("outside_parked_group_of_2", outside_parked_group),
     ("outside_spinning", outside_spinning),
     ("outside_beside_flood", outside_beside_flood),
@@ -151,11 +155,12 @@ fn probe_from_outside(
     group: &Group,
     samples: usize,
     gap: Duration,
+    wait: Wait,
 ) -> Result<Quantiles, BenchError> {
     let probe = load::spawn(group, Probe::with_capacity(samples))?;
     let mut planned = Instant::now() + gap;
     for _ in 0..samples {
-        load::wait_until(planned);
+        load::wait_until(planned, wait);
         load::submit(&probe, move |probe, _| probe.record(planned))?;
         planned += gap;
     }
@@ -168,25 +173,40 @@ fn ended(group: &Group) {
     let _ = group.shutdown();
 }
 
-/// One worker on a core of its own, the load generator on another: as the floor is measured.
-fn outside_parked(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
-    let group = load::lone_worker(case, IdlePolicy::LatencyFirst)?;
-    let quantiles = probe_from_outside(case, &group, samples, PARKED_GAP);
+/// One worker on a core of its own, the load generator awake on another: as the floor is measured.
+fn alone(
+    case: &str,
+    samples: usize,
+    gap: Duration,
+    idle: IdlePolicy,
+) -> Result<Quantiles, BenchError> {
+    let group = load::lone_worker(case, idle)?;
+    let quantiles = probe_from_outside(case, &group, samples, gap, Wait::Awake);
     ended(&group);
     quantiles
+}
+
+fn outside_parked(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
+    alone(case, samples, PARKED_GAP, IdlePolicy::LatencyFirst)
+}
+
+fn outside_rested(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
+    alone(case, samples, RESTED_GAP, IdlePolicy::LatencyFirst)
+}
+
+fn outside_spinning(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
+    alone(
+        case,
+        samples,
+        SPINNING_GAP,
+        IdlePolicy::Spin(SPINNING_LIMIT),
+    )
 }
 
 /// A group as a user starts it; the load generator runs wherever the system puts it.
 fn outside_parked_group(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
     let group = load::group(case, 2)?;
-    let quantiles = probe_from_outside(case, &group, samples, PARKED_GAP);
-    ended(&group);
-    quantiles
-}
-
-fn outside_spinning(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
-    let group = load::lone_worker(case, IdlePolicy::Spin(SPINNING_LIMIT))?;
-    let quantiles = probe_from_outside(case, &group, samples, SPINNING_GAP);
+    let quantiles = probe_from_outside(case, &group, samples, RESTED_GAP, Wait::Asleep);
     ended(&group);
     quantiles
 }
@@ -196,7 +216,7 @@ fn outside_beside_flood(case: &'static str, samples: usize) -> Result<Quantiles,
     let floods = (0..FLOODS)
         .map(|_| Flood::start(&group))
         .collect::<Result<Vec<_>, _>>()?;
-    let quantiles = probe_from_outside(case, &group, samples, PROBE_GAP);
+    let quantiles = probe_from_outside(case, &group, samples, PROBE_GAP, Wait::Asleep);
     floods.iter().try_for_each(Flood::end)?;
     ended(&group);
     quantiles
@@ -209,7 +229,7 @@ fn outside_mixed_load(case: &'static str, samples: usize) -> Result<Quantiles, B
     for _ in 0..LIGHT_ACTORS {
         periodic.push(every(&group, LIGHT_PERIOD, LIGHT_JOB)?);
     }
-    let quantiles = probe_from_outside(case, &group, samples, PROBE_GAP);
+    let quantiles = probe_from_outside(case, &group, samples, PROBE_GAP, Wait::Asleep);
     Flood::end(&flood)?;
     periodic.iter().for_each(|task| drop(task.stop()));
     ended(&group);
@@ -271,7 +291,7 @@ fn made_inside_turn(case: &'static str, samples: usize) -> Result<Quantiles, Ben
 fn beside_full(case: &str, workers: usize, samples: usize) -> Result<Quantiles, BenchError> {
     let group = load::group(case, workers)?;
     let full = AlwaysFull::start(&group, FULL_JOBS, FULL_JOB)?;
-    let quantiles = probe_from_outside(case, &group, samples, PROBE_GAP);
+    let quantiles = probe_from_outside(case, &group, samples, PROBE_GAP, Wait::Asleep);
     AlwaysFull::end(&full)?;
     ended(&group);
     quantiles

@@ -85,10 +85,19 @@ where
         })
 }
 
-/// Waits until an instant: asleep, and awake for the last stretch.
-pub(crate) fn wait_until(instant: Instant) {
+/// How a load generator waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Awake: it has a core of its own.
+    Awake,
+    /// Asleep but for the last stretch: it takes time from the workers.
+    Asleep,
+}
+
+/// Waits until an instant.
+pub(crate) fn wait_until(instant: Instant, wait: Wait) {
     let ahead = instant.saturating_duration_since(Instant::now());
-    if ahead > SPUN {
+    if wait == Wait::Asleep && ahead > SPUN {
         std::thread::sleep(ahead - SPUN);
     }
     while Instant::now() < instant {
