@@ -6,6 +6,8 @@ mod failure;
 mod group;
 pub mod limits;
 #[cfg(not(turnwheel_loom))]
+mod runtime;
+#[cfg(not(turnwheel_loom))]
 mod subscription;
 mod sync;
 mod task;
@@ -20,6 +22,8 @@ pub use group::{
     ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind, TaskBuilder, TaskInfo, TimersFull,
     WorkerMetrics,
 };
+#[cfg(not(turnwheel_loom))]
+pub use runtime::{Runtime, RuntimeBuilder, RuntimeReport};
 #[cfg(not(turnwheel_loom))]
 pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
 #[cfg(not(turnwheel_loom))]

@@ -31,6 +31,10 @@ pub const FAST_JOBS_MAX: u32 = 1 << 20;
 /// Workers of one group, at most: the sleep word has eight bits for each of its counts.
 pub const WORKERS_MAX: usize = 255;
 
+/// Workers of the IO group of a `Runtime` by default: its jobs are short, and one that is held up by
+/// the system must not hold up the others.
+pub const IO_WORKERS_DEFAULT: usize = 2;
+
 /// Jobs consumed before the count is published to the producers of a bounded mailbox.
 pub(crate) const DONE_PUBLISH_JOBS: u64 = 32;
 

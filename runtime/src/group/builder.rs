@@ -110,6 +110,12 @@ pub enum BuildError {
         /// Name of the group.
         group: String,
     },
+    /// The runtime to which the group was to be added has been shut down.
+    #[error("group «{group}»: its runtime has been shut down")]
+    Closed {
+        /// Name of the group.
+        group: String,
+    },
     /// Without unwinding a panic cannot be kept inside its task.
     #[error("group «{group}»: this program is built with panic = \"abort\"; isolation of tasks \
              needs panic = \"unwind\"")]
