@@ -1,20 +1,25 @@
-//! The one failure type.
+//! The one failure type: why something ended without a value.
 
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a job, a task or a completion ended without a value.
+/// Why a job, a task or a completion ended without a value. Cheap to clone.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Failure {
     /// An error returned by user code.
-    Error(Arc<dyn std::error::Error + Send + Sync + 'static>),
+    Error(Arc<dyn Error + Send + Sync + 'static>),
     /// User code panicked; the text of the panic.
     Panicked(Arc<str>),
     /// The task is closed.
     Closed,
     /// Cancelled before it completed.
     Cancelled,
+    /// The task was killed.
+    Killed,
     /// Not done within this time.
     TimedOut(Duration),
     /// Every completer was dropped without an answer.
@@ -25,4 +30,96 @@ pub enum Failure {
     Refused(&'static str),
     /// Several failures, in the order of their sources.
     Many(Arc<[Failure]>),
+}
+
+impl Failure {
+    /// Of an error.
+    pub fn error(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::Error(Arc::new(error))
+    }
+
+    /// Of a text.
+    pub fn message(text: impl Into<String>) -> Self {
+        let error: Box<dyn Error + Send + Sync> = text.into().into();
+        Self::Error(error.into())
+    }
+
+    /// Of a caught panic. The payload is dropped, contained.
+    pub fn from_panic(panic: Box<dyn Any + Send>) -> Self {
+        let failure = Self::from_panic_ref(panic.as_ref());
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)));
+        // A payload whose destructor panics has said what it had to say.
+        let _ = dropped.map_err(std::mem::forget);
+        failure
+    }
+
+    /// Of a panic that goes on.
+    pub fn from_panic_ref(panic: &(dyn Any + Send)) -> Self {
+        let text = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Self::Panicked(text.unwrap_or("a payload that is no text").into())
+    }
+
+    /// Whether it says that a task takes no more work.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
+    /// Whether it is a time-out.
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self, Self::TimedOut(_))
+    }
+
+    /// Whether both are the same occurrence: the very same error object, or equal otherwise.
+    pub fn same_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Error(one), Self::Error(two)) => Arc::ptr_eq(one, two),
+            (Self::Panicked(one), Self::Panicked(two)) => Arc::ptr_eq(one, two),
+            (Self::Many(one), Self::Many(two)) => Arc::ptr_eq(one, two),
+            (Self::TimedOut(one), Self::TimedOut(two)) => one == two,
+            (Self::Refused(one), Self::Refused(two)) => one == two,
+            (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+        }
+    }
+
+    /// The user's error, if it is one of this type.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Error(error) => error.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Panicked(text) => write!(f, "panicked: {text}"),
+            Self::Closed => f.write_str("the task is closed"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Killed => f.write_str("the task was killed"),
+            Self::TimedOut(limit) => write!(f, "not done within {limit:?}"),
+            Self::Abandoned => f.write_str("every completer was dropped without an answer"),
+            Self::WouldBlock => f.write_str("a blocking wait is refused on a worker thread"),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+            Self::Many(failures) => {
+                write!(f, "{} failures:", failures.len())?;
+                failures
+                    .iter()
+                    .try_for_each(|failure| write!(f, " [{failure}]"))
+            }
+        }
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Error(error) => error.source(),
+            _ => None,
+        }
+    }
 }

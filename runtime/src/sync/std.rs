@@ -1,6 +1,9 @@
 //! The real primitives: std atomics, `parking_lot` locks, std threads.
 
-#![expect(clippy::disallowed_types, reason = "this module is where the std types are wrapped")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "this module is where the std types are wrapped"
+)]
 
 pub(crate) use ::std::sync::atomic::{
     fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
@@ -39,5 +42,14 @@ impl<T> UnsafeCell<T> {
 pub(crate) fn deadline(limit: ::std::time::Duration) -> ::std::time::Instant {
     let now = ::std::time::Instant::now();
     // A wait of a thousand years and one without end are the same to a caller.
-    now.checked_add(limit).unwrap_or(now + ::std::time::Duration::from_secs(1 << 30))
+    now.checked_add(limit)
+        .unwrap_or(now + ::std::time::Duration::from_secs(1 << 30))
+}
+
+/// How long until then; `None` if it is over.
+pub(crate) fn until(deadline: ::std::time::Instant) -> Option<::std::time::Duration> {
+    let now = ::std::time::Instant::now();
+    deadline
+        .checked_duration_since(now)
+        .filter(|left| !left.is_zero())
 }

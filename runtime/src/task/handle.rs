@@ -11,7 +11,7 @@ use super::lifecycle::Phase;
 use super::node::Flow;
 use super::submit::{self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind};
 use super::{current, phases, Context};
-use crate::completion::{completion, Completer, Completion, Executor, Rejected};
+use crate::completion::{completion, Completer, Completion, Executor, OrClosed, Rejected};
 use crate::failure::Failure;
 use crate::group::{Group, TimerEntry};
 use crate::sync::{Arc, Ordering};
@@ -45,7 +45,10 @@ pub struct Task<S> {
 
 impl<S> Clone for Task<S> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), state: PhantomData }
+        Self {
+            inner: self.inner.clone(),
+            state: PhantomData,
+        }
     }
 }
 
@@ -68,7 +71,10 @@ impl<S> Eq for Task<S> {}
 
 impl<S> Task<S> {
     pub(crate) fn new(inner: TaskRef) -> Self {
-        Self { inner, state: PhantomData }
+        Self {
+            inner,
+            state: PhantomData,
+        }
     }
 
     #[inline(always)]
@@ -104,7 +110,10 @@ impl<S> Task<S> {
     /// Submitted jobs not yet run, about.
     pub fn queue_len(&self) -> u64 {
         let mail = self.inner.extra().and_then(|extra| extra.mail.as_ref());
-        mail.map_or_else(|| self.inner.inbox.queued(), |mail| mail.lock().len() as u64)
+        mail.map_or_else(
+            || self.inner.inbox.queued(),
+            |mail| mail.lock().len() as u64,
+        )
     }
 
     /// Jobs displaced by the overflow policy `DropOldest` since the task was spawned.
@@ -120,7 +129,10 @@ impl<S> Task<S> {
 
     /// Completes when the task has reached phase Started, or fails with why it never did.
     pub fn started(&self) -> Completion<()> {
-        self.await_life(|header| header.phase() > Phase::Starting, |life| &mut life.started)
+        self.await_life(
+            |header| header.phase() > Phase::Starting,
+            |life| &mut life.started,
+        )
     }
 
     /// Completes when the task is over and its state is dropped, or fails with why it failed.
@@ -289,7 +301,7 @@ impl<S: Send + 'static> Task<S> {
             ));
         }
         let (completer, answer) = completion();
-        let reply = Reply(completer);
+        let reply = OrClosed(completer);
         let submitted = self.submit(move |state, cx| {
             let value = match contained(|| job(state, cx)) {
                 Ok(value) => value,
@@ -304,10 +316,8 @@ impl<S: Send + 'static> Task<S> {
         });
         match submitted {
             Ok(()) => answer,
-            Err(error) => {
-                let kind = error.kind;
-                let _ = Failure::from(SubmitError { kind, job: () });
-                drop(error);
+            Err(SubmitError { kind, job }) => {
+                drop(job);
                 Completion::failed(Failure::from(SubmitError { kind, job: () }))
             }
         }
@@ -334,23 +344,22 @@ impl<S: Send + 'static> Task<S> {
         };
         let job = error.job;
         if crate::completion::blocking_refused() {
-            return Err(SubmitError { kind: SubmitErrorKind::OnWorker, job });
+            return Err(SubmitError {
+                kind: SubmitErrorKind::OnWorker,
+                job,
+            });
         }
         match crate::completion::block_on_for(self.reserve(), limit) {
             Some(Ok(permit)) => permit.submit(job),
-            Some(Err(_)) => Err(SubmitError { kind: SubmitErrorKind::Closed, job }),
-            None => Err(SubmitError { kind: SubmitErrorKind::TimedOut, job }),
+            Some(Err(_)) => Err(SubmitError {
+                kind: SubmitErrorKind::Closed,
+                job,
+            }),
+            None => Err(SubmitError {
+                kind: SubmitErrorKind::TimedOut,
+                job,
+            }),
         }
-    }
-}
-
-/// Completes a call with `Closed` when its job is dropped unrun.
-struct Reply<R>(Completer<R>);
-
-impl<R> Drop for Reply<R> {
-    fn drop(&mut self) {
-        // Already completed when the job has run.
-        let _ = self.0.fail(Failure::Closed);
     }
 }
 

@@ -1,0 +1,343 @@
+//! A completion and its completers: one value, one consumer, any number of racing producers.
+//!
+//! The value lies behind a lock that is held only to move it; `is_done` mirrors it for readers.
+//! Wakers are called outside the lock, and a panicking one is contained.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::failure::Failure;
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+
+/// What a completer meets that is too late; gives the value back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct AlreadyCompleted<T>(pub T);
+
+impl<T> fmt::Debug for AlreadyCompleted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AlreadyCompleted")
+    }
+}
+
+impl<T> fmt::Display for AlreadyCompleted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the completion was completed already")
+    }
+}
+
+impl<T> std::error::Error for AlreadyCompleted<T> {}
+
+/// The value's way.
+enum Value<T> {
+    Pending,
+    Ready(Result<T, Failure>),
+    Taken,
+}
+
+pub(super) struct State<T> {
+    value: Value<T>,
+    /// Who polls.
+    waker: Option<Waker>,
+    /// Whom to tell that nobody waits any more.
+    on_cancel: Option<Waker>,
+}
+
+/// What both sides share; one heap allocation.
+pub(super) struct Shared<T> {
+    pub(super) state: Mutex<State<T>>,
+    /// Tells threads that wait blocked.
+    pub(super) changed: Condvar,
+    is_done: AtomicBool,
+    is_cancelled: AtomicBool,
+    completers: AtomicUsize,
+}
+
+impl<T> State<T> {
+    /// Takes the value if there is one; a value taken before is a failure.
+    pub(super) fn take(&mut self) -> Option<Result<T, Failure>> {
+        match std::mem::replace(&mut self.value, Value::Taken) {
+            Value::Ready(result) => Some(result),
+            Value::Taken => Some(Err(Failure::Refused("the value was taken already"))),
+            Value::Pending => {
+                self.value = Value::Pending;
+                None
+            }
+        }
+    }
+}
+
+impl<T> Shared<T> {
+    fn new(value: Value<T>, completers: usize) -> Arc<Self> {
+        let is_done = !matches!(value, Value::Pending);
+        Arc::new(Self {
+            state: Mutex::new(State {
+                value,
+                waker: None,
+                on_cancel: None,
+            }),
+            changed: Condvar::new(),
+            is_done: AtomicBool::new(is_done),
+            is_cancelled: AtomicBool::new(false),
+            completers: AtomicUsize::new(completers),
+        })
+    }
+
+    fn complete(&self, result: Result<T, Failure>) -> Result<(), Result<T, Failure>> {
+        let mut state = self.state.lock();
+        if !matches!(state.value, Value::Pending) {
+            return Err(result);
+        }
+        state.value = Value::Ready(result);
+        // Release: pairs with the load in `is_done`.
+        self.is_done.store(true, Ordering::Release);
+        let waker = state.waker.take();
+        let on_cancel = state.on_cancel.take();
+        drop(state);
+        self.changed.notify_all();
+        drop(on_cancel);
+        wake(waker);
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done.load(Ordering::Acquire)
+    }
+
+    /// The consumer gives up. Returns whether it came first.
+    fn cancel(&self) -> bool {
+        let on_cancel = {
+            let mut state = self.state.lock();
+            if !matches!(state.value, Value::Pending) {
+                return false;
+            }
+            state.value = Value::Ready(Err(Failure::Cancelled));
+            self.is_cancelled.store(true, Ordering::Release);
+            self.is_done.store(true, Ordering::Release);
+            state.on_cancel.take()
+        };
+        self.changed.notify_all();
+        wake(on_cancel);
+        true
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    let Some(waker) = waker else { return };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        let failure = Failure::from_panic(panic);
+        tracing::error!(%failure, "the waker of a completion panicked");
+    }
+}
+
+/// A pair of producer and consumer. One heap allocation.
+///
+/// ```
+/// use turnwheel_runtime::completion::completion;
+/// let (completer, answer) = completion();
+/// assert!(completer.complete(42).is_ok());
+/// assert!(completer.complete(43).is_err(), "the first wins and the loser is told");
+/// assert_eq!(answer.wait()?, 42);
+/// # Ok::<(), turnwheel_runtime::Failure>(())
+/// ```
+pub fn completion<T>() -> (Completer<T>, Completion<T>) {
+    let shared = Shared::new(Value::Pending, 1);
+    (
+        Completer {
+            shared: Arc::clone(&shared),
+        },
+        Completion {
+            shared,
+            is_detached: false,
+        },
+    )
+}
+
+/// The producing side. Clones race: the first completion wins. If the last one is dropped without
+/// an answer, the consumer gets [`Failure::Abandoned`].
+pub struct Completer<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T> Completer<T> {
+    /// Completes with a value. Never blocks for longer than another producer moves its value.
+    ///
+    /// # Errors
+    ///
+    /// Somebody was faster, or the consumer gave up; the value comes back.
+    pub fn complete(&self, value: T) -> Result<(), AlreadyCompleted<T>> {
+        match self.shared.complete(Ok(value)) {
+            Ok(()) => Ok(()),
+            Err(Ok(value)) => Err(AlreadyCompleted(value)),
+            Err(Err(_)) => unreachable!("what comes back is what was given"),
+        }
+    }
+
+    /// Completes with a failure.
+    ///
+    /// # Errors
+    ///
+    /// As [`Completer::complete`].
+    pub fn fail(&self, failure: Failure) -> Result<(), AlreadyCompleted<Failure>> {
+        match self.shared.complete(Err(failure)) {
+            Ok(()) => Ok(()),
+            Err(Err(failure)) => Err(AlreadyCompleted(failure)),
+            Err(Ok(_)) => unreachable!("what comes back is what was given"),
+        }
+    }
+
+    /// Completes with either.
+    ///
+    /// # Errors
+    ///
+    /// As [`Completer::complete`].
+    pub fn complete_with(
+        &self,
+        result: Result<T, Failure>,
+    ) -> Result<(), AlreadyCompleted<Result<T, Failure>>> {
+        self.shared.complete(result).map_err(AlreadyCompleted)
+    }
+
+    /// Whether it is completed, by whomever.
+    pub fn is_done(&self) -> bool {
+        self.shared.is_done()
+    }
+
+    /// Whether the consumer gave up: the work may be spared.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// Wakes `waker` when the consumer gives up; at once if it has. One waker at a time.
+    pub fn on_cancel(&self, waker: Waker) {
+        let mut state = self.shared.state.lock();
+        if matches!(state.value, Value::Pending) {
+            let before = state.on_cancel.replace(waker);
+            drop(state);
+            drop(before);
+        } else if self.is_cancelled() {
+            drop(state);
+            wake(Some(waker));
+        }
+    }
+}
+
+impl<T> Clone for Completer<T> {
+    fn clone(&self) -> Self {
+        // Relaxed: made from an existing one, as in `Arc`.
+        self.shared.completers.fetch_add(1, Ordering::Relaxed);
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Completer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completer")
+            .field("is_done", &self.is_done())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for Completer<T> {
+    fn drop(&mut self) {
+        // AcqRel: the last one comes after all others' completions.
+        if self.shared.completers.fetch_sub(1, Ordering::AcqRel) == 1 && !self.shared.is_done() {
+            // A consumer that gave up meanwhile is no error.
+            let _ = self.shared.complete(Err(Failure::Abandoned));
+        }
+    }
+}
+
+/// The consuming side: a standard future of one value. Dropping it tells the producer.
+#[must_use = "dropping a completion gives it up; `detach` says that this is meant"]
+pub struct Completion<T> {
+    pub(super) shared: Arc<Shared<T>>,
+    /// Dropping it gives nothing up.
+    is_detached: bool,
+}
+
+impl<T> Completion<T> {
+    /// One that is completed.
+    pub fn done(value: T) -> Self {
+        Self {
+            shared: Shared::new(Value::Ready(Ok(value)), 0),
+            is_detached: false,
+        }
+    }
+
+    /// One that has failed.
+    pub fn failed(failure: Failure) -> Self {
+        Self {
+            shared: Shared::new(Value::Ready(Err(failure)), 0),
+            is_detached: false,
+        }
+    }
+
+    /// Whether it is completed. One load.
+    pub fn is_done(&self) -> bool {
+        self.shared.is_done()
+    }
+
+    /// Takes the value if it is there; a second time it is [`Failure::Refused`].
+    pub fn try_take(&mut self) -> Option<Result<T, Failure>> {
+        if !self.is_done() {
+            return None;
+        }
+        self.shared.state.lock().take()
+    }
+
+    /// Gives up: it completes with [`Failure::Cancelled`]. Returns whether it came before the
+    /// producer.
+    pub fn cancel(&self) -> bool {
+        self.shared.cancel()
+    }
+
+    /// Lets the producer go on although nobody waits: it is not told that it was cancelled.
+    pub fn detach(mut self) {
+        self.is_detached = true;
+    }
+}
+
+impl<T> Future for Completion<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.shared.state.lock();
+        if let Some(result) = state.take() {
+            return Poll::Ready(result);
+        }
+        let same = state
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()));
+        let before = if same {
+            None
+        } else {
+            state.waker.replace(cx.waker().clone())
+        };
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl<T> fmt::Debug for Completion<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion")
+            .field("is_done", &self.is_done())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for Completion<T> {
+    fn drop(&mut self) {
+        if !self.is_detached && !self.is_done() {
+            self.shared.cancel();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Blocking waits, for plain threads only.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use super::Completion;
+use crate::failure::Failure;
+
+thread_local! {
+    /// Whether this thread is a worker, or runs a simulation's turn: waiting here would stop the
+    /// very work that is waited for.
+    static ON_WORKER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Says whether blocking waits are refused on this thread. Returns what held before.
+pub(crate) fn mark_worker_thread(is_worker: bool) -> bool {
+    ON_WORKER.replace(is_worker)
+}
+
+/// Whether blocking waits are refused on this thread.
+pub(crate) fn blocking_refused() -> bool {
+    ON_WORKER.get()
+}
+
+impl<T> Completion<T> {
+    /// Waits for the value, blocking the thread. On a worker thread only a completed one is
+    /// answered; else it is refused with [`Failure::WouldBlock`], and given up.
+    ///
+    /// # Errors
+    ///
+    /// The failure it was completed with.
+    pub fn wait(self) -> Result<T, Failure> {
+        if blocking_refused() && !self.is_done() {
+            return Err(Failure::WouldBlock);
+        }
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(result) = state.take() {
+                return result;
+            }
+            self.shared.changed.wait(&mut state);
+        }
+    }
+
+    /// As [`Completion::wait`] for at most `limit` in all; then it is [`Failure::TimedOut`], and
+    /// given up.
+    ///
+    /// # Errors
+    ///
+    /// The failure it was completed with, or the time-out.
+    pub fn wait_timeout(self, limit: Duration) -> Result<T, Failure> {
+        if blocking_refused() && !self.is_done() {
+            return Err(Failure::WouldBlock);
+        }
+        let deadline = crate::sync::deadline(limit);
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(result) = state.take() {
+                return result;
+            }
+            if self
+                .shared
+                .changed
+                .wait_until(&mut state, deadline)
+                .timed_out()
+            {
+                return state.take().unwrap_or(Err(Failure::TimedOut(limit)));
+            }
+        }
+    }
+}
+
+/// Wakes a blocked thread.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls a future on this thread, parked in between, for at most `limit`.
+pub(crate) fn block_on_for<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
+    let deadline = crate::sync::deadline(limit);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(value);
+        }
+        std::thread::park_timeout(crate::sync::until(deadline)?);
+    }
+}
