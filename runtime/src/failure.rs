@@ -107,9 +107,7 @@ impl fmt::Display for Failure {
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::Many(failures) => {
                 write!(f, "{} failures:", failures.len())?;
-                failures
-                    .iter()
-                    .try_for_each(|failure| write!(f, " [{failure}]"))
+                failures.iter().try_for_each(|failure| write!(f, " [{failure}]"))
             }
         }
     }

@@ -92,6 +92,12 @@ pub(crate) const SPARE_CHUNKS_MAX: usize = 8_192;
 /// Stack of a worker thread by default, in bytes.
 pub const STACK_BYTES_DEFAULT: usize = 2 << 20;
 
+/// Turns in one go after which a simulation counts as endless. A large test has some ten thousand.
+pub const SIM_TURNS_MAX: u64 = 1_000_000;
+
+/// Virtual workers of a simulated group by default: two are enough for steals.
+pub const SIM_WORKERS_DEFAULT: usize = 2;
+
 const _: () = assert!(SAMPLE_TURNS.is_power_of_two());
 const _: () = assert!(WATCH_NS >= STEAL_AGE_NS);
 const _: () = assert!(SPIN_NS_LATENCY > STEAL_AGE_NS);

@@ -74,11 +74,7 @@ impl<T> Shared<T> {
     fn new(value: Value<T>, completers: usize) -> Arc<Self> {
         let is_done = !matches!(value, Value::Pending);
         Arc::new(Self {
-            state: Mutex::new(State {
-                value,
-                waker: None,
-                on_cancel: None,
-            }),
+            state: Mutex::new(State { value, waker: None, on_cancel: None }),
             changed: Condvar::new(),
             is_done: AtomicBool::new(is_done),
             is_cancelled: AtomicBool::new(false),
@@ -145,15 +141,7 @@ fn wake(waker: Option<Waker>) {
 /// ```
 pub fn completion<T>() -> (Completer<T>, Completion<T>) {
     let shared = Shared::new(Value::Pending, 1);
-    (
-        Completer {
-            shared: Arc::clone(&shared),
-        },
-        Completion {
-            shared,
-            is_detached: false,
-        },
-    )
+    (Completer { shared: Arc::clone(&shared) }, Completion { shared, is_detached: false })
 }
 
 /// The producing side. Clones race: the first completion wins. If the last one is dropped without
@@ -229,17 +217,13 @@ impl<T> Clone for Completer<T> {
     fn clone(&self) -> Self {
         // Relaxed: made from an existing one, as in `Arc`.
         self.shared.completers.fetch_add(1, Ordering::Relaxed);
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<T> fmt::Debug for Completer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completer")
-            .field("is_done", &self.is_done())
-            .finish_non_exhaustive()
+        f.debug_struct("Completer").field("is_done", &self.is_done()).finish_non_exhaustive()
     }
 }
 
@@ -254,7 +238,6 @@ impl<T> Drop for Completer<T> {
 }
 
 /// The consuming side: a standard future of one value. Dropping it tells the producer.
-#[must_use = "dropping a completion gives it up; `detach` says that this is meant"]
 pub struct Completion<T> {
     pub(super) shared: Arc<Shared<T>>,
     /// Dropping it gives nothing up.
@@ -264,18 +247,12 @@ pub struct Completion<T> {
 impl<T> Completion<T> {
     /// One that is completed.
     pub fn done(value: T) -> Self {
-        Self {
-            shared: Shared::new(Value::Ready(Ok(value)), 0),
-            is_detached: false,
-        }
+        Self { shared: Shared::new(Value::Ready(Ok(value)), 0), is_detached: false }
     }
 
     /// One that has failed.
     pub fn failed(failure: Failure) -> Self {
-        Self {
-            shared: Shared::new(Value::Ready(Err(failure)), 0),
-            is_detached: false,
-        }
+        Self { shared: Shared::new(Value::Ready(Err(failure)), 0), is_detached: false }
     }
 
     /// Whether it is completed. One load.
@@ -311,15 +288,8 @@ impl<T> Future for Completion<T> {
         if let Some(result) = state.take() {
             return Poll::Ready(result);
         }
-        let same = state
-            .waker
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(cx.waker()));
-        let before = if same {
-            None
-        } else {
-            state.waker.replace(cx.waker().clone())
-        };
+        let same = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        let before = if same { None } else { state.waker.replace(cx.waker().clone()) };
         drop(state);
         drop(before);
         Poll::Pending
@@ -328,9 +298,7 @@ impl<T> Future for Completion<T> {
 
 impl<T> fmt::Debug for Completion<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completion")
-            .field("is_done", &self.is_done())
-            .finish_non_exhaustive()
+        f.debug_struct("Completion").field("is_done", &self.is_done()).finish_non_exhaustive()
     }
 }
 

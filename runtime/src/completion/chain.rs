@@ -65,9 +65,7 @@ impl<T: Send + 'static> Completion<T> {
     {
         let (completer, answer) = completion();
         let completer = OrClosed(completer);
-        when_done(self, executor, move |outcome| {
-            run(next, outcome, &completer.0)
-        });
+        when_done(self, executor, move |outcome| run(next, outcome, &completer.0));
         answer
     }
 
@@ -201,11 +199,7 @@ where
 {
     fn start(future: F, then: impl FnOnce(F::Output) + Send + 'static) {
         let work = Mutex::new(Some((future, Box::new(then) as Then<F::Output>)));
-        Arc::new(Self {
-            state: AtomicU8::new(IDLE),
-            work,
-        })
-        .wake();
+        Arc::new(Self { state: AtomicU8::new(IDLE), work }).wake();
     }
 
     fn poll(self: &Arc<Self>) {
@@ -233,19 +227,16 @@ where
 {
     fn wake(self: Arc<Self>) {
         // AcqRel: who finds IDLE polls; who finds POLLING asks the poller for another round.
-        let before = self
-            .state
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-                Some(if state == IDLE { POLLING } else { AGAIN })
-            });
+        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+            Some(if state == IDLE { POLLING } else { AGAIN })
+        });
         if before != Ok(IDLE) {
             return;
         }
         loop {
             self.poll();
             let swap =
-                self.state
-                    .compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+                self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
             if swap.is_ok() {
                 return;
             }

@@ -86,16 +86,11 @@ pub fn first_success<T: Send + 'static>(sources: Vec<Completion<T>>) -> Completi
                 locked.1[index] = Some(failure);
                 locked.0 -= 1;
                 if locked.0 == 0 {
-                    let mut all: Vec<_> = std::mem::take(&mut locked.1)
-                        .into_iter()
-                        .flatten()
-                        .collect();
+                    let mut all: Vec<_> =
+                        std::mem::take(&mut locked.1).into_iter().flatten().collect();
                     drop(locked);
-                    let failure = if all.len() == 1 {
-                        all.remove(0)
-                    } else {
-                        Failure::Many(all.into())
-                    };
+                    let failure =
+                        if all.len() == 1 { all.remove(0) } else { Failure::Many(all.into()) };
                     let _ = completer.fail(failure);
                 }
                 Ok(())
@@ -135,12 +130,7 @@ where
     F: FnMut(I::Item) -> Completion<T> + Send + Unpin + 'static,
 {
     let items = items.into_iter();
-    super::chain::spawn_inline(Traverse {
-        items,
-        start,
-        now: None,
-        values: Vec::new(),
-    })
+    super::chain::spawn_inline(Traverse { items, start, now: None, values: Vec::new() })
 }
 
 struct Traverse<I, T, F> {

@@ -43,17 +43,8 @@ impl<T: Send + 'static> Wake for Inner<T> {
 impl<T: Clone + Send + 'static> Completion<T> {
     /// Makes it a completion that can be cloned. One more heap allocation.
     pub fn shared(self) -> SharedCompletion<T> {
-        let state = State {
-            source: Some(self),
-            value: None,
-            wakers: Vec::new(),
-        };
-        SharedCompletion {
-            inner: Arc::new(Inner {
-                state: Mutex::new(state),
-            }),
-            place: None,
-        }
+        let state = State { source: Some(self), value: None, wakers: Vec::new() };
+        SharedCompletion { inner: Arc::new(Inner { state: Mutex::new(state) }), place: None }
     }
 }
 
@@ -81,10 +72,7 @@ impl<T: Clone + Send + 'static> SharedCompletion<T> {
 
 impl<T> Clone for SharedCompletion<T> {
     fn clone(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
-            place: None,
-        }
+        Self { inner: Arc::clone(&self.inner), place: None }
     }
 }
 

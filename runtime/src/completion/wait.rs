@@ -61,12 +61,7 @@ impl<T> Completion<T> {
             if let Some(result) = state.take() {
                 return result;
             }
-            if self
-                .shared
-                .changed
-                .wait_until(&mut state, deadline)
-                .timed_out()
-            {
+            if self.shared.changed.wait_until(&mut state, deadline).timed_out() {
                 return state.take().unwrap_or(Err(Failure::TimedOut(limit)));
             }
         }
@@ -91,6 +86,6 @@ pub(crate) fn block_on_for<F: Future>(future: F, limit: Duration) -> Option<F::O
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(value);
         }
-        std::thread::park_timeout(crate::sync::until(deadline)?);
+        crate::sync::park(Some(crate::sync::until(deadline)?));
     }
 }

@@ -117,8 +117,10 @@ pub enum BuildError {
         group: String,
     },
     /// Without unwinding a panic cannot be kept inside its task.
-    #[error("group «{group}»: this program is built with panic = \"abort\"; isolation of tasks \
-             needs panic = \"unwind\"")]
+    #[error(
+        "group «{group}»: this program is built with panic = \"abort\"; isolation of tasks \
+             needs panic = \"unwind\""
+    )]
     NoUnwind {
         /// Name of the group.
         group: String,
@@ -323,6 +325,12 @@ impl GroupBuilder {
         }
         self.config.workers = workers;
         Ok((self.config, self.clock))
+    }
+
+    /// The number of workers unless one was given: for simulations, the same on every machine.
+    pub(crate) fn workers_default(mut self, count: usize) -> Self {
+        self.workers.get_or_insert(count);
+        self
     }
 
     pub(crate) fn name(&self) -> &str {

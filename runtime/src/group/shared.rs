@@ -36,6 +36,11 @@ impl<F: ?Sized> fmt::Debug for Hook<F> {
     }
 }
 
+/// Hook for escalated failures.
+pub(crate) type EscalateFn = dyn Fn(&AnyTask, &Failure) + Send + Sync;
+/// Hook for turns that last too long.
+pub(crate) type LongTurnFn = dyn Fn(&AnyTask, Duration) + Send + Sync;
+
 /// What a worker does without work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
@@ -57,8 +62,8 @@ pub(crate) struct Config {
     pub(crate) long_turn: Duration,
     pub(crate) on_start: Option<Hook<dyn Fn(usize) + Send + Sync>>,
     pub(crate) on_stop: Option<Hook<dyn Fn(usize) + Send + Sync>>,
-    pub(crate) on_escalate: Option<Hook<dyn Fn(&AnyTask, &Failure) + Send + Sync>>,
-    pub(crate) on_long_turn: Option<Hook<dyn Fn(&AnyTask, Duration) + Send + Sync>>,
+    pub(crate) on_escalate: Option<Hook<EscalateFn>>,
+    pub(crate) on_long_turn: Option<Hook<LongTurnFn>>,
     #[cfg(feature = "tokio")]
     pub(crate) tokio: Option<tokio::runtime::Handle>,
 }

@@ -69,12 +69,12 @@ impl Group {
         let (completer, report) = completion();
         let shared = Arc::clone(self.shared());
         let refused = completer.clone();
-        let thread = std::thread::Builder::new()
-            .name(format!("{}-shutdown", self.name()))
-            .spawn(move || {
+        let thread = std::thread::Builder::new().name(format!("{}-shutdown", self.name())).spawn(
+            move || {
                 // Nobody may wait for the report any more.
                 let _ = completer.complete(run(&shared, deadline));
-            });
+            },
+        );
         if let Err(error) = thread {
             let _ = refused.fail(Failure::error(error));
         }

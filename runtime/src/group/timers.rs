@@ -158,12 +158,14 @@ impl Timers {
         let armed = TimerState::Armed as u8;
         let swap =
             source.timer.compare_exchange(running, armed, Ordering::AcqRel, Ordering::Acquire);
-        matches!(swap, Ok(_)) || swap == Err(armed)
+        swap.is_ok() || swap == Err(armed)
     }
 
     /// Takes a pending timer out of its wheel; a stale key finds nothing.
     pub(crate) fn cancel(&self, key: TimerKey) {
-        let Some(shard) = self.shards.get(usize::from(key.shard)) else { return };
+        let Some(shard) = self.shards.get(usize::from(key.shard)) else {
+            return;
+        };
         let entry = shard.wheel.lock().cancel(key.key);
         drop(entry);
     }
@@ -197,12 +199,7 @@ impl Timers {
         // AcqRel: raises the word past what is served. An arming thread whose minimum came before
         // this exchange is seen by the second look; one that comes after lowers the new value.
         let next = self.next_of_all();
-        let _ = self.earliest_ns.compare_exchange(
-            seen,
-            next,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let _ = self.earliest_ns.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
         self.earliest_ns.fetch_min(self.next_of_all(), Ordering::AcqRel);
         let count = due.len();
         for entry in due {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::GroupShared;
 use crate::limits::WATCHDOG_PERIOD;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::sync::{park, Arc, AtomicBool, Mutex, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
@@ -49,11 +49,11 @@ impl Watchdog {
             if group.sleep.is_everybody_parked() {
                 group.watchdog.is_asleep.store(true, Ordering::SeqCst);
                 if group.sleep.is_everybody_parked() && !group.is_stopping() {
-                    std::thread::park();
+                    park(None);
                 }
                 group.watchdog.is_asleep.store(false, Ordering::SeqCst);
             }
-            std::thread::park_timeout(WATCHDOG_PERIOD);
+            park(Some(WATCHDOG_PERIOD));
             let now_ns = group.now_ns();
             for (index, seen) in seen.iter_mut().enumerate() {
                 look(group, index, seen, now_ns);
@@ -76,7 +76,9 @@ fn look(group: &Arc<GroupShared>, index: usize, seen: &mut Seen, now_ns: u64) {
     }
     // A task ends inside its turn, and leaves the list first: found and still the same turn means
     // that it is this task.
-    let Some(task) = group.registry.find(running) else { return };
+    let Some(task) = group.registry.find(running) else {
+        return;
+    };
     if worker.stats.turns.get() != turns {
         return;
     }

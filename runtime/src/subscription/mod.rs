@@ -7,11 +7,11 @@ mod condition;
 mod slab;
 mod timer;
 
-pub use condition::{Condition, ConditionMode};
 pub(crate) use condition::run_step;
+pub use condition::{Condition, ConditionMode};
 pub(crate) use slab::{Kind, Slot, Step, Subscriptions};
-pub use timer::{Cancelled, Late, Timer};
 pub(crate) use timer::{abandon, begin, fire, run_recurring, Recurring, Rhythm, TimerState};
+pub use timer::{Cancelled, Late, Timer};
 
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
@@ -64,7 +64,9 @@ impl Source {
     /// after the subscription was removed.
     pub(crate) fn ready(self: &Arc<Self>) {
         let target = self.target.lock();
-        let Some(Target(header)) = &*target else { return };
+        let Some(Target(header)) = &*target else {
+            return;
+        };
         // AcqRel: pairs with the clearing in `take_queued_owner`; what made the subscription ready
         // is seen by the turn that clears the mark.
         if self.is_queued.swap(true, Ordering::AcqRel) {

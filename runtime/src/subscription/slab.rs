@@ -174,10 +174,6 @@ impl Subscriptions {
         self.free.len() == self.slots.len()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
     /// What waited for a phase becomes ready in it.
     pub(crate) fn release_waiting(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);

@@ -25,9 +25,7 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0
-            .lock()
-            .expect("a model never panics while it holds a lock")
+        self.0.lock().expect("a model never panics while it holds a lock")
     }
 
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {

@@ -13,7 +13,9 @@ use super::run::Turn;
 use super::{slab, Context};
 use crate::failure::Failure;
 use crate::group::{Class, GroupShared};
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell};
+use crate::sync::{
+    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell,
+};
 
 /// In `refs`: the task is over and its own reference is gone.
 const OVER: u64 = 1 << 63;
@@ -159,13 +161,15 @@ pub(crate) fn unmake<S: Send + 'static>(task: TaskRef) -> S {
     std::mem::forget(task);
     // SAFETY: made by `make::<S>` and not shared since.
     let cell = unsafe { raw.as_ref() };
-    let lifecycle = cell.lifecycle.with_mut(|hooks| {
-        // SAFETY: taken once; `ManuallyDrop` does not drop it again.
-        unsafe { ManuallyDrop::take(&mut *hooks) }
-    });
+    // SAFETY: nobody else knows the cell.
+    let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
+    // SAFETY: taken once; `ManuallyDrop` does not drop it again.
+    let lifecycle = unsafe { ManuallyDrop::take(hooks) };
     drop(lifecycle);
     // SAFETY: as above.
-    let state = cell.state.with_mut(|state| unsafe { ManuallyDrop::take(&mut *state) });
+    let place = cell.state.with_mut(|state| unsafe { &mut *state });
+    // SAFETY: as above.
+    let state = unsafe { ManuallyDrop::take(place) };
     // SAFETY: nobody else knows the cell; hooks and state were taken.
     unsafe { dealloc::<S>(raw.cast()) };
     state
@@ -193,9 +197,9 @@ unsafe fn call_hook<S: Send + 'static>(
     // SAFETY: the vtable belongs to this cell type.
     let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
     // SAFETY: hooks run in a turn, one at a time, and the hooks are dropped after the last one.
-    let lifecycle = cell.lifecycle.with_mut(|hooks| unsafe { &mut **hooks });
+    let lifecycle = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // SAFETY: the runner has the state for itself.
-    let state = cell.state.with_mut(|state| unsafe { &mut **state });
+    let state = cell.state.with_mut(|state| unsafe { &mut *state });
     let Some(lifecycle) = lifecycle.as_deref_mut() else {
         return Ok(OnFailure::Resume);
     };
@@ -217,15 +221,19 @@ unsafe fn drop_state<S>(header: NonNull<Header>) {
     struct Rest<'a, S>(&'a Cell<S>);
     impl<S> Drop for Rest<'_, S> {
         fn drop(&mut self) {
-            // SAFETY: called once, by the runner of the last turn.
-            self.0.state.with_mut(|state| unsafe { ManuallyDrop::drop(&mut *state) });
+            // SAFETY: the runner of the last turn has it for itself.
+            let state = self.0.state.with_mut(|state| unsafe { &mut *state });
+            // SAFETY: called once, in the last turn.
+            unsafe { ManuallyDrop::drop(state) };
         }
     }
     // SAFETY: the vtable belongs to this cell type.
     let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
     let rest = Rest(cell);
-    // SAFETY: called once, by the runner of the last turn.
-    cell.lifecycle.with_mut(|hooks| unsafe { ManuallyDrop::drop(&mut *hooks) });
+    // SAFETY: the runner of the last turn has them for itself.
+    let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
+    // SAFETY: called once, in the last turn.
+    unsafe { ManuallyDrop::drop(hooks) };
     drop(rest);
 }
 

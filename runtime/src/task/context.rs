@@ -248,7 +248,9 @@ impl<S: Send + 'static> Context<'_, S> {
         let source = self.add(Kind::Timer, |source| {
             let source = Arc::downgrade(source);
             Box::new(move |turn| {
-                let Some(source) = source.upgrade() else { return Step::Done };
+                let Some(source) = source.upgrade() else {
+                    return Step::Done;
+                };
                 let mut run = |turn: &mut Turn| call_mut(turn, &mut job);
                 subscription::run_recurring(&source, &mut recurring, turn, &mut run)
             })
@@ -278,7 +280,9 @@ impl<S: Send + 'static> Context<'_, S> {
         let source = self.add(Kind::Condition, |source| {
             let source = Arc::downgrade(source);
             Box::new(move |turn| {
-                let Some(source) = source.upgrade() else { return Step::Done };
+                let Some(source) = source.upgrade() else {
+                    return Step::Done;
+                };
                 let mut run = |turn: &mut Turn| call_mut(turn, &mut job);
                 subscription::run_step(&source, mode, turn, &mut run)
             })
@@ -352,7 +356,12 @@ impl<S: Send + 'static> Context<'_, S> {
     ///
     /// With a `limit` the result is [`Failure::TimedOut`] after that time; the closure itself
     /// cannot be interrupted and ends in its own time.
-    pub fn run_blocking<T, B, F>(&mut self, block: B, limit: Option<Duration>, then: F) -> Subscription
+    pub fn run_blocking<T, B, F>(
+        &mut self,
+        block: B,
+        limit: Option<Duration>,
+        then: F,
+    ) -> Subscription
     where
         T: Send + 'static,
         B: FnOnce() -> T + Send + 'static,
@@ -379,7 +388,9 @@ impl<S: Send + 'static> Context<'_, S> {
                     return Step::Done;
                 };
                 let answer = polled.as_mut().poll(&mut PollContext::from_waker(&waker));
-                let Poll::Ready(value) = answer else { return Step::Stay };
+                let Poll::Ready(value) = answer else {
+                    return Step::Stay;
+                };
                 future = None;
                 if let Some(then) = then.take() {
                     call(turn, move |state, cx| then(state, cx, value));

@@ -6,10 +6,10 @@ use std::task::Waker;
 use super::mail::Mail;
 use crate::completion::Completer;
 use crate::failure::Failure;
+use crate::group::Budget;
 use crate::group::TimerKey;
 use crate::subscription::{ReadyStack, Subscriptions};
 use crate::sync::{Mutex, UnsafeCell};
-use crate::group::Budget;
 
 /// Name, subscriptions, waiters.
 #[derive(Debug)]

@@ -45,10 +45,7 @@ pub struct Task<S> {
 
 impl<S> Clone for Task<S> {
     fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            state: PhantomData,
-        }
+        Self { inner: self.inner.clone(), state: PhantomData }
     }
 }
 
@@ -71,10 +68,7 @@ impl<S> Eq for Task<S> {}
 
 impl<S> Task<S> {
     pub(crate) fn new(inner: TaskRef) -> Self {
-        Self {
-            inner,
-            state: PhantomData,
-        }
+        Self { inner, state: PhantomData }
     }
 
     #[inline(always)]
@@ -110,10 +104,7 @@ impl<S> Task<S> {
     /// Submitted jobs not yet run, about.
     pub fn queue_len(&self) -> u64 {
         let mail = self.inner.extra().and_then(|extra| extra.mail.as_ref());
-        mail.map_or_else(
-            || self.inner.inbox.queued(),
-            |mail| mail.lock().len() as u64,
-        )
+        mail.map_or_else(|| self.inner.inbox.queued(), |mail| mail.lock().len() as u64)
     }
 
     /// Jobs displaced by the overflow policy `DropOldest` since the task was spawned.
@@ -129,10 +120,7 @@ impl<S> Task<S> {
 
     /// Completes when the task has reached phase Started, or fails with why it never did.
     pub fn started(&self) -> Completion<()> {
-        self.await_life(
-            |header| header.phase() > Phase::Starting,
-            |life| &mut life.started,
-        )
+        self.await_life(|header| header.phase() > Phase::Starting, |life| &mut life.started)
     }
 
     /// Completes when the task is over and its state is dropped, or fails with why it failed.
@@ -344,21 +332,12 @@ impl<S: Send + 'static> Task<S> {
         };
         let job = error.job;
         if crate::completion::blocking_refused() {
-            return Err(SubmitError {
-                kind: SubmitErrorKind::OnWorker,
-                job,
-            });
+            return Err(SubmitError { kind: SubmitErrorKind::OnWorker, job });
         }
         match crate::completion::block_on_for(self.reserve(), limit) {
             Some(Ok(permit)) => permit.submit(job),
-            Some(Err(_)) => Err(SubmitError {
-                kind: SubmitErrorKind::Closed,
-                job,
-            }),
-            None => Err(SubmitError {
-                kind: SubmitErrorKind::TimedOut,
-                job,
-            }),
+            Some(Err(_)) => Err(SubmitError { kind: SubmitErrorKind::Closed, job }),
+            None => Err(SubmitError { kind: SubmitErrorKind::TimedOut, job }),
         }
     }
 }

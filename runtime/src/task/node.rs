@@ -145,8 +145,10 @@ pub(crate) fn relocate(node: *mut Node) -> *mut Node {
     place.next = Link::new(ptr::null_mut());
     // SAFETY: the old node is owned by the caller.
     place.call = unsafe { (*node).call };
+    // SAFETY: the old node is owned by the caller.
+    let payload = unsafe { &raw const (*node).payload };
     // SAFETY: the payload is plain bytes here; the old copy is never used again.
-    place.payload = unsafe { ptr::read(&raw const (*node).payload) };
+    place.payload = unsafe { payload.read() };
     fresh
 }
 

@@ -96,7 +96,9 @@ fn advance_started(turn: &mut Turn) -> Left {
 
 /// A task that nobody can reach any more is looked at when one of its subscriptions ends.
 pub(crate) fn subscription_ended(turn: &mut Turn) {
-    let Some(extra) = turn.header().extra() else { return };
+    let Some(extra) = turn.header().extra() else {
+        return;
+    };
     // SAFETY: we are the runner and the borrow ends here.
     unsafe { extra.subscriptions_owner() }.release_waiting();
     turn.owner().open = turn.phase() == Phase::Started && !is_exclusive(turn.header());
@@ -196,7 +198,9 @@ fn enter(turn: &mut Turn, phase: Phase) {
 }
 
 fn retire(turn: &mut Turn, phase: Phase) {
-    let Some(extra) = turn.header().extra() else { return };
+    let Some(extra) = turn.header().extra() else {
+        return;
+    };
     // SAFETY: we are the runner and the borrow ends here.
     let own = unsafe { extra.subscriptions_owner() };
     let retired = own.retire(phase);
@@ -301,7 +305,9 @@ fn discard_submitted(turn: &mut Turn) {
     let header = turn.header();
     if let Some(mail) = header.extra().and_then(|extra| extra.mail.as_ref()) {
         loop {
-            let Some(queued) = mail.lock().pop() else { break };
+            let Some(queued) = mail.lock().pop() else {
+                break;
+            };
             // SAFETY: the node was in the queue, its job unrun.
             unsafe { node::discard(queued.0, turn) };
         }
@@ -360,26 +366,34 @@ fn contain(what: &'static str, run: impl FnOnce()) {
 }
 
 fn has_ready(turn: &Turn) -> bool {
-    let Some(extra) = turn.header().extra() else { return false };
+    let Some(extra) = turn.header().extra() else {
+        return false;
+    };
     // SAFETY: we are the runner and the borrow ends here.
     !unsafe { extra.subscriptions_owner() }.ready.is_empty()
 }
 
 fn is_held(turn: &Turn, phase: Phase) -> bool {
-    let Some(extra) = turn.header().extra() else { return false };
+    let Some(extra) = turn.header().extra() else {
+        return false;
+    };
     // SAFETY: we are the runner and the borrow ends here.
     let own = unsafe { extra.subscriptions_owner() };
     !own.exclusive.is_empty() || own.is_held(phase)
 }
 
 fn is_exclusive(header: &Header) -> bool {
-    let Some(extra) = header.extra() else { return false };
+    let Some(extra) = header.extra() else {
+        return false;
+    };
     // SAFETY: we are the runner and the borrow ends here.
     !unsafe { extra.subscriptions_owner() }.exclusive.is_empty()
 }
 
 fn has_subscriptions(header: &Header) -> bool {
-    let Some(extra) = header.extra() else { return false };
+    let Some(extra) = header.extra() else {
+        return false;
+    };
     // SAFETY: we are the runner and the borrow ends here.
     !unsafe { extra.subscriptions_owner() }.is_empty()
 }

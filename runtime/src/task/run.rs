@@ -11,10 +11,10 @@ use super::node::{self, Flow, Node, Use};
 use super::phases;
 use super::Phase;
 use crate::failure::Failure;
+use crate::group::Budget;
 use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
 use crate::subscription::{Source, Step};
 use crate::sync::{Arc, Ordering};
-use crate::group::Budget;
 
 /// What becomes of a task after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,7 +359,9 @@ impl Turn {
             if !self.may_go_on() {
                 return false;
             }
-            let Some(queued) = mail.lock().pop() else { break };
+            let Some(queued) = mail.lock().pop() else {
+                break;
+            };
             self.running = queued.0;
             let flow = self.call(queued.0);
             self.running = ptr::null_mut();
@@ -377,7 +379,9 @@ impl Turn {
 
     /// Runs the subscriptions that are ready now. False when interrupted or used up.
     fn ready_jobs(&mut self) -> bool {
-        let Some(extra) = self.header().extra() else { return true };
+        let Some(extra) = self.header().extra() else {
+            return true;
+        };
         let present = {
             // SAFETY: we are the runner and the borrow ends here.
             let own = unsafe { extra.subscriptions_owner() };
@@ -413,7 +417,9 @@ impl Turn {
             own.waiting.push_back(Arc::clone(source));
             return;
         }
-        let Some(mut job) = slot.job.take() else { return };
+        let Some(mut job) = slot.job.take() else {
+            return;
+        };
         source.take_queued_owner();
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
@@ -516,7 +522,9 @@ impl Turn {
     }
 
     fn has_ready(&self) -> bool {
-        let Some(extra) = self.header().extra() else { return false };
+        let Some(extra) = self.header().extra() else {
+            return false;
+        };
         // SAFETY: we are the runner and the borrow ends here.
         !unsafe { extra.subscriptions_owner() }.ready.is_empty()
     }

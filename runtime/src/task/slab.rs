@@ -54,7 +54,9 @@ const fn class_of(layout: Layout) -> Option<usize> {
 
 /// Memory for this layout.
 pub(super) fn take(layout: Layout) -> *mut u8 {
-    let Some(class) = class_of(layout) else { return from_system(layout) };
+    let Some(class) = class_of(layout) else {
+        return from_system(layout);
+    };
     MINE.try_with(|mine| {
         let batch = &mut mine.borrow_mut().0[class];
         if batch.is_empty() {

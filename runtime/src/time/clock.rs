@@ -3,6 +3,8 @@
 //! This file and its neighbours are the only ones that read the machine's clocks. Invariant: the
 //! time that a [`ClockSource`] answers never runs backwards, whatever its clock does.
 
+#![expect(clippy::disallowed_methods, reason = "this module is where the system's clocks are read")]
+
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -69,9 +71,7 @@ impl SystemClock {
     /// A clock that starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            start: Instant::now(),
-        }
+        Self { start: Instant::now() }
     }
 }
 
@@ -121,11 +121,7 @@ impl ClockSource {
     /// A foreign clock.
     pub(crate) fn custom(clock: Arc<dyn Clock>) -> Self {
         let highest_ns = AtomicU64::new(clock.now_ns());
-        Self::Custom(CustomClock {
-            clock,
-            highest_ns,
-            machine: SystemClock::new(),
-        })
+        Self::Custom(CustomClock { clock, highest_ns, machine: SystemClock::new() })
     }
 
     /// Monotonic time in nanoseconds; never less than what any thread that synchronised with this
@@ -184,9 +180,7 @@ impl CustomClock {
     fn now_ns(&self) -> u64 {
         let now_ns = self.clock.now_ns();
         // Relaxed: coherence of this one word is all that «never backwards» needs.
-        self.highest_ns
-            .fetch_max(now_ns, Ordering::Relaxed)
-            .max(now_ns)
+        self.highest_ns.fetch_max(now_ns, Ordering::Relaxed).max(now_ns)
     }
 }
 
@@ -254,13 +248,7 @@ mod tests {
         let source = ClockSource::custom(Arc::new(clock.clone()));
         clock.advance(Duration::from_secs(10));
         let wall = source.wall();
-        assert_eq!(
-            source.deadline_at(wall + Duration::from_secs(5)),
-            15_000_000_000
-        );
-        assert_eq!(
-            source.deadline_at(wall - Duration::from_secs(5)),
-            10_000_000_000
-        );
+        assert_eq!(source.deadline_at(wall + Duration::from_secs(5)), 15_000_000_000);
+        assert_eq!(source.deadline_at(wall - Duration::from_secs(5)), 10_000_000_000);
     }
 }

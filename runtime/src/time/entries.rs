@@ -78,13 +78,7 @@ struct Chunk<T> {
 
 impl<T> Chunk<T> {
     fn new() -> Self {
-        Self {
-            entries: Vec::new(),
-            free: NONE,
-            used: 0,
-            base: GENERATION_FIRST,
-            highest: 0,
-        }
+        Self { entries: Vec::new(), free: NONE, used: 0, base: GENERATION_FIRST, highest: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -126,10 +120,7 @@ impl<T> Entries<T> {
     ///
     /// If the limit is above [`ENTRIES_LIMIT_MAX`].
     pub(super) fn with_limit(limit: usize) -> Self {
-        assert!(
-            limit <= ENTRIES_LIMIT_MAX,
-            "a wheel's limit is at most 2^31 entries"
-        );
+        assert!(limit <= ENTRIES_LIMIT_MAX, "a wheel's limit is at most 2^31 entries");
         Self {
             chunks: Vec::new(),
             open: Vec::new(),
@@ -147,10 +138,7 @@ impl<T> Entries<T> {
 
     /// Chunks that hold memory.
     pub(super) fn chunks_with_memory(&self) -> usize {
-        self.chunks
-            .iter()
-            .filter(|chunk| chunk.has_memory())
-            .count()
+        self.chunks.iter().filter(|chunk| chunk.has_memory()).count()
     }
 
     /// Stores a value; gives it back if the limit is reached.
@@ -224,10 +212,7 @@ impl<T> Entries<T> {
         let chunk = &mut self.chunks[number(index)];
         let was_full = chunk.is_full();
         let entry = &mut chunk.entries[offset(index)];
-        let value = entry
-            .value
-            .take()
-            .expect("the caller has looked the entry up");
+        let value = entry.value.take().expect("the caller has looked the entry up");
         entry.place = Place::Free;
         entry.generation += 1;
         self.live -= 1;
@@ -261,9 +246,7 @@ impl<T> Entries<T> {
             self.chunks.push(Chunk::new());
             self.chunks.len() as u32 - 1
         });
-        self.chunks[number as usize]
-            .entries
-            .reserve_exact(CHUNK_ENTRIES);
+        self.chunks[number as usize].entries.reserve_exact(CHUNK_ENTRIES);
         self.spare += 1;
         self.open.push(number);
         number
@@ -311,9 +294,8 @@ mod tests {
     fn empty_chunks_give_their_memory_back_and_keep_their_generations() {
         let count = CHUNK_ENTRIES * (SPARE_CHUNKS_MAX + 4);
         let mut entries = Entries::with_limit(count);
-        let keys: Vec<Key> = (0..count)
-            .map(|i| entries.insert(0, i as u64, i).expect("below the limit"))
-            .collect();
+        let keys: Vec<Key> =
+            (0..count).map(|i| entries.insert(0, i as u64, i).expect("below the limit")).collect();
         assert!(entries.insert(0, 0, 0).is_err());
         assert_eq!(entries.chunks_with_memory(), SPARE_CHUNKS_MAX + 4);
         for (i, key) in keys.iter().enumerate() {
@@ -332,10 +314,7 @@ mod tests {
     #[test]
     fn an_entry_whose_generations_are_used_up_is_retired() {
         let mut entries = Entries::with_limit(8);
-        entries.chunks.push(Chunk {
-            base: GENERATION_RETIRED - 2,
-            ..Chunk::new()
-        });
+        entries.chunks.push(Chunk { base: GENERATION_RETIRED - 2, ..Chunk::new() });
         entries.released.push(0);
         let first = entries.insert(0, 0, ()).expect("below the limit");
         entries.remove(first.index);

@@ -44,14 +44,8 @@ impl ManualClock {
     /// A clock at monotonic time 0 and the given wall time.
     #[must_use]
     pub fn pinned_at(wall: SystemTime) -> Self {
-        let state = State {
-            now_ns: 0,
-            wall,
-            listeners: Listeners::default(),
-        };
-        Self {
-            shared: Arc::new(Mutex::new(state)),
-        }
+        let state = State { now_ns: 0, wall, listeners: Listeners::default() };
+        Self { shared: Arc::new(Mutex::new(state)) }
     }
 
     /// Lets time pass: monotonic and wall time alike.

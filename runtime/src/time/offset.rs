@@ -75,20 +75,11 @@ impl OffsetClock {
     pub fn over(system: Arc<dyn Clock>) -> Self {
         let since_ns = Some(system.now_ns());
         let state = State {
-            monotonic: Monotonic {
-                base_ns: 0,
-                since_ns,
-            },
-            wall: Wall::Running {
-                ahead: Duration::ZERO,
-                behind: Duration::ZERO,
-            },
+            monotonic: Monotonic { base_ns: 0, since_ns },
+            wall: Wall::Running { ahead: Duration::ZERO, behind: Duration::ZERO },
             listeners: Listeners::default(),
         };
-        Self {
-            system,
-            shared: Arc::new(Mutex::new(state)),
-        }
+        Self { system, shared: Arc::new(Mutex::new(state)) }
     }
 
     /// Moves the time forward: a pinned clock stays pinned, a running one goes on running.
@@ -117,9 +108,7 @@ impl OffsetClock {
             let before = state.wall(system);
             state.pin(system);
             state.wall = Wall::Pinned(wall);
-            state
-                .monotonic
-                .advance(wall.duration_since(before).unwrap_or_default());
+            state.monotonic.advance(wall.duration_since(before).unwrap_or_default());
         });
     }
 
@@ -133,14 +122,9 @@ impl OffsetClock {
     pub fn reset(&self) {
         self.change(|state, system| {
             let (before, after) = (state.wall(system), system.wall());
-            state
-                .monotonic
-                .advance(after.duration_since(before).unwrap_or_default());
+            state.monotonic.advance(after.duration_since(before).unwrap_or_default());
             state.run_from(system, after);
-            state.wall = Wall::Running {
-                ahead: Duration::ZERO,
-                behind: Duration::ZERO,
-            };
+            state.wall = Wall::Running { ahead: Duration::ZERO, behind: Duration::ZERO };
         });
     }
 
@@ -191,10 +175,7 @@ impl State {
 
     fn pin(&mut self, system: &dyn Clock) {
         self.wall = Wall::Pinned(self.wall(system));
-        self.monotonic = Monotonic {
-            base_ns: self.monotonic.now_ns(system),
-            since_ns: None,
-        };
+        self.monotonic = Monotonic { base_ns: self.monotonic.now_ns(system), since_ns: None };
     }
 
     fn run_from(&mut self, system: &dyn Clock, wall: SystemTime) {
@@ -209,9 +190,7 @@ impl State {
 
 impl Monotonic {
     fn now_ns(&self, system: &dyn Clock) -> u64 {
-        let passed_ns = self
-            .since_ns
-            .map_or(0, |since| system.now_ns().saturating_sub(since));
+        let passed_ns = self.since_ns.map_or(0, |since| system.now_ns().saturating_sub(since));
         self.base_ns.saturating_add(passed_ns)
     }
 
@@ -252,16 +231,10 @@ mod tests {
         assert!(clock.is_pinned());
         assert_eq!((clock.wall(), clock.now_ns()), (start, 0));
         clock.advance(2 * SECOND);
-        assert_eq!(
-            (clock.wall(), clock.now_ns()),
-            (start + 2 * SECOND, 2_000_000_000)
-        );
+        assert_eq!((clock.wall(), clock.now_ns()), (start + 2 * SECOND, 2_000_000_000));
         clock.resume();
         system.advance(SECOND);
-        assert_eq!(
-            (clock.wall(), clock.now_ns()),
-            (start + 3 * SECOND, 3_000_000_000)
-        );
+        assert_eq!((clock.wall(), clock.now_ns()), (start + 3 * SECOND, 3_000_000_000));
     }
 
     #[test]
@@ -275,10 +248,7 @@ mod tests {
         system.advance(SECOND);
         clock.reset();
         assert!(!clock.is_pinned());
-        assert_eq!(
-            (clock.wall(), clock.now_ns()),
-            (system.wall(), 6_000_000_000)
-        );
+        assert_eq!((clock.wall(), clock.now_ns()), (system.wall(), 6_000_000_000));
     }
 
     #[test]
@@ -286,10 +256,7 @@ mod tests {
         let (system, clock) = clocks();
         clock.advance(60 * SECOND);
         clock.reset();
-        assert_eq!(
-            (clock.wall(), clock.now_ns()),
-            (system.wall(), 60_000_000_000)
-        );
+        assert_eq!((clock.wall(), clock.now_ns()), (system.wall(), 60_000_000_000));
         system.advance(SECOND);
         assert_eq!(clock.now_ns(), 61_000_000_000);
     }

@@ -76,11 +76,7 @@ struct Slot {
     earliest_ns: u64,
 }
 
-const EMPTY: Slot = Slot {
-    head: NONE,
-    tail: NONE,
-    earliest_ns: u64::MAX,
-};
+const EMPTY: Slot = Slot { head: NONE, tail: NONE, earliest_ns: u64::MAX };
 
 /// An element of the heap; the order of the fields is the order of delivery.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,10 +127,7 @@ impl<T> Wheel<T> {
     /// [`WheelFull`] with the value if the limit is reached.
     pub(crate) fn arm(&mut self, deadline_ns: u64, value: T) -> Result<Key, WheelFull<T>> {
         let sequence = self.next_sequence();
-        let key = self
-            .entries
-            .insert(deadline_ns, sequence, value)
-            .map_err(WheelFull)?;
+        let key = self.entries.insert(deadline_ns, sequence, value).map_err(WheelFull)?;
         self.place(key.index, deadline_ns, sequence);
         Ok(key)
     }
@@ -175,9 +168,7 @@ impl<T> Wheel<T> {
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let due = self.due.peek().map(|Reverse(due)| due.deadline_ns);
         let first = due.or_else(|| Some(self.slots[self.first_slot()?].earliest_ns));
-        let emptying = self
-            .emptying
-            .map(|slot| self.slots[usize::from(slot)].earliest_ns);
+        let emptying = self.emptying.map(|slot| self.slots[usize::from(slot)].earliest_ns);
         match (first, emptying) {
             (Some(first), Some(emptying)) => Some(first.min(emptying)),
             (first, emptying) => first.or(emptying),
@@ -241,11 +232,7 @@ impl<T> Wheel<T> {
         let tick = deadline_ns >> TICK_BITS;
         if tick <= self.tick {
             self.entries.entry_mut(index).place = Place::Due;
-            self.due.push(Reverse(Due {
-                deadline_ns,
-                sequence,
-                index,
-            }));
+            self.due.push(Reverse(Due { deadline_ns, sequence, index }));
         } else {
             self.link(index, deadline_ns, tick);
         }
@@ -253,10 +240,7 @@ impl<T> Wheel<T> {
 
     #[inline]
     fn link(&mut self, index: u32, deadline_ns: u64, tick: u64) {
-        debug_assert!(
-            tick > self.tick,
-            "a tick that has been reached belongs to the heap"
-        );
+        debug_assert!(tick > self.tick, "a tick that has been reached belongs to the heap");
         let level = (tick ^ self.tick).ilog2() / SLOT_BITS;
         let digit = (tick >> (level * SLOT_BITS)) as usize % SLOTS;
         let number = level as usize * SLOTS + digit;
@@ -339,10 +323,7 @@ impl<T> Wheel<T> {
             self.due.retain(|Reverse(due)| is_live(entries, due));
             self.stale = 0;
         }
-        debug_assert!(
-            self.stale <= self.due.len(),
-            "stale elements are in the heap"
-        );
+        debug_assert!(self.stale <= self.due.len(), "stale elements are in the heap");
     }
 
     /// Slot of the earliest timer that is in a slot, but for the one that is being emptied.
@@ -360,10 +341,7 @@ impl<T> Wheel<T> {
 
     /// Moves the time to the first slot with timers, unless that is after now.
     fn reach_next_slot(&mut self) -> bool {
-        debug_assert!(
-            self.emptying.is_none() && self.due.is_empty(),
-            "earlier timers come first"
-        );
+        debug_assert!(self.emptying.is_none() && self.due.is_empty(), "earlier timers come first");
         let now_tick = self.now_ns >> TICK_BITS;
         let reached = self.first_slot().map(|slot| (slot, self.first_tick(slot)));
         match reached {
@@ -421,14 +399,7 @@ impl<T> Wheel<T> {
             let value = self.entries.remove(due.index);
             // Before `deliver`, which may panic.
             self.forget_stale();
-            deliver(
-                Key {
-                    index: due.index,
-                    generation,
-                },
-                due.deadline_ns,
-                value,
-            );
+            deliver(Key { index: due.index, generation }, due.deadline_ns, value);
         }
         max
     }

@@ -97,10 +97,7 @@ impl Pair {
     fn arm_at(&mut self, deadline_ns: u64) {
         let name = self.model.armed;
         let life = Rc::new(());
-        let key = self
-            .wheel
-            .arm(deadline_ns, (name, Rc::clone(&life)))
-            .expect("not full");
+        let key = self.wheel.arm(deadline_ns, (name, Rc::clone(&life))).expect("not full");
         self.model.armed += 1;
         self.model.orders += 1;
         let place = (deadline_ns, self.model.orders);
@@ -160,12 +157,7 @@ impl Pair {
         self.now_ns = match self.random.below(16) {
             0 => self.now_ns.saturating_add(self.random.span(58)),
             1 => self.now_ns,
-            2 => self
-                .wheel
-                .next_deadline()
-                .unwrap_or(0)
-                .max(self.now_ns)
-                .min(u64::MAX / 2),
+            2 => self.wheel.next_deadline().unwrap_or(0).max(self.now_ns).min(u64::MAX / 2),
             _ => self.now_ns.saturating_add(self.random.span(30)),
         };
         if self.now_ns > u64::MAX / 2 {
@@ -176,23 +168,17 @@ impl Pair {
     /// One call of `expire`; a clock that runs backwards must change nothing.
     fn expire(&mut self) -> usize {
         let max = 1 + self.random.span(10) as usize;
-        let shown = self
-            .now_ns
-            .saturating_sub(self.random.below(2) * self.random.span(30));
+        let shown = self.now_ns.saturating_sub(self.random.below(2) * self.random.span(30));
         let mut fired = Vec::new();
-        let count = self.wheel.expire(self.now_ns, 1, &mut |key, at, value| {
-            fired.push((key, at, value));
-        }) + self.wheel.expire(shown, max, &mut |key, at, value| {
-            fired.push((key, at, value))
-        });
+        let count =
+            self.wheel.expire(self.now_ns, 1, &mut |key, at, value| {
+                fired.push((key, at, value));
+            }) + self.wheel.expire(shown, max, &mut |key, at, value| fired.push((key, at, value)));
         assert_eq!(count, fired.len());
         assert!(count <= max + 1);
         for (key, deadline_ns, (name, life)) in fired {
-            let ((first_deadline, order), first) = self
-                .model
-                .pending
-                .pop_first()
-                .expect("only pending timers fire");
+            let ((first_deadline, order), first) =
+                self.model.pending.pop_first().expect("only pending timers fire");
             assert_eq!((deadline_ns, name), (first_deadline, first), "out of order");
             assert!(deadline_ns <= self.now_ns, "early");
             let (place, expected, _) = self.model.live.remove(&name).expect("fires once");
@@ -205,11 +191,7 @@ impl Pair {
 
     fn check(&self) {
         assert_eq!(self.wheel.len(), self.model.pending.len());
-        let exact = self
-            .model
-            .pending
-            .first_key_value()
-            .map(|((deadline, _), _)| *deadline);
+        let exact = self.model.pending.first_key_value().map(|((deadline, _), _)| *deadline);
         match (self.wheel.next_deadline(), exact) {
             (Some(bound), Some(exact)) => assert!(bound <= exact, "{bound} is after {exact}"),
             (bound, exact) => assert_eq!(bound, exact),
@@ -220,24 +202,13 @@ impl Pair {
     fn settle(&mut self) {
         let calls_max = 8 * self.wheel.len() + 64;
         let mut calls = 0;
-        while self
-            .wheel
-            .next_deadline()
-            .is_some_and(|next| next <= self.now_ns)
-        {
+        while self.wheel.next_deadline().is_some_and(|next| next <= self.now_ns) {
             self.expire();
             calls += 1;
             assert!(calls <= calls_max, "no progress");
         }
-        let exact = self
-            .model
-            .pending
-            .first_key_value()
-            .map(|((deadline, _), _)| *deadline);
-        assert!(
-            exact.is_none_or(|deadline| deadline > self.now_ns),
-            "lost or late"
-        );
+        let exact = self.model.pending.first_key_value().map(|((deadline, _), _)| *deadline);
+        assert!(exact.is_none_or(|deadline| deadline > self.now_ns), "lost or late");
     }
 }
 
@@ -266,11 +237,7 @@ fn run_against_model(seed: u64, start_ns: u64, steps: u32) {
     }
     // What is left is dropped with the wheel, once.
     drop(pair.wheel);
-    assert!(pair
-        .model
-        .live
-        .values()
-        .all(|(_, _, life)| Rc::strong_count(life) == 1));
+    assert!(pair.model.live.values().all(|(_, _, life)| Rc::strong_count(life) == 1));
 }
 
 #[test]
@@ -317,9 +284,7 @@ fn a_million_timers_fire_once_each_in_order() {
     let mut seen = vec![false; COUNT as usize];
     for name in 0..COUNT {
         // Up to an hour, in whole microseconds.
-        wheel
-            .arm(random.below(3_600_000_000) * 1_000, name)
-            .expect("not full");
+        wheel.arm(random.below(3_600_000_000) * 1_000, name).expect("not full");
     }
     let (mut last_ns, mut now_ns, mut fired) = (0, 0, 0);
     while let Some(next_ns) = wheel.next_deadline() {
@@ -390,29 +355,15 @@ fn a_time_that_runs_backwards_counts_as_the_latest_seen() {
 #[test]
 fn a_stale_key_never_hits_the_next_timer_of_its_entry() {
     let mut wheel = new_wheel(0);
-    assert_eq!(
-        wheel.cancel(Key {
-            index: 0,
-            generation: 0
-        }),
-        None
-    );
+    assert_eq!(wheel.cancel(Key { index: 0, generation: 0 }), None);
     let first = wheel.arm(10, 'a').expect("not full");
-    assert_eq!(
-        wheel.cancel(Key {
-            index: 0,
-            generation: 0
-        }),
-        None
-    );
+    assert_eq!(wheel.cancel(Key { index: 0, generation: 0 }), None);
     assert_eq!(wheel.cancel(first), Some('a'));
     let second = wheel.arm(10, 'b').expect("not full");
     assert_eq!((first.index, wheel.len()), (second.index, 1));
     assert_eq!(wheel.cancel(first), None);
     assert!(!wheel.rearm(first, 99));
-    wheel.expire(10, 1, &mut |key, _, value| {
-        assert_eq!((key, value), (second, 'b'))
-    });
+    wheel.expire(10, 1, &mut |key, _, value| assert_eq!((key, value), (second, 'b')));
     assert_eq!(wheel.cancel(second), None);
 }
 
@@ -470,9 +421,7 @@ fn a_panic_in_a_delivery_loses_no_other_timer() {
 fn a_flood_that_has_gone_leaves_little_memory() {
     let count = 64 * CHUNK_ENTRIES;
     let mut wheel = new_wheel(0);
-    let keys: Vec<Key> = (0..count)
-        .map(|name| wheel.arm(0, name).expect("not full"))
-        .collect();
+    let keys: Vec<Key> = (0..count).map(|name| wheel.arm(0, name).expect("not full")).collect();
     for key in keys {
         wheel.cancel(key).expect("pending");
     }

@@ -178,11 +178,6 @@ impl Local {
         self.queue.pop().or_else(|| self.shared().take_slot())
     }
 
-    /// Whether this worker has nothing of its own.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shared().waiting() == 0
-    }
-
     /// A few tasks of the injector, if there are any.
     pub(crate) fn pop_injected(&self) -> Option<TaskPtr> {
         let injector = &self.group.injector;

@@ -13,11 +13,11 @@ pub(crate) mod sleep;
 mod stats;
 
 #[cfg(not(turnwheel_loom))]
+pub use self::pin::Pinning;
+#[cfg(not(turnwheel_loom))]
 pub(crate) use self::{
     local::{current, Local, Shared},
     pin::{pin_to, usable_cores, usable_workers},
-    run::{execute, start},
+    run::start,
     stats::Stats,
 };
-#[cfg(not(turnwheel_loom))]
-pub use self::pin::Pinning;

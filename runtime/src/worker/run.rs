@@ -22,7 +22,9 @@ pub(crate) fn start(local: &Local) {
             Some(task) => task,
             None => {
                 local.shared().running.store(std::ptr::null_mut(), Ordering::Release);
-                let Some(task) = search.find(local) else { break };
+                let Some(task) = search.find(local) else {
+                    break;
+                };
                 local.now_ns.set(local.group.now_ns());
                 task
             }
@@ -92,7 +94,11 @@ fn execute_sampled(local: &Local, task: TaskPtr, scheduled_ns: u64) -> Report {
     let mut report = unsafe { run_turn(task, local.group.config.budget, start_ns) };
     let end_ns = local.group.now_ns();
     report.now_ns = end_ns;
-    class.sample(start_ns.saturating_sub(scheduled_ns), end_ns.saturating_sub(start_ns), report.jobs);
+    class.sample(
+        start_ns.saturating_sub(scheduled_ns),
+        end_ns.saturating_sub(start_ns),
+        report.jobs,
+    );
     report
 }
 

@@ -7,7 +7,7 @@ use crossbeam_deque::Steal;
 use super::sleep::Rest;
 use super::Local;
 use crate::limits::{STEAL_AGE_NS, WATCH_NS};
-use crate::sync::spin_hint;
+use crate::sync::{park, spin_hint};
 use crate::task::TaskPtr;
 
 /// What a sibling looked like.
@@ -42,7 +42,9 @@ impl Search {
             if let Some(task) = self.look(local, machine_ns, now_ns) {
                 return Some(task);
             }
-            if machine_ns.saturating_sub(start_ns) >= group.config.idle.spin_ns || group.is_stopping() {
+            if machine_ns.saturating_sub(start_ns) >= group.config.idle.spin_ns
+                || group.is_stopping()
+            {
                 return None;
             }
             for _ in 0..SPINS_PER_LOOK {
@@ -162,10 +164,8 @@ impl Search {
                     }
                 }
             }
-            match limit {
-                None => std::thread::park(),
-                Some(Duration::ZERO) => {}
-                Some(limit) => std::thread::park_timeout(limit),
+            if limit != Some(Duration::ZERO) {
+                park(limit);
             }
             local.now_ns.set(group.now_ns());
             let Some(next) = group.sleep.reconsider(local.index) else {
@@ -187,9 +187,7 @@ impl Search {
         let until_timer = match group.timers.earliest_ns() {
             u64::MAX => None,
             _ if rest == Rest::Sleep && !keeps_time => None,
-            earliest_ns => {
-                Some(Duration::from_nanos(earliest_ns.saturating_sub(group.now_ns())))
-            }
+            earliest_ns => Some(Duration::from_nanos(earliest_ns.saturating_sub(group.now_ns()))),
         };
         match rest {
             Rest::Sleep => until_timer,
