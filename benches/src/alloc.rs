@@ -23,12 +23,8 @@ struct Slot {
     live_bytes: AtomicI64,
 }
 
-static COUNTERS: [Slot; SLOTS] = [const {
-    Slot {
-        allocations: AtomicU64::new(0),
-        live_bytes: AtomicI64::new(0),
-    }
-}; SLOTS];
+static COUNTERS: [Slot; SLOTS] =
+    [const { Slot { allocations: AtomicU64::new(0), live_bytes: AtomicI64::new(0) } }; SLOTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -41,18 +37,12 @@ pub(crate) struct Counting;
 
 /// Heap allocations of the process so far, reallocations included.
 pub(crate) fn allocations() -> u64 {
-    COUNTERS
-        .iter()
-        .map(|slot| slot.allocations.load(Ordering::Relaxed))
-        .sum()
+    COUNTERS.iter().map(|slot| slot.allocations.load(Ordering::Relaxed)).sum()
 }
 
 /// Bytes allocated and not freed, as asked for: without what the allocator adds.
 pub(crate) fn live_bytes() -> i64 {
-    COUNTERS
-        .iter()
-        .map(|slot| slot.live_bytes.load(Ordering::Relaxed))
-        .sum()
+    COUNTERS.iter().map(|slot| slot.live_bytes.load(Ordering::Relaxed)).sum()
 }
 
 fn count(allocations: u64, bytes: i64) {
@@ -71,8 +61,7 @@ fn count(allocations: u64, bytes: i64) {
     } else {
         // Only this thread writes the slot, so load and store lose nothing.
         let so_far = slot.allocations.load(Ordering::Relaxed);
-        slot.allocations
-            .store(so_far + allocations, Ordering::Relaxed);
+        slot.allocations.store(so_far + allocations, Ordering::Relaxed);
         let so_far = slot.live_bytes.load(Ordering::Relaxed);
         slot.live_bytes.store(so_far + bytes, Ordering::Relaxed);
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::savina::Size;
+
 /// Measures Turnwheel: beside its peers, by itself, and at rest.
 ///
 /// Every run checks its result; a wrong or missing message is an error exit. Figures are worth
@@ -32,6 +34,8 @@ Build it with `cargo build --release -p turnwheel-bench`.";
 pub(crate) enum Verb {
     /// Turnwheel beside tokio, ractor, kameo and actix, one message at a time.
     Compare(CompareArgs),
+    /// Fourteen programs of the Savina suite, each with a known result.
+    Savina(SavinaArgs),
     /// From the planned instant of a job to its start, open loop, in several situations.
     Latency(LatencyArgs),
     /// What timers cost with a million pending, and how late they run.
@@ -74,6 +78,32 @@ pub(crate) struct CompareArgs {
     /// Worker threads (arbiters for actix)
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: usize,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `savina`: milliseconds of a run (median, 5th and 95th percentile), steals and wake-ups in
+/// it, and the time against one worker.
+///
+/// Programs: pingpong, count, fjthrput, fjcreate, threadring, chameneos, big, concdict, bndbuffer,
+/// philosopher, banking, radixsort, fib, nqueenk.
+#[derive(Debug, Args)]
+pub(crate) struct SavinaArgs {
+    /// How much of each program
+    #[arg(long, value_enum, default_value_t = Size::Smoke)]
+    pub(crate) size: Size,
+    /// Programs, separated by commas [default: all]
+    #[arg(long, value_name = "P", value_delimiter = ',')]
+    pub(crate) program: Vec<String>,
+    /// Numbers of workers to run each on
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2")]
+    pub(crate) workers: Vec<usize>,
+    /// Once more on the largest number of workers with stealing off
+    #[arg(long)]
+    pub(crate) no_steal: bool,
+    /// Runs that are timed [default: 1 for smoke, 5 for standard]
+    #[arg(long, value_name = "N")]
+    pub(crate) reps: Option<usize>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

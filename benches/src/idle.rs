@@ -93,10 +93,7 @@ struct Usage {
 impl Usage {
     fn now() -> Result<Self, BenchError> {
         let folder = "/proc/self/task";
-        let fail = |source| BenchError::File {
-            path: folder.to_owned(),
-            source,
-        };
+        let fail = |source| BenchError::File { path: folder.to_owned(), source };
         let me = fs::read_link("/proc/thread-self").map_err(fail)?;
         let mut sum = Self::default();
         for thread in fs::read_dir(folder).map_err(fail)? {
@@ -108,9 +105,7 @@ impl Usage {
             let spent = fs::read_to_string(thread.join("schedstat")).map_err(fail)?;
             sum.cpu_ns += spent.split_whitespace().next().map_or(0, number);
             let status = fs::read_to_string(thread.join("status")).map_err(fail)?;
-            let switches = status
-                .lines()
-                .find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));
+            let switches = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));
             sum.switches += switches.map_or(0, number);
         }
         Ok(sum)

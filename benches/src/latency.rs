@@ -53,26 +53,11 @@ pub(crate) struct LatencyRow {
 
 impl Row for LatencyRow {
     fn heads() -> &'static [&'static str] {
-        &[
-            "case",
-            "p50 us",
-            "p90 us",
-            "p99 us",
-            "p999 us",
-            "unpark us",
-            "p50/unpark",
-            "p99/unpark",
-        ]
+        &["case", "p50 us", "p90 us", "p99 us", "p999 us", "unpark us", "p50/unpark", "p99/unpark"]
     }
 
     fn cells(&self) -> Vec<String> {
-        let figures = [
-            self.p50_us,
-            self.p90_us,
-            self.p99_us,
-            self.p999_us,
-            self.unpark_us,
-        ];
+        let figures = [self.p50_us, self.p90_us, self.p99_us, self.p999_us, self.unpark_us];
         let ratios = [self.p50_us / self.unpark_us, self.p99_us / self.unpark_us];
         let mut cells = vec![self.case.to_owned()];
         cells.extend(figures.into_iter().chain(ratios).map(figure));
@@ -110,11 +95,7 @@ pub(crate) fn run(
     }
     if let Some(name) = wanted.iter().find(|name| !names().contains(&name.as_str())) {
         let known = names().join(", ");
-        return Err(BenchError::UnknownName {
-            what: "case",
-            name: name.clone(),
-            known,
-        });
+        return Err(BenchError::UnknownName { what: "case", name: name.clone(), known });
     }
     let chosen: Vec<_> = CASES
         .iter()
@@ -122,10 +103,8 @@ pub(crate) fn run(
         .collect();
     bar.set_length(chosen.len() as u64 + 1);
     bar.set_message("one-way unpark of this machine");
-    let floor = turnwheel::doctor::unpark_floor().map_err(|error| BenchError::Start {
-        what: "the floor".into(),
-        why: error.to_string(),
-    })?;
+    let floor = turnwheel::doctor::unpark_floor()
+        .map_err(|error| BenchError::Start { what: "the floor".into(), why: error.to_string() })?;
     bar.inc(1);
     let mut rows = Vec::new();
     for (name, case) in chosen {
@@ -195,12 +174,7 @@ fn outside_rested(case: &'static str, samples: usize) -> Result<Quantiles, Bench
 }
 
 fn outside_spinning(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
-    alone(
-        case,
-        samples,
-        SPINNING_GAP,
-        IdlePolicy::Spin(SPINNING_LIMIT),
-    )
+    alone(case, samples, SPINNING_GAP, IdlePolicy::Spin(SPINNING_LIMIT))
 }
 
 /// A group as a user starts it; the load generator runs wherever the system puts it.
@@ -213,9 +187,7 @@ fn outside_parked_group(case: &'static str, samples: usize) -> Result<Quantiles,
 
 fn outside_beside_flood(case: &'static str, samples: usize) -> Result<Quantiles, BenchError> {
     let group = load::group(case, 2)?;
-    let floods = (0..FLOODS)
-        .map(|_| Flood::start(&group))
-        .collect::<Result<Vec<_>, _>>()?;
+    let floods = (0..FLOODS).map(|_| Flood::start(&group)).collect::<Result<Vec<_>, _>>()?;
     let quantiles = probe_from_outside(case, &group, samples, PROBE_GAP, Wait::Asleep);
     floods.iter().try_for_each(Flood::end)?;
     ended(&group);
@@ -270,12 +242,7 @@ fn made_inside_turn(case: &'static str, samples: usize) -> Result<Quantiles, Ben
     let samples = samples.min(LONG_TURNS_MAX);
     let group = load::group(case, 2)?;
     let probe = load::spawn(&group, Probe::with_capacity(samples))?;
-    let maker = load::spawn(
-        &group,
-        Maker {
-            probe: probe.clone(),
-        },
-    )?;
+    let maker = load::spawn(&group, Maker { probe: probe.clone() })?;
     for _ in 0..samples {
         load::submit(&maker, Maker::long_turn)?;
         // Asleep, so that both cores are the workers'; the rest lets them park.

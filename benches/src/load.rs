@@ -4,7 +4,7 @@ use std::hint;
 use std::time::{Duration, Instant};
 
 use turnwheel_runtime::{
-    Context, Flow, Group, IdlePolicy, Mailbox, Pinning, SubmitErrorKind, Task,
+    Context, Flow, Group, IdlePolicy, Mailbox, Pinning, SubmitError, SubmitErrorKind, Task,
 };
 
 use crate::error::BenchError;
@@ -50,10 +50,7 @@ pub(crate) fn spawn<S: Send + 'static>(group: &Group, state: S) -> Result<Task<S
         .task(state)
         .mailbox(Mailbox::unbounded())
         .spawn()
-        .map_err(|error| BenchError::Start {
-            what: "a task".to_owned(),
-            why: error.to_string(),
-        })
+        .map_err(|error| BenchError::Start { what: "a task".to_owned(), why: error.to_string() })
 }
 
 /// Submits a job that must be taken.
@@ -68,6 +65,16 @@ where
     })
 }
 
+/// A message that must arrive. One that is refused makes the result wrong: an error exit at once,
+/// instead of a run that never ends.
+#[inline]
+pub(crate) fn sent<J>(submitted: Result<(), SubmitError<J>>) {
+    if let Err(error) = submitted {
+        eprintln!("turnwheel-bench: a message was refused: {error}");
+        std::process::exit(1);
+    }
+}
+
 /// Waits for what a task has gathered.
 pub(crate) fn fetch<S, T>(
     task: &Task<S>,
@@ -77,12 +84,10 @@ where
     S: Send + 'static,
     T: Send + 'static,
 {
-    task.call(move |state, _| take(state))
-        .wait()
-        .map_err(|failure| BenchError::Start {
-            what: "the result of a task".to_owned(),
-            why: failure.to_string(),
-        })
+    task.call(move |state, _| take(state)).wait().map_err(|failure| BenchError::Start {
+        what: "the result of a task".to_owned(),
+        why: failure.to_string(),
+    })
 }
 
 /// How a load generator waits.
@@ -123,9 +128,7 @@ pub(crate) struct Probe {
 impl Probe {
     /// Room for that many samples, so that recording allocates nothing.
     pub(crate) fn with_capacity(samples: usize) -> Self {
-        Self {
-            us: Vec::with_capacity(samples),
-        }
+        Self { us: Vec::with_capacity(samples) }
     }
 
     /// A job planned for this instant starts now.
@@ -173,21 +176,12 @@ pub(crate) struct Flood {
 impl Flood {
     /// Starts a flood.
     pub(crate) fn start(group: &Group) -> Result<Task<Self>, BenchError> {
-        let target = group
-            .task(0_u64)
-            .mailbox(Mailbox::bounded(FLOOD_BOUND))
-            .spawn();
+        let target = group.task(0_u64).mailbox(Mailbox::bounded(FLOOD_BOUND)).spawn();
         let target = target.map_err(|error| BenchError::Start {
             what: "a flooded task".to_owned(),
             why: error.to_string(),
         })?;
-        let flood = spawn(
-            group,
-            Self {
-                target,
-                is_over: false,
-            },
-        )?;
+        let flood = spawn(group, Self { target, is_over: false })?;
         submit(&flood, Self::go_on)?;
         Ok(flood)
     }

@@ -10,6 +10,7 @@ mod idle;
 mod latency;
 mod load;
 mod report;
+mod savina;
 mod timers;
 
 use std::process::ExitCode;
@@ -46,6 +47,19 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             };
             let bar = progress();
             let rows = compare::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Savina(args) => {
+            let options = savina::Options {
+                size: args.size,
+                programs: args.program,
+                workers: args.workers,
+                has_no_steal: args.no_steal,
+                reps: args.reps.unwrap_or(if args.size == savina::Size::Smoke { 1 } else { 5 }),
+            };
+            let bar = progress();
+            let rows = savina::run(&options, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }

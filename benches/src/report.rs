@@ -29,10 +29,8 @@ pub(crate) fn emit<R: Row>(rows: &[R], json: Option<&Path>) -> Result<(), BenchE
         return Ok(());
     }
     print!("{}", table(rows));
-    fs::write(path, text).map_err(|source| BenchError::File {
-        path: path.display().to_string(),
-        source,
-    })
+    fs::write(path, text)
+        .map_err(|source| BenchError::File { path: path.display().to_string(), source })
 }
 
 /// The rows as a JSON array, one row a line: a committed file shows what changed.
@@ -58,10 +56,7 @@ fn columns(heads: Vec<String>, rows: Vec<Vec<String>>) -> String {
         }
     }
     let is_text: Vec<bool> = (0..heads.len())
-        .map(|at| {
-            rows.iter()
-                .any(|row| row[at].starts_with(|c: char| c.is_ascii_alphabetic()))
-        })
+        .map(|at| rows.iter().any(|row| row[at].starts_with(|c: char| c.is_ascii_alphabetic())))
         .collect();
     let line = |cells: &[String]| {
         let padded: Vec<String> = cells
@@ -110,13 +105,7 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
     for row in &new {
         let name = name_of(row);
         let Some(before) = old.iter().find(|candidate| name_of(candidate) == name) else {
-            lines.push(vec![
-                name,
-                "(new row)".into(),
-                "-".into(),
-                "-".into(),
-                "-".into(),
-            ]);
+            lines.push(vec![name, "(new row)".into(), "-".into(), "-".into(), "-".into()]);
             continue;
         };
         for (field, value) in row {
@@ -124,11 +113,7 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
             let (Some(before), Some(after)) = figures else {
                 continue;
             };
-            let ratio = if before == 0.0 {
-                None
-            } else {
-                Some(after / before)
-            };
+            let ratio = if before == 0.0 { None } else { Some(after / before) };
             let cells = [figure(before), figure(after), maybe(ratio)];
             let mut line = vec![name.clone(), field.clone()];
             line.extend(cells);
@@ -138,18 +123,10 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
     for row in &old {
         let name = name_of(row);
         if !new.iter().any(|candidate| name_of(candidate) == name) {
-            lines.push(vec![
-                name,
-                "(row gone)".into(),
-                "-".into(),
-                "-".into(),
-                "-".into(),
-            ]);
+            lines.push(vec![name, "(row gone)".into(), "-".into(), "-".into(), "-".into()]);
         }
     }
-    let heads = ["row", "field", "old", "new", "new / old"]
-        .map(str::to_owned)
-        .to_vec();
+    let heads = ["row", "field", "old", "new", "new / old"].map(str::to_owned).to_vec();
     Ok(columns(heads, lines))
 }
 
@@ -157,7 +134,8 @@ fn name_of(row: &Map<String, Value>) -> String {
     // Counts that say which run it was, and not what came out.
     const NAMING: [&str; 2] = ["workers", "stealing"];
     let texts = row.iter().filter_map(|(field, value)| match value {
-        Value::String(text) => Some(text.clone()),
+        // A remark is no name.
+        Value::String(text) if field != "note" => Some(text.clone()),
         Value::Number(_) | Value::Bool(_) if NAMING.contains(&field.as_str()) => {
             Some(format!("{field}={value}"))
         }
@@ -168,14 +146,9 @@ fn name_of(row: &Map<String, Value>) -> String {
 
 fn read(path: &Path) -> Result<Vec<Map<String, Value>>, BenchError> {
     let name = || path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|source| BenchError::File {
-        path: name(),
-        source,
-    })?;
-    serde_json::from_str(&text).map_err(|source| BenchError::Rows {
-        path: name(),
-        source,
-    })
+    let text =
+        fs::read_to_string(path).map_err(|source| BenchError::File { path: name(), source })?;
+    serde_json::from_str(&text).map_err(|source| BenchError::Rows { path: name(), source })
 }
 
 /// The value below which the given part of the sorted sample lies (nearest rank).
@@ -221,22 +194,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("turnwheel-diff-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (old, new) = (folder.join("old.json"), folder.join("new.json"));
-        fs::write(
-            &old,
-            r#"[{"pattern":"count","impl":"tokio","median_ns":40.0}]"#,
-        )
-        .unwrap();
-        fs::write(
-            &new,
-            r#"[{"pattern":"count","impl":"tokio","median_ns":20.0}]"#,
-        )
-        .unwrap();
+        fs::write(&old, r#"[{"pattern":"count","impl":"tokio","median_ns":40.0}]"#).unwrap();
+        fs::write(&new, r#"[{"pattern":"count","impl":"tokio","median_ns":20.0}]"#).unwrap();
         let text = diff(&old, &new).unwrap();
         fs::remove_dir_all(&folder).unwrap();
-        assert!(
-            text.contains("count tokio") || text.contains("tokio count"),
-            "{text}"
-        );
+        assert!(text.contains("count tokio") || text.contains("tokio count"), "{text}");
         assert!(text.contains("0.5000"), "{text}");
     }
 }

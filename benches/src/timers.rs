@@ -35,11 +35,7 @@ pub(crate) enum TimerRow {
     /// Nanoseconds of one call.
     Cost { case: &'static str, median_ns: f64 },
     /// From the deadline to the start of the job.
-    Late {
-        case: &'static str,
-        p50_us: f64,
-        p99_us: f64,
-    },
+    Late { case: &'static str, p50_us: f64, p99_us: f64 },
 }
 
 impl Row for TimerRow {
@@ -53,11 +49,7 @@ impl Row for TimerRow {
             Self::Cost { case, median_ns } => {
                 vec![(*case).to_owned(), figure(*median_ns), none(), none()]
             }
-            Self::Late {
-                case,
-                p50_us,
-                p99_us,
-            } => {
+            Self::Late { case, p50_us, p99_us } => {
                 vec![(*case).to_owned(), none(), figure(*p50_us), figure(*p99_us)]
             }
         }
@@ -79,11 +71,7 @@ pub(crate) fn run(bar: &ProgressBar) -> Result<Vec<TimerRow>, BenchError> {
     for (case, measure) in cases {
         bar.set_message(case);
         let quantiles = Quantiles::of(case, measure()?, LATE_TIMERS)?;
-        rows.push(TimerRow::Late {
-            case,
-            p50_us: quantiles.p50,
-            p99_us: quantiles.p99,
-        });
+        rows.push(TimerRow::Late { case, p50_us: quantiles.p50, p99_us: quantiles.p99 });
         bar.inc(1);
     }
     Ok(rows)
@@ -119,14 +107,8 @@ fn costs() -> Result<Vec<TimerRow>, BenchError> {
     // The timers of stopped tasks go with them.
     let _ = group.shutdown();
     Ok(vec![
-        TimerRow::Cost {
-            case: "arm_1m_pending",
-            median_ns: load::rounded(median(&arm_ns)),
-        },
-        TimerRow::Cost {
-            case: "cancel_1m_pending",
-            median_ns: load::rounded(median(&cancel_ns)),
-        },
+        TimerRow::Cost { case: "arm_1m_pending", median_ns: load::rounded(median(&arm_ns)) },
+        TimerRow::Cost { case: "cancel_1m_pending", median_ns: load::rounded(median(&cancel_ns)) },
     ])
 }
 
@@ -207,13 +189,10 @@ fn late_saturated() -> Result<Vec<f64>, BenchError> {
 fn late_blocked() -> Result<Vec<f64>, BenchError> {
     late("timers-blocked", |group, probe| {
         let blocker = load::spawn(group, ())?;
-        load::submit(
-            probe,
-            move |probe: &mut Probe, cx: &mut Context<'_, Probe>| {
-                arm_spread(probe, cx);
-                // A refused job would leave no worker blocked, which only a closed group does.
-                let _ = blocker.submit(|(), _| std::thread::sleep(LATE_SPREAD));
-            },
-        )
+        load::submit(probe, move |probe: &mut Probe, cx: &mut Context<'_, Probe>| {
+            arm_spread(probe, cx);
+            // A refused job would leave no worker blocked, which only a closed group does.
+            let _ = blocker.submit(|(), _| std::thread::sleep(LATE_SPREAD));
+        })
     })
 }

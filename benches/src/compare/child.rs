@@ -24,13 +24,7 @@ pub(crate) struct Orders {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Line {
     /// One repetition of one contender.
-    Sample {
-        pattern: Pattern,
-        contender: Impl,
-        ns: f64,
-        allocations: f64,
-        wakes: Option<f64>,
-    },
+    Sample { pattern: Pattern, contender: Impl, ns: f64, allocations: f64, wakes: Option<f64> },
     /// This contender has no such thing.
     None { pattern: Pattern, contender: Impl },
     /// The weight of an actor.
@@ -77,10 +71,7 @@ fn interleave(
             let line = match contender.run(&run)? {
                 None => {
                     has_none[at] = true;
-                    Line::None {
-                        pattern,
-                        contender: id,
-                    }
+                    Line::None { pattern, contender: id }
                 }
                 Some(_) if rep == 0 => Line::Warm,
                 Some(measured) => Line::Sample {
@@ -100,10 +91,7 @@ fn interleave(
 fn weigh(contenders: &mut [Box<dyn Contender>]) -> Result<(), BenchError> {
     for contender in contenders {
         let bytes = contender.memory(MANY_ACTORS)?;
-        tell(&Line::Bytes {
-            contender: contender.id(),
-            bytes,
-        });
+        tell(&Line::Bytes { contender: contender.id(), bytes });
     }
     Ok(())
 }

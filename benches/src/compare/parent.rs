@@ -97,12 +97,7 @@ impl Row for CompareRow {
                 maybe(*wakes_per_msg),
                 none(),
             ],
-            Self::Memory {
-                pattern,
-                contender,
-                bytes,
-                ratio,
-            } => {
+            Self::Memory { pattern, contender, bytes, ratio } => {
                 let mut cells = vec![pattern.clone(), contender.clone()];
                 cells.extend((0..4).map(|_| none()));
                 cells.push(maybe(*ratio));
@@ -138,9 +133,8 @@ pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<CompareRow
     }
     // Processes without a repetition would only cost time.
     let procs = options.procs.min(options.reps);
-    let (memory, messages): (Vec<_>, Vec<_>) = patterns
-        .iter()
-        .partition(|pattern| pattern.shape == Shape::Memory);
+    let (memory, messages): (Vec<_>, Vec<_>) =
+        patterns.iter().partition(|pattern| pattern.shape == Shape::Memory);
     let runs = messages.len() * contenders.len() * (options.reps + procs);
     bar.set_length((runs + memory.len() * contenders.len() * procs) as u64);
     let work_rounds = work_rounds(WORK_NS);
@@ -186,10 +180,7 @@ fn child(
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| fail(error.to_string()))?;
-    let out = process
-        .stdout
-        .take()
-        .ok_or_else(|| fail("has no standard output".to_owned()))?;
+    let out = process.stdout.take().ok_or_else(|| fail("has no standard output".to_owned()))?;
     for line in BufReader::new(out).lines() {
         let line = line.map_err(|error| fail(error.to_string()))?;
         let line: Line = serde_json::from_str(&line)
@@ -207,13 +198,7 @@ fn child(
 
 fn gather(line: Line, bar: &ProgressBar, gathered: &mut Gathered) {
     match line {
-        Line::Sample {
-            pattern,
-            contender,
-            ns,
-            allocations,
-            wakes,
-        } => {
+        Line::Sample { pattern, contender, ns, allocations, wakes } => {
             bar.set_message(format!("{pattern} {contender} {} ns", figure(ns)));
             let samples = gathered.messages.entry((pattern, contender)).or_default();
             samples.ns.push(ns);
@@ -252,16 +237,9 @@ fn message_row(pattern: Pattern, contender: Impl, gathered: &Gathered) -> Option
     let tokio = gathered.messages.get(&(pattern, Impl::Tokio));
     // Samples of the same number were taken side by side.
     let ratios = tokio.map(|tokio| {
-        let each: Vec<f64> = samples
-            .ns
-            .iter()
-            .zip(&tokio.ns)
-            .map(|(mine, theirs)| mine / theirs)
-            .collect();
-        (
-            median(&each),
-            each.iter().copied().fold(f64::INFINITY, f64::min),
-        )
+        let each: Vec<f64> =
+            samples.ns.iter().zip(&tokio.ns).map(|(mine, theirs)| mine / theirs).collect();
+        (median(&each), each.iter().copied().fold(f64::INFINITY, f64::min))
     });
     let wakes = (!samples.wakes.is_empty()).then(|| median(&samples.wakes));
     Some(CompareRow::Messages {
@@ -280,10 +258,7 @@ fn message_row(pattern: Pattern, contender: Impl, gathered: &Gathered) -> Option
 
 fn memory_row(pattern: Pattern, contender: Impl, gathered: &Gathered) -> Option<CompareRow> {
     let bytes = median(gathered.bytes.get(&contender)?);
-    let ratio = gathered
-        .bytes
-        .get(&Impl::Tokio)
-        .map(|tokio| bytes / median(tokio));
+    let ratio = gathered.bytes.get(&Impl::Tokio).map(|tokio| bytes / median(tokio));
     Some(CompareRow::Memory {
         pattern: pattern.to_string(),
         contender: contender.to_string(),

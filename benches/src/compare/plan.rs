@@ -59,10 +59,7 @@ impl Shape {
     ];
 
     fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(shape, _)| *shape == self)
-            .map_or("", |(_, name)| name)
+        Self::ALL.iter().find(|(shape, _)| *shape == self).map_or("", |(_, name)| name)
     }
 }
 
@@ -77,51 +74,29 @@ const WORK_SUFFIX: &str = "_work100";
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}{}",
-            self.shape.name(),
-            if self.has_work { WORK_SUFFIX } else { "" }
-        )
+        write!(f, "{}{}", self.shape.name(), if self.has_work { WORK_SUFFIX } else { "" })
     }
 }
 
 impl Pattern {
     /// Every pattern, the plain forms first, memory last.
     pub(crate) fn all() -> Vec<Self> {
-        let shapes = || {
-            Shape::ALL
-                .iter()
-                .map(|(shape, _)| *shape)
-                .filter(|s| *s != Shape::Memory)
-        };
-        let plain = shapes().map(|shape| Self {
-            shape,
-            has_work: false,
-        });
-        let worked = shapes().map(|shape| Self {
-            shape,
-            has_work: true,
-        });
-        let memory = Self {
-            shape: Shape::Memory,
-            has_work: false,
-        };
+        let shapes = || Shape::ALL.iter().map(|(shape, _)| *shape).filter(|s| *s != Shape::Memory);
+        let plain = shapes().map(|shape| Self { shape, has_work: false });
+        let worked = shapes().map(|shape| Self { shape, has_work: true });
+        let memory = Self { shape: Shape::Memory, has_work: false };
         plain.chain(worked).chain([memory]).collect()
     }
 
     fn parse(name: &str) -> Result<Self, BenchError> {
-        Self::all()
-            .into_iter()
-            .find(|pattern| pattern.to_string() == name)
-            .ok_or_else(|| {
-                let known: Vec<String> = Self::all().iter().map(ToString::to_string).collect();
-                BenchError::UnknownName {
-                    what: "pattern",
-                    name: name.to_owned(),
-                    known: known.join(", "),
-                }
-            })
+        Self::all().into_iter().find(|pattern| pattern.to_string() == name).ok_or_else(|| {
+            let known: Vec<String> = Self::all().iter().map(ToString::to_string).collect();
+            BenchError::UnknownName {
+                what: "pattern",
+                name: name.to_owned(),
+                known: known.join(", "),
+            }
+        })
     }
 
     /// The patterns asked for. With an amount of work given, names stand for the shape, and the
@@ -130,21 +105,14 @@ impl Pattern {
         let mut chosen = if names.is_empty() {
             Self::all()
         } else {
-            names
-                .iter()
-                .map(|name| Self::parse(name))
-                .collect::<Result<Vec<_>, _>>()?
+            names.iter().map(|name| Self::parse(name)).collect::<Result<Vec<_>, _>>()?
         };
         match work_ns {
             None => {}
-            Some(0) => chosen
-                .iter_mut()
-                .for_each(|pattern| pattern.has_work = false),
+            Some(0) => chosen.iter_mut().for_each(|pattern| pattern.has_work = false),
             Some(WORK_NS) => {
                 chosen.retain(|pattern| pattern.shape != Shape::Memory);
-                chosen
-                    .iter_mut()
-                    .for_each(|pattern| pattern.has_work = true);
+                chosen.iter_mut().for_each(|pattern| pattern.has_work = true);
             }
             Some(other) => {
                 let text = format!("--work-ns is 0 or {WORK_NS}, not {other}");
@@ -195,10 +163,7 @@ impl Impl {
             return Ok(Self::ALL.iter().map(|(one, _)| *one).collect());
         }
         let find = |name: &String| {
-            let found = Self::ALL
-                .iter()
-                .find(|(_, known)| known == name)
-                .map(|(one, _)| *one);
+            let found = Self::ALL.iter().find(|(_, known)| known == name).map(|(one, _)| *one);
             found.ok_or_else(|| BenchError::UnknownName {
                 what: "implementation",
                 name: name.clone(),
@@ -214,10 +179,7 @@ impl Impl {
 
 impl fmt::Display for Impl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL
-            .iter()
-            .find(|(one, _)| one == self)
-            .map_or("", |(_, name)| name);
+        let name = Self::ALL.iter().find(|(one, _)| one == self).map_or("", |(_, name)| name);
         f.write_str(name)
     }
 }
@@ -252,19 +214,12 @@ impl Run {
             Shape::Big => 2 * BIG_ACTORS * (5_000 / slow / crossing),
         };
         let work = if pattern.has_work { work_rounds } else { 0 };
-        Self {
-            shape: pattern.shape,
-            messages,
-            work,
-        }
+        Self { shape: pattern.shape, messages, work }
     }
 
     /// The run in the words of an error.
     pub(crate) fn what(&self, contender: Impl) -> String {
-        let pattern = Pattern {
-            shape: self.shape,
-            has_work: self.work > 0,
-        };
+        let pattern = Pattern { shape: self.shape, has_work: self.work > 0 };
         format!("{pattern} on {contender}")
     }
 }

@@ -45,25 +45,14 @@ impl Collector {
         // AcqRel: the last reporter sees what the others have added.
         if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let now = Instant::now();
-            *self
-                .0
-                .finished
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(now);
+            *self.0.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             self.0.wake.notify_all();
         }
     }
 
     fn wait(&self, what: &str) -> Result<Instant, BenchError> {
-        let finished = self
-            .0
-            .finished
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .0
-            .wake
-            .wait_timeout_while(finished, RUN_TIME_MAX, |at| at.is_none());
+        let finished = self.0.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.wake.wait_timeout_while(finished, RUN_TIME_MAX, |at| at.is_none());
         let (finished, _) = waited.unwrap_or_else(PoisonError::into_inner);
         finished.ok_or_else(|| BenchError::Unfinished {
             what: what.to_owned(),
@@ -122,11 +111,7 @@ pub(crate) struct Trial {
 impl Trial {
     /// Starts the clock; `wakes` is the contender's count so far.
     pub(crate) fn begin(wakes: Option<u64>) -> Self {
-        Self {
-            allocations: alloc::allocations(),
-            wakes,
-            begin: Instant::now(),
-        }
+        Self { allocations: alloc::allocations(), wakes, begin: Instant::now() }
     }
 
     /// Waits for the reports; `wakes` reads the contender's count.
@@ -139,9 +124,7 @@ impl Trial {
     ) -> Result<Measured, BenchError> {
         let finished = collector.wait(what)?;
         let allocations = alloc::allocations() - self.allocations;
-        let wakes = wakes()
-            .zip(self.wakes)
-            .map(|(after, before)| after.saturating_sub(before));
+        let wakes = wakes().zip(self.wakes).map(|(after, before)| after.saturating_sub(before));
         let messages = run.messages as f64;
         Ok(Measured {
             ns_per_message: finished.duration_since(self.begin).as_nanos() as f64 / messages,
@@ -159,9 +142,7 @@ pub(crate) fn work(rounds: u32) {
     }
     let mut value = black_box(1_u64);
     for _ in 0..rounds {
-        value = value
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     }
     black_box(value);
 }

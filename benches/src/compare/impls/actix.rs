@@ -38,10 +38,7 @@ struct Shared {
 impl Actix {
     /// Starts the system and one arbiter a worker.
     pub(crate) fn start(workers: usize) -> Result<Self, BenchError> {
-        let fail = |why: String| BenchError::Start {
-            what: Impl::Actix.to_string(),
-            why,
-        };
+        let fail = |why: String| BenchError::Start { what: Impl::Actix.to_string(), why };
         let (sender, receiver) = mpsc::channel();
         let run = move || {
             let runner = System::new();
@@ -69,16 +66,8 @@ impl Actix {
             });
             handles.push(receiver.recv().map_err(|error| fail(error.to_string()))?);
         }
-        let shared = Shared {
-            arbiters,
-            handles,
-            next: AtomicUsize::new(0),
-        };
-        Ok(Self {
-            peer: ActixPeer(Arc::new(shared)),
-            system,
-            thread: Some(thread),
-        })
+        let shared = Shared { arbiters, handles, next: AtomicUsize::new(0) };
+        Ok(Self { peer: ActixPeer(Arc::new(shared)), system, thread: Some(thread) })
     }
 }
 
@@ -174,10 +163,7 @@ impl<R: Role<ActixPeer>> Handler<Envelope<R::Message>> for Host<R> {
     type Result = ();
 
     fn handle(&mut self, message: Envelope<R::Message>, context: &mut Context<Self>) {
-        let mut here = ActixHere {
-            context,
-            peer: &self.peer,
-        };
+        let mut here = ActixHere { context, peer: &self.peer };
         if self.role.handle(message.0, &mut here) == Next::Stop {
             context.stop();
         }

@@ -29,13 +29,8 @@ impl Kameo {
     /// Starts the runtime.
     pub(crate) fn start(workers: usize) -> Result<Self, BenchError> {
         let runtime = runtime(Impl::Kameo, workers)?;
-        let peer = KameoPeer {
-            handle: runtime.handle().clone(),
-        };
-        Ok(Self {
-            _runtime: runtime,
-            peer,
-        })
+        let peer = KameoPeer { handle: runtime.handle().clone() };
+        Ok(Self { _runtime: runtime, peer })
     }
 }
 
@@ -62,21 +57,12 @@ impl Peer for KameoPeer {
 
     fn spawn<R: Role<Self>>(&self, role: R) -> ActorRef<Host<R>> {
         let _entered = self.handle.enter();
-        Host::spawn_with_mailbox(
-            Host {
-                role,
-                peer: self.clone(),
-            },
-            mailbox::unbounded(),
-        )
+        Host::spawn_with_mailbox(Host { role, peer: self.clone() }, mailbox::unbounded())
     }
 
     fn spawn_bounded<R: Role<Self>>(&self, role: R, bound: usize) -> Option<Self::Link<R>> {
         let _entered = self.handle.enter();
-        let host = Host {
-            role,
-            peer: self.clone(),
-        };
+        let host = Host { role, peer: self.clone() };
         Some(Host::spawn_with_mailbox(host, mailbox::bounded(bound)))
     }
 
@@ -122,10 +108,7 @@ impl<R: Role<KameoPeer>> Message<Envelope<R::Message>> for Host<R> {
     type Reply = ();
 
     async fn handle(&mut self, message: Envelope<R::Message>, context: &mut Context<Self, ()>) {
-        let mut here = KameoHere {
-            me: context.actor_ref(),
-            peer: &self.peer,
-        };
+        let mut here = KameoHere { me: context.actor_ref(), peer: &self.peer };
         if self.role.handle(message.0, &mut here) == Next::Stop {
             context.stop();
         }

@@ -28,13 +28,8 @@ impl Ractor {
     /// Starts the runtime.
     pub(crate) fn start(workers: usize) -> Result<Self, BenchError> {
         let runtime = runtime(Impl::Ractor, workers)?;
-        let peer = RactorPeer {
-            handle: runtime.handle().clone(),
-        };
-        Ok(Self {
-            _runtime: runtime,
-            peer,
-        })
+        let peer = RactorPeer { handle: runtime.handle().clone() };
+        Ok(Self { _runtime: runtime, peer })
     }
 }
 
@@ -61,10 +56,7 @@ impl Peer for RactorPeer {
 
     fn spawn<R: Role<Self>>(&self, role: R) -> Address<R> {
         let _entered = self.handle.enter();
-        let state = Hosted {
-            role,
-            peer: self.clone(),
-        };
+        let state = Hosted { role, peer: self.clone() };
         let spawned = ActorRuntime::spawn_instant(None, Host::<R>(PhantomData), state);
         let (address, _join) = spawned.expect("an actor without a name collides with none");
         Address(address)
@@ -130,10 +122,7 @@ impl<R: Role<RactorPeer>> Actor for Host<R> {
         message: Self::Msg,
         state: &mut Hosted<R>,
     ) -> Result<(), ActorProcessingErr> {
-        let mut here = RactorHere {
-            me: &myself,
-            peer: &state.peer,
-        };
+        let mut here = RactorHere { me: &myself, peer: &state.peer };
         if state.role.handle(message, &mut here) == Next::Stop {
             myself.stop(None);
         }

@@ -32,31 +32,21 @@ pub(super) fn runtime(what: Impl, workers: usize) -> Result<Runtime, BenchError>
         .worker_threads(workers)
         .enable_time()
         .build()
-        .map_err(|error| BenchError::Start {
-            what: what.to_string(),
-            why: error.to_string(),
-        })
+        .map_err(|error| BenchError::Start { what: what.to_string(), why: error.to_string() })
 }
 
 /// How often the workers of a runtime were woken: each wake-up ends one park.
 pub(super) fn wakes(handle: &Handle) -> u64 {
     let metrics = handle.metrics();
-    (0..metrics.num_workers())
-        .map(|worker| metrics.worker_park_unpark_count(worker) / 2)
-        .sum()
+    (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker) / 2).sum()
 }
 
 impl Tokio {
     /// Starts the runtime.
     pub(crate) fn start(workers: usize) -> Result<Self, BenchError> {
         let runtime = runtime(Impl::Tokio, workers)?;
-        let peer = TokioPeer {
-            handle: runtime.handle().clone(),
-        };
-        Ok(Self {
-            runtime: Arc::new(runtime),
-            peer,
-        })
+        let peer = TokioPeer { handle: runtime.handle().clone() };
+        Ok(Self { runtime: Arc::new(runtime), peer })
     }
 
     /// Bounded: the producer waits for room, as a user of tokio would write it.
@@ -66,10 +56,8 @@ impl Tokio {
         let (sender, inbox) = channel(BOUND);
         let counter = Counter::new(run.messages, run, &collector);
         let (me, go_on) = unbounded_channel();
-        self.runtime
-            .spawn(host_bounded(counter, inbox, self.peer.clone()));
-        self.runtime
-            .spawn(produce_bounded(sender, run.messages, me.clone(), go_on));
+        self.runtime.spawn(host_bounded(counter, inbox, self.peer.clone()));
+        self.runtime.spawn(produce_bounded(sender, run.messages, me.clone(), go_on));
         let trial = Trial::begin(self.peer.wakes());
         // The producer waits for it.
         let _ = me.send(());
@@ -107,10 +95,7 @@ impl Peer for TokioPeer {
     fn spawn<R: Role<Self>>(&self, role: R) -> Address<R> {
         let (sender, inbox) = unbounded_channel();
         // A weak one, so that the actor ends when nobody else can reach it.
-        let here = TokioHere {
-            me: sender.downgrade(),
-            peer: self.clone(),
-        };
+        let here = TokioHere { me: sender.downgrade(), peer: self.clone() };
         self.handle.spawn(host(role, inbox, here));
         Address(sender)
     }
@@ -179,10 +164,7 @@ async fn host<R: Role<TokioPeer>>(
 
 async fn host_bounded(mut counter: Counter, mut inbox: Receiver<Count>, peer: TokioPeer) {
     let (me, _) = unbounded_channel();
-    let mut here = TokioHere {
-        me: me.downgrade(),
-        peer,
-    };
+    let mut here = TokioHere { me: me.downgrade(), peer };
     while let Some(message) = inbox.recv().await {
         if counter.handle(message, &mut here) == Next::Stop {
             return;

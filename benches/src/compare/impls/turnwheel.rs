@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use turnwheel_runtime::{Context, Group, Mailbox, SubmitError, SubmitErrorKind, Task};
+use turnwheel_runtime::{Context, Group, Mailbox, SubmitErrorKind, Task};
 
 use crate::compare::patterns::{Targets, Weigher};
 use crate::compare::peer::Contender;
@@ -12,6 +12,7 @@ use crate::compare::plan::{
 };
 use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
+use crate::load::sent;
 
 /// A running group.
 pub(crate) struct Turnwheel {
@@ -30,14 +31,7 @@ impl Turnwheel {
     }
 
     fn wakes(&self) -> Option<u64> {
-        Some(
-            self.group
-                .metrics()
-                .workers
-                .iter()
-                .map(|worker| worker.wakes)
-                .sum(),
-        )
+        Some(self.group.metrics().workers.iter().map(|worker| worker.wakes).sum())
     }
 
     fn spawn<S: Send + 'static>(&self, state: S) -> Task<S> {
@@ -109,21 +103,7 @@ impl Contender for Turnwheel {
 }
 
 fn spawn<S: Send + 'static>(group: &Group, state: S, mailbox: Mailbox) -> Task<S> {
-    group
-        .task(state)
-        .mailbox(mailbox)
-        .spawn()
-        .expect("the group runs until the contender is gone")
-}
-
-/// A message that must arrive. One that is refused makes the result wrong: an error exit at once,
-/// instead of a run that never ends.
-#[inline]
-fn sent<J>(submitted: Result<(), SubmitError<J>>) {
-    if let Err(error) = submitted {
-        eprintln!("turnwheel-bench: a message was refused: {error}");
-        std::process::exit(1);
-    }
+    group.task(state).mailbox(mailbox).spawn().expect("the group runs until the contender is gone")
 }
 
 /// Counts what it is sent and reports when it has all it expects.
@@ -136,12 +116,7 @@ struct Counter {
 
 impl Counter {
     fn new(expected: u64, run: &Run, collector: &Collector) -> Self {
-        Self {
-            count: 0,
-            expected,
-            work: run.work,
-            collector: collector.clone(),
-        }
+        Self { count: 0, expected, work: run.work, collector: collector.clone() }
     }
 
     #[inline]
@@ -165,11 +140,7 @@ impl Producer {
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         for _ in 0..CHUNK.min(self.left) {
             sent(self.targets[self.at].submit(|counter, _| counter.increment()));
-            self.at = if self.at + 1 == self.targets.len() {
-                0
-            } else {
-                self.at + 1
-            };
+            self.at = if self.at + 1 == self.targets.len() { 0 } else { self.at + 1 };
         }
         self.left = self.left.saturating_sub(CHUNK);
         if self.left > 0 {
@@ -205,11 +176,7 @@ impl Turnwheel {
         let expected = run.messages / actors;
         let counter = || self.spawn(Counter::new(expected, run, &collector));
         let targets = (0..actors).map(|_| counter()).collect();
-        let producer = self.spawn(Producer {
-            targets,
-            at: 0,
-            left: run.messages,
-        });
+        let producer = self.spawn(Producer { targets, at: 0, left: run.messages });
         let start = |producer: &Task<Producer>| sent(producer.submit(Producer::go_on));
         self.time(run, collector, producer, start, |_| {})
     }
@@ -218,10 +185,7 @@ impl Turnwheel {
         let collector = Collector::new(1);
         let counter = Counter::new(run.messages, run, &collector);
         let target = spawn(&self.group, counter, Mailbox::bounded(BOUND as u64));
-        let producer = self.spawn(Offerer {
-            target,
-            left: run.messages,
-        });
+        let producer = self.spawn(Offerer { target, left: run.messages });
         let start = |producer: &Task<Offerer>| sent(producer.submit(Offerer::go_on));
         self.time(run, collector, producer, start, |_| {})
     }
@@ -256,12 +220,8 @@ impl Station {
 impl Turnwheel {
     fn ring(&self, run: &Run, actors: u64) -> Result<Measured, BenchError> {
         let collector = Collector::new(1);
-        let station = || Station {
-            next: None,
-            count: 0,
-            work: run.work,
-            collector: collector.clone(),
-        };
+        let station =
+            || Station { next: None, count: 0, work: run.work, collector: collector.clone() };
         let stations: Vec<_> = (0..actors).map(|_| self.spawn(station())).collect();
         for (at, station) in stations.iter().enumerate() {
             let next = stations[(at + 1) % stations.len()].clone();
@@ -270,8 +230,7 @@ impl Turnwheel {
         let last = run.messages - 1;
         let start = |all: &Vec<Task<Station>>| sent(all[0].submit(move |one, _| one.token(last)));
         let finish = |all: &Vec<Task<Station>>| {
-            all.iter()
-                .for_each(|one| sent(one.submit(|one, _| one.finish())));
+            all.iter().for_each(|one| sent(one.submit(|one, _| one.finish())));
         };
         self.time(run, collector, stations, start, finish)
     }
@@ -351,12 +310,10 @@ impl Turnwheel {
             sent(one.submit(move |one, _| one.peers = Some(peers)));
         }
         let start = |all: &Arc<[Task<Pinger>]>| {
-            all.iter()
-                .for_each(|one| sent(one.submit(|one, _| one.ping())));
+            all.iter().for_each(|one| sent(one.submit(|one, _| one.ping())));
         };
         let finish = |all: &Arc<[Task<Pinger>]>| {
-            all.iter()
-                .for_each(|one| sent(one.submit(|one, _| one.finish())));
+            all.iter().for_each(|one| sent(one.submit(|one, _| one.finish())));
         };
         self.time(run, collector, all, start, finish)
     }
@@ -389,11 +346,7 @@ struct Creator {
 impl Creator {
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         for _ in 0..CHUNK.min(self.left) {
-            let child = Child {
-                count: 0,
-                work: self.work,
-                collector: self.collector.clone(),
-            };
+            let child = Child { count: 0, work: self.work, collector: self.collector.clone() };
             let child = self.group.spawn(child).expect("the group runs");
             sent(child.submit(|child, _| child.handle()));
         }
@@ -442,18 +395,11 @@ impl Turnwheel {
         let collector = Collector::new(targets.receivers);
         let counter = |expected: &u64| self.spawn(Counter::new(*expected, run, &collector));
         let actors: Arc<[_]> = targets.expected.iter().map(counter).collect();
-        let scatterer = |sequence| {
-            self.spawn(Scatterer {
-                actors: Arc::clone(&actors),
-                sequence,
-                at: 0,
-            })
-        };
+        let scatterer =
+            |sequence| self.spawn(Scatterer { actors: Arc::clone(&actors), sequence, at: 0 });
         let producers: Vec<_> = targets.sequences.into_iter().map(scatterer).collect();
         let start = |(producers, _): &(Vec<Task<Scatterer>>, Arc<[Task<Counter>]>)| {
-            producers
-                .iter()
-                .for_each(|producer| sent(producer.submit(Scatterer::go_on)));
+            producers.iter().for_each(|producer| sent(producer.submit(Scatterer::go_on)));
         };
         self.time(run, collector, (producers, actors), start, |_| {})
     }

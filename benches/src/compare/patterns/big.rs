@@ -90,8 +90,7 @@ pub(super) fn big<P: Peer>(peer: &P, run: &Run, what: &str) -> Result<Measured, 
         collector: collector.clone(),
     };
     let all: Arc<[_]> = (0..BIG_ACTORS).map(|me| peer.spawn(pinger(me))).collect();
-    all.iter()
-        .for_each(|one| one.tell(Big::Meet(Arc::clone(&all))));
+    all.iter().for_each(|one| one.tell(Big::Meet(Arc::clone(&all))));
     let trial = Trial::begin(peer.wakes());
     all.iter().for_each(|one| one.tell(Big::Start));
     let measured = trial.end(what, run, &collector, || peer.wakes())?;

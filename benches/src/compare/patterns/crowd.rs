@@ -50,13 +50,7 @@ impl<P: Peer> Role<P> for Creator {
         };
         for _ in 0..CHUNK.min(self.left) {
             let collector = self.collector.clone();
-            here.peer()
-                .spawn(Child {
-                    count: 0,
-                    work: self.work,
-                    collector,
-                })
-                .tell(Once);
+            here.peer().spawn(Child { count: 0, work: self.work, collector }).tell(Once);
         }
         self.left = self.left.saturating_sub(CHUNK);
         if self.left > 0 {
@@ -68,11 +62,8 @@ impl<P: Peer> Role<P> for Creator {
 
 pub(super) fn create<P: Peer>(peer: &P, run: &Run, what: &str) -> Result<Measured, BenchError> {
     let collector = Collector::new(run.messages);
-    let creator = peer.spawn(Creator {
-        left: run.messages,
-        work: run.work,
-        collector: collector.clone(),
-    });
+    let creator =
+        peer.spawn(Creator { left: run.messages, work: run.work, collector: collector.clone() });
     let trial = Trial::begin(peer.wakes());
     creator.tell(Produce::GoOn);
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
@@ -107,11 +98,7 @@ impl Targets {
             })
             .collect();
         let receivers = expected.iter().filter(|count| **count > 0).count() as u64;
-        Self {
-            sequences,
-            expected,
-            receivers,
-        }
+        Self { sequences, expected, receivers }
     }
 }
 
@@ -152,22 +139,12 @@ pub(super) fn entities<P: Peer>(peer: &P, run: &Run, what: &str) -> Result<Measu
     let producers: Vec<_> = targets
         .sequences
         .into_iter()
-        .map(|sequence| {
-            peer.spawn(Scatterer::<P> {
-                actors: Arc::clone(&actors),
-                sequence,
-                at: 0,
-            })
-        })
+        .map(|sequence| peer.spawn(Scatterer::<P> { actors: Arc::clone(&actors), sequence, at: 0 }))
         .collect();
     let trial = Trial::begin(peer.wakes());
-    producers
-        .iter()
-        .for_each(|producer| producer.tell(Produce::GoOn));
+    producers.iter().for_each(|producer| producer.tell(Produce::GoOn));
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
-    producers
-        .iter()
-        .for_each(|producer| producer.tell(Produce::Finish));
+    producers.iter().for_each(|producer| producer.tell(Produce::Finish));
     actors.iter().for_each(|actor| actor.tell(Count::Finish));
     drop((producers, actors));
     collector.settle(what, run)?;
@@ -207,9 +184,7 @@ pub(super) fn memory<P: Peer>(peer: &P, actors: u64) -> Result<f64, BenchError> 
         weigher.pace(&what, made)?;
     }
     let bytes = weigher.end(&what, actors, std::mem::size_of::<P::Link<Idle>>())?;
-    addresses
-        .iter()
-        .for_each(|address| address.tell(Count::Finish));
+    addresses.iter().for_each(|address| address.tell(Count::Finish));
     Ok(bytes)
 }
 
@@ -223,9 +198,7 @@ impl Weigher {
     /// Takes the weight before.
     pub(crate) fn begin() -> Self {
         WEIGHED.store(0, Ordering::Release);
-        Self {
-            before: anonymous_bytes(),
-        }
+        Self { before: anonymous_bytes() }
     }
 
     /// An actor has handled its message.
@@ -275,15 +248,6 @@ pub(crate) fn anonymous_bytes() -> f64 {
     let kibibytes = status
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:"))
-        .and_then(|rest| {
-            rest.trim()
-                .trim_end_matches("kB")
-                .trim()
-                .parse::<f64>()
-                .ok()
-        });
-    kibibytes.map_or_else(
-        || alloc::live_bytes() as f64,
-        |kibibytes| kibibytes * 1024.0,
-    )
+        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    kibibytes.map_or_else(|| alloc::live_bytes() as f64, |kibibytes| kibibytes * 1024.0)
 }

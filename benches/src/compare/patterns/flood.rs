@@ -38,12 +38,7 @@ impl<P: Peer> Role<P> for Counter {
 
 impl Counter {
     pub(crate) fn new(expected: u64, run: &Run, collector: &Collector) -> Self {
-        Self {
-            count: 0,
-            expected,
-            work: run.work,
-            collector: collector.clone(),
-        }
+        Self { count: 0, expected, work: run.work, collector: collector.clone() }
     }
 }
 
@@ -69,11 +64,7 @@ impl<P: Peer> Role<P> for Producer<P> {
         };
         for _ in 0..CHUNK.min(self.left) {
             self.targets[self.at].tell(Count::Increment);
-            self.at = if self.at + 1 == self.targets.len() {
-                0
-            } else {
-                self.at + 1
-            };
+            self.at = if self.at + 1 == self.targets.len() { 0 } else { self.at + 1 };
         }
         self.left = self.left.saturating_sub(CHUNK);
         if self.left > 0 {
@@ -92,14 +83,10 @@ pub(super) fn count<P: Peer>(
 ) -> Result<Measured, BenchError> {
     let collector = Collector::new(actors);
     let expected = run.messages / actors;
-    let targets: Vec<_> = (0..actors)
-        .map(|_| peer.spawn(Counter::new(expected, run, &collector)))
-        .collect();
-    let producer = peer.spawn(Producer::<P> {
-        targets: targets.clone(),
-        at: 0,
-        left: run.messages,
-    });
+    let targets: Vec<_> =
+        (0..actors).map(|_| peer.spawn(Counter::new(expected, run, &collector))).collect();
+    let producer =
+        peer.spawn(Producer::<P> { targets: targets.clone(), at: 0, left: run.messages });
     let trial = Trial::begin(peer.wakes());
     producer.tell(Produce::GoOn);
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
@@ -147,10 +134,7 @@ pub(super) fn count_bounded<P: Peer>(
     let Some(target) = peer.spawn_bounded(counter, BOUND) else {
         return Ok(None);
     };
-    let producer = peer.spawn(Offerer::<P> {
-        target: target.clone(),
-        left: run.messages,
-    });
+    let producer = peer.spawn(Offerer::<P> { target: target.clone(), left: run.messages });
     let trial = Trial::begin(peer.wakes());
     producer.tell(Produce::GoOn);
     let measured = trial.end(what, run, &collector, || peer.wakes())?;

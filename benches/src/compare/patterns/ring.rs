@@ -57,12 +57,8 @@ pub(super) fn ring<P: Peer>(
     what: &str,
 ) -> Result<Measured, BenchError> {
     let collector = Collector::new(1);
-    let station = || Station::<P> {
-        next: None,
-        count: 0,
-        work: run.work,
-        collector: collector.clone(),
-    };
+    let station =
+        || Station::<P> { next: None, count: 0, work: run.work, collector: collector.clone() };
     let stations: Vec<_> = (0..actors).map(|_| peer.spawn(station())).collect();
     for (at, station) in stations.iter().enumerate() {
         station.tell(Ring::Join(stations[(at + 1) % stations.len()].clone()));
@@ -70,9 +66,7 @@ pub(super) fn ring<P: Peer>(
     let trial = Trial::begin(peer.wakes());
     stations[0].tell(Ring::Token(run.messages - 1));
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
-    stations
-        .iter()
-        .for_each(|station| station.tell(Ring::Finish));
+    stations.iter().for_each(|station| station.tell(Ring::Finish));
     drop(stations);
     collector.settle(what, run)?;
     Ok(measured)
