@@ -1,12 +1,18 @@
 //! Work-stealing groups of threads, and tasks on them that take one turn at a time.
 
+#![warn(clippy::disallowed_methods)]
+
 pub mod completion;
 mod failure;
 #[cfg(not(turnwheel_loom))]
 mod group;
 pub mod limits;
 #[cfg(not(turnwheel_loom))]
+mod retry;
+#[cfg(not(turnwheel_loom))]
 mod runtime;
+#[cfg(not(turnwheel_loom))]
+pub mod sim;
 #[cfg(not(turnwheel_loom))]
 mod subscription;
 mod sync;
@@ -22,6 +28,8 @@ pub use group::{
     ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind, TaskBuilder, TaskInfo, TimersFull,
     WorkerMetrics,
 };
+#[cfg(not(turnwheel_loom))]
+pub use retry::{Attempt, Backoff, Delays, Retried, Retry, RetryError};
 #[cfg(not(turnwheel_loom))]
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeReport};
 #[cfg(not(turnwheel_loom))]

@@ -35,6 +35,16 @@ pub const WORKERS_MAX: usize = 255;
 /// the system must not hold up the others.
 pub const IO_WORKERS_DEFAULT: usize = 2;
 
+/// Attempts of a retry that was given no limit of its own: hours with the default back-off, and
+/// seconds without one, after which the operation is taken to be hopeless.
+pub const RETRY_ATTEMPTS_DEFAULT: u64 = 100_000;
+
+/// First pause between two attempts by default: a hiccup is over by then.
+pub const BACKOFF_FIRST_DEFAULT: Duration = Duration::from_millis(100);
+
+/// Longest pause between two attempts by default: what is down is asked twice a minute.
+pub const BACKOFF_CAP_DEFAULT: Duration = Duration::from_secs(30);
+
 /// Jobs consumed before the count is published to the producers of a bounded mailbox.
 pub(crate) const DONE_PUBLISH_JOBS: u64 = 32;
 

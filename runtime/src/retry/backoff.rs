@@ -1,0 +1,140 @@
+//! How long to wait between attempts. Pure arithmetic: no clock, no thread.
+
+use std::time::Duration;
+
+use crate::limits::{BACKOFF_CAP_DEFAULT, BACKOFF_FIRST_DEFAULT};
+
+/// Delays that grow by a factor up to a cap, shortened at random if wanted.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_runtime::Backoff;
+///
+/// let backoff = Backoff::exponential(Duration::from_secs(2), Duration::from_secs(10));
+/// let seconds: Vec<_> = backoff.delays(0).take(4).map(|delay| delay.as_secs()).collect();
+/// assert_eq!(seconds, [2, 4, 8, 10]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Backoff {
+    first: Duration,
+    cap: Duration,
+    factor: u32,
+    jitter_percent: u8,
+    seed: Option<u64>,
+}
+
+impl Default for Backoff {
+    /// From 100 ms to 30 s, doubling, with a quarter of jitter.
+    fn default() -> Self {
+        Self::exponential(BACKOFF_FIRST_DEFAULT, BACKOFF_CAP_DEFAULT).jitter_percent(25)
+    }
+}
+
+impl Backoff {
+    /// `first`, then twice as long each time, never longer than `cap`.
+    pub fn exponential(first: Duration, cap: Duration) -> Self {
+        Self { first, cap, factor: 2, jitter_percent: 0, seed: None }
+    }
+
+    /// The same delay each time.
+    pub fn constant(delay: Duration) -> Self {
+        Self { factor: 1, ..Self::exponential(delay, delay) }
+    }
+
+    /// Another factor than two; at least one.
+    pub fn factor(mut self, factor: u32) -> Self {
+        self.factor = factor.max(1);
+        self
+    }
+
+    /// Shortens each delay by a random part of it, at most so many percent: what has failed together
+    /// is not tried together again. At most 100.
+    pub fn jitter_percent(mut self, percent: u8) -> Self {
+        self.jitter_percent = percent.min(100);
+        self
+    }
+
+    /// Makes the jitter repeatable; otherwise it depends on the task and the time.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The delays, without end. `seed` counts only if the back-off has none of its own.
+    pub fn delays(&self, seed: u64) -> Delays {
+        Delays { backoff: *self, next: self.first.min(self.cap), random: self.seed.unwrap_or(seed) }
+    }
+}
+
+/// The delays of a [`Backoff`], one after the other, without end.
+#[derive(Clone, Debug)]
+pub struct Delays {
+    backoff: Backoff,
+    next: Duration,
+    random: u64,
+}
+
+impl Iterator for Delays {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let delay = self.next;
+        self.next = delay.saturating_mul(self.backoff.factor).min(self.backoff.cap);
+        let jitter = u32::from(self.backoff.jitter_percent);
+        if jitter == 0 {
+            return Some(delay);
+        }
+        // A random number of thousandths of the jitter.
+        let part = (split_mix(&mut self.random) % 1_001) as u32;
+        let most = delay / 100 * jitter;
+        Some(delay - (most / 1_000 * part).min(delay))
+    }
+}
+
+/// SplitMix64: a full period, any seed is a good one.
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn delays_grow_up_to_the_cap_and_never_overflow() {
+        let backoff = Backoff::exponential(SECOND, Duration::MAX).factor(u32::MAX);
+        assert_eq!(backoff.delays(0).nth(10), Some(Duration::MAX));
+        let constant: Vec<_> = Backoff::constant(SECOND).delays(0).take(3).collect();
+        assert_eq!(constant, [SECOND; 3]);
+        let zero = Backoff::exponential(2 * SECOND, Duration::ZERO);
+        assert_eq!(zero.delays(0).nth(9), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn jitter_shortens_within_its_part_and_repeats_by_seed() {
+        let backoff = Backoff::constant(SECOND).jitter_percent(50);
+        let delays: Vec<_> = backoff.delays(7).take(1_000).collect();
+        assert!(delays.iter().all(|delay| (SECOND / 2..=SECOND).contains(delay)));
+        let shortest = delays.iter().min().copied().unwrap_or_default();
+        assert!(shortest < SECOND * 6 / 10, "the whole range is used");
+        assert_eq!(delays, backoff.delays(7).take(1_000).collect::<Vec<_>>());
+        assert_ne!(delays, backoff.delays(8).take(1_000).collect::<Vec<_>>());
+        let seeded = backoff.seed(7);
+        assert_eq!(delays, seeded.delays(9).take(1_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn full_jitter_reaches_zero_and_no_further() {
+        let backoff = Backoff::constant(Duration::from_nanos(1)).jitter_percent(100);
+        assert!(backoff.delays(1).take(100).all(|delay| delay <= Duration::from_nanos(1)));
+    }
+}
