@@ -1,0 +1,72 @@
+//! How a simulation is described.
+
+use std::time::SystemTime;
+
+use super::random::Random;
+use super::world::Sim;
+use crate::limits::{SIM_TURNS_MAX, SIM_WORKERS_DEFAULT, WORKERS_MAX};
+use crate::time::ManualClock;
+
+/// Describes a simulation; every value has a default.
+///
+/// ```
+/// use turnwheel_runtime::sim::Sim;
+/// let sim = Sim::builder().seed(7).workers(4).build();
+/// assert_eq!(sim.group("cpu").workers(), 4);
+/// assert_eq!(sim.seed(), Some(7));
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SimBuilder {
+    pub(super) seed: Option<u64>,
+    pub(super) workers: usize,
+    pub(super) turns_max: u64,
+    pub(super) wall: Option<SystemTime>,
+}
+
+impl SimBuilder {
+    pub(super) fn new() -> Self {
+        Self { seed: Some(0), workers: SIM_WORKERS_DEFAULT, turns_max: SIM_TURNS_MAX, wall: None }
+    }
+
+    /// What decides all that a real machine decides by chance; by default 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Nothing is left to chance: what became ready first runs first, and turns are as long as
+    /// their budget.
+    pub fn fifo(mut self) -> Self {
+        self.seed = None;
+        self
+    }
+
+    /// Virtual workers of each group that is built without a count of its own; from 1 to
+    /// `WORKERS_MAX`, by default 2.
+    pub fn workers(mut self, count: usize) -> Self {
+        self.workers = count.clamp(1, WORKERS_MAX);
+        self
+    }
+
+    /// Turns in one go after which [`Sim::run_until_idle`] and its kin give up; by default a
+    /// million.
+    pub fn turns_max(mut self, turns: u64) -> Self {
+        self.turns_max = turns.max(1);
+        self
+    }
+
+    /// The wall time at the start; by default 2000-01-01 00:00 UTC.
+    pub fn wall(mut self, wall: SystemTime) -> Self {
+        self.wall = Some(wall);
+        self
+    }
+
+    /// The simulation. It belongs to the thread that builds it.
+    #[must_use]
+    pub fn build(self) -> Sim {
+        let clock = self.wall.map_or_else(ManualClock::new, ManualClock::pinned_at);
+        let random = self.seed.map(Random::new);
+        Sim::start(self, clock, random)
+    }
+}

@@ -1,0 +1,38 @@
+//! Simulation: tasks, timers and completions on one thread, in virtual time, under a seed.
+//!
+//! A [`Sim`] runs the same tasks as a real group, with the same lanes, phases, timers and
+//! completions, but without any thread: nothing happens until it is told to run. A seed decides
+//! what a real machine decides by chance: which worker comes next, what it steals, which ready task
+//! runs, where a turn ends. Equal seeds give equal runs, so a failure that one seed has found can be
+//! looked at again and again.
+//!
+//! ```
+//! use std::time::Duration;
+//! use turnwheel_runtime::sim::Sim;
+//!
+//! let sim = Sim::new(42);
+//! let group = sim.group("cpu");
+//! let ticks = group.spawn(0_u32)?;
+//! ticks.submit(|_, cx| {
+//!     cx.after(Duration::from_secs(3600), |ticks, _| *ticks += 1).expect("room for a timer");
+//! })?;
+//! sim.advance(Duration::from_secs(3599));
+//! assert_eq!(sim.wait(ticks.call(|ticks, _| *ticks))?, 0);
+//! sim.advance(Duration::from_secs(1));
+//! assert_eq!(sim.wait(ticks.call(|ticks, _| *ticks))?, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod builder;
+mod drive;
+mod end;
+mod hub;
+mod random;
+mod time;
+mod wait;
+mod world;
+
+pub use builder::SimBuilder;
+pub use end::Leak;
+pub use wait::Stuck;
+pub use world::Sim;

@@ -1,0 +1,120 @@
+//! Virtual time: it passes only when told, from one deadline to the next.
+
+use std::time::{Duration, SystemTime};
+
+use super::world::{Sim, World};
+use crate::time::clock::Clock;
+use crate::time::ManualClock;
+
+impl Sim {
+    /// Virtual time since the simulation was made.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.world.source.now_ns())
+    }
+
+    /// The virtual wall time.
+    pub fn wall(&self) -> SystemTime {
+        self.world.clock.wall()
+    }
+
+    /// The clock of all groups. Moving it fires nothing by itself; prefer [`Sim::advance`].
+    pub fn clock(&self) -> ManualClock {
+        self.world.clock.clone()
+    }
+
+    /// Lets time pass: runs until idle, moves to the next deadline that lies within `duration`,
+    /// fires what is due there, and so on. Returns the number of turns.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn advance(&self, duration: Duration) -> usize {
+        let world = &self.world;
+        let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let target_ns = world.clock.now_ns().saturating_add(duration_ns);
+        let mut turns = world.run_until_idle();
+        while let Some(next_ns) = world.next_deadline_ns().filter(|next| *next <= target_ns) {
+            world.move_to(next_ns);
+            turns += world.run_until_idle();
+        }
+        world.move_to(target_ns);
+        turns
+    }
+
+    /// Runs until idle, and then moves to the next deadline and fires what is due there, if there
+    /// is any. Returns whether something was.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn advance_to_next_timer(&self) -> bool {
+        self.run_until_idle();
+        let is_advanced = self.world.advance_to_next();
+        self.run_until_idle();
+        is_advanced
+    }
+
+    /// How long closures given to `run_blocking` from now on take in virtual time; at first none.
+    ///
+    /// A closure runs on the simulation's thread when that time is over. Beware: a blocking wait
+    /// inside of it is refused.
+    pub fn block_for(&self, duration: Duration) {
+        let block_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.world.block_ns.set(block_ns);
+        for group in self.world.all() {
+            group.hub.set_block_ns(block_ns);
+        }
+    }
+}
+
+impl World {
+    /// Moves to the next time at which something fires. False if there is none.
+    pub(super) fn advance_to_next(&self) -> bool {
+        while let Some(next_ns) = self.next_deadline_ns() {
+            self.move_to(next_ns);
+            if self.service_due() {
+                return true;
+            }
+            // A cancelled timer has left its deadline behind.
+        }
+        false
+    }
+
+    /// When the next timer or blocking closure is due; or somewhat earlier, if a timer was
+    /// cancelled.
+    pub(super) fn next_deadline_ns(&self) -> Option<u64> {
+        let next = self.all().into_iter().filter_map(|group| {
+            let timers = &group.shared.timers;
+            let timer = (timers.pending() > 0).then(|| timers.earliest_ns());
+            [timer, group.hub.next_end_ns()].into_iter().flatten().min()
+        });
+        next.min().filter(|next_ns| *next_ns < u64::MAX)
+    }
+
+    /// Sets the clock forward.
+    pub(super) fn move_to(&self, time_ns: u64) {
+        let delta_ns = time_ns.saturating_sub(self.clock.now_ns());
+        if delta_ns > 0 {
+            self.clock.advance(Duration::from_nanos(delta_ns));
+        }
+        self.tell_time();
+    }
+
+    fn tell_time(&self) {
+        let now_ns = self.source.now_ns();
+        for group in self.all() {
+            group.hub.set_now_ns(now_ns);
+        }
+    }
+
+    /// Whether anything is due, after deadlines left behind by cancelled timers are forgotten.
+    fn service_due(&self) -> bool {
+        let now_ns = self.source.now_ns();
+        let is_over = |end_ns: Option<u64>| end_ns.is_some_and(|end_ns| end_ns <= now_ns);
+        let mut is_due = false;
+        for group in self.all() {
+            is_due |= group.shared.timers.service(now_ns) > 0 || is_over(group.hub.next_end_ns());
+        }
+        is_due
+    }
+}

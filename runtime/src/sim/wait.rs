@@ -1,0 +1,149 @@
+//! Waiting for a future by running the simulation.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use super::drive::Step;
+use super::end::Leak;
+use super::world::Sim;
+use crate::completion::Completion;
+use crate::failure::Failure;
+use crate::sync::{Arc, AtomicBool, Ordering};
+
+/// A future did not end although nothing was left to do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stuck {
+    /// Virtual time at which the simulation was idle.
+    pub now: Duration,
+    /// Live tasks and what they wait for.
+    pub tasks: Vec<Leak>,
+    /// Timers that a later time would fire.
+    pub timers: usize,
+    /// Blocking closures that a later time would end.
+    pub blocking: usize,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the simulation is idle at {:?} and the future is not done; ", self.now)?;
+        write!(f, "{} timers and {} blocking closures lie ahead", self.timers, self.blocking)?;
+        for task in &self.tasks {
+            write!(f, "; {task}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Stuck {}
+
+/// Remembers that a future wants to be polled.
+#[derive(Debug)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Sim {
+    /// Runs the simulation until the completion is done, at the present time.
+    ///
+    /// ```
+    /// use turnwheel_runtime::sim::Sim;
+    /// let sim = Sim::new(1);
+    /// let task = sim.group("cpu").spawn(20)?;
+    /// assert_eq!(sim.wait(task.call(|state, _| *state + 1))?, 21);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The completion's failure; or [`Stuck`] as a [`Failure::Error`] if everything is idle before.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn wait<T>(&self, completion: Completion<T>) -> Result<T, Failure> {
+        self.block_on(completion).unwrap_or_else(|stuck| Err(Failure::error(stuck)))
+    }
+
+    /// As [`Sim::wait`], and lets up to `limit` of virtual time pass for it.
+    ///
+    /// # Errors
+    ///
+    /// The completion's failure; [`Stuck`] as a [`Failure::Error`] if nothing is left to do; or
+    /// [`Failure::TimedOut`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn wait_for<T>(&self, completion: Completion<T>, limit: Duration) -> Result<T, Failure> {
+        let mut future = pin!(completion);
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let end_ns = self.world.source.now_ns().saturating_add(limit_ns);
+        loop {
+            let stuck = match self.block_on(future.as_mut()) {
+                Ok(answer) => return answer,
+                Err(stuck) => stuck,
+            };
+            match self.world.next_deadline_ns() {
+                Some(next_ns) if next_ns <= end_ns => self.world.move_to(next_ns),
+                Some(_) => {
+                    self.world.move_to(end_ns);
+                    return Err(Failure::TimedOut(limit));
+                }
+                None => return Err(Failure::error(stuck)),
+            }
+        }
+    }
+
+    /// Runs the simulation until the future is done, at the present time.
+    ///
+    /// # Errors
+    ///
+    /// [`Stuck`] if everything is idle before: what it waits for needs a later time (see
+    /// [`Sim::advance`]), another thread, or never comes.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Stuck> {
+        let mut future = pin!(future);
+        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut turns = 0;
+        loop {
+            // Acquire: pairs with the store in `wake`.
+            if woken.0.swap(false, Ordering::Acquire) {
+                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+                if let Poll::Ready(value) = polled {
+                    return Ok(value);
+                }
+                continue;
+            }
+            if self.world.step() == Step::Idle && !woken.0.load(Ordering::Acquire) {
+                return Err(self.stuck());
+            }
+            turns += 1;
+            assert!(
+                turns < self.world.config.turns_max,
+                "the future is not done after {turns} turns; `SimBuilder::turns_max` moves the limit"
+            );
+        }
+    }
+
+    fn stuck(&self) -> Stuck {
+        let groups = self.world.all();
+        Stuck {
+            now: self.now(),
+            tasks: self.leaks(),
+            timers: groups.iter().map(|group| group.shared.timers.pending()).sum(),
+            blocking: groups.iter().map(|group| group.hub.blocking_count()).sum(),
+        }
+    }
+}
