@@ -41,12 +41,14 @@ pub(crate) enum Shape {
     Big,
     /// Random messages to 100,000 actors.
     Entities,
+    /// One actor asks another and waits for the answer.
+    Ask,
     /// Bytes of an idle actor that has handled one message.
     Memory,
 }
 
 impl Shape {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 10] = [
         (Self::Count, "count"),
         (Self::CountBounded, "count_bounded"),
         (Self::PingPong, "pingpong"),
@@ -55,6 +57,7 @@ impl Shape {
         (Self::FjThru, "fjthru"),
         (Self::Big, "big"),
         (Self::Entities, "entities"),
+        (Self::Ask, "ask"),
         (Self::Memory, "memory"),
     ];
 
@@ -208,6 +211,7 @@ impl Run {
         let messages = match pattern.shape {
             Shape::Count | Shape::CountBounded | Shape::Entities => 1_000_000 / slow,
             Shape::PingPong | Shape::Ring => 1_000_000 / slow / crossing,
+            Shape::Ask => 400_000,
             Shape::FjCreate | Shape::Memory => MANY_ACTORS,
             Shape::FjThru => FJTHRU_ACTORS * 10_000,
             // Two messages for each ping.
@@ -233,7 +237,7 @@ mod tests {
         for pattern in Pattern::all() {
             assert_eq!(Pattern::parse(&pattern.to_string()).unwrap(), pattern);
         }
-        assert_eq!(Pattern::all().len(), 17);
+        assert_eq!(Pattern::all().len(), 19);
     }
 
     #[test]

@@ -80,6 +80,7 @@ impl Contender for Turnwheel {
             Shape::FjThru => self.flood(run, FJTHRU_ACTORS),
             Shape::Big => self.big(run),
             Shape::Entities => self.entities(run),
+            Shape::Ask => self.ask(run),
             Shape::Memory => return Ok(None),
         }
         .map(Some)
@@ -402,5 +403,50 @@ impl Turnwheel {
             producers.iter().for_each(|producer| sent(producer.submit(Scatterer::go_on)));
         };
         self.time(run, collector, (producers, actors), start, |_| {})
+    }
+}
+
+/// Counts the questions it has answered.
+struct Server {
+    count: u64,
+    work: u32,
+}
+
+/// Asks, and asks again with the answer.
+struct Asker {
+    server: Task<Server>,
+    left: u64,
+    last: u64,
+    collector: Collector,
+}
+
+impl Asker {
+    fn ask(&mut self, cx: &mut Context<'_, Self>) {
+        if self.left == 0 {
+            self.collector.report(self.last);
+            return;
+        }
+        self.left -= 1;
+        let answer = self.server.call(|server, _| {
+            work(server.work);
+            server.count += 1;
+            server.count
+        });
+        cx.on_completion(answer, |asker, cx, answer| {
+            // A missing answer leaves the count behind.
+            asker.last = answer.unwrap_or(asker.last);
+            asker.ask(cx);
+        });
+    }
+}
+
+impl Turnwheel {
+    fn ask(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let server = self.spawn(Server { count: 0, work: run.work });
+        let asker = Asker { server, left: run.messages, last: 0, collector: collector.clone() };
+        let asker = self.spawn(asker);
+        let start = |asker: &Task<Asker>| sent(asker.submit(Asker::ask));
+        self.time(run, collector, asker, start, |_| {})
     }
 }
