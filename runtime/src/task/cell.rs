@@ -17,6 +17,9 @@ use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell,
 };
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// In `refs`: the task is over and its own reference is gone.
 const OVER: u64 = 1 << 63;
 /// In `refs`: a last handle has told the runner that it leaves, and its count is about to go.
@@ -51,37 +54,49 @@ pub(crate) struct Owner {
     pub(crate) orphaned: bool,
     /// Whether somebody waits for room.
     pub(crate) room_wanted: bool,
-    /// Whether the starting hook was called.
-    pub(crate) has_begun: bool,
-    /// Whether the task is over but for what producers have under way, see `phases`.
-    pub(crate) ending: u8,
+    /// How far its life has come.
+    pub(crate) stage: Stage,
+}
+
+/// How far the life of a task has come, beside its phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// The starting hook was not called yet.
+    Unbegun,
+    /// It lives.
+    Living,
+    /// It is over but for what producers have under way.
+    Ending,
 }
 
 /// The part of a task that does not depend on its types.
 #[repr(C, align(64))]
 pub(crate) struct Header {
-    // Any thread, hot.
+    // First line: all that a submission touches.
     pub(crate) inbox: Inbox,
-    /// Handles, plus one of the task's own until it is over.
-    refs: AtomicU64,
-    pub(crate) vtable: &'static Vtable,
     /// Jobs the submitted lane holds; `u64::MAX` unbounded, 0 policy mailbox.
     pub(crate) capacity: u64,
-    // The runner.
-    owner: UnsafeCell<Owner>,
-    // Any thread, cold.
-    extra: AtomicPtr<Extra>,
     pub(crate) group: Arc<GroupShared>,
-    class: NonNull<Class>,
-    /// When the task was put into a queue, for one turn in 64; 0 otherwise. Nanoseconds.
-    pub(crate) scheduled_ns: AtomicU64,
     /// Place in the group's list of tasks.
     pub(crate) registered: AtomicU32,
     phase: AtomicU8,
     /// Whether start and end futures are settled.
     pub(crate) is_settled: AtomicBool,
     pub(crate) system: bool,
+    // Second line: the runner, and what is cold.
+    owner: UnsafeCell<Owner>,
+    extra: AtomicPtr<Extra>,
+    /// Handles, plus one of the task's own until it is over.
+    refs: AtomicU64,
+    pub(crate) vtable: &'static Vtable,
+    class: NonNull<Class>,
+    /// When the task was put into a queue, for one turn in 64; 0 otherwise. Nanoseconds.
+    pub(crate) scheduled_ns: AtomicU64,
 }
+
+const _: () = assert!(std::mem::size_of::<Header>() == 2 * LINE);
+const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE);
 
 /// Header, hooks and state.
 /// `UnsafeCell` is transparent, so the state lies at its field's offset.
@@ -127,8 +142,7 @@ pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
                 open: !starting,
                 orphaned: false,
                 room_wanted: false,
-                has_begun: false,
-                ending: 0,
+                stage: Stage::Unbegun,
             }),
             extra: AtomicPtr::new(extra),
             group: parts.group,
@@ -256,6 +270,20 @@ impl Header {
     pub(crate) unsafe fn owner(&self) -> &mut Owner {
         // SAFETY: forwarded to the caller.
         self.owner.with_mut(|owner| unsafe { &mut *owner })
+    }
+
+    /// Asks the processor for what the coming turn will touch; the submission has touched the rest.
+    #[inline(always)]
+    pub(crate) fn prefetch_for_turn(&self) {
+        let start = ptr::from_ref(self).cast::<i8>();
+        #[cfg(target_arch = "x86_64")]
+        for line in [1, 2] {
+            use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            // SAFETY: a hint; it may name any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * LINE)) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = start;
     }
 
     /// The cold part, if there is one.

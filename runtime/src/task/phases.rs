@@ -3,18 +3,13 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 
-use super::cell::{self, Header};
+use super::cell::{self, Header, Stage};
 use super::inbox::bits;
 use super::lifecycle::{Hook, OnFailure, Phase};
 use super::node;
 use super::run::{Left, Turn};
 use crate::failure::Failure;
 use crate::sync::Ordering;
-
-/// In `Owner::ending`: the task lives.
-const LIVING: u8 = 0;
-/// It is over; what producers had under way is still to come.
-const ENDING: u8 = 1;
 
 /// Carries out what other threads asked for.
 pub(crate) fn take_signals(turn: &mut Turn) -> Left {
@@ -26,7 +21,7 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     if set & bits::ROOM != 0 {
         turn.owner().room_wanted = true;
     }
-    if turn.owner().ending != LIVING {
+    if turn.owner().stage == Stage::Ending {
         return Left::Stays;
     }
     if set & bits::KILL != 0 {
@@ -45,12 +40,12 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
 
 /// Goes on to the next phase if nothing holds this one, or leaves the task.
 pub(crate) fn advance(turn: &mut Turn) -> Left {
-    if turn.owner().ending != LIVING {
+    if turn.owner().stage == Stage::Ending {
         return end(turn);
     }
     let phase = turn.phase();
-    if phase == Phase::Starting && !turn.owner().has_begun {
-        turn.owner().has_begun = true;
+    if phase == Phase::Starting && turn.owner().stage == Stage::Unbegun {
+        turn.owner().stage = Stage::Living;
         call_hook(turn, Hook::Starting);
         return Left::Stays;
     }
@@ -69,7 +64,7 @@ pub(crate) fn advance(turn: &mut Turn) -> Left {
         }
         Phase::Closing => {
             enter(turn, Phase::Closed);
-            turn.owner().ending = ENDING;
+            turn.owner().stage = Stage::Ending;
             call_hook(turn, Hook::Closed);
         }
         Phase::Closed | Phase::Failed => return end(turn),
@@ -175,7 +170,7 @@ fn end_failed(turn: &mut Turn, failure: Failure) {
     }
     close_admission(turn.header());
     turn.owner().open = false;
-    turn.owner().ending = ENDING;
+    turn.owner().stage = Stage::Ending;
     record(turn.header(), failure.clone());
     discard_fast(turn);
     enter(turn, Phase::Failed);

@@ -123,6 +123,8 @@ impl Local {
         if shared.stats.turns.get() % u64::from(SAMPLE_TURNS) == 0 {
             self.stamp(task);
         }
+        // SAFETY: the task is scheduled, by us.
+        unsafe { task.header() }.prefetch_for_turn();
         let slot = &shared.slot;
         if slot.load(Ordering::Relaxed).is_null() {
             // Release: pairs with the exchange of a thief. Only the owner fills the slot, so
