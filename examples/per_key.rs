@@ -92,10 +92,7 @@ struct Layout {
 
 impl Layout {
     fn of(options: &Options) -> Self {
-        let extension = options
-            .file
-            .extension()
-            .and_then(|extension| extension.to_str());
+        let extension = options.file.extension().and_then(|extension| extension.to_str());
         let usual = match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("csv") => Delimiter::Byte(b','),
             Some("tsv") => Delimiter::Byte(b'\t'),
@@ -130,10 +127,7 @@ fn quoted_column(line: &[u8], delimiter: u8, column: usize) -> Option<Cow<'_, [u
         *byte == delimiter && !is_quoted
     });
     let text = columns.nth(column)?.trim_ascii();
-    let Some(inner) = text
-        .strip_prefix(b"\"")
-        .and_then(|text| text.strip_suffix(b"\""))
-    else {
+    let Some(inner) = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) else {
         return Some(Cow::Borrowed(text));
     };
     if !inner.contains(&b'"') {
@@ -210,10 +204,7 @@ fn most() -> HumanBytes {
 
 impl Trouble {
     fn read(path: &Path, error: io::Error) -> Self {
-        Self::Read {
-            path: path.to_owned(),
-            error,
-        }
+        Self::Read { path: path.to_owned(), error }
     }
 
     fn runtime(error: impl std::error::Error + 'static) -> Self {
@@ -248,23 +239,14 @@ impl<R: Read> Chunks<R> {
     fn new(source: R) -> Self {
         let (home, empty) = sync_channel(BUFFERS);
         for _ in 0..BUFFERS {
-            home.try_send(Vec::new())
-                .expect("there is a place for each buffer");
+            home.try_send(Vec::new()).expect("there is a place for each buffer");
         }
-        Self {
-            source,
-            empty,
-            home,
-            rest: Vec::new(),
-        }
+        Self { source, empty, home, rest: Vec::new() }
     }
 
     /// The next piece, which ends with a line; none at the end of the file.
     fn next(&mut self, path: &Path, lines_read: u64) -> Result<Option<Arc<Chunk>>, Trouble> {
-        let mut text = self
-            .empty
-            .recv_timeout(PATIENCE)
-            .map_err(|_| Trouble::Stuck)?;
+        let mut text = self.empty.recv_timeout(PATIENCE).map_err(|_| Trouble::Stuck)?;
         text.clear();
         text.append(&mut self.rest);
         let room = (BUFFER_BYTES - text.len()) as u64;
@@ -272,27 +254,20 @@ impl<R: Read> Chunks<R> {
         let is_end = (read.map_err(|error| Trouble::read(path, error))? as u64) < room;
         if !is_end {
             let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else {
-                return Err(Trouble::LongLine {
-                    line: lines_read + 1,
-                });
+                return Err(Trouble::LongLine { line: lines_read + 1 });
             };
             self.rest.extend_from_slice(&text[end + 1..]);
             text.truncate(end + 1);
         }
         let is_empty = text.is_empty();
-        let chunk = Chunk {
-            text,
-            home: self.home.clone(),
-        };
+        let chunk = Chunk { text, home: self.home.clone() };
         Ok((!is_empty).then(|| Arc::new(chunk)))
     }
 
     /// Waits until every job has run: then all buffers are back.
     fn drain(self) -> Result<(), Trouble> {
         for _ in 0..BUFFERS {
-            self.empty
-                .recv_timeout(PATIENCE)
-                .map_err(|_| Trouble::Stuck)?;
+            self.empty.recv_timeout(PATIENCE).map_err(|_| Trouble::Stuck)?;
         }
         Ok(())
     }
@@ -301,13 +276,8 @@ impl<R: Read> Chunks<R> {
 /// The next line from `start`: its text without the line end, and where the line after it begins.
 fn line_at(text: &[u8], start: usize) -> Option<(Range<usize>, usize)> {
     let rest = text.get(start..).filter(|rest| !rest.is_empty())?;
-    let length = rest
-        .iter()
-        .position(|byte| *byte == b'\n')
-        .unwrap_or(rest.len());
-    let line = rest[..length]
-        .strip_suffix(b"\r")
-        .unwrap_or(&rest[..length]);
+    let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    let line = rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]);
     Some((start..start + line.len(), start + length + 1))
 }
 
@@ -329,41 +299,31 @@ fn in_tasks(
             outcome.lines += 1;
             let number = outcome.lines;
             let line = &chunk.text[range.clone()];
-            let Some(key) = (!(number == 1 && layout.has_header))
-                .then(|| layout.key_of(line))
-                .flatten()
+            let Some(key) =
+                (!(number == 1 && layout.has_header)).then(|| layout.key_of(line)).flatten()
             else {
                 outcome.without_key += 1;
                 continue;
             };
             if !tasks.contains_key(key.as_ref()) {
                 if tasks.len() == KEYS_MAX {
-                    return Err(Trouble::ManyKeys {
-                        column: layout.column + 1,
-                    });
+                    return Err(Trouble::ManyKeys { column: layout.column + 1 });
                 }
                 let task = group.spawn(Ledger::default()).map_err(Trouble::runtime)?;
                 tasks.insert(key.to_vec(), task);
             }
             let text = Arc::clone(&chunk);
             tasks[key.as_ref()]
-                .submit_wait(
-                    move |ledger, _| ledger.add(number, &text.text[range]),
-                    PATIENCE,
-                )
+                .submit_wait(move |ledger, _| ledger.add(number, &text.text[range]), PATIENCE)
                 .map_err(Trouble::runtime)?;
         }
         progress.inc(chunk.text.len() as u64);
     }
     chunks.drain()?;
-    let answers: Vec<_> = tasks
-        .into_iter()
-        .map(|(key, task)| (key, task.call(|ledger, _| *ledger)))
-        .collect();
+    let answers: Vec<_> =
+        tasks.into_iter().map(|(key, task)| (key, task.call(|ledger, _| *ledger))).collect();
     for (key, answer) in answers {
-        outcome
-            .keys
-            .insert(key, answer.wait().map_err(Trouble::runtime)?);
+        outcome.keys.insert(key, answer.wait().map_err(Trouble::runtime)?);
     }
     outcome.took = begun.elapsed();
     Ok(outcome)
@@ -393,10 +353,7 @@ fn sequentially(input: &Input, layout: Layout, progress: &ProgressBar) -> Result
                 if !outcome.keys.contains_key(key.as_ref()) {
                     outcome.keys.insert(key.to_vec(), Ledger::default());
                 }
-                let ledger = outcome
-                    .keys
-                    .get_mut(key.as_ref())
-                    .expect("was put there just now");
+                let ledger = outcome.keys.get_mut(key.as_ref()).expect("was put there just now");
                 ledger.add(outcome.lines, line);
             }
         }
@@ -415,30 +372,20 @@ struct Input {
 
 impl Input {
     fn new(path: &Path) -> Result<Self, Trouble> {
-        let cannot = |error| Trouble::Open {
-            path: path.to_owned(),
-            error,
-        };
+        let cannot = |error| Trouble::Open { path: path.to_owned(), error };
         // Looked at before it is opened: opening a pipe would wait for its writer.
         if !std::fs::metadata(path).map_err(cannot)?.is_file() {
-            return Err(Trouble::NotAFile {
-                path: path.to_owned(),
-            });
+            return Err(Trouble::NotAFile { path: path.to_owned() });
         }
         let file = File::open(path).map_err(cannot)?;
         let bytes = file.metadata().map_err(cannot)?.len();
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            bytes,
-        })
+        Ok(Self { path: path.to_owned(), file, bytes })
     }
 
     /// From the beginning.
     fn open(&self) -> Result<impl Read + '_, Trouble> {
         let mut file = &self.file;
-        file.rewind()
-            .map_err(|error| Trouble::read(&self.path, error))?;
+        file.rewind().map_err(|error| Trouble::read(&self.path, error))?;
         Ok(file.take(self.bytes))
     }
 
@@ -488,23 +435,10 @@ fn report(
     let mut out = io::stdout().lock();
     let pass = |took: Duration| {
         let rate = outcome.lines as f64 / took.as_secs_f64().max(1e-9);
-        format!(
-            "{:>9.1} ms, {} lines/s",
-            took.as_secs_f64() * 1e3,
-            HumanCount(rate as u64)
-        )
+        format!("{:>9.1} ms, {} lines/s", took.as_secs_f64() * 1e3, HumanCount(rate as u64))
     };
-    writeln!(
-        out,
-        "{}, key in column {}",
-        options.file.display(),
-        options.key
-    )?;
-    writeln!(
-        out,
-        "  lines       {:>9}",
-        HumanCount(outcome.lines).to_string()
-    )?;
+    writeln!(out, "{}, key in column {}", options.file.display(), options.key)?;
+    writeln!(out, "  lines       {:>9}", HumanCount(outcome.lines).to_string())?;
     let skipped = match outcome.without_key {
         0 => String::new(),
         _ if options.header => " (with the header)".to_owned(),
@@ -513,11 +447,7 @@ fn report(
     let without = HumanCount(outcome.without_key).to_string();
     writeln!(out, "  without key {without:>9}{skipped}")?;
     let keys = HumanCount(outcome.keys.len() as u64).to_string();
-    writeln!(
-        out,
-        "  keys        {keys:>9}, one task each on {} workers",
-        group.workers()
-    )?;
+    writeln!(out, "  keys        {keys:>9}, one task each on {} workers", group.workers())?;
     writeln!(out, "  in tasks    {}", pass(outcome.took))?;
     writeln!(out, "  in one loop {}", pass(sequential))?;
     let mut busiest: Vec<_> = outcome.keys.iter().collect();
@@ -528,16 +458,9 @@ fn report(
     }
     for (key, ledger) in busiest {
         let lines = HumanCount(ledger.lines).to_string();
-        writeln!(
-            out,
-            "    {lines:>9} lines  {}",
-            String::from_utf8_lossy(key)
-        )?;
+        writeln!(out, "    {lines:>9} lines  {}", String::from_utf8_lossy(key))?;
     }
-    writeln!(
-        out,
-        "ok: every key saw its lines in order, and all results equal the loop's"
-    )
+    writeln!(out, "ok: every key saw its lines in order, and all results equal the loop's")
 }
 
 fn run(options: &Options) -> Result<(), Trouble> {
@@ -555,10 +478,7 @@ fn run(options: &Options) -> Result<(), Trouble> {
     let parallel = parallel?;
     if parallel.keys.is_empty() && parallel.lines > u64::from(layout.has_header) {
         let line = input.first_line()?;
-        return Err(Trouble::NoKey {
-            column: layout.column + 1,
-            line,
-        });
+        return Err(Trouble::NoKey { column: layout.column + 1, line });
     }
     let progress = bar(input.bytes, "checking");
     let sequential = sequentially(&input, layout, &progress);

@@ -47,11 +47,7 @@ fn json_holds_every_floor_and_the_scratch_file_is_gone() {
     let folder = Folder::new("json");
     let output = turnwheel(&["doctor", "--json"], &folder.0);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(
-        stderr(&output),
-        "",
-        "no progress unless standard error is a terminal"
-    );
+    assert_eq!(stderr(&output), "", "no progress unless standard error is a terminal");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["processors"]["workers"].as_u64().unwrap() >= 1);
     assert!(report["pinning"]["outcome"].is_string());
@@ -98,11 +94,7 @@ fn a_missing_directory_is_wrong_usage_and_is_named() {
     let folder = Folder::new("missing");
     let output = turnwheel(&["doctor", "--dir", "no/such/place"], &folder.0);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("no/such/place"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("no/such/place"), "{}", stderr(&output));
     assert!(stderr(&output).contains("--dir"), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");
 }
@@ -129,11 +121,7 @@ fn no_verb_teaches_and_is_wrong_usage() {
     let folder = Folder::new("none");
     let output = turnwheel(&[], &folder.0);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("turnwheel doctor"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("turnwheel doctor"), "{}", stderr(&output));
 }
 
 #[test]
@@ -146,8 +134,5 @@ fn help_and_version_succeed_and_teach() {
     assert_eq!(doctor.status.code(), Some(0));
     assert!(stdout(&doctor).contains("What the figures are"));
     let version = turnwheel(&["--version"], &folder.0);
-    assert_eq!(
-        stdout(&version).trim(),
-        concat!("turnwheel ", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(stdout(&version).trim(), concat!("turnwheel ", env!("CARGO_PKG_VERSION")));
 }

@@ -54,19 +54,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Exit> {
     // Without a handler the command still works; an interrupt would leave the scratch file.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
 
-    let mut progress = Progress {
-        is_shown: io::stderr().is_terminal(),
-    };
+    let mut progress = Progress { is_shown: io::stderr().is_terminal() };
     let report = Report::measure(&arguments.dir, &mut |step| progress.show(step), &|| {
         !is_interrupted.load(Ordering::Relaxed)
     });
     progress.clear();
     let report = report.map_err(explain)?;
-    let text = if arguments.json {
-        json(&report)?
-    } else {
-        table(&report)
-    };
+    let text = if arguments.json { json(&report)? } else { table(&report) };
     print(&text)
 }
 
@@ -78,11 +72,7 @@ struct Progress {
 impl Progress {
     fn show(&mut self, step: Step) {
         if self.is_shown {
-            let number = Step::ALL
-                .iter()
-                .position(|other| *other == step)
-                .unwrap_or(0)
-                + 1;
+            let number = Step::ALL.iter().position(|other| *other == step).unwrap_or(0) + 1;
             // Carriage return and «erase to the end of the line».
             eprint!("\r\x1b[Kmeasuring {number}/{}: {step} …", Step::ALL.len());
         }
@@ -98,25 +88,17 @@ impl Progress {
 /// Turns a failed measurement into a message, advice and an exit code.
 fn explain(error: DoctorError) -> Exit {
     let (code, advice) = match &error {
-        DoctorError::Directory { .. } => (
-            WRONG_USAGE,
-            "give an existing, writable directory with --dir DIR",
-        ),
+        DoctorError::Directory { .. } => {
+            (WRONG_USAGE, "give an existing, writable directory with --dir DIR")
+        }
         DoctorError::Interrupted => (INTERRUPTED, ""),
         DoctorError::Disk { .. } => (
             FAILED,
             "check that the disk has 8 MiB to spare, or measure another one with --dir DIR",
         ),
-        _ => (
-            FAILED,
-            "check the limits on threads and memory of this process",
-        ),
+        _ => (FAILED, "check the limits on threads and memory of this process"),
     };
-    Exit {
-        code,
-        message: format!("doctor: {error}"),
-        advice,
-    }
+    Exit { code, message: format!("doctor: {error}"), advice }
 }
 
 /// The report for machines.
@@ -140,21 +122,11 @@ fn table(report: &Report) -> String {
         let _ = writeln!(text, "{name:<24}{value}");
     };
     let model = machine.processor.as_deref().unwrap_or("unknown processor");
-    line(
-        "machine",
-        &format!(
-            "{model}, {} {}",
-            machine.operating_system, machine.architecture
-        ),
-    );
-    let online = processors
-        .online
-        .map_or("unknown".into(), |count| count.to_string());
+    line("machine", &format!("{model}, {} {}", machine.operating_system, machine.architecture));
+    let online = processors.online.map_or("unknown".into(), |count| count.to_string());
     line("cores online", &online);
     line("cores allowed (cpuset)", &list(&processors.allowed));
-    let quota = processors
-        .quota
-        .map_or("none".into(), |cores| format!("{cores:.2} cores"));
+    let quota = processors.quota.map_or("none".into(), |cores| format!("{cores:.2} cores"));
     line("cgroup CPU quota", &quota);
     line("workers by default", &processors.workers.to_string());
     line("pinning", &pinning(&report.pinning));
@@ -179,11 +151,7 @@ fn floors(floors: &Floors) -> String {
                 figure(spread.p50),
                 figure(spread.p99)
             ),
-            None => writeln!(
-                text,
-                "{name:<24}{:>10}{:>10}{:>10}  needs two cores",
-                "-", "-", "-"
-            ),
+            None => writeln!(text, "{name:<24}{:>10}{:>10}{:>10}  needs two cores", "-", "-", "-"),
         };
     };
     row("cache-line hand-over", "ns", floors.handover_ns);
@@ -224,10 +192,7 @@ fn pinning(pinning: &Pinning) -> String {
 /// Prints the result; a reader that has seen enough (`| head`) is no failure.
 fn print(text: &str) -> Result<(), Exit> {
     let mut output = io::stdout().lock();
-    match output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush())
-    {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Exit {
             code: FAILED,
             message: format!("doctor: cannot write to standard output: {error}"),

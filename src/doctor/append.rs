@@ -84,26 +84,17 @@ impl Scratch {
         let number = SCRATCH_NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!(".turnwheel-doctor-{}-{number}.tmp", process::id()));
         match OpenOptions::new().append(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Self {
-                file,
-                path,
-                is_removed: false,
-            }),
-            Err(source) => Err(DoctorError::Directory {
-                directory: directory.to_path_buf(),
-                source,
-            }),
+            Ok(file) => Ok(Self { file, path, is_removed: false }),
+            Err(source) => {
+                Err(DoctorError::Directory { directory: directory.to_path_buf(), source })
+            }
         }
     }
 
     /// Appends one page and makes it durable.
     fn append(&mut self, page: &[u8]) -> Result<(), DoctorError> {
-        self.file
-            .write_all(page)
-            .map_err(|source| self.failed("append to", source))?;
-        self.file
-            .sync_data()
-            .map_err(|source| self.failed("sync", source))
+        self.file.write_all(page).map_err(|source| self.failed("append to", source))?;
+        self.file.sync_data().map_err(|source| self.failed("sync", source))
     }
 
     /// Removes the file and says so if that fails.
@@ -113,11 +104,7 @@ impl Scratch {
     }
 
     fn failed(&self, operation: &'static str, source: io::Error) -> DoctorError {
-        DoctorError::Disk {
-            operation,
-            path: self.path.clone(),
-            source,
-        }
+        DoctorError::Disk { operation, path: self.path.clone(), source }
     }
 }
 

@@ -44,26 +44,20 @@ pub fn handover_floor() -> Result<Option<Spread>, DoctorError> {
                 answer_odd(&line.0);
             })
             .map_err(DoctorError::Thread)?;
-        let timer = thread::Builder::new()
-            .name("doctor-timer".into())
-            .spawn_scoped(scope, || {
-                pin_measuring_thread(first);
-                let samples = time_round_trips(&line.0);
-                line.0.store(END, Ordering::Release);
-                samples
-            });
+        let timer = thread::Builder::new().name("doctor-timer".into()).spawn_scoped(scope, || {
+            pin_measuring_thread(first);
+            let samples = time_round_trips(&line.0);
+            line.0.store(END, Ordering::Release);
+            samples
+        });
         let samples = match timer {
-            Ok(timer) => timer
-                .join()
-                .expect("the timing thread has nothing that panics"),
+            Ok(timer) => timer.join().expect("the timing thread has nothing that panics"),
             Err(error) => {
                 line.0.store(END, Ordering::Release);
                 return Err(DoctorError::Thread(error));
             }
         };
-        partner
-            .join()
-            .expect("the answering thread has nothing that panics");
+        partner.join().expect("the answering thread has nothing that panics");
         Ok(Spread::of(samples))
     })
 }

@@ -39,14 +39,9 @@ pub fn probe_pinning() -> Pinning {
     if cores.is_empty() {
         return Pinning::Unknown;
     }
-    let probe = thread::Builder::new()
-        .name("doctor-pinning".into())
-        .spawn(move || {
-            cores
-                .into_iter()
-                .filter(|core| !core_affinity::set_for_current(*core))
-                .collect::<Vec<_>>()
-        });
+    let probe = thread::Builder::new().name("doctor-pinning".into()).spawn(move || {
+        cores.into_iter().filter(|core| !core_affinity::set_for_current(*core)).collect::<Vec<_>>()
+    });
     let Ok(probe) = probe else {
         return Pinning::Unknown;
     };
@@ -54,9 +49,7 @@ pub fn probe_pinning() -> Pinning {
     if refused.is_empty() {
         Pinning::Works
     } else {
-        Pinning::Refused {
-            cores: refused.into_iter().map(|core| core.id).collect(),
-        }
+        Pinning::Refused { cores: refused.into_iter().map(|core| core.id).collect() }
     }
 }
 
@@ -71,9 +64,7 @@ pub(super) fn core_pair() -> Option<(CoreId, CoreId)> {
     let cores = allowed_cores();
     let (first, rest) = cores.split_first()?;
     let home = physical_core(*first);
-    let elsewhere = rest
-        .iter()
-        .find(|core| home.is_some() && physical_core(**core) != home);
+    let elsewhere = rest.iter().find(|core| home.is_some() && physical_core(**core) != home);
     Some((*first, *elsewhere.or(rest.first())?))
 }
 

@@ -81,11 +81,7 @@ fn quota(root: &Path, groups: &str) -> Option<f64> {
         };
         for ancestor in Path::new(path.trim_start_matches('/')).ancestors() {
             let folder = mount.join(ancestor);
-            let found = if is_version_2 {
-                quota_v2(&folder)
-            } else {
-                quota_v1(&folder)
-            };
+            let found = if is_version_2 { quota_v2(&folder) } else { quota_v1(&folder) };
             if let Some(found) = found {
                 tightest = Some(tightest.map_or(found, |least| least.min(found)));
             }
@@ -167,10 +163,7 @@ mod tests {
         fixture.write("cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
         fixture.write("cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
         fixture.write("cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-        assert_eq!(
-            quota(&fixture.0, "4:memory:/x\n3:cpu,cpuacct:/x\n"),
-            Some(0.5)
-        );
+        assert_eq!(quota(&fixture.0, "4:memory:/x\n3:cpu,cpuacct:/x\n"), Some(0.5));
     }
 
     #[test]

@@ -79,14 +79,8 @@ pub enum Step {
 
 impl Step {
     /// The steps in the order in which they are taken.
-    pub const ALL: [Self; 6] = [
-        Self::Processors,
-        Self::Handover,
-        Self::Atomic,
-        Self::Clock,
-        Self::Unpark,
-        Self::Append,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Processors, Self::Handover, Self::Atomic, Self::Clock, Self::Unpark, Self::Append];
 }
 
 impl fmt::Display for Step {
@@ -167,13 +161,7 @@ impl Report {
             processors,
             pinning,
             directory: directory.to_path_buf(),
-            floors: Floors {
-                handover_ns,
-                atomic_ns,
-                clock_ns,
-                unpark_us,
-                append_sync_ms,
-            },
+            floors: Floors { handover_ns, atomic_ns, clock_ns, unpark_us, append_sync_ms },
         })
     }
 }

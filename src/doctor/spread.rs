@@ -21,10 +21,7 @@ impl Spread {
     /// Cost: sorts the samples.
     #[must_use]
     pub fn of(mut samples: Vec<f64>) -> Option<Self> {
-        debug_assert!(
-            samples.iter().all(|sample| sample.is_finite()),
-            "samples are durations"
-        );
+        debug_assert!(samples.iter().all(|sample| sample.is_finite()), "samples are durations");
         samples.sort_by(f64::total_cmp);
         let count = samples.len();
         Some(Self {
@@ -38,12 +35,7 @@ impl Spread {
     /// The same spread in a unit that is `factor` times larger.
     #[must_use]
     pub(crate) fn in_units_of(self, factor: f64) -> Self {
-        Self {
-            min: self.min / factor,
-            p50: self.p50 / factor,
-            p99: self.p99 / factor,
-            ..self
-        }
+        Self { min: self.min / factor, p50: self.p50 / factor, p99: self.p99 / factor, ..self }
     }
 }
 
@@ -66,10 +58,7 @@ mod tests {
     #[test]
     fn one_sample_is_all_of_its_spread() {
         let spread = Spread::of(vec![3.0]).unwrap();
-        assert_eq!(
-            (spread.min, spread.p50, spread.p99, spread.samples),
-            (3.0, 3.0, 3.0, 1)
-        );
+        assert_eq!((spread.min, spread.p50, spread.p99, spread.samples), (3.0, 3.0, 3.0, 1));
     }
 
     #[test]

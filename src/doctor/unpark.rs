@@ -51,9 +51,8 @@ pub fn unpark_floor() -> Result<Spread, DoctorError> {
             })
             .map_err(DoctorError::Thread)?;
         let target = sleeper.thread().clone();
-        let waker = thread::Builder::new()
-            .name("doctor-waker".into())
-            .spawn_scoped(scope, move || {
+        let waker =
+            thread::Builder::new().name("doctor-waker".into()).spawn_scoped(scope, move || {
                 if let Some((core, _)) = cores {
                     pin_measuring_thread(core);
                 }
@@ -62,17 +61,13 @@ pub fn unpark_floor() -> Result<Spread, DoctorError> {
                 samples
             });
         let samples = match waker {
-            Ok(waker) => waker
-                .join()
-                .expect("the waking thread has nothing that panics"),
+            Ok(waker) => waker.join().expect("the waking thread has nothing that panics"),
             Err(error) => {
                 end(bell, sleeper.thread());
                 return Err(DoctorError::Thread(error));
             }
         };
-        Ok(Spread::of(samples)
-            .expect("the waker takes at least one sample")
-            .in_units_of(1_000.0))
+        Ok(Spread::of(samples).expect("the waker takes at least one sample").in_units_of(1_000.0))
     })
 }
 
@@ -89,8 +84,7 @@ fn answer(bell: &Bell, base: Instant) {
         if asked == END {
             return;
         }
-        bell.ran_at_ns
-            .store(base.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        bell.ran_at_ns.store(base.elapsed().as_nanos() as u64, Ordering::Relaxed);
         seen = asked;
         bell.answered.store(seen, Ordering::Release);
     }
