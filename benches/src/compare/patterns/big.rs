@@ -7,10 +7,13 @@ use crate::compare::plan::{Run, BIG_ACTORS};
 use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
 
+/// The addresses of all.
+type Peers<P> = Arc<[<P as Peer>::Link<Pinger<P>>]>;
+
 /// One of the crowd.
 struct Pinger<P: Peer> {
     me: u32,
-    peers: Option<Arc<[P::Link<Pinger<P>>]>>,
+    peers: Option<Peers<P>>,
     random: Random,
     /// Whom it waits for.
     pinged: u32,

@@ -1,0 +1,99 @@
+//! The harness as its user sees it: verbs, rows, exit codes.
+
+use std::process::{Command, Output};
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_turnwheel-bench")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn rows(output: &Output) -> Vec<serde_json::Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_savina_program_comes_to_its_known_result() {
+    let rows = rows(&bench(&["savina", "--size", "smoke", "--no-steal", "--json", "-"]));
+    assert_eq!(rows.len(), 14 * 3);
+    assert!(rows.iter().all(|row| row["messages"].as_u64().unwrap() > 0));
+}
+
+#[test]
+fn compare_gives_one_row_for_each_pattern_and_implementation() {
+    let output = bench(&[
+        "compare",
+        "--pattern",
+        "big,fjcreate",
+        "--impl",
+        "turnwheel,tokio",
+        "--reps",
+        "2",
+        "--procs",
+        "2",
+        "--json",
+        "-",
+    ]);
+    let rows = rows(&output);
+    let names: Vec<_> = rows.iter().map(|row| (&row["pattern"], &row["impl"])).collect();
+    assert_eq!(names.len(), 4);
+    assert!(names.iter().any(|(pattern, who)| *pattern == "big" && *who == "turnwheel"));
+    for row in &rows {
+        assert_eq!(row["reps"], 2);
+        assert!(row["median_ns"].as_f64().unwrap() >= row["min_ns"].as_f64().unwrap());
+        assert!(row["max_ns"].as_f64().unwrap() >= row["median_ns"].as_f64().unwrap());
+        assert!(row["allocs_per_msg"].is_number());
+        assert!(row.as_object().unwrap().contains_key("wakes_per_msg"));
+    }
+}
+
+#[test]
+fn memory_has_rows_of_its_own_form() {
+    let output =
+        bench(&["compare", "--pattern", "memory", "--impl", "tokio", "--reps", "1", "--json", "-"]);
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 1);
+    let fields: Vec<_> = rows[0].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(fields, ["bytes", "impl", "pattern"]);
+    assert!(rows[0]["bytes"].as_f64().unwrap() > 100.0);
+}
+
+#[test]
+fn an_unknown_name_is_an_error_that_names_the_known_ones() {
+    for (arguments, known) in [
+        (["compare", "--pattern", "nothing"], "pingpong"),
+        (["compare", "--impl", "nothing"], "ractor"),
+        (["savina", "--program", "nothing"], "chameneos"),
+        (["latency", "--case", "nothing"], "outside_parked"),
+    ] {
+        let output = bench(&arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(known), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn absurd_numbers_are_refused() {
+    for arguments in [
+        ["compare", "--reps", "0"],
+        ["compare", "--workers", "0"],
+        ["compare", "--work-ns", "7"],
+        ["savina", "--workers", "0"],
+        ["latency", "--samples", "0"],
+        ["idle", "--seconds", "0"],
+    ] {
+        assert_eq!(bench(&arguments).status.code(), Some(1), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_names_every_verb_and_hides_the_child() {
+    let help = text(&bench(&["--help"]).stdout);
+    for verb in ["compare", "savina", "latency", "timers", "idle", "diff"] {
+        assert!(help.contains(verb), "{verb}");
+    }
+    assert!(!help.contains("compare-child"));
+}
