@@ -54,7 +54,7 @@ pub struct WorkerMetrics {
     pub queued: u64,
 }
 
-/// Sampled latencies of one class: about one turn in 64.
+/// Sampled latencies of one class: about one turn in 256.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClassMetrics {

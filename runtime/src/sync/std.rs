@@ -1,7 +1,8 @@
 //! The real primitives: std atomics, `parking_lot` locks, std threads.
 
 pub(crate) use ::std::sync::atomic::{
-    fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    compiler_fence, fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
+    AtomicUsize, Ordering,
 };
 pub(crate) use ::std::sync::Arc;
 pub(crate) use parking_lot::{Condvar, Mutex};

@@ -91,7 +91,7 @@ pub(crate) struct Header {
     refs: AtomicU64,
     pub(crate) vtable: &'static Vtable,
     class: NonNull<Class>,
-    /// When the task was put into a queue, for one turn in 64; 0 otherwise. Nanoseconds.
+    /// When the task was put into a queue, for one turn in 256; 0 otherwise. Nanoseconds.
     pub(crate) scheduled_ns: AtomicU64,
 }
 

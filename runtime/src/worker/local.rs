@@ -6,6 +6,7 @@ use std::ptr::{self, NonNull};
 use crossbeam_deque::{Steal, Stealer, Worker};
 use crossbeam_utils::CachePadded;
 
+use super::slot::Slot;
 use super::Stats;
 use crate::group::{Class, GroupShared};
 use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
@@ -16,9 +17,8 @@ use crate::task::{Header, TaskPtr};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) stealer: Stealer<TaskPtr>,
-    /// The task made ready last by the task now running; runs next. Taken by exchange, since a
-    /// thief may take it too.
-    slot: CachePadded<AtomicPtr<Header>>,
+    /// The task made ready last by the task now running; runs next.
+    pub(crate) slot: Slot,
     pub(crate) stats: CachePadded<Stats>,
     /// The task whose turn runs or has just run; null without work. For the watchdog and listings.
     pub(crate) running: AtomicPtr<Header>,
@@ -29,25 +29,16 @@ impl Shared {
     pub(crate) fn new(stealer: Stealer<TaskPtr>) -> Self {
         Self {
             stealer,
-            slot: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
+            slot: Slot::new(),
             stats: CachePadded::default(),
             running: AtomicPtr::new(ptr::null_mut()),
             thread: Mutex::new(None),
         }
     }
 
-    /// Takes the task in the slot.
-    pub(crate) fn take_slot(&self) -> Option<TaskPtr> {
-        if self.slot.load(Ordering::Relaxed).is_null() {
-            return None;
-        }
-        // AcqRel: pairs with the store in `push`; owner and thief race for the entry here.
-        NonNull::new(self.slot.swap(ptr::null_mut(), Ordering::AcqRel)).map(TaskPtr)
-    }
-
     /// Tasks waiting here, about.
     pub(crate) fn waiting(&self) -> u64 {
-        let slot = u64::from(!self.slot.load(Ordering::Relaxed).is_null());
+        let slot = u64::from(!self.slot.is_empty());
         self.stealer.len() as u64 + slot
     }
 
@@ -125,17 +116,8 @@ impl Local {
         }
         // SAFETY: the task is scheduled, by us.
         unsafe { task.header() }.prefetch_for_turn();
-        let slot = &shared.slot;
-        if slot.load(Ordering::Relaxed).is_null() {
-            // Release: pairs with the exchange of a thief. Only the owner fills the slot, so
-            // nothing is overwritten.
-            slot.store(task.0.as_ptr(), Ordering::Release);
-        } else {
-            // AcqRel: a thief may have emptied it meanwhile.
-            let before = slot.swap(task.0.as_ptr(), Ordering::AcqRel);
-            if let Some(before) = NonNull::new(before) {
-                self.queue.push(TaskPtr(before));
-            }
+        if let Some(before) = shared.slot.replace_owner(task.0.as_ptr()) {
+            self.queue.push(before);
         }
         if let Some(sleeper) = self.group.sleep.wake_for_local_push() {
             self.group.workers[sleeper].unpark();
@@ -171,13 +153,13 @@ impl Local {
     pub(crate) fn pop(&self) -> Option<TaskPtr> {
         let streak = self.slot_streak.get();
         if streak < SLOT_STREAK_MAX {
-            if let Some(task) = self.shared().take_slot() {
+            if let Some(task) = self.shared().slot.take_owner() {
                 self.slot_streak.set(streak + 1);
                 return Some(task);
             }
         }
         self.slot_streak.set(0);
-        self.queue.pop().or_else(|| self.shared().take_slot())
+        self.queue.pop().or_else(|| self.shared().slot.take_owner())
     }
 
     /// A few tasks of the injector, if there are any.

@@ -1,6 +1,8 @@
 //! Workers: the threads of a group, what they look at and in which order.
 
 #[cfg(not(turnwheel_loom))]
+mod barrier;
+#[cfg(not(turnwheel_loom))]
 mod local;
 #[cfg(not(turnwheel_loom))]
 mod pin;
@@ -9,6 +11,8 @@ mod run;
 #[cfg(not(turnwheel_loom))]
 mod search;
 pub(crate) mod sleep;
+#[cfg(not(turnwheel_loom))]
+mod slot;
 #[cfg(not(turnwheel_loom))]
 mod stats;
 

@@ -98,7 +98,7 @@ impl Search {
         let stolen = loop {
             match shared.stealer.steal_batch_and_pop(local.queue()) {
                 Steal::Success(task) => break Some(task),
-                Steal::Empty => break shared.take_slot(),
+                Steal::Empty => break shared.slot.steal(),
                 Steal::Retry => {}
             }
         };
