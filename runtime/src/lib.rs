@@ -14,6 +14,8 @@ mod runtime;
 #[cfg(not(turnwheel_loom))]
 pub mod sim;
 #[cfg(not(turnwheel_loom))]
+pub mod startup;
+#[cfg(not(turnwheel_loom))]
 mod subscription;
 mod sync;
 mod task;

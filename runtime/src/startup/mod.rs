@@ -1,0 +1,182 @@
+//! Ordered start and end of what a service consists of: step by step up, and back down in reverse.
+//!
+//! A layer on the public API of the task. Invariant: a step is shut down exactly if its start was
+//! called, after all steps that were begun later; and every future ends.
+
+mod process;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub use process::StartupProcess;
+
+use crate::failure::Failure;
+
+/// What a step answers: a future of the context for the next step. A [`Completion`] is one.
+///
+/// [`Completion`]: crate::Completion
+pub type StepFuture<C> = Pin<Box<dyn Future<Output = Result<C, Failure>> + Send>>;
+
+/// One step of a [`StartupProcess`].
+///
+/// Both functions are called in a turn of the task on which the process runs, and their futures are
+/// polled there, interleaved with its other jobs. What blocks belongs into
+/// [`Group::run_blocking`](crate::Group::run_blocking), whose completion is such a future.
+pub trait StartupStep<C>: Send + 'static {
+    /// Names the step in errors and logs.
+    fn name(&self) -> &str;
+
+    /// Starts what this step is about.
+    ///
+    /// # Panics
+    ///
+    /// A panic, here or in the future, is a failure of the step.
+    fn startup(&mut self, context: C) -> StepFuture<C>;
+
+    /// Ends it. Also called if its start has failed, to clean up what there is.
+    ///
+    /// # Panics
+    ///
+    /// As for [`StartupStep::startup`].
+    fn shutdown(&mut self, context: C) -> StepFuture<C>;
+}
+
+/// A step made of two closures; see [`step`].
+struct Closures<C> {
+    name: String,
+    startup: Act<C>,
+    shutdown: Act<C>,
+}
+
+type Act<C> = Box<dyn FnMut(C) -> StepFuture<C> + Send>;
+
+impl<C: 'static> StartupStep<C> for Closures<C> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn startup(&mut self, context: C) -> StepFuture<C> {
+        (self.startup)(context)
+    }
+
+    fn shutdown(&mut self, context: C) -> StepFuture<C> {
+        (self.shutdown)(context)
+    }
+}
+
+/// A step made of two closures that return futures.
+///
+/// # Example
+///
+/// ```
+/// use turnwheel_runtime::startup::{step, StartupProcess};
+/// use turnwheel_runtime::Group;
+///
+/// let group = Group::builder("doc").workers(1).build()?;
+/// let service = group.spawn(())?;
+/// let process = StartupProcess::new()
+///     .then(step("disk", |log: String| async move { Ok(log + "disk ") }, |log| async { Ok(log) }))
+///     .then(step("net", |log: String| async move { Ok(log + "net") }, |log| async { Ok(log) }));
+/// let up = process.clone();
+/// let started = service.call(move |(), cx| up.startup(cx, String::new()));
+/// assert_eq!(started.wait()?.wait()?, "disk net");
+/// let ended = service.call(move |(), cx| process.shutdown(cx, String::from("bye")));
+/// assert_eq!(ended.wait()?.wait()?, "bye");
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn step<C, Up, UpFuture, Down, DownFuture>(
+    name: &str,
+    mut startup: Up,
+    mut shutdown: Down,
+) -> impl StartupStep<C>
+where
+    C: 'static,
+    Up: FnMut(C) -> UpFuture + Send + 'static,
+    UpFuture: Future<Output = Result<C, Failure>> + Send + 'static,
+    Down: FnMut(C) -> DownFuture + Send + 'static,
+    DownFuture: Future<Output = Result<C, Failure>> + Send + 'static,
+{
+    Closures {
+        name: name.to_owned(),
+        startup: Box::new(move |context| Box::pin(startup(context))),
+        shutdown: Box::new(move |context| Box::pin(shutdown(context))),
+    }
+}
+
+/// Where a [`StartupProcess`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartupState {
+    /// Nothing was done yet.
+    New,
+    /// Steps are being started.
+    Starting,
+    /// All steps are started.
+    Started,
+    /// A step has failed to start, or the task closed meanwhile; what was begun waits for the
+    /// shutdown.
+    Failed,
+    /// Steps are being shut down.
+    ShuttingDown,
+    /// Every step that was begun has been shut down.
+    Down,
+}
+
+/// A step that failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StepFailure {
+    /// Name of the step.
+    pub step: Arc<str>,
+    /// Why.
+    pub failure: Failure,
+}
+
+impl fmt::Display for StepFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step «{}»: {}", self.step, self.failure)
+    }
+}
+
+/// Why the start or the end of a process failed; inside a [`Failure::Error`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartupError {
+    /// A step failed to start; later ones were not touched.
+    #[error("the startup failed: {}", listed(failed, rollback))]
+    Startup {
+        /// The step and why.
+        failed: StepFailure,
+        /// Steps that failed while what was begun was rolled back.
+        rollback: Vec<StepFailure>,
+    },
+    /// Steps failed to shut down; all others were shut down all the same.
+    #[error("the shutdown failed: {}", listed_all(failed))]
+    Shutdown {
+        /// The steps and why, in the order in which they were shut down.
+        failed: Vec<StepFailure>,
+    },
+    /// A shutdown was asked for before the startup was through.
+    #[error("the startup was ended by a shutdown after {begun} of its steps")]
+    ShutDown {
+        /// Steps that were begun; the rest was not touched.
+        begun: usize,
+    },
+    /// A process starts only once.
+    #[error("startup was already called")]
+    AlreadyCalled,
+}
+
+fn listed(failed: &StepFailure, rollback: &[StepFailure]) -> String {
+    if rollback.is_empty() {
+        return failed.to_string();
+    }
+    format!("{failed}; rolling back: {}", listed_all(rollback))
+}
+
+fn listed_all(failed: &[StepFailure]) -> String {
+    failed.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,392 @@
+//! The process: which step is next, and who waits.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc as StdArc;
+use std::task::{Context as PollContext, Poll};
+
+use super::{StartupError, StartupState, StartupStep, StepFailure, StepFuture};
+use crate::completion::{completion, Completer, Completion};
+use crate::failure::Failure;
+use crate::sync::{Arc, Mutex};
+use crate::task::Context;
+
+/// Steps that are started in order and shut down in reverse. Clones are the same process.
+///
+/// `C` is what the steps hand on: each gets what the one before it has answered.
+///
+/// The process runs on the task whose context is given, in phase Starting, Started or Closing. In
+/// Starting and Closing it holds the phase. If the task closes while a step is under way that was
+/// begun in Started, the step's future is dropped and the process has failed; the closing hook can
+/// shut it down. One that is asked for while closing is requested answers [`Failure::Closed`].
+///
+/// Example: [`step`](super::step).
+pub struct StartupProcess<C> {
+    shared: Arc<Shared<C>>,
+}
+
+struct Shared<C> {
+    inner: Mutex<Inner<C>>,
+}
+
+struct Inner<C> {
+    /// A step is out while one of its functions is called.
+    steps: Vec<Option<Box<dyn StartupStep<C>>>>,
+    names: Vec<StdArc<str>>,
+    state: StartupState,
+    /// Steps whose start was called and that have not been shut down: the first so many.
+    begun: usize,
+    rolls_back: bool,
+    /// Who waits for the start.
+    starting: Option<Completer<C>>,
+    /// Who waits for the end.
+    ending: Vec<Completer<C>>,
+    /// A shutdown that waits for the step under way.
+    wanted: Option<C>,
+    /// The step that failed to start, and the last context before it: for the rollback.
+    failed: Option<StepFailure>,
+    /// Steps that failed to shut down.
+    failed_down: Vec<StepFailure>,
+}
+
+/// Which way a step goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
+}
+
+impl<C> Clone for StartupProcess<C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<C> fmt::Debug for StartupProcess<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.shared.inner.lock();
+        f.debug_struct("StartupProcess")
+            .field("state", &inner.state)
+            .field("steps", &inner.names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Clone + Send + 'static> Default for StartupProcess<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Clone + Send + 'static> StartupProcess<C> {
+    /// A process without steps.
+    #[must_use]
+    pub fn new() -> Self {
+        let inner = Inner {
+            steps: Vec::new(),
+            names: Vec::new(),
+            state: StartupState::New,
+            begun: 0,
+            rolls_back: false,
+            starting: None,
+            ending: Vec::new(),
+            wanted: None,
+            failed: None,
+            failed_down: Vec::new(),
+        };
+        Self { shared: Arc::new(Shared { inner: Mutex::new(inner) }) }
+    }
+
+    /// Adds a step behind the others.
+    ///
+    /// # Panics
+    ///
+    /// If the process was begun.
+    #[must_use]
+    pub fn then(self, step: impl StartupStep<C>) -> Self {
+        let mut inner = self.shared.inner.lock();
+        assert!(inner.state == StartupState::New, "steps are added before the start");
+        inner.names.push(step.name().into());
+        inner.steps.push(Some(Box::new(step)));
+        drop(inner);
+        self
+    }
+
+    /// When a step fails to start, shuts down what was begun before the start's future fails. The
+    /// steps get the context that the failed one got.
+    #[must_use]
+    pub fn rolling_back(self) -> Self {
+        self.shared.inner.lock().rolls_back = true;
+        self
+    }
+
+    /// Where the process is, from any thread.
+    #[must_use]
+    pub fn state(&self) -> StartupState {
+        self.shared.inner.lock().state
+    }
+
+    /// Starts the steps in order. The first failure ends it.
+    ///
+    /// The completion fails with a [`StartupError`]: a step failed, a shutdown came first, or the
+    /// startup was already called. If the task closes, with [`Failure::Closed`].
+    ///
+    /// Cost: four heap allocations a step and those of the step.
+    pub fn startup<S: Send + 'static>(&self, cx: &mut Context<'_, S>, context: C) -> Completion<C> {
+        let (completer, answer) = completion();
+        {
+            let mut inner = self.shared.inner.lock();
+            if inner.state != StartupState::New {
+                return Completion::failed(Failure::error(StartupError::AlreadyCalled));
+            }
+            inner.state = StartupState::Starting;
+            inner.starting = Some(completer);
+        }
+        self.shared.go_up(cx, context);
+        answer
+    }
+
+    /// Shuts down every step that was begun, in reverse, also those that failed to start; goes on
+    /// after a failure. Calls after the first wait for the same end. While the startup runs, this
+    /// waits for the step under way and leaves out the rest.
+    ///
+    /// The completion fails with a [`StartupError`] that lists the steps that failed. If the task
+    /// closes, with [`Failure::Closed`]; the remaining steps can then be shut down by another call.
+    pub fn shutdown<S: Send + 'static>(
+        &self,
+        cx: &mut Context<'_, S>,
+        context: C,
+    ) -> Completion<C> {
+        let (completer, answer) = completion();
+        {
+            let mut inner = self.shared.inner.lock();
+            match inner.state {
+                StartupState::Down => {
+                    let failed = inner.shutdown_error();
+                    return failed.map_or_else(|| Completion::done(context), Completion::failed);
+                }
+                StartupState::Starting => {
+                    inner.ending.push(completer);
+                    inner.wanted.get_or_insert(context);
+                    return answer;
+                }
+                StartupState::ShuttingDown => {
+                    inner.ending.push(completer);
+                    return answer;
+                }
+                StartupState::New | StartupState::Started | StartupState::Failed => {
+                    inner.ending.push(completer);
+                    inner.state = StartupState::ShuttingDown;
+                }
+            }
+        }
+        self.shared.go_down(cx, context);
+        answer
+    }
+}
+
+impl<C: Clone + Send + 'static> Shared<C> {
+    /// Starts the next step, or ends the start.
+    fn go_up<S: Send + 'static>(self: &Arc<Self>, cx: &mut Context<'_, S>, context: C) {
+        let mut inner = self.inner.lock();
+        let index = inner.begun;
+        if index == inner.steps.len() && inner.wanted.is_none() {
+            inner.state = StartupState::Started;
+            let waiting = inner.starting.take();
+            drop(inner);
+            return answer(waiting, Ok(context));
+        }
+        if let Some(context) = inner.wanted.take() {
+            inner.state = StartupState::ShuttingDown;
+            let waiting = inner.starting.take();
+            drop(inner);
+            answer(waiting, Err(Failure::error(StartupError::ShutDown { begun: index })));
+            return self.go_down(cx, context);
+        }
+        inner.begun += 1;
+        drop(inner);
+        self.step(cx, index, Way::Up, context);
+    }
+
+    /// Shuts down the last step that was begun, or ends the shutdown.
+    fn go_down<S: Send + 'static>(self: &Arc<Self>, cx: &mut Context<'_, S>, context: C) {
+        let mut inner = self.inner.lock();
+        if inner.begun > 0 {
+            let index = inner.begun - 1;
+            drop(inner);
+            return self.step(cx, index, Way::Down, context);
+        }
+        inner.state = StartupState::Down;
+        let failed = inner.shutdown_error();
+        let ending = std::mem::take(&mut inner.ending);
+        let starting = inner.starting.take();
+        let startup = inner.startup_error();
+        drop(inner);
+        // Still there after a rollback.
+        answer(starting, Err(startup));
+        for waiting in ending {
+            let ended = failed.clone().map_or_else(|| Ok(context.clone()), Err);
+            answer(Some(waiting), ended);
+        }
+    }
+
+    /// Calls one function of a step and goes on when its future ends.
+    fn step<S: Send + 'static>(
+        self: &Arc<Self>,
+        cx: &mut Context<'_, S>,
+        index: usize,
+        way: Way,
+        context: C,
+    ) {
+        let Some(mut step) = self.inner.lock().steps[index].take() else {
+            unreachable!("one step is under way at a time");
+        };
+        tracing::debug!(step = step.name(), ?way, "a step begins");
+        let given = context.clone();
+        let call = AssertUnwindSafe(|| match way {
+            Way::Up => step.startup(given),
+            Way::Down => step.shutdown(given),
+        });
+        let future = catch_unwind(call).unwrap_or_else(|panic| {
+            let failure = Failure::from_panic(panic);
+            Box::pin(std::future::ready(Err(failure)))
+        });
+        self.inner.lock().steps[index] = Some(step);
+        let under_way = UnderWay { shared: Some(Arc::clone(self)) };
+        cx.await_interleaved(Contained(future), move |_, cx, result| {
+            let Some(shared) = under_way.ended() else { return };
+            match way {
+                Way::Up => shared.has_gone_up(cx, index, context, result),
+                Way::Down => shared.has_gone_down(cx, index, context, result),
+            }
+        });
+    }
+
+    fn has_gone_up<S: Send + 'static>(
+        self: &Arc<Self>,
+        cx: &mut Context<'_, S>,
+        index: usize,
+        context: C,
+        result: Result<C, Failure>,
+    ) {
+        let failure = match result {
+            Ok(context) => return self.go_up(cx, context),
+            Err(failure) => failure,
+        };
+        let mut inner = self.inner.lock();
+        let failed = StepFailure { step: StdArc::clone(&inner.names[index]), failure };
+        tracing::warn!(%failed, "the startup failed");
+        inner.failed = Some(failed);
+        let wanted = inner.wanted.take();
+        let is_rollback = wanted.is_none() && inner.rolls_back;
+        if is_rollback {
+            inner.state = StartupState::ShuttingDown;
+            drop(inner);
+            return self.go_down(cx, context);
+        }
+        inner.state = StartupState::Failed;
+        let waiting = inner.starting.take();
+        let error = inner.startup_error();
+        if wanted.is_some() {
+            inner.state = StartupState::ShuttingDown;
+        }
+        drop(inner);
+        answer(waiting, Err(error));
+        if let Some(context) = wanted {
+            self.go_down(cx, context);
+        }
+    }
+
+    fn has_gone_down<S: Send + 'static>(
+        self: &Arc<Self>,
+        cx: &mut Context<'_, S>,
+        index: usize,
+        context: C,
+        result: Result<C, Failure>,
+    ) {
+        let mut inner = self.inner.lock();
+        inner.begun = index;
+        let context = result.unwrap_or_else(|failure| {
+            let failed = StepFailure { step: StdArc::clone(&inner.names[index]), failure };
+            tracing::warn!(%failed, "a step failed to shut down");
+            inner.failed_down.push(failed);
+            // The next step gets what this one got.
+            context
+        });
+        drop(inner);
+        self.go_down(cx, context);
+    }
+}
+
+impl<C> Shared<C> {
+    /// The task has dropped the step under way: nothing goes on by itself.
+    fn interrupted(&self) {
+        let mut inner = self.inner.lock();
+        inner.state = StartupState::Failed;
+        inner.wanted = None;
+        let waiting = inner.starting.take().into_iter().chain(std::mem::take(&mut inner.ending));
+        let waiting: Vec<_> = waiting.collect();
+        drop(inner);
+        for waiting in waiting {
+            answer(Some(waiting), Err(Failure::Closed));
+        }
+    }
+}
+
+impl<C> Inner<C> {
+    fn shutdown_error(&self) -> Option<Failure> {
+        if self.failed_down.is_empty() {
+            return None;
+        }
+        let failed = self.failed_down.clone();
+        Some(Failure::error(StartupError::Shutdown { failed }))
+    }
+
+    fn startup_error(&self) -> Failure {
+        let rollback = self.failed_down.clone();
+        match self.failed.clone() {
+            Some(failed) => Failure::error(StartupError::Startup { failed, rollback }),
+            None => Failure::Closed,
+        }
+    }
+}
+
+fn answer<C>(waiting: Option<Completer<C>>, answer: Result<C, Failure>) {
+    if let Some(waiting) = waiting {
+        // Nobody may wait any more.
+        let _ = waiting.complete_with(answer);
+    }
+}
+
+/// Tells the process when the task drops the continuation of a step unrun.
+struct UnderWay<C> {
+    shared: Option<Arc<Shared<C>>>,
+}
+
+impl<C> UnderWay<C> {
+    fn ended(mut self) -> Option<Arc<Shared<C>>> {
+        self.shared.take()
+    }
+}
+
+impl<C> Drop for UnderWay<C> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.interrupted();
+        }
+    }
+}
+
+/// A future whose panic is its failure.
+struct Contained<C>(StepFuture<C>);
+
+impl<C> Future for Contained<C> {
+    type Output = Result<C, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut PollContext<'_>) -> Poll<Self::Output> {
+        let poll = AssertUnwindSafe(|| self.0.as_mut().poll(cx));
+        catch_unwind(poll).unwrap_or_else(|panic| Poll::Ready(Err(Failure::from_panic(panic))))
+    }
+}
