@@ -3,7 +3,10 @@
 use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_turnwheel-bench")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_turnwheel-bench"))
+        .args(arguments)
+        .output()
+        .expect("the harness starts")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -12,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn rows(output: &Output) -> Vec<serde_json::Value> {
     assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("rows are JSON")
 }
 
 #[test]

@@ -18,8 +18,6 @@ pub(crate) const FJTHRU_ACTORS: u64 = 60;
 pub(crate) const BIG_ACTORS: u64 = 120;
 /// Actors made in `fjcreate`, alive in `entities`, idle in `memory`.
 pub(crate) const MANY_ACTORS: u64 = 100_000;
-/// Producers in `entities`: one for each of the two workers.
-pub(crate) const ENTITY_PRODUCERS: u64 = 2;
 
 /// A shape of messages between actors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,8 +37,10 @@ pub(crate) enum Shape {
     FjThru,
     /// 120 actors ping each other at random and wait for the answer.
     Big,
-    /// Random messages to 100,000 actors.
+    /// One producer sends to 100,000 actors at random.
     Entities,
+    /// Two producers do, each its half of the messages: as many as there are workers.
+    EntitiesTwo,
     /// One actor asks another and waits for the answer.
     Ask,
     /// Bytes of an idle actor that has handled one message.
@@ -48,7 +48,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    const ALL: [(Self, &'static str); 10] = [
+    const ALL: [(Self, &'static str); 11] = [
         (Self::Count, "count"),
         (Self::CountBounded, "count_bounded"),
         (Self::PingPong, "pingpong"),
@@ -57,6 +57,7 @@ impl Shape {
         (Self::FjThru, "fjthru"),
         (Self::Big, "big"),
         (Self::Entities, "entities"),
+        (Self::EntitiesTwo, "entities_two"),
         (Self::Ask, "ask"),
         (Self::Memory, "memory"),
     ];
@@ -209,7 +210,8 @@ impl Run {
         // A message between arbiters costs a wake-up each.
         let crossing = if contender == Impl::Actix { 12 } else { 1 };
         let messages = match pattern.shape {
-            Shape::Count | Shape::CountBounded | Shape::Entities => 1_000_000 / slow,
+            Shape::Count | Shape::CountBounded => 1_000_000 / slow,
+            Shape::Entities | Shape::EntitiesTwo => 1_000_000 / slow,
             Shape::PingPong | Shape::Ring => 1_000_000 / slow / crossing,
             Shape::Ask => 400_000,
             Shape::FjCreate | Shape::Memory => MANY_ACTORS,
@@ -237,7 +239,7 @@ mod tests {
         for pattern in Pattern::all() {
             assert_eq!(Pattern::parse(&pattern.to_string()).unwrap(), pattern);
         }
-        assert_eq!(Pattern::all().len(), 19);
+        assert_eq!(Pattern::all().len(), 21);
     }
 
     #[test]

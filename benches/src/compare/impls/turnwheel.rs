@@ -79,7 +79,8 @@ impl Contender for Turnwheel {
             Shape::FjCreate => self.create(run),
             Shape::FjThru => self.flood(run, FJTHRU_ACTORS),
             Shape::Big => self.big(run),
-            Shape::Entities => self.entities(run),
+            Shape::Entities => self.entities(run, 1),
+            Shape::EntitiesTwo => self.entities(run, 2),
             Shape::Ask => self.ask(run),
             Shape::Memory => return Ok(None),
         }
@@ -391,8 +392,8 @@ impl Turnwheel {
         self.time(run, collector, creator, start, |_| {})
     }
 
-    fn entities(&self, run: &Run) -> Result<Measured, BenchError> {
-        let targets = Targets::draw(run.messages);
+    fn entities(&self, run: &Run, producers: u64) -> Result<Measured, BenchError> {
+        let targets = Targets::draw(run.messages, producers);
         let collector = Collector::new(targets.receivers);
         let counter = |expected: &u64| self.spawn(Counter::new(*expected, run, &collector));
         let actors: Arc<[_]> = targets.expected.iter().map(counter).collect();

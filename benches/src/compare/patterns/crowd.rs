@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::flood::{Count, Counter, Produce};
 use crate::alloc;
 use crate::compare::peer::{Here, Link, Next, Peer, Role};
-use crate::compare::plan::{Run, CHUNK, ENTITY_PRODUCERS, MANY_ACTORS};
+use crate::compare::plan::{Run, CHUNK, MANY_ACTORS};
 use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
 
@@ -84,17 +84,17 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    pub(crate) fn draw(messages: u64) -> Self {
+    pub(crate) fn draw(messages: u64, producers: u64) -> Self {
         let mut random = Random::new(messages);
         let mut expected = vec![0; MANY_ACTORS as usize];
-        let sequences = (0..ENTITY_PRODUCERS)
+        let sequences = (0..producers)
             .map(|_| {
                 let draw = |_| {
                     let at = random.below(MANY_ACTORS);
                     expected[at as usize] += 1;
                     at as u32
                 };
-                (0..messages / ENTITY_PRODUCERS).map(draw).collect()
+                (0..messages / producers).map(draw).collect()
             })
             .collect();
         let receivers = expected.iter().filter(|count| **count > 0).count() as u64;
@@ -128,8 +128,13 @@ impl<P: Peer> Role<P> for Scatterer<P> {
     }
 }
 
-pub(super) fn entities<P: Peer>(peer: &P, run: &Run, what: &str) -> Result<Measured, BenchError> {
-    let targets = Targets::draw(run.messages);
+pub(super) fn entities<P: Peer>(
+    peer: &P,
+    run: &Run,
+    producers: u64,
+    what: &str,
+) -> Result<Measured, BenchError> {
+    let targets = Targets::draw(run.messages, producers);
     let collector = Collector::new(targets.receivers);
     let actors: Arc<[_]> = targets
         .expected
@@ -209,7 +214,7 @@ impl Weigher {
     /// After each thousand actors, waits until they have handled their messages: what is weighed
     /// are actors, and not messages that were under way all at once.
     pub(crate) fn pace(&self, what: &str, made: u64) -> Result<(), BenchError> {
-        if made % CHUNK == 0 {
+        if made.is_multiple_of(CHUNK) {
             Self::wait(what, made)?;
         }
         Ok(())

@@ -26,7 +26,8 @@ pub(crate) fn run<P: Peer>(peer: &P, run: &Run) -> Result<Option<Measured>, Benc
         Shape::FjCreate => crowd::create(peer, run, &what).map(Some),
         Shape::FjThru => flood::count(peer, run, FJTHRU_ACTORS, &what).map(Some),
         Shape::Big => big::big(peer, run, &what).map(Some),
-        Shape::Entities => crowd::entities(peer, run, &what).map(Some),
+        Shape::Entities => crowd::entities(peer, run, 1, &what).map(Some),
+        Shape::EntitiesTwo => crowd::entities(peer, run, 2, &what).map(Some),
         // Each peer has its own way to ask; only tokio's is written out, by itself.
         Shape::Ask | Shape::Memory => Ok(None),
     }
