@@ -120,8 +120,8 @@ impl Timers {
         let index = self.shard_of(worker);
         let shard = &self.shards[index];
         let source = match &entry {
-            TimerEntry::Source(source) => Some(Arc::clone(source)),
-            _ => None,
+            TimerEntry::Source(source) => Arc::as_ptr(source),
+            _ => std::ptr::null(),
         };
         let mut wheel = shard.wheel.lock();
         let key = match wheel.arm(deadline_ns, entry) {
@@ -133,21 +133,24 @@ impl Timers {
                 return Err(TimersFull);
             }
         };
-        if let Some(source) = source {
-            if !Self::name(&source, key) {
+        // SAFETY: the wheel holds a count of the source, and the lock keeps the entry in the wheel.
+        if let Some(source) = unsafe { source.as_ref() } {
+            if !Self::name(source, key) {
                 let cancelled = wheel.cancel(key.key);
                 drop(wheel);
                 drop(cancelled);
                 return Ok((key, false));
             }
         }
-        if deadline_ns < shard.next_ns.load(Ordering::Relaxed) {
-            shard.next_ns.store(deadline_ns, Ordering::Release);
+        if deadline_ns >= shard.next_ns.load(Ordering::Relaxed) {
+            // Whoever made it so early has lowered `earliest_ns` too, under this lock.
+            return Ok((key, false));
         }
-        drop(wheel);
+        shard.next_ns.store(deadline_ns, Ordering::Release);
         // AcqRel: pairs with the exchange in `service`; either the servicer sees our wheel's
         // `next_ns`, or our minimum comes after its exchange.
         let before = self.earliest_ns.fetch_min(deadline_ns, Ordering::AcqRel);
+        drop(wheel);
         Ok((key, deadline_ns < before))
     }
 
