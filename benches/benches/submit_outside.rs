@@ -1,5 +1,5 @@
-//! What does a job from outside the group cost its sender, while the worker is awake and while it has
-//! to be woken?
+//! What does a job from outside the group cost its sender, while the worker is awake and while it
+//! has to be woken?
 
 use std::time::{Duration, Instant};
 

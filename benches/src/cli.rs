@@ -83,8 +83,8 @@ pub(crate) struct CompareArgs {
     pub(crate) output: Output,
 }
 
-/// Rows of `savina`: milliseconds of a run (median, 5th and 95th percentile), steals and wake-ups in
-/// it, and the time against one worker.
+/// Rows of `savina`: milliseconds of a run (median, 5th and 95th percentile), steals and wake-ups
+/// in it, and the time against one worker.
 ///
 /// Programs: pingpong, count, fjthrput, fjcreate, threadring, chameneos, big, concdict, bndbuffer,
 /// philosopher, banking, radixsort, fib, nqueenk.
@@ -123,8 +123,8 @@ pub(crate) struct LatencyArgs {
     pub(crate) output: Output,
 }
 
-/// Rows of `timers`: nanoseconds of a call with 1 million pending; microseconds from the deadline to
-/// the start of the job while idle, saturated, and with one of two workers blocked for a second.
+/// Rows of `timers`: nanoseconds of a call with 1 million pending; microseconds from the deadline
+/// to the start of the job while idle, saturated, and with one of two workers blocked for a second.
 #[derive(Debug, Args)]
 pub(crate) struct TimersArgs {
     #[command(flatten)]

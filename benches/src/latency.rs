@@ -1,5 +1,5 @@
-//! `latency`: open loop. Each job has a planned instant, and its latency counts from there, so that a
-//! load generator that is held up hides nothing.
+//! `latency`: open loop. Each job has a planned instant, and its latency counts from there, so that
+//! a load generator that is held up hides nothing.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Workers read and write one dictionary, a request at a time. Known: every worker's answers come in
-//! its order, and the dictionary's answers are those of a model that replays its log.
+//! Workers read and write one dictionary, a request at a time. Known: every worker's answers come
+//! in its order, and the dictionary's answers are those of a model that replays its log.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! One producer floods one counter, then asks for its value. Known: the value. Reported: how long the
-//! queue grew, with and without a bound.
+//! One producer floods one counter, then asks for its value. Known: the value. Reported: how long
+//! the queue grew, with and without a bound.
 
 use turnwheel_runtime::{Context, Group, Mailbox, SubmitErrorKind, Task};
 
