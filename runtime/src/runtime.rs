@@ -79,9 +79,7 @@ struct Plan {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.names();
-        f.debug_struct("Runtime")
-            .field("groups", &names)
-            .finish_non_exhaustive()
+        f.debug_struct("Runtime").field("groups", &names).finish_non_exhaustive()
     }
 }
 
@@ -171,9 +169,7 @@ impl Runtime {
             return Err(BuildError::Closed { group: full });
         }
         if groups.list.iter().any(|(own, _)| own == name) {
-            return Err(BuildError::DuplicateName {
-                group: name.to_owned(),
-            });
+            return Err(BuildError::DuplicateName { group: name.to_owned() });
         }
         let group = configure(self.shared.plan.group(name)).build()?;
         groups.list.push((name.to_owned(), group.clone()));
@@ -301,9 +297,7 @@ pub struct RuntimeBuilder {
 
 impl fmt::Debug for RuntimeBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuntimeBuilder")
-            .field("prefix", &self.plan.prefix)
-            .finish_non_exhaustive()
+        f.debug_struct("RuntimeBuilder").field("prefix", &self.plan.prefix).finish_non_exhaustive()
     }
 }
 
@@ -340,9 +334,7 @@ impl RuntimeBuilder {
         name: &str,
         configure: impl Fn(GroupBuilder) -> GroupBuilder + Send + Sync + 'static,
     ) -> Self {
-        self.plan
-            .further
-            .push((name.to_owned(), Arc::new(configure)));
+        self.plan.further.push((name.to_owned(), Arc::new(configure)));
         self
     }
 
@@ -373,35 +365,20 @@ impl RuntimeBuilder {
         let mut names = vec![CPU, IO];
         for (name, _) in &plan.further {
             if names.contains(&name.as_str()) {
-                return Err(BuildError::DuplicateName {
-                    group: name.clone(),
-                });
+                return Err(BuildError::DuplicateName { group: name.clone() });
             }
             names.push(name);
         }
         let mut made = Made(Vec::new());
         let cpu = made.add(CPU, (plan.cpu)(plan.group(CPU)))?;
-        let io = plan
-            .group(IO)
-            .workers(IO_WORKERS_DEFAULT)
-            .idle(IdlePolicy::PowerFirst);
+        let io = plan.group(IO).workers(IO_WORKERS_DEFAULT).idle(IdlePolicy::PowerFirst);
         let io = made.add(IO, (plan.io)(io).pinning(Pinning::None))?;
         for (name, configure) in &plan.further {
             made.add(name, configure(plan.group(name)))?;
         }
         let list = std::mem::take(&mut made.0);
-        let groups = Mutex::new(Groups {
-            list,
-            is_closed: false,
-        });
-        Ok(Runtime {
-            shared: Arc::new(Shared {
-                plan,
-                groups,
-                cpu,
-                io,
-            }),
-        })
+        let groups = Mutex::new(Groups { list, is_closed: false });
+        Ok(Runtime { shared: Arc::new(Shared { plan, groups, cpu, io }) })
     }
 }
 

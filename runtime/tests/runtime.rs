@@ -26,8 +26,7 @@ fn thread_name() -> String {
 }
 
 fn tell<T>(to: &mpsc::Sender<T>, value: T) {
-    to.send(value)
-        .expect("the test listens until its groups have ended");
+    to.send(value).expect("the test listens until its groups have ended");
 }
 
 fn thread_of(group: &Group) -> Result<String, Box<dyn Error>> {
@@ -40,10 +39,7 @@ fn threads_are_named_after_prefix_group_and_number() -> Outcome {
     assert_eq!(runtime.names(), ["cpu", "io", "disk"]);
     assert_eq!(thread_of(runtime.cpu())?, "cpu-0");
     assert_eq!(thread_of(runtime.io())?, "io-0");
-    assert_eq!(
-        thread_of(&runtime.group("disk").ok_or("no group")?)?,
-        "disk-0"
-    );
+    assert_eq!(thread_of(&runtime.group("disk").ok_or("no group")?)?, "disk-0");
     assert!(runtime.group("tape").is_none());
     assert!(runtime.shutdown()?.is_clean());
     Ok(())
@@ -52,10 +48,8 @@ fn threads_are_named_after_prefix_group_and_number() -> Outcome {
 #[test]
 fn a_derived_runtime_has_the_same_clock_and_groups_under_another_prefix() -> Outcome {
     let clock = ManualClock::pinned_at(UNIX_EPOCH + Duration::from_secs(9));
-    let origin = small()
-        .group("disk", |group| group.workers(1))
-        .clock(Arc::new(clock.clone()))
-        .build()?;
+    let origin =
+        small().group("disk", |group| group.workers(1)).clock(Arc::new(clock.clone())).build()?;
     let derived = origin.derive("p-").build()?;
     assert_eq!(derived.names(), ["cpu", "io", "disk"]);
     assert_eq!(thread_of(derived.cpu())?, "p-cpu-0");
@@ -72,10 +66,7 @@ fn a_derived_runtime_has_the_same_clock_and_groups_under_another_prefix() -> Out
 
 #[test]
 fn a_name_is_taken_only_once() -> Outcome {
-    let twice = small()
-        .group("x", |group| group)
-        .group("x", |group| group)
-        .build();
+    let twice = small().group("x", |group| group).group("x", |group| group).build();
     assert!(matches!(twice, Err(BuildError::DuplicateName { group }) if group == "x"));
     let reserved = small().group("io", |group| group).build();
     assert!(matches!(reserved, Err(BuildError::DuplicateName { group }) if group == "io"));
@@ -93,10 +84,7 @@ fn a_name_is_taken_only_once() -> Outcome {
 fn what_is_wrong_with_one_group_names_it() -> Outcome {
     let zero = small().group("disk", |group| group.workers(0)).build();
     assert!(matches!(zero, Err(BuildError::NoWorkers { group }) if group == "disk"));
-    let huge = small()
-        .prefix("p-")
-        .io(|group| group.workers(1_000_000))
-        .build();
+    let huge = small().prefix("p-").io(|group| group.workers(1_000_000)).build();
     assert!(matches!(huge, Err(BuildError::TooManyWorkers { group, .. }) if group == "p-io"));
     Ok(())
 }
@@ -106,10 +94,7 @@ fn nothing_is_spawned_after_the_shutdown() -> Outcome {
     let runtime = small().build()?;
     runtime.shutdown()?;
     let refused = runtime.spawn(17).expect_err("the runtime is over");
-    assert_eq!(
-        (refused.kind, refused.state),
-        (SpawnErrorKind::GroupClosed, 17)
-    );
+    assert_eq!((refused.kind, refused.state), (SpawnErrorKind::GroupClosed, 17));
     let refused = runtime.io().spawn(18).expect_err("the runtime is over");
     assert_eq!(refused.state, 18);
     Ok(())
@@ -125,24 +110,13 @@ fn the_shutdown_reports_every_group_in_the_order_of_their_end() -> Outcome {
         runtime.group("b").ok_or("no group")?.spawn(())?,
     ];
     let report = runtime.shutdown()?;
-    let names: Vec<_> = report
-        .groups
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let names: Vec<_> = report.groups.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["b", "a", "cpu", "io"]);
-    let closed: Vec<_> = report
-        .groups
-        .iter()
-        .map(|(_, ended)| ended.closed)
-        .collect();
+    let closed: Vec<_> = report.groups.iter().map(|(_, ended)| ended.closed).collect();
     assert_eq!(closed, [1, 0, 1, 1]);
     assert!(report.is_clean());
     drop(kept);
-    assert!(
-        runtime.shutdown()?.is_clean(),
-        "a second shutdown is harmless"
-    );
+    assert!(runtime.shutdown()?.is_clean(), "a second shutdown is harmless");
     Ok(())
 }
 
@@ -154,9 +128,7 @@ fn a_worker_cannot_wait_for_its_own_end_but_can_ask_for_it() -> Outcome {
     assert_eq!(refused.wait()?, Err(ShutdownError::OnWorker));
     // The refusal has closed nothing.
     assert_eq!(runtime.spawn(1)?.call(|one, _| *one).wait()?, 1);
-    let later = from_io
-        .call(|runtime, _| runtime.shutdown_later(PATIENCE))
-        .wait()?;
+    let later = from_io.call(|runtime, _| runtime.shutdown_later(PATIENCE)).wait()?;
     assert!(later.wait()?.is_clean());
     Ok(())
 }
@@ -179,9 +151,7 @@ fn a_moved_clock_fires_the_timers_of_real_groups() -> Outcome {
         let (fired, at) = mpsc::channel();
         let task = group.spawn(())?;
         let armed = task.call(move |(), cx| {
-            cx.after(Duration::from_secs(3_600), move |(), cx| {
-                tell(&fired, cx.now_ns())
-            })
+            cx.after(Duration::from_secs(3_600), move |(), cx| tell(&fired, cx.now_ns()))
         });
         drop(armed.wait()??);
         let due = clock.now_ns() + 3_600_000_000_000;
@@ -217,10 +187,7 @@ fn a_controlled_clock_is_read_pinned_moved_and_reset_at_run_time() -> Outcome {
     assert_eq!(runtime.wall(), noon + Duration::from_secs(60));
     clock.resume();
     let running = runtime.wall();
-    assert!(
-        running >= noon + Duration::from_secs(60),
-        "it goes on from where it was"
-    );
+    assert!(running >= noon + Duration::from_secs(60), "it goes on from where it was");
     clock.reset();
     assert!(runtime.wall() > noon + Duration::from_secs(1_000_000));
     // A job sees the same clock, and its timers follow a jump.
@@ -248,20 +215,14 @@ fn fire_all(group: &Group, clock: &ManualClock) -> Result<Vec<(u8, String)>, Box
         let dated = fired.clone();
         cx.at(wall, move |_, _| tell(&dated, (2, thread_name())))?;
         let mut left = 3;
-        let timer = cx.every(
-            second,
-            Late::Burst,
-            move |recurring: &mut Option<Timer>, _| {
-                left -= 1;
-                tell(&fired, (3, thread_name()));
-                if left == 0 {
-                    let timer = recurring
-                        .take()
-                        .expect("it was put there when it was armed");
-                    assert_eq!(timer.cancel(), Cancelled::WhileRunning);
-                }
-            },
-        )?;
+        let timer = cx.every(second, Late::Burst, move |recurring: &mut Option<Timer>, _| {
+            left -= 1;
+            tell(&fired, (3, thread_name()));
+            if left == 0 {
+                let timer = recurring.take().expect("it was put there when it was armed");
+                assert_eq!(timer.cancel(), Cancelled::WhileRunning);
+            }
+        })?;
         *recurring = Some(timer);
         Ok::<_, turnwheel_runtime::TimersFull>(())
     });
@@ -284,10 +245,7 @@ fn fire_all(group: &Group, clock: &ManualClock) -> Result<Vec<(u8, String)>, Box
 #[test]
 fn timers_fire_on_threads_of_the_group_that_owns_them() -> Outcome {
     let clock = ManualClock::new();
-    let first = small()
-        .prefix("a-")
-        .clock(Arc::new(clock.clone()))
-        .build()?;
+    let first = small().prefix("a-").clock(Arc::new(clock.clone())).build()?;
     let second = first.derive("b-").build()?;
     for (group, thread) in [
         (first.cpu(), "a-cpu-0"),
@@ -346,17 +304,14 @@ fn a_call_into_another_group_comes_back_to_the_callers_group() -> Outcome {
                 *calls += 1;
                 thread_name()
             });
-            cx.on_completion(
-                answer,
-                move |back: &mut u32, _, there: Result<String, Failure>| {
-                    assert_eq!(there.expect("the callee lives"), "cpu-0");
-                    assert_eq!(thread_name(), "io-0");
-                    *back += 1;
-                    if *back == CALLS {
-                        tell(&ended, ());
-                    }
-                },
-            );
+            cx.on_completion(answer, move |back: &mut u32, _, there: Result<String, Failure>| {
+                assert_eq!(there.expect("the callee lives"), "cpu-0");
+                assert_eq!(thread_name(), "io-0");
+                *back += 1;
+                if *back == CALLS {
+                    tell(&ended, ());
+                }
+            });
         }
     })?;
     end.recv_timeout(PATIENCE)?;
