@@ -45,6 +45,15 @@ pub const BACKOFF_FIRST_DEFAULT: Duration = Duration::from_millis(100);
 /// Longest pause between two attempts by default: what is down is asked twice a minute.
 pub const BACKOFF_CAP_DEFAULT: Duration = Duration::from_secs(30);
 
+/// Time between two checks of a health monitor by default.
+pub const HEALTH_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
+
+/// The first check of a health monitor is not earlier, so that a service has time to start.
+pub const HEALTH_FIRST_CHECK: Duration = Duration::from_secs(5);
+
+/// Monitors below one another, at most: a tree of components is flat, a deeper one is a cycle.
+pub const HEALTH_DEPTH_MAX: u32 = 64;
+
 /// Jobs consumed before the count is published to the producers of a bounded mailbox.
 pub(crate) const DONE_PUBLISH_JOBS: u64 = 32;
 
@@ -68,6 +77,10 @@ pub(crate) const CLOCK_PERIOD_NS: u64 = 50_000;
 ///
 /// Younger work is nearly always taken by its owner sooner than the cache lines could move.
 pub(crate) const STEAL_AGE_NS: u64 = 20_000;
+
+/// A sibling that has been in one turn for so long is stuck: what waits with it may be stolen at
+/// once, in nanoseconds. Half a turn's budget.
+pub(crate) const STUCK_TURN_NS: u64 = 100_000;
 
 /// How long a worker spins in search of work before it parks (latency first), in nanoseconds.
 pub(crate) const SPIN_NS_LATENCY: u64 = 50_000;

@@ -6,14 +6,17 @@ use crossbeam_deque::Steal;
 
 use super::sleep::Rest;
 use super::Local;
-use crate::limits::{STEAL_AGE_NS, WATCH_NS};
+use crate::limits::{STEAL_AGE_NS, STUCK_TURN_NS, WATCH_NS};
 use crate::sync::{park, spin_hint};
 use crate::task::TaskPtr;
 
 /// What a sibling looked like.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
+    /// Turns it had begun, and since when this number has been the same.
     turns: u64,
+    turn_since_ns: u64,
+    /// Tasks that waited, and when.
     waiting: u64,
     at_ns: u64,
 }
@@ -79,19 +82,24 @@ impl Search {
             .find_map(|victim| self.steal(local, victim, machine_ns))
     }
 
-    /// Steals from a sibling what has waited too long: what was there at the first look and is
-    /// there still, judged by the turns begun meanwhile.
-    fn steal(&mut self, local: &Local, victim: usize, machine_ns: u64) -> Option<TaskPtr> {
+    /// Steals from a sibling what has waited too long: what was there at an earlier look and is
+    /// there still, judged by the turns begun meanwhile; or anything if it is stuck in one turn.
+    fn steal(&mut self, local: &Local, victim: usize, now_ns: u64) -> Option<TaskPtr> {
         let shared = &local.group.workers[victim];
         let turns = shared.stats.turns.get();
         let waiting = shared.waiting();
         let seen = &mut self.seen[victim];
-        let has_moved = turns.wrapping_sub(seen.turns) >= seen.waiting;
-        if waiting == 0 || seen.waiting == 0 || has_moved {
-            *seen = Seen { turns, waiting, at_ns: machine_ns };
-            return None;
+        let progress = turns.wrapping_sub(seen.turns);
+        if progress > 0 || seen.turn_since_ns == 0 {
+            seen.turn_since_ns = now_ns;
         }
-        if machine_ns.saturating_sub(seen.at_ns) < STEAL_AGE_NS {
+        let is_stuck = now_ns.saturating_sub(seen.turn_since_ns) >= STUCK_TURN_NS;
+        let has_waited = seen.waiting > progress
+            && now_ns.saturating_sub(seen.at_ns) >= STEAL_AGE_NS;
+        if waiting == 0 || !(is_stuck || has_waited) {
+            if seen.waiting <= progress {
+                (seen.turns, seen.waiting, seen.at_ns) = (turns, waiting, now_ns);
+            }
             return None;
         }
         *seen = Seen::default();
