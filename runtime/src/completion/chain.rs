@@ -128,8 +128,14 @@ pub(crate) struct OrClosed<T>(pub(crate) Completer<T>);
 
 impl<T> Drop for OrClosed<T> {
     fn drop(&mut self) {
+        let failure = if std::thread::panicking() {
+            // Only a simulation drops a job that way: in its place it lets the task panic.
+            Failure::Panicked("the job panicked before it had begun".into())
+        } else {
+            Failure::Closed
+        };
         // Completed already when the job has run.
-        let _ = self.0.fail(Failure::Closed);
+        let _ = self.0.fail(failure);
     }
 }
 

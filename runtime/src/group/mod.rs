@@ -16,6 +16,7 @@ pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
 pub(crate) use class::Class;
 pub use metrics::{ClassMetrics, GroupMetrics, Latency, TaskInfo, WorkerMetrics};
 pub(crate) use shared::{count_queued, schedule, GroupShared, Simulated};
+pub(crate) use shutdown::begin as begin_shutdown;
 pub use shutdown::{ShutdownError, ShutdownReport};
 pub use spawn::{SpawnError, SpawnErrorKind, TaskBuilder};
 pub use timers::TimersFull;
@@ -113,6 +114,7 @@ impl Group {
     /// Whether the calling thread is a worker of this group.
     pub fn is_current(&self) -> bool {
         worker::current().is_some_and(|local| Arc::ptr_eq(&local.group, &self.shared))
+            || self.shared.simulation.as_ref().is_some_and(|simulation| simulation.is_in_turn())
     }
 
     /// Nanoseconds on the group's monotonic clock; 31 to 47 ns.

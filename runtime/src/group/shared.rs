@@ -13,11 +13,12 @@ use super::memory::Memory;
 use super::registry::Registry;
 use super::timers::{TimerEntry, TimerKey, Timers, TimersFull};
 use super::watchdog::Watchdog;
-use super::Budget;
+use super::{Budget, ShutdownError, ShutdownReport};
+use crate::completion::Completer;
 use crate::failure::Failure;
 use crate::subscription::Source;
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
-use crate::task::{AnyTask, Header, Mailbox, TaskPtr};
+use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
 use crate::time::clock::{ClockListener, ClockSource};
 use crate::worker::{self, sleep::Sleep, Pinning, Shared};
 
@@ -74,6 +75,20 @@ pub(crate) trait Simulated: Send + Sync + fmt::Debug {
     fn ready(&self, task: TaskPtr);
     /// A blocking closure is to run.
     fn block(&self, run: Box<dyn FnOnce() + Send>);
+    /// A job was queued.
+    fn submitted(&self, header: &Header);
+    /// A job is about to run. Answers whether it is to panic instead.
+    fn begins(&self, header: &Header) -> bool;
+    /// A task is in another phase.
+    fn phase(&self, header: &Header, phase: Phase);
+    /// A job or hook has failed.
+    fn failed(&self, header: &Header, failure: &Failure);
+    /// Whether a turn of the group is under way on this thread.
+    fn is_in_turn(&self) -> bool;
+    /// Runs the group to its end.
+    fn shut_down(&self, deadline: Duration) -> Result<ShutdownReport, ShutdownError>;
+    /// Reports when the group has come to its end; its `tasks` tasks have been told to close.
+    fn shut_down_later(&self, tasks: usize, within: Duration, report: Completer<ShutdownReport>);
 }
 
 const RUNNING: u8 = 0;
@@ -312,9 +327,15 @@ pub(crate) fn schedule(task: TaskPtr) {
 
 /// Counts mailbox bytes, with the worker if this thread is one of the group's.
 #[inline(always)]
-pub(crate) fn count_queued(group: &Arc<GroupShared>, bytes: i64) {
+pub(crate) fn count_queued(header: &Header, bytes: i64) {
+    let group = &header.group;
     match worker::current() {
         Some(local) if Arc::ptr_eq(&local.group, group) => local.count_bytes(bytes),
-        _ => group.memory.add(bytes),
+        _ => {
+            group.memory.add(bytes);
+            if let Some(simulation) = group.simulation.as_ref().filter(|_| bytes > 0) {
+                simulation.submitted(header);
+            }
+        }
     }
 }

@@ -38,6 +38,9 @@ pub enum ShutdownError {
     /// A worker cannot wait for its own end.
     #[error("a group cannot be shut down from one of its own workers; use `shutdown_later`")]
     OnWorker,
+    /// Only the thread of a simulation can run its groups to their end, and not inside of a turn.
+    #[error("a simulated group ends on the thread of its living simulation, outside of turns")]
+    Simulated,
 }
 
 impl Group {
@@ -61,6 +64,9 @@ impl Group {
         if self.is_current() {
             return Err(ShutdownError::OnWorker);
         }
+        if let Some(simulation) = &self.shared().simulation {
+            return simulation.shut_down(deadline);
+        }
         Ok(run(self.shared(), deadline))
     }
 
@@ -68,6 +74,11 @@ impl Group {
     pub fn shutdown_later(&self, deadline: Duration) -> Completion<ShutdownReport> {
         let (completer, report) = completion();
         let shared = Arc::clone(self.shared());
+        if let Some(simulation) = &shared.simulation {
+            let tasks = begin(&shared, deadline);
+            simulation.shut_down_later(tasks, deadline, completer);
+            return report;
+        }
         let refused = completer.clone();
         let thread = std::thread::Builder::new().name(format!("{}-shutdown", self.name())).spawn(
             move || {
@@ -82,21 +93,22 @@ impl Group {
     }
 }
 
-fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
-    let _one_at_a_time = group.ending.lock();
-    let mut report = ShutdownReport::default();
+/// Tells all tasks to close, and answers how many there are.
+pub(crate) fn begin(group: &GroupShared, deadline: Duration) -> usize {
     // 1. No task is added any more.
     group.registry.close();
     // 2. Every task closes in order, within the deadline.
     let tasks = group.registry.all();
-    let count = tasks.len();
     for task in &tasks {
         drop(task.close_within(deadline));
     }
-    drop(tasks);
-    if group.simulation.is_some() {
-        return report;
-    }
+    tasks.len()
+}
+
+fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
+    let _one_at_a_time = group.ending.lock();
+    let mut report = ShutdownReport::default();
+    let count = begin(group, deadline);
     if !group.registry.wait_empty(deadline) {
         // 3. What is left is killed.
         let late = group.registry.all();

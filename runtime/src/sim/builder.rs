@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use super::random::Random;
 use super::world::Sim;
 use crate::limits::{SIM_TURNS_MAX, SIM_WORKERS_DEFAULT, WORKERS_MAX};
-use crate::time::ManualClock;
 
 /// Describes a simulation; every value has a default.
 ///
@@ -65,8 +64,7 @@ impl SimBuilder {
     /// The simulation. It belongs to the thread that builds it.
     #[must_use]
     pub fn build(self) -> Sim {
-        let clock = self.wall.map_or_else(ManualClock::new, ManualClock::pinned_at);
         let random = self.seed.map(Random::new);
-        Sim::start(self, clock, random)
+        Sim::start(self, random)
     }
 }

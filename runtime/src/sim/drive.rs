@@ -1,20 +1,22 @@
 //! Running: one step, one turn, everything that is ready.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::hub::{Found, Picked};
+use super::queues::{Found, Picked};
 use super::random::Random;
-use super::world::{Sim, Simulated, World};
+use super::record::{EventKind, Recorder};
+use super::world::{Sim, SimGroup, World};
 use crate::group::Budget;
 use crate::sync::Ordering;
-use crate::task::{run_turn, After};
+use crate::task::{run_simulated_turn, After};
 
 /// What a step was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A turn of a task.
     Turn,
-    /// Timers fired, or a blocking closure ended.
+    /// Timers fired, a blocking closure ended, a shutdown was reported.
     Other,
     /// There was nothing to do.
     Idle,
@@ -35,7 +37,7 @@ impl Sim {
     ///
     /// # Panics
     ///
-    /// After a million turns (see [`SimBuilder::turns_max`](super::SimBuilder::turns_max)): tasks
+    /// After a million steps (see [`SimBuilder::turns_max`](super::SimBuilder::turns_max)): tasks
     /// then make each other ready without end, and the message names the busiest one.
     pub fn run_until_idle(&self) -> usize {
         self.world.run_until_idle()
@@ -54,8 +56,18 @@ impl Sim {
     }
 
     /// Tasks that are ready to run now.
+    #[must_use]
     pub fn pending(&self) -> usize {
         self.world.all().iter().map(|group| group.hub.ready_count()).sum()
+    }
+}
+
+/// Says that a step is under way, until it is dropped.
+struct Driving<'a>(&'a Cell<bool>);
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 
@@ -77,22 +89,26 @@ impl World {
     pub(super) fn step(&self) -> Step {
         assert!(!self.is_driving.get(), "the simulation runs already: a job must not run it");
         self.is_driving.set(true);
+        let driving = Driving(&self.is_driving);
         let groups = self.all();
         let choice = match &self.random {
             Some(random) => self.choose(&groups, random),
             None => self.first(&groups),
         };
-        let step = match choice {
-            None => Step::Idle,
-            Some(choice) => self.carry_out(&groups, choice),
-        };
-        self.is_driving.set(false);
-        step
+        if let Some(choice) = choice {
+            return self.carry_out(&groups, choice);
+        }
+        drop(driving);
+        if self.report_endings(&groups) {
+            return Step::Other;
+        }
+        self.park(&groups);
+        Step::Idle
     }
 
     /// What is due goes first, in the order of the groups, then the oldest ready task.
-    fn first(&self, groups: &[std::rc::Rc<Simulated>]) -> Option<Choice> {
-        let now_ns = self.source.now_ns();
+    fn first(&self, groups: &[SimGroup]) -> Option<Choice> {
+        let now_ns = self.common.clock.now_ns();
         let all = || groups.iter().enumerate();
         if let Some((group, _)) = all().find(|(_, group)| group.shared.timers.is_due(now_ns)) {
             return Some(Choice::Timers { group });
@@ -106,8 +122,8 @@ impl World {
     }
 
     /// Anything that could happen next on a real machine, by chance.
-    fn choose(&self, groups: &[std::rc::Rc<Simulated>], random: &Random) -> Option<Choice> {
-        let now_ns = self.source.now_ns();
+    fn choose(&self, groups: &[SimGroup], random: &Random) -> Option<Choice> {
+        let now_ns = self.common.clock.now_ns();
         let mut choices = Vec::new();
         for (group, simulated) in groups.iter().enumerate() {
             if simulated.shared.timers.is_due(now_ns) {
@@ -118,30 +134,43 @@ impl World {
             }
             simulated.hub.able(|worker| choices.push(Choice::Worker { group, worker }));
         }
-        choices.get(random.below(choices.len())).copied()
+        while choices.len() > 1 {
+            let index = random.below(choices.len());
+            let Choice::Worker { group, worker } = choices[index] else {
+                return Some(choices[index]);
+            };
+            let name = &groups[group].hub.group;
+            if !self.common.faults.is_passed_over(name, worker, random) {
+                return Some(choices[index]);
+            }
+            choices.swap_remove(index);
+        }
+        choices.pop()
     }
 
-    fn carry_out(&self, groups: &[std::rc::Rc<Simulated>], choice: Choice) -> Step {
-        let now_ns = self.source.now_ns();
+    fn carry_out(&self, groups: &[SimGroup], choice: Choice) -> Step {
+        let now_ns = self.common.clock.now_ns();
+        let recorder = &self.common.recorder;
         match choice {
             Choice::Timers { group } => {
-                let shared = &groups[group].shared;
+                let SimGroup { shared, hub, .. } = &groups[group];
                 let fired = shared.timers.service(now_ns);
-                shared.workers[0].stats.timers.add_owner(fired as u64);
+                if fired > 0 {
+                    shared.workers[0].stats.timers.add_owner(fired as u64);
+                    recorder.add(&hub.group, None, None, EventKind::TimersFired { count: fired });
+                }
                 Step::Other
             }
             Choice::Blocking { group } => {
-                if let Some(run) = groups[group].hub.take_blocking(now_ns) {
+                let hub = &groups[group].hub;
+                if let Some(run) = hub.take_blocking(now_ns) {
                     run();
+                    recorder.add(&hub.group, None, None, EventKind::Blocked);
                 }
                 Step::Other
             }
             Choice::Worker { group, worker } => {
-                let hub = &groups[group].hub;
-                let picked = match &self.random {
-                    Some(random) => hub.pick_random(worker, random),
-                    None => hub.pick_oldest(),
-                };
+                let picked = groups[group].hub.pick(worker, self.random.as_ref());
                 let Some(picked) = picked else { return Step::Other };
                 self.run_turn(&groups[group], picked);
                 Step::Turn
@@ -149,29 +178,59 @@ impl World {
         }
     }
 
-    fn run_turn(&self, group: &Simulated, picked: Picked) {
-        let shared = &group.shared;
+    fn run_turn(&self, group: &SimGroup, picked: Picked) {
+        let SimGroup { shared, hub, is_parked } = group;
         let worker = &shared.workers[picked.worker];
-        worker.stats.turns.add_owner(1);
-        if matches!(picked.found, Found::Stolen { .. }) {
-            worker.stats.steals.add_owner(1);
+        let recorder = &self.common.recorder;
+        // SAFETY: the task was taken out of its queue by us and has not run yet.
+        let header = unsafe { picked.task.header() };
+        let task = recorder.is_on().then(|| Recorder::name(header));
+        let tell = |kind| recorder.add(&hub.group, Some(picked.worker), task.clone(), kind);
+        if is_parked[picked.worker].replace(false) {
+            worker.stats.wakes.add_owner(1);
         }
-        worker.running.store(picked.task.0.as_ptr(), Ordering::Release);
-        let mut budget = shared.config.budget;
+        if let Found::Stolen { victim } = picked.found {
+            worker.stats.steals.add_owner(1);
+            tell(EventKind::Steal { victim });
+        }
+        let own = header.extra().and_then(|extra| extra.budget);
+        let mut budget = own.unwrap_or(shared.config.budget);
         if let Some(random) = &self.random {
             budget = Budget { jobs: random.up_to(budget.jobs), ..budget };
         }
-        let entered = group.hub.enter(picked.worker);
+        tell(EventKind::TurnStart);
+        worker.stats.turns.add_owner(1);
+        worker.running.store(picked.task.0.as_ptr(), Ordering::Release);
+        let entered = hub.enter(picked.worker);
         // SAFETY: the task was taken out of its queue by us, and a task is in one queue, once.
-        let report = unsafe { run_turn(picked.task, budget, shared.now_ns()) };
+        let report = unsafe { run_simulated_turn(picked.task, budget, shared.now_ns()) };
         drop(entered);
         worker.running.store(std::ptr::null_mut(), Ordering::Release);
         worker.stats.jobs.add_owner(u64::from(report.jobs));
         worker.stats.failures.add_owner(u64::from(report.failures));
         shared.memory.add(-report.bytes);
+        tell(EventKind::TurnEnd { jobs: report.jobs });
         if report.after == After::Requeue {
             worker.stats.requeues.add_owner(1);
-            group.hub.requeue(picked);
+            tell(EventKind::Yield);
+            hub.requeue(picked);
+        }
+        let turn = self.common.faults.turn_time(&hub.group, picked.worker);
+        if !turn.is_zero() {
+            self.clock.advance(turn);
+        }
+    }
+
+    /// The workers find nothing.
+    fn park(&self, groups: &[SimGroup]) {
+        for group in groups {
+            for (worker, is_parked) in group.is_parked.iter().enumerate() {
+                if !is_parked.replace(true) {
+                    group.shared.workers[worker].stats.parks.add_owner(1);
+                    let recorder = &self.common.recorder;
+                    recorder.add(&group.hub.group, Some(worker), None, EventKind::Park);
+                }
+            }
         }
     }
 }
@@ -181,7 +240,7 @@ impl World {
 struct Busy {
     steps: u64,
     steps_max: u64,
-    /// Live tasks by name, counted when the end is near.
+    /// How often each name was seen ready, counted when the end is near.
     names: HashMap<String, u64>,
 }
 
@@ -198,7 +257,7 @@ impl Busy {
         if self.steps + COUNTED_STEPS < self.steps_max {
             return;
         }
-        for group in world.all() {
+        for group in world.all().iter() {
             group.hub.each_ready(|name| *self.names.entry(name.to_owned()).or_default() += 1);
         }
         if self.steps < self.steps_max {
@@ -207,7 +266,7 @@ impl Busy {
         let busiest = self.names.iter().max_by_key(|(name, count)| (**count, name.as_str()));
         let busiest = busiest.map_or("none", |(name, _)| name.as_str());
         panic!(
-            "the simulation is not idle after {} turns; the busiest task is «{busiest}». Does it \
+            "the simulation is not idle after {} steps; the busiest task is «{busiest}». Does it \
              submit work to itself without end? `SimBuilder::turns_max` moves the limit",
             self.steps
         );

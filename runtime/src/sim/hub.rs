@@ -1,36 +1,53 @@
-//! The run queues of one simulated group.
+//! What stands where a real group has its threads.
 //!
-//! A hub stands where threads stand in a real group: each virtual worker has a queue and a run-next
-//! slot, and there are an injector and a system queue for all. Any thread may make a task ready;
-//! only the simulation's thread takes one out. Invariant: a task is in one queue, once.
+//! Any thread may make a task ready; only the simulation's thread takes one out of the queues. So
+//! the runner of every task of the group is that thread.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::fmt;
 use std::ptr;
+use std::time::Duration;
 
+use super::fault::Faults;
+use super::queues::{Entry, Found, Picked, Queues};
 use super::random::Random;
-use crate::group::Simulated;
+use super::record::{EventKind, Recorder};
+use crate::completion::Completer;
+use crate::failure::Failure;
+use crate::group::{ShutdownError, ShutdownReport, Simulated};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::task::TaskPtr;
+use crate::task::{Header, Phase, TaskPtr};
+use crate::time::clock::ClockSource;
 
-/// A ready task, or a closure, and when it became ready among all others.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    task: TaskPtr,
-    order: u64,
+/// What all groups of a simulation share.
+#[derive(Debug)]
+pub(super) struct Common {
+    /// The clock as groups read it: never backwards.
+    pub(super) clock: Arc<ClockSource>,
+    pub(super) recorder: Recorder,
+    pub(super) faults: Faults,
+    /// Counts what became ready.
+    order: AtomicU64,
+    /// Counts jobs.
+    jobs: AtomicU64,
+    /// How long blocking closures take, in nanoseconds.
+    pub(super) block_ns: AtomicU64,
+    /// Whether the choices are random; else everything goes in order.
+    is_random: bool,
 }
 
-/// What one virtual worker has.
-#[derive(Debug, Default)]
-struct Own {
-    /// The task made ready last by the worker's own turn.
-    slot: Option<Entry>,
-    queue: VecDeque<Entry>,
-}
-
-impl Own {
-    fn len(&self) -> usize {
-        self.queue.len() + usize::from(self.slot.is_some())
+impl Common {
+    pub(super) fn new(clock: ClockSource, is_random: bool) -> Arc<Self> {
+        let clock = Arc::new(clock);
+        Arc::new(Self {
+            recorder: Recorder::new(Arc::clone(&clock)),
+            clock,
+            faults: Faults::default(),
+            order: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+            block_ns: AtomicU64::new(0),
+            is_random,
+        })
     }
 }
 
@@ -40,55 +57,35 @@ struct Blocking {
     run: Box<dyn FnOnce() + Send>,
 }
 
+/// Somebody who waits for the end of the group.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// Tasks that were told to close.
+    pub(super) tasks: usize,
+    /// When what is left is killed.
+    pub(super) end_ns: u64,
+    pub(super) report: Completer<ShutdownReport>,
+}
+
 #[derive(Default)]
-struct Queues {
-    system: VecDeque<Entry>,
-    injector: VecDeque<Entry>,
-    workers: Vec<Own>,
-    blocking: VecDeque<Blocking>,
+struct State {
+    queues: Queues,
+    blocking: Vec<Blocking>,
+    endings: Vec<Ending>,
     is_over: bool,
-}
-
-/// Where a task was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// In the system queue.
-    System,
-    /// In the worker's own slot or queue.
-    Own,
-    /// In the injector.
-    Injected,
-    /// With a sibling.
-    Stolen {
-        /// From whom.
-        victim: usize,
-    },
-}
-
-/// A task taken out of its queue: its turn is the taker's.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Picked {
-    pub(super) task: TaskPtr,
-    pub(super) worker: usize,
-    pub(super) found: Found,
 }
 
 /// See the module's documentation.
 pub(super) struct Hub {
-    queues: Mutex<Queues>,
-    /// Counts what became ready, over all groups of the simulation.
-    order: Arc<AtomicU64>,
-    /// Whether the choices are random; else everything goes in order.
-    is_random: bool,
+    pub(super) group: Arc<str>,
+    common: Arc<Common>,
     is_stealing: bool,
-    /// Clock reading of the simulation, for closures that block.
-    now_ns: AtomicU64,
-    block_ns: AtomicU64,
+    state: Mutex<State>,
 }
 
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub").field("is_random", &self.is_random).finish_non_exhaustive()
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("group", &self.group).finish_non_exhaustive()
     }
 }
 
@@ -115,21 +112,14 @@ impl Drop for Entered {
 
 impl Hub {
     pub(super) fn new(
+        group: &str,
         workers: usize,
-        order: Arc<AtomicU64>,
-        is_random: bool,
         is_stealing: bool,
+        common: &Arc<Common>,
     ) -> Self {
-        let queues =
-            Queues { workers: (0..workers).map(|_| Own::default()).collect(), ..Queues::default() };
-        Self {
-            queues: Mutex::new(queues),
-            order,
-            is_random,
-            is_stealing,
-            now_ns: AtomicU64::new(0),
-            block_ns: AtomicU64::new(0),
-        }
+        let state = State { queues: Queues::new(workers), ..State::default() };
+        let common = Arc::clone(common);
+        Self { group: group.into(), common, is_stealing, state: Mutex::new(state) }
     }
 
     /// Begins a turn of a virtual worker on this thread.
@@ -143,199 +133,174 @@ impl Hub {
         ptr::eq(place.hub, self).then_some(place.worker)
     }
 
+    /// The virtual worker of this thread, of whichever group.
+    fn any_worker() -> Option<usize> {
+        PLACE.try_with(Cell::get).ok().flatten().map(|place| place.worker)
+    }
+
     /// Ready tasks.
     pub(super) fn ready_count(&self) -> usize {
-        let queues = self.queues.lock();
-        let own: usize = queues.workers.iter().map(Own::len).sum();
-        own + queues.system.len() + queues.injector.len()
+        self.state.lock().queues.len()
     }
 
     /// Calls `look` with the name of each ready task.
     pub(super) fn each_ready(&self, mut look: impl FnMut(&str)) {
-        let queues = self.queues.lock();
-        let own = queues.workers.iter().flat_map(|own| own.queue.iter().chain(&own.slot));
-        for entry in own.chain(&queues.system).chain(&queues.injector) {
-            // SAFETY: a task in a queue is alive.
+        self.state.lock().queues.each(|entry| {
+            // SAFETY: a task in a queue is alive; nobody takes it out under the lock.
             look(unsafe { entry.task.header() }.name());
-        }
-    }
-
-    /// How long closures that block from now on take.
-    pub(super) fn set_block_ns(&self, block_ns: u64) {
-        self.block_ns.store(block_ns, Ordering::Relaxed);
-    }
-
-    /// Tells the hub the time.
-    pub(super) fn set_now_ns(&self, now_ns: u64) {
-        self.now_ns.store(now_ns, Ordering::Relaxed);
+        });
     }
 
     /// When the next blocking closure ends.
     pub(super) fn next_end_ns(&self) -> Option<u64> {
-        self.queues.lock().blocking.iter().map(|blocking| blocking.end_ns).min()
+        self.state.lock().blocking.iter().map(|blocking| blocking.end_ns).min()
     }
 
     /// Blocking closures under way.
     pub(super) fn blocking_count(&self) -> usize {
-        self.queues.lock().blocking.len()
+        self.state.lock().blocking.len()
     }
 
     /// Takes the blocking closure that ends first, if its time has come.
     pub(super) fn take_blocking(&self, now_ns: u64) -> Option<Box<dyn FnOnce() + Send>> {
-        let mut queues = self.queues.lock();
-        let ends = queues.blocking.iter().enumerate();
+        let mut state = self.state.lock();
+        let ends = state.blocking.iter().enumerate();
         let (index, end_ns) = ends.map(|(index, b)| (index, b.end_ns)).min_by_key(|b| b.1)?;
-        if end_ns > now_ns {
-            return None;
-        }
-        queues.blocking.remove(index).map(|blocking| blocking.run)
+        (end_ns <= now_ns).then(|| state.blocking.remove(index).run)
+    }
+
+    /// When the next one who waits for the end gives up.
+    pub(super) fn next_ending_ns(&self) -> Option<u64> {
+        self.state.lock().endings.iter().map(|ending| ending.end_ns).min()
+    }
+
+    /// Takes one who waits for the end: any if it has come, else one whose deadline has passed.
+    pub(super) fn take_ending(&self, has_come: bool, now_ns: u64) -> Option<Ending> {
+        let mut state = self.state.lock();
+        let index = state.endings.iter().position(|e| has_come || e.end_ns <= now_ns)?;
+        Some(state.endings.remove(index))
     }
 
     /// Virtual workers that could take a task now.
-    pub(super) fn able(&self, mut tell: impl FnMut(usize)) {
-        let queues = self.queues.lock();
-        let is_any = !queues.system.is_empty() || !queues.injector.is_empty();
-        let is_shared =
-            is_any || (self.is_stealing && queues.workers.iter().any(|own| own.len() > 0));
-        for (index, own) in queues.workers.iter().enumerate() {
-            if is_shared || own.len() > 0 {
-                tell(index);
-            }
-        }
+    pub(super) fn able(&self, tell: impl FnMut(usize)) {
+        let mut state = self.state.lock();
+        state.queues.watch();
+        state.queues.able(self.is_stealing, tell);
     }
 
-    /// When the oldest ready task became ready; the system class first.
+    /// When the oldest ready task became ready.
     pub(super) fn oldest(&self) -> Option<u64> {
-        let queues = self.queues.lock();
-        if let Some(entry) = queues.system.front() {
-            return Some(entry.order);
-        }
-        let own = queues.workers.iter().filter_map(|own| own.queue.front());
-        own.chain(queues.injector.front()).map(|entry| entry.order).min()
+        let mut state = self.state.lock();
+        state.queues.watch();
+        state.queues.oldest()
     }
 
-    /// Takes the oldest ready task; the system class first.
-    pub(super) fn pick_oldest(&self) -> Option<Picked> {
-        let mut queues = self.queues.lock();
-        if let Some(entry) = queues.system.pop_front() {
-            return Some(Picked { task: entry.task, worker: 0, found: Found::System });
+    /// Takes a task out of its queue: by chance as this worker might, or the oldest.
+    pub(super) fn pick(&self, worker: usize, random: Option<&Random>) -> Option<Picked> {
+        let queues = &mut self.state.lock().queues;
+        match random {
+            Some(random) => queues.pick_random(worker, self.is_stealing, random),
+            None => queues.pick_oldest(),
         }
-        let injected = queues.injector.front().map(|entry| entry.order);
-        let own = queues.workers.iter().enumerate();
-        let own = own.filter_map(|(index, own)| Some((own.queue.front()?.order, index))).min();
-        match (injected, own) {
-            (injected, Some((order, worker))) if injected.is_none_or(|other| order < other) => {
-                let task = queues.workers[worker].queue.pop_front()?.task;
-                Some(Picked { task, worker, found: Found::Own })
-            }
-            (Some(_), _) => {
-                let task = queues.injector.pop_front()?.task;
-                Some(Picked { task, worker: 0, found: Found::Injected })
-            }
-            (None, _) => None,
-        }
-    }
-
-    /// Takes a task as this worker might, by chance: from any place it could look at, and from
-    /// anywhere in that place. The system class still goes first.
-    pub(super) fn pick_random(&self, worker: usize, random: &Random) -> Option<Picked> {
-        let mut queues = self.queues.lock();
-        let take = |queue: &mut VecDeque<Entry>| queue.remove(random.below(queue.len()));
-        if let Some(entry) = take(&mut queues.system) {
-            return Some(Picked { task: entry.task, worker, found: Found::System });
-        }
-        let mut places = Vec::with_capacity(queues.workers.len() + 1);
-        if !queues.injector.is_empty() {
-            places.push(Found::Injected);
-        }
-        for (victim, own) in queues.workers.iter().enumerate() {
-            if own.len() > 0 && victim == worker {
-                places.push(Found::Own);
-            } else if own.len() > 0 && self.is_stealing {
-                places.push(Found::Stolen { victim });
-            }
-        }
-        let found = *places.get(random.below(places.len()))?;
-        let entry = match found {
-            Found::System | Found::Injected => take(&mut queues.injector),
-            Found::Own => queues.workers[worker].take(random),
-            Found::Stolen { victim } => queues.steal(victim, worker, random),
-        };
-        Some(Picked { task: entry?.task, worker, found })
     }
 
     /// Puts a task whose turn is used up behind all others.
     pub(super) fn requeue(&self, picked: Picked) {
-        let mut queues = self.queues.lock();
-        let entry = Entry { task: picked.task, order: self.order.fetch_add(1, Ordering::Relaxed) };
-        match picked.found {
-            Found::System => queues.system.push_back(entry),
-            _ => queues.injector.push_back(entry),
-        }
+        let mut state = self.state.lock();
+        let order = self.common.order.fetch_add(1, Ordering::Relaxed);
+        let entry = Entry { task: picked.task, order };
+        state.queues.push_shared(entry, picked.found == Found::System);
     }
 
     /// No task is run any more.
     pub(super) fn end(&self) {
-        let mut queues = self.queues.lock();
-        queues.is_over = true;
-        let dropped = std::mem::take(&mut queues.blocking);
-        drop(queues);
+        let mut state = self.state.lock();
+        state.is_over = true;
+        let dropped = (std::mem::take(&mut state.blocking), std::mem::take(&mut state.endings));
+        drop(state);
         drop(dropped);
     }
-}
 
-impl Own {
-    fn take(&mut self, random: &Random) -> Option<Entry> {
-        let index = random.below(self.len());
-        if index == self.queue.len() {
-            return self.slot.take();
-        }
-        self.queue.remove(index)
-    }
-}
-
-impl Queues {
-    /// One task for the thief's turn, and by chance up to half of the others for its queue.
-    fn steal(&mut self, victim: usize, thief: usize, random: &Random) -> Option<Entry> {
-        let entry = self.workers[victim].take(random)?;
-        let more = random.below(self.workers[victim].queue.len() / 2 + 1);
-        for _ in 0..more {
-            let moved = self.workers[victim].queue.pop_front()?;
-            self.workers[thief].queue.push_back(moved);
-        }
-        Some(entry)
+    fn record(&self, header: &Header, kind: EventKind) {
+        self.common.recorder.of_task(&self.group, Self::any_worker(), header, kind);
     }
 }
 
 impl Simulated for Hub {
     fn ready(&self, task: TaskPtr) {
-        // SAFETY: the task is scheduled, by the caller.
-        let is_system = unsafe { task.header() }.system;
-        let worker = self.worker();
-        let mut queues = self.queues.lock();
+        // SAFETY: the task is scheduled, by the caller, and nobody has it yet.
+        let header = unsafe { task.header() };
+        self.record(header, EventKind::Ready);
+        let is_system = header.system;
+        let is_lost = self.common.faults.is_lost();
+        if is_lost {
+            self.record(header, EventKind::Fault { fault: "lost hint" });
+        }
+        let mut state = self.state.lock();
         // Relaxed: the lock orders the numbers of one group.
-        let entry = Entry { task, order: self.order.fetch_add(1, Ordering::Relaxed) };
-        match worker {
+        let entry = Entry { task, order: self.common.order.fetch_add(1, Ordering::Relaxed) };
+        match self.worker() {
             // Nobody runs tasks any more: the entry is forgotten, its task's memory with it.
-            _ if queues.is_over => {}
-            _ if is_system => queues.system.push_back(entry),
-            Some(worker) if self.is_random => {
-                let own = &mut queues.workers[worker];
-                own.queue.extend(own.slot.replace(entry));
+            _ if state.is_over => {}
+            _ if is_lost => state.queues.lose(entry, is_system),
+            Some(worker) if !is_system => {
+                state.queues.push_own(worker, entry, self.common.is_random);
             }
-            Some(worker) => queues.workers[worker].queue.push_back(entry),
-            None => queues.injector.push_back(entry),
+            _ => state.queues.push_shared(entry, is_system),
         }
     }
 
     fn block(&self, run: Box<dyn FnOnce() + Send>) {
-        let now_ns = self.now_ns.load(Ordering::Relaxed);
-        let end_ns = now_ns.saturating_add(self.block_ns.load(Ordering::Relaxed));
-        let mut queues = self.queues.lock();
-        if queues.is_over {
-            drop(queues);
+        let now_ns = self.common.clock.now_ns();
+        let end_ns = now_ns.saturating_add(self.common.block_ns.load(Ordering::Relaxed));
+        let mut state = self.state.lock();
+        if state.is_over {
+            drop(state);
             return drop(run);
         }
-        queues.blocking.push_back(Blocking { end_ns, run });
+        state.blocking.push(Blocking { end_ns, run });
+    }
+
+    fn submitted(&self, header: &Header) {
+        self.record(header, EventKind::Submit);
+    }
+
+    fn begins(&self, header: &Header) -> bool {
+        let number = self.common.jobs.fetch_add(1, Ordering::Relaxed) + 1;
+        self.record(header, EventKind::Job { number });
+        let is_to_panic = self.common.faults.is_to_panic(header);
+        if is_to_panic {
+            self.record(header, EventKind::Fault { fault: "panic" });
+        }
+        is_to_panic
+    }
+
+    fn phase(&self, header: &Header, phase: Phase) {
+        self.record(header, EventKind::Phase(phase));
+    }
+
+    fn failed(&self, header: &Header, failure: &Failure) {
+        self.record(header, EventKind::Failed { failure: failure.to_string() });
+        self.common.recorder.failed(&self.group, header, failure);
+    }
+
+    fn is_in_turn(&self) -> bool {
+        self.worker().is_some()
+    }
+
+    fn shut_down(&self, deadline: Duration) -> Result<ShutdownReport, ShutdownError> {
+        super::end::shut_down(self, deadline).ok_or(ShutdownError::Simulated)
+    }
+
+    fn shut_down_later(&self, tasks: usize, within: Duration, report: Completer<ShutdownReport>) {
+        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        let end_ns = self.common.clock.now_ns().saturating_add(within_ns);
+        let mut state = self.state.lock();
+        if !state.is_over {
+            return state.endings.push(Ending { tasks, end_ns, report });
+        }
+        drop(state);
+        // The simulation is over and has left nothing.
+        let _ = report.complete(ShutdownReport::default());
     }
 }

@@ -24,15 +24,25 @@
 //! ```
 
 mod builder;
+mod check;
 mod drive;
 mod end;
+mod explore;
+mod fault;
 mod hub;
+mod queues;
+mod quiet;
 mod random;
+mod record;
 mod time;
 mod wait;
 mod world;
 
 pub use builder::SimBuilder;
-pub use end::Leak;
+pub use check::{check, find, FailingSeed};
+pub use explore::{explore, Explored};
+pub use fault::Fault;
+pub use quiet::{Leak, Quiescence};
+pub use record::{Event, EventKind, EventTask, Events, FailedJob};
 pub use wait::Stuck;
 pub use world::Sim;

@@ -1,19 +1,68 @@
-//! The generator behind a seed.
+//! Where choices come from: a generator behind a seed, or a script that tries them all.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
-/// splitmix64 (Steele, Lea and Flood, 2014): every seed, zero too, gives a good sequence.
+/// Answers each question «which of so many?».
 #[derive(Debug)]
-pub(super) struct Random(Cell<u64>);
+pub(super) struct Random {
+    /// splitmix64 (Steele, Lea and Flood, 2014): every seed, zero too, gives a good sequence.
+    state: Cell<u64>,
+    /// Answers in place of the generator.
+    script: Option<RefCell<Script>>,
+}
+
+/// A path through the tree of all choices.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Script {
+    /// What is chosen, and of how many.
+    path: Vec<(usize, usize)>,
+    /// Choices made so far.
+    made: usize,
+}
+
+impl Script {
+    /// The next path in order; false after the last.
+    pub(super) fn advance(&mut self) -> bool {
+        self.path.truncate(self.made);
+        self.made = 0;
+        while let Some((choice, of)) = self.path.pop() {
+            if choice + 1 < of {
+                self.path.push((choice + 1, of));
+                return true;
+            }
+        }
+        false
+    }
+
+    fn choose(&mut self, of: usize) -> usize {
+        if self.made == self.path.len() {
+            self.path.push((0, of));
+        }
+        let choice = self.path[self.made].0;
+        debug_assert_eq!(self.path[self.made].1, of, "equal choices lead to equal questions");
+        self.made += 1;
+        choice
+    }
+}
 
 impl Random {
     pub(super) fn new(seed: u64) -> Self {
-        Self(Cell::new(seed))
+        Self { state: Cell::new(seed), script: None }
+    }
+
+    /// Follows a script, and goes on with the first choice where it ends.
+    pub(super) fn scripted(script: Script) -> Self {
+        Self { state: Cell::new(0), script: Some(RefCell::new(script)) }
+    }
+
+    /// The choices made, if there is a script.
+    pub(super) fn script(&self) -> Option<Script> {
+        self.script.as_ref().map(|script| script.borrow().clone())
     }
 
     fn next(&self) -> u64 {
-        let state = self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.0.set(state);
+        let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.state.set(state);
         let word = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         word ^ (word >> 31)
@@ -21,6 +70,12 @@ impl Random {
 
     /// A number below `bound`; 0 if that is 0.
     pub(super) fn below(&self, bound: usize) -> usize {
+        if bound <= 1 {
+            return 0;
+        }
+        if let Some(script) = &self.script {
+            return script.borrow_mut().choose(bound);
+        }
         // The upper half of the product: as even as the word (Lemire, 2019), without a division.
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
@@ -30,8 +85,22 @@ impl Random {
         self.below(count) == 0
     }
 
-    /// A number from 1 to `most`; small ones are frequent, so that both ends are tried.
+    /// A number up to `most`, for what makes a run more varied but no other order possible: a
+    /// script does without.
+    pub(super) fn extra(&self, most: usize) -> usize {
+        if self.script.is_some() {
+            0
+        } else {
+            self.below(most + 1)
+        }
+    }
+
+    /// A number from 1 to `most`; small ones are frequent, so that both ends are tried. A script
+    /// has only `most`.
     pub(super) fn up_to(&self, most: u32) -> u32 {
+        if self.script.is_some() {
+            return most;
+        }
         let bits = self.below(32 - most.leading_zeros() as usize + 1) as u32;
         let bound = 1_u64 << bits;
         let number = 1 + self.below(bound.min(u64::from(most)) as usize) as u32;
@@ -62,5 +131,22 @@ mod tests {
         let seen: Vec<_> = (0..500).map(|_| random.up_to(5)).collect();
         assert_eq!((seen.iter().min(), seen.iter().max()), (Some(&1), Some(&5)));
         assert!((0..50).all(|_| random.up_to(1) == 1));
+    }
+
+    #[test]
+    fn a_script_tries_every_path_once() {
+        let mut script = Script::default();
+        let mut paths = Vec::new();
+        loop {
+            let random = Random::scripted(script);
+            let first = random.below(3);
+            let second = if first == 1 { random.below(2) } else { 9 };
+            paths.push((first, second));
+            script = random.script().unwrap();
+            if !script.advance() {
+                break;
+            }
+        }
+        assert_eq!(paths, [(0, 9), (1, 0), (1, 1), (2, 9)]);
     }
 }

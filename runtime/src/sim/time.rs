@@ -3,13 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use super::world::{Sim, World};
+use crate::sync::Ordering;
 use crate::time::clock::Clock;
 use crate::time::ManualClock;
 
 impl Sim {
     /// Virtual time since the simulation was made.
     pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.world.source.now_ns())
+        Duration::from_nanos(self.world.common.clock.now_ns())
     }
 
     /// The virtual wall time.
@@ -60,10 +61,7 @@ impl Sim {
     /// inside of it is refused.
     pub fn block_for(&self, duration: Duration) {
         let block_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.world.block_ns.set(block_ns);
-        for group in self.world.all() {
-            group.hub.set_block_ns(block_ns);
-        }
+        self.world.common.block_ns.store(block_ns, Ordering::Relaxed);
     }
 }
 
@@ -83,10 +81,12 @@ impl World {
     /// When the next timer or blocking closure is due; or somewhat earlier, if a timer was
     /// cancelled.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
-        let next = self.all().into_iter().filter_map(|group| {
+        let groups = self.all();
+        let next = groups.iter().filter_map(|group| {
             let timers = &group.shared.timers;
             let timer = (timers.pending() > 0).then(|| timers.earliest_ns());
-            [timer, group.hub.next_end_ns()].into_iter().flatten().min()
+            let hub = &group.hub;
+            [timer, hub.next_end_ns(), hub.next_ending_ns()].into_iter().flatten().min()
         });
         next.min().filter(|next_ns| *next_ns < u64::MAX)
     }
@@ -97,23 +97,18 @@ impl World {
         if delta_ns > 0 {
             self.clock.advance(Duration::from_nanos(delta_ns));
         }
-        self.tell_time();
-    }
-
-    fn tell_time(&self) {
-        let now_ns = self.source.now_ns();
-        for group in self.all() {
-            group.hub.set_now_ns(now_ns);
-        }
     }
 
     /// Whether anything is due, after deadlines left behind by cancelled timers are forgotten.
     fn service_due(&self) -> bool {
-        let now_ns = self.source.now_ns();
+        let now_ns = self.common.clock.now_ns();
         let is_over = |end_ns: Option<u64>| end_ns.is_some_and(|end_ns| end_ns <= now_ns);
         let mut is_due = false;
-        for group in self.all() {
-            is_due |= group.shared.timers.service(now_ns) > 0 || is_over(group.hub.next_end_ns());
+        for group in self.all().iter() {
+            let hub = &group.hub;
+            is_due |= group.shared.timers.service(now_ns) > 0
+                || is_over(hub.next_end_ns())
+                || is_over(hub.next_ending_ns());
         }
         is_due
     }

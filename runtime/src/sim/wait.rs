@@ -7,34 +7,23 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::drive::Step;
-use super::end::Leak;
+use super::quiet::Quiescence;
 use super::world::Sim;
 use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
-/// A future did not end although nothing was left to do.
-#[derive(Clone, Debug)]
+/// A future did not end although nothing was left to do at the present time.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stuck {
-    /// Virtual time at which the simulation was idle.
-    pub now: Duration,
-    /// Live tasks and what they wait for.
-    pub tasks: Vec<Leak>,
-    /// Timers that a later time would fire.
-    pub timers: usize,
-    /// Blocking closures that a later time would end.
-    pub blocking: usize,
+    /// What lies ahead, and the live tasks.
+    pub left: Quiescence,
 }
 
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the simulation is idle at {:?} and the future is not done; ", self.now)?;
-        write!(f, "{} timers and {} blocking closures lie ahead", self.timers, self.blocking)?;
-        for task in &self.tasks {
-            write!(f, "; {task}")?;
-        }
-        Ok(())
+        write!(f, "the simulation is idle and the future is not done; {}", self.left)
     }
 }
 
@@ -85,7 +74,7 @@ impl Sim {
     pub fn wait_for<T>(&self, completion: Completion<T>, limit: Duration) -> Result<T, Failure> {
         let mut future = pin!(completion);
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let end_ns = self.world.source.now_ns().saturating_add(limit_ns);
+        let end_ns = self.world.common.clock.now_ns().saturating_add(limit_ns);
         loop {
             let stuck = match self.block_on(future.as_mut()) {
                 Ok(answer) => return answer,
@@ -116,7 +105,7 @@ impl Sim {
         let mut future = pin!(future);
         let woken = Arc::new(Woken(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&woken));
-        let mut turns = 0;
+        let mut steps = 0;
         loop {
             // Acquire: pairs with the store in `wake`.
             if woken.0.swap(false, Ordering::Acquire) {
@@ -127,23 +116,13 @@ impl Sim {
                 continue;
             }
             if self.world.step() == Step::Idle && !woken.0.load(Ordering::Acquire) {
-                return Err(self.stuck());
+                return Err(Stuck { left: self.quiescence() });
             }
-            turns += 1;
+            steps += 1;
             assert!(
-                turns < self.world.config.turns_max,
-                "the future is not done after {turns} turns; `SimBuilder::turns_max` moves the limit"
+                steps < self.world.config.turns_max,
+                "the future is not done after {steps} steps; `SimBuilder::turns_max` moves the limit"
             );
-        }
-    }
-
-    fn stuck(&self) -> Stuck {
-        let groups = self.world.all();
-        Stuck {
-            now: self.now(),
-            tasks: self.leaks(),
-            timers: groups.iter().map(|group| group.shared.timers.pending()).sum(),
-            blocking: groups.iter().map(|group| group.hub.blocking_count()).sum(),
         }
     }
 }

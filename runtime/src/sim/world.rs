@@ -2,14 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use super::builder::SimBuilder;
-use super::hub::Hub;
+use super::hub::{Common, Hub};
 use super::random::Random;
+use super::record::{Events, FailedJob};
 use crate::completion;
 use crate::group::{BuildError, Group, GroupBuilder, GroupShared};
-use crate::sync::{Arc, AtomicU64};
+use crate::sync::Arc;
 use crate::time::clock::ClockSource;
 use crate::time::ManualClock;
 
@@ -32,31 +33,30 @@ pub struct Sim {
 pub(super) struct World {
     pub(super) config: SimBuilder,
     pub(super) clock: ManualClock,
-    /// The same clock as groups read it: never backwards.
-    pub(super) source: ClockSource,
     /// Nothing if all goes in order.
     pub(super) random: Option<Random>,
-    pub(super) groups: RefCell<Vec<Rc<Simulated>>>,
-    order: Arc<AtomicU64>,
+    groups: RefCell<Rc<[SimGroup]>>,
+    pub(super) common: Arc<Common>,
     /// Whether a step is under way on this thread.
     pub(super) is_driving: Cell<bool>,
-    pub(super) block_ns: Cell<u64>,
     _thread: OnThread,
 }
 
 /// One group of a simulation.
-#[derive(Debug)]
-pub(super) struct Simulated {
+#[derive(Clone, Debug)]
+pub(super) struct SimGroup {
     pub(super) shared: Arc<GroupShared>,
     pub(super) hub: Arc<Hub>,
+    /// One for each virtual worker: whether it has found nothing and rests.
+    pub(super) is_parked: Rc<[Cell<bool>]>,
 }
 
 impl fmt::Debug for Sim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sim")
             .field("seed", &self.seed())
-            .field("now_ns", &self.world.source.now_ns())
-            .field("groups", &self.world.groups.borrow().len())
+            .field("now", &self.now())
+            .field("groups", &self.world.all().len())
             .finish_non_exhaustive()
     }
 }
@@ -80,22 +80,24 @@ impl Sim {
         SimBuilder::new()
     }
 
-    pub(super) fn start(config: SimBuilder, clock: ManualClock, random: Option<Random>) -> Self {
+    pub(super) fn start(config: SimBuilder, random: Option<Random>) -> Self {
+        let clock = config.wall.map_or_else(ManualClock::new, ManualClock::pinned_at);
+        let source = ClockSource::custom(std::sync::Arc::new(clock.clone()));
         let world = Rc::new(World {
             config,
-            source: ClockSource::custom(std::sync::Arc::new(clock.clone())),
             clock,
+            common: Common::new(source, random.is_some()),
             random,
-            groups: RefCell::default(),
-            order: Arc::new(AtomicU64::new(0)),
+            groups: RefCell::new(Rc::from([])),
             is_driving: Cell::new(false),
-            block_ns: Cell::new(0),
             _thread: OnThread::enter(),
         });
+        LIVING.with_borrow_mut(|living| living.push(Rc::downgrade(&world)));
         Self { world }
     }
 
     /// The seed; none for [`Sim::fifo`].
+    #[must_use]
     pub fn seed(&self) -> Option<u64> {
         self.world.config.seed
     }
@@ -105,8 +107,10 @@ impl Sim {
     /// # Panics
     ///
     /// If the name is no name for a group, see [`BuildError::BadName`].
+    #[must_use]
     pub fn group(&self, name: &str) -> Group {
-        if let Some(group) = self.world.find(name) {
+        let groups = self.world.all();
+        if let Some(group) = groups.iter().find(|group| *group.hub.group == *name) {
             return Group::from_shared(Arc::clone(&group.shared));
         }
         match self.build(Group::builder(name)) {
@@ -125,38 +129,83 @@ impl Sim {
     ///
     /// As [`GroupBuilder::build`], and [`BuildError::DuplicateName`] for a name in use.
     pub fn build(&self, builder: GroupBuilder) -> Result<Group, BuildError> {
-        if self.world.find(builder.name()).is_some() {
+        let world = &self.world;
+        if world.all().iter().any(|group| *group.hub.group == *builder.name()) {
             return Err(BuildError::DuplicateName { group: builder.name().to_owned() });
         }
-        let world = &self.world;
         let builder = builder.workers_default(world.config.workers);
         let clock = std::sync::Arc::new(world.clock.clone());
         let (config, clock) = builder.clock(clock).checked()?;
-        let is_random = world.random.is_some();
-        let hub = Hub::new(config.workers, Arc::clone(&world.order), is_random, config.is_stealing);
-        let hub = Arc::new(hub);
-        hub.set_now_ns(world.source.now_ns());
-        hub.set_block_ns(world.block_ns.get());
+        let workers = config.workers;
+        let hub = Arc::new(Hub::new(&config.name, workers, config.is_stealing, &world.common));
         let (shared, _queues) = GroupShared::new(config, clock, Some(Arc::clone(&hub) as Arc<_>));
-        world.groups.borrow_mut().push(Rc::new(Simulated { shared: Arc::clone(&shared), hub }));
-        Ok(Group::from_shared(shared))
+        let group = Group::from_shared(Arc::clone(&shared));
+        let is_parked = (0..workers).map(|_| Cell::new(false)).collect();
+        let all = world.all();
+        let groups = all.iter().cloned().chain([SimGroup { shared, hub, is_parked }]).collect();
+        *world.groups.borrow_mut() = groups;
+        Ok(group)
+    }
+
+    /// Records what happens from now on; see [`Sim::events`].
+    pub fn record(&self) {
+        self.world.common.recorder.switch(true);
+    }
+
+    /// Records nothing from now on; what was recorded stays.
+    pub fn stop_recording(&self) {
+        self.world.common.recorder.switch(false);
+    }
+
+    /// What was recorded, at most the first million events. Equal seeds and equal programs give
+    /// equal events, to the byte.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.world.common.recorder.events()
+    }
+
+    /// The jobs and hooks that have failed, recorded or not; at most the first ten thousand.
+    ///
+    /// A panic in a job ends up here and not in the test, since it belongs to the task.
+    #[must_use]
+    pub fn failures(&self) -> Vec<FailedJob> {
+        self.world.common.recorder.failures()
+    }
+
+    /// Checks that no job and no hook has failed.
+    ///
+    /// # Panics
+    ///
+    /// If one has; the message names all.
+    #[track_caller]
+    pub fn assert_no_failures(&self) {
+        let failures: Vec<_> = self.failures().iter().map(ToString::to_string).collect();
+        assert!(failures.is_empty(), "jobs have failed: {}", failures.join("; "));
     }
 }
 
 impl World {
-    fn find(&self, name: &str) -> Option<Rc<Simulated>> {
-        self.groups.borrow().iter().find(|group| group.shared.config.name == name).cloned()
+    /// The groups now; a copy, since user code may add one.
+    pub(super) fn all(&self) -> Rc<[SimGroup]> {
+        Rc::clone(&self.groups.borrow())
     }
 
-    /// The groups now; a copy, since user code may add one.
-    pub(super) fn all(&self) -> Vec<Rc<Simulated>> {
-        self.groups.borrow().clone()
+    /// The living simulation of this thread that has this group, and the group's number.
+    pub(super) fn of(hub: &Hub) -> Option<(Rc<Self>, usize)> {
+        let living = LIVING.try_with(|living| living.borrow().clone()).ok()?;
+        living.iter().filter_map(Weak::upgrade).find_map(|world| {
+            let is_it = |group: &SimGroup| std::ptr::eq(&*group.hub, hub);
+            let index = world.all().iter().position(is_it)?;
+            Some((world, index))
+        })
     }
 }
 
 thread_local! {
     /// Simulations that live on this thread.
-    static LIVING: Cell<usize> = const { Cell::new(0) };
+    static LIVING: RefCell<Vec<Weak<World>>> = const { RefCell::new(Vec::new()) };
+    /// How many of them there are, and whether waits were refused before the first.
+    static REFUSED: Cell<(usize, bool)> = const { Cell::new((0, false)) };
 }
 
 /// Refuses blocking waits on this thread while a simulation lives on it.
@@ -165,18 +214,23 @@ struct OnThread;
 
 impl OnThread {
     fn enter() -> Self {
-        LIVING.set(LIVING.get() + 1);
-        completion::mark_worker_thread(true);
+        let (count, before) = REFUSED.get();
+        let is_refused = completion::mark_worker_thread(true);
+        REFUSED.set((count + 1, if count == 0 { is_refused } else { before }));
         Self
     }
 }
 
 impl Drop for OnThread {
     fn drop(&mut self) {
-        let left = LIVING.get() - 1;
-        LIVING.set(left);
-        if left == 0 {
-            completion::mark_worker_thread(false);
+        let (count, before) = REFUSED.get();
+        REFUSED.set((count - 1, before));
+        if count == 1 {
+            completion::mark_worker_thread(before);
         }
+        // A simulation that is dropped at the end of its thread may find the list gone.
+        let _ = LIVING.try_with(|living| {
+            living.borrow_mut().retain(|world| world.strong_count() > 0);
+        });
     }
 }

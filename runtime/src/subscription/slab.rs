@@ -170,6 +170,12 @@ impl Subscriptions {
         self.slots.iter().flatten().any(|slot| slot.holds(phase))
     }
 
+    /// Futures that are not done.
+    pub(crate) fn futures(&self) -> usize {
+        let is_future = |slot: &&Slot| matches!(slot.kind, Kind::Plain | Kind::Holding);
+        self.slots.iter().flatten().filter(is_future).count()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }

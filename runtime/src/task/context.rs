@@ -425,6 +425,7 @@ impl<S: Send + 'static> Context<'_, S> {
 
 /// Calls a job of this task within its turn.
 fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
+    turn.announce();
     let state = turn.state.cast::<S>();
     // SAFETY: the job was registered by a context of this task, whose state is an `S`, and the
     // runner has it for itself.

@@ -39,7 +39,7 @@ pub(crate) use self::{
     inbox::bits,
     mail::Mail,
     phases::close_admission,
-    run::{run_turn, After, Report, Turn},
+    run::{run_simulated_turn, run_turn, After, Report, Turn},
 };
 #[cfg(not(turnwheel_loom))]
 pub use self::{

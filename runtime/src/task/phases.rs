@@ -143,6 +143,9 @@ fn stop(turn: &mut Turn) {
 /// A job or hook failed: asks the policy hook and acts on the answer.
 pub(crate) fn job_failed(turn: &mut Turn, failure: Failure) {
     report(turn.header(), &failure);
+    if let Some(simulation) = &turn.header().group.simulation {
+        simulation.failed(turn.header(), &failure);
+    }
     let asked = contained(turn, Hook::OnFailure(&failure));
     match turn.phase() {
         Phase::Started => match asked.unwrap_or(OnFailure::Escalate) {
@@ -187,6 +190,9 @@ fn record(header: &Header, failure: Failure) {
 /// Changes the phase and drops the subscriptions that end with the former one.
 fn enter(turn: &mut Turn, phase: Phase) {
     turn.header().set_phase_owner(phase);
+    if let Some(simulation) = &turn.header().group.simulation {
+        simulation.phase(turn.header(), phase);
+    }
     if phase > Phase::Started {
         retire(turn, phase);
     }

@@ -62,6 +62,8 @@ pub(crate) struct Turn {
     /// The job asked for a yield, or a signal must be looked at before the next job.
     is_interrupted: bool,
     is_yielding: bool,
+    /// The simulation is told of each job.
+    is_simulated: bool,
     pub(crate) failures: u32,
 }
 
@@ -82,7 +84,24 @@ pub(crate) enum Left {
 ///
 /// The task was taken from a run queue by this thread and by nobody else.
 pub(crate) unsafe fn run_turn(task: TaskPtr, budget: Budget, now_ns: u64) -> Report {
+    // SAFETY: forwarded to the caller.
+    let own = unsafe { task.header() }.extra().and_then(|extra| extra.budget);
+    run(task, Turn::new(task, own.unwrap_or(budget), now_ns))
+}
+
+/// Runs one turn in a simulation, which is told of each job and has chosen the budget.
+///
+/// # Safety
+///
+/// As for `run_turn`.
+pub(crate) unsafe fn run_simulated_turn(task: TaskPtr, budget: Budget, now_ns: u64) -> Report {
     let mut turn = Turn::new(task, budget, now_ns);
+    turn.is_simulated = true;
+    run(task, turn)
+}
+
+#[inline(always)]
+fn run(task: TaskPtr, mut turn: Turn) -> Report {
     let outer = super::current::enter(task.0);
     let after = loop {
         match catch_unwind(AssertUnwindSafe(|| turn.rounds())) {
@@ -96,6 +115,22 @@ pub(crate) unsafe fn run_turn(task: TaskPtr, budget: Budget, now_ns: u64) -> Rep
     super::current::leave(outer);
     let Turn { jobs, bytes, now_ns, failures, .. } = turn;
     Report { after, jobs, bytes, now_ns, failures }
+}
+
+/// Unwinds with an injected panic and cleans up on the way, as code would that panics itself.
+#[cold]
+fn unwind_with(clean_up: impl FnOnce()) -> ! {
+    struct OnUnwind<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for OnUnwind<F> {
+        fn drop(&mut self) {
+            if let Some(clean_up) = self.0.take() {
+                clean_up();
+            }
+        }
+    }
+    let _clean_up = OnUnwind(Some(clean_up));
+    // Not `panic!`: nothing is wrong, so the panic hook has nothing to print.
+    resume_unwind(Box::new("a panic injected by the simulation"))
 }
 
 impl Turn {
@@ -120,6 +155,7 @@ impl Turn {
             bytes: 0,
             is_interrupted: false,
             is_yielding: false,
+            is_simulated: false,
             failures: 0,
         }
     }
@@ -140,6 +176,7 @@ impl Turn {
             bytes: 0,
             is_interrupted: false,
             is_yielding: false,
+            is_simulated: false,
             failures: 0,
         }
     }
@@ -277,8 +314,29 @@ impl Turn {
         let call = unsafe { (*node).call };
         // SAFETY: the payload is only reached through this pointer.
         let payload = unsafe { &raw mut (*node).payload };
+        if self.is_simulated && self.is_to_panic() {
+            unwind_with(|| {
+                // SAFETY: as below; the job is dropped as if it had panicked itself.
+                let _ = unsafe { call(payload, self, Use::Discard) };
+            });
+        }
         // SAFETY: the function belongs to the payload, and the turn is this task's.
         unsafe { call(payload, self, Use::Run) }
+    }
+
+    /// Announces the job of a subscription.
+    #[inline(always)]
+    pub(crate) fn announce(&self) {
+        if self.is_simulated && self.is_to_panic() {
+            unwind_with(|| {});
+        }
+    }
+
+    /// Announces a job to the simulation, which may want it to panic.
+    #[cold]
+    fn is_to_panic(&self) -> bool {
+        let simulation = self.header().group.simulation.as_ref();
+        simulation.is_some_and(|simulation| simulation.begins(self.header()))
     }
 
     /// One round of the submitted lane: what is present now. False when interrupted or used up.

@@ -181,7 +181,7 @@ pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitError
 #[inline(always)]
 fn push<J: Job>(header: &Header, job: J) {
     let node = node::make(job);
-    crate::group::count_queued(&header.group, charge::<J>());
+    crate::group::count_queued(header, charge::<J>());
     // SAFETY: the node is fresh and was admitted.
     if unsafe { header.inbox.push(node) } {
         crate::group::schedule(super::TaskPtr(header.into()));
@@ -231,13 +231,13 @@ pub(crate) fn post<J: Job>(
         }
         Ok(()) => {}
     }
-    crate::group::count_queued(&header.group, charge::<J>());
+    crate::group::count_queued(header, charge::<J>());
     let posted = locked.post(Queued(node::make(job)), key);
     drop(locked);
     header.signal(bits::MAIL);
     if let Posted::Displaced(old) = posted {
         let bytes = discard_outside(header, old);
-        crate::group::count_queued(&header.group, -bytes);
+        crate::group::count_queued(header, -bytes);
     }
     Ok(())
 }
@@ -263,9 +263,9 @@ pub(crate) fn run<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKin
 #[inline(always)]
 pub(crate) fn insert<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
     let node = node::make(job);
-    crate::group::count_queued(&header.group, charge::<J>());
+    crate::group::count_queued(header, charge::<J>());
     current::insert_fast(header, node).map_err(|node| {
-        crate::group::count_queued(&header.group, -charge::<J>());
+        crate::group::count_queued(header, -charge::<J>());
         // SAFETY: the node was just made of this job and not linked.
         let payload = unsafe { &raw mut (*node).payload };
         // SAFETY: a payload of this type, not consumed.

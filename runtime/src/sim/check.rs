@@ -1,0 +1,103 @@
+//! Many seeds, one test: finding the seed that fails, and replaying it.
+
+use std::fmt;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+
+use super::record::Events;
+use super::world::Sim;
+use crate::failure::Failure;
+
+/// Environment variable that holds the one seed to run in place of all.
+const SEED_VARIABLE: &str = "TURNWHEEL_SEED";
+/// Events that are shown of a failed run.
+const EVENTS_SHOWN: usize = 40;
+
+/// A seed under which a test has failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FailingSeed {
+    /// The seed; [`Sim::new`] with it repeats the run.
+    pub seed: u64,
+    /// The panic of the test.
+    pub failure: Failure,
+    /// What was recorded, if the test has called [`Sim::record`].
+    pub events: Events,
+}
+
+impl fmt::Display for FailingSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, failure, .. } = self;
+        write!(f, "seed {seed} failed; replay with {SEED_VARIABLE}={seed}: {failure}")
+    }
+}
+
+impl std::error::Error for FailingSeed {}
+
+/// Runs a test once for each seed. If one fails, says which, shows the last recorded events, and
+/// fails with it.
+///
+/// With `TURNWHEEL_SEED=<number>` in the environment only that seed runs: the replay.
+///
+/// A panic inside of a job belongs to its task and fails no test; see [`Sim::assert_no_failures`].
+///
+/// ```
+/// use turnwheel_runtime::sim::{self, Sim};
+///
+/// sim::check(0..20, |sim| {
+///     let count = sim.group("cpu").spawn(0).expect("the group is open");
+///     for _ in 0..5 {
+///         count.submit(|count, _| *count += 1).expect("room in the mailbox");
+///     }
+///     assert_eq!(sim.wait(count.call(|count, _| *count)).expect("no job fails"), 5);
+/// });
+/// ```
+///
+/// # Panics
+///
+/// With the panic of the first run that fails, or if the variable holds no number.
+pub fn check(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) {
+    let failed = match replayed() {
+        Some(seed) => first_failing([seed], test),
+        None => first_failing(seeds, test),
+    };
+    let Some((found, panic)) = failed else { return };
+    tracing::error!(seed = found.seed, failure = %found.failure, "a simulated test failed");
+    if !found.events.is_empty() {
+        eprintln!("the last events:\n{}", found.events.last(EVENTS_SHOWN));
+    }
+    eprintln!("seed {} failed; replay with {SEED_VARIABLE}={}", found.seed, found.seed);
+    resume_unwind(panic);
+}
+
+/// The first seed under which a test fails, if there is one.
+///
+/// As [`check`], but without a word, and whatever the environment holds: for tests that plant a
+/// bug and want it found.
+pub fn find(
+    seeds: impl IntoIterator<Item = u64>,
+    test: impl FnMut(&Sim),
+) -> Option<FailingSeed> {
+    first_failing(seeds, test).map(|(found, _)| found)
+}
+
+type Panic = Box<dyn std::any::Any + Send>;
+
+fn first_failing(
+    seeds: impl IntoIterator<Item = u64>,
+    mut test: impl FnMut(&Sim),
+) -> Option<(FailingSeed, Panic)> {
+    seeds.into_iter().find_map(|seed| {
+        let sim = Sim::new(seed);
+        let panic = catch_unwind(AssertUnwindSafe(|| test(&sim))).err()?;
+        let failure = Failure::from_panic_ref(panic.as_ref());
+        Some((FailingSeed { seed, failure, events: sim.events() }, panic))
+    })
+}
+
+fn replayed() -> Option<u64> {
+    let seed = std::env::var(SEED_VARIABLE).ok()?;
+    match seed.trim().parse() {
+        Ok(seed) => Some(seed),
+        Err(error) => panic!("{SEED_VARIABLE} is {seed:?}, which is no seed: {error}"),
+    }
+}
