@@ -85,7 +85,6 @@ impl fmt::Debug for Runtime {
 
 impl Runtime {
     /// Describes a runtime; every value has a default.
-    #[must_use]
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder {
             plan: Plan {
@@ -118,7 +117,6 @@ impl Runtime {
     /// tests.shutdown()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn derive(&self, prefix: &str) -> RuntimeBuilder {
         let mut plan = self.shared.plan.clone();
         prefix.clone_into(&mut plan.prefix);

@@ -9,7 +9,7 @@ mod timer;
 
 pub(crate) use condition::run_step;
 pub use condition::{Condition, ConditionMode};
-pub(crate) use slab::{Kind, Slot, Step, Subscriptions};
+pub(crate) use slab::{Job, Kind, Slot, Step, Subscriptions};
 pub(crate) use timer::{abandon, begin, fire, run_recurring, Recurring, Rhythm, TimerState};
 pub use timer::{Cancelled, Late, Timer};
 

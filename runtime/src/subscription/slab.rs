@@ -34,7 +34,8 @@ pub(crate) enum Kind {
     Holding,
 }
 
-type Job = Box<dyn FnMut(&mut Turn) -> Step + Send>;
+/// A subscription's job; gets its own source.
+pub(crate) type Job = Box<dyn FnMut(&mut Turn, &Arc<Source>) -> Step + Send>;
 
 /// One subscription.
 pub(crate) struct Slot {
@@ -94,22 +95,20 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Registers a job; the maker gets the source, so that it can put it into wakers and wheels.
-    /// In a phase in which it could never trigger, the job is dropped and the source is cut off.
+    /// Registers a job. In a phase in which it could never trigger the job comes back, to be
+    /// dropped outside of any borrow, and the source is cut off.
     pub(crate) fn add(
         &mut self,
         header: NonNull<Header>,
         kind: Kind,
         phase: Phase,
-        make: impl FnOnce(&Arc<Source>) -> Job,
-    ) -> Arc<Source> {
+        job: Job,
+    ) -> (Arc<Source>, Option<Job>) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             (self.slots.len() - 1) as u32
         });
         let source = Source::new(header, index);
-        let job = make(&source);
-        let slot = Slot { source: Arc::clone(&source), kind, since: phase, job: Some(job) };
         let is_late = match kind {
             Kind::Timer | Kind::Condition => phase > Phase::Started,
             // A plain continuation made while closing is requested would never be waited for.
@@ -119,10 +118,11 @@ impl Subscriptions {
         if is_late {
             source.detach_owner();
             self.free.push(index);
-            return source;
+            return (source, Some(job));
         }
+        let slot = Slot { source: Arc::clone(&source), kind, since: phase, job: Some(job) };
         self.slots[index as usize] = Some(slot);
-        source
+        (source, None)
     }
 
     pub(crate) fn get(&mut self, source: &Arc<Source>) -> Option<&mut Slot> {

@@ -15,7 +15,7 @@ use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::group::{Group, TimersFull};
 use crate::subscription::{
-    self, Condition, ConditionMode, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
+    self, Condition, ConditionMode, Job, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
 };
 use crate::sync::{Arc, Ordering};
 
@@ -186,25 +186,24 @@ impl<S: Send + 'static> Context<'_, S> {
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
-        let wall = self.turn.header().group.clock.wall();
-        self.after(time.duration_since(wall).unwrap_or_default(), job)
+        let deadline_ns = self.turn.header().group.clock.deadline_at(time);
+        self.once_at(deadline_ns, job)
     }
 
     fn once_at<F>(&mut self, deadline_ns: u64, job: F) -> Result<Timer, TimersFull>
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
-        let source = self.add(Kind::Timer, |source| {
-            let source = Arc::downgrade(source);
-            let mut job = Some(job);
-            Box::new(move |turn| {
-                let may_run = source.upgrade().is_some_and(|source| subscription::begin(&source));
-                if let (true, Some(job)) = (may_run, job.take()) {
+        let mut job = Some(job);
+        let source = self.add(
+            Kind::Timer,
+            Box::new(move |turn, source| {
+                if let (true, Some(job)) = (subscription::begin(source), job.take()) {
                     call(turn, job);
                 }
                 Step::Done
-            })
-        });
+            }),
+        );
         self.arm(source, deadline_ns)
     }
 
@@ -245,16 +244,13 @@ impl<S: Send + 'static> Context<'_, S> {
         // A period of zero would never let the clock pass it.
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
         let mut recurring = Recurring { period_ns, deadline_ns, rhythm };
-        let source = self.add(Kind::Timer, |source| {
-            let source = Arc::downgrade(source);
-            Box::new(move |turn| {
-                let Some(source) = source.upgrade() else {
-                    return Step::Done;
-                };
+        let source = self.add(
+            Kind::Timer,
+            Box::new(move |turn, source| {
                 let mut run = |turn: &mut Turn| call_mut(turn, &mut job);
-                subscription::run_recurring(&source, &mut recurring, turn, &mut run)
-            })
-        });
+                subscription::run_recurring(source, &mut recurring, turn, &mut run)
+            }),
+        );
         self.arm(source, deadline_ns)
     }
 
@@ -277,16 +273,13 @@ impl<S: Send + 'static> Context<'_, S> {
     where
         F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
-        let source = self.add(Kind::Condition, |source| {
-            let source = Arc::downgrade(source);
-            Box::new(move |turn| {
-                let Some(source) = source.upgrade() else {
-                    return Step::Done;
-                };
+        let source = self.add(
+            Kind::Condition,
+            Box::new(move |turn, source| {
                 let mut run = |turn: &mut Turn| call_mut(turn, &mut job);
-                subscription::run_step(&source, mode, turn, &mut run)
-            })
-        });
+                subscription::run_step(source, mode, turn, &mut run)
+            }),
+        );
         Condition::new(source)
     }
 
@@ -376,43 +369,39 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        let source = self.add(kind, |source| {
-            let waker = Waker::from(Arc::clone(source));
-            let source = Arc::downgrade(source);
-            let mut then = Some(then);
-            let mut future: Option<Pin<Box<Fut>>> = Some(Box::pin(future));
-            Box::new(move |turn| {
-                let is_cancelled =
-                    source.upgrade().is_none_or(|s| s.is_cancelled.load(Ordering::Acquire));
+        let mut then = Some(then);
+        let mut future: Option<Pin<Box<Fut>>> = Some(Box::pin(future));
+        let mut waker: Option<Waker> = None;
+        let source = self.add(
+            kind,
+            Box::new(move |turn, source| {
+                let is_cancelled = source.is_cancelled.load(Ordering::Acquire);
                 let Some(polled) = future.as_mut().filter(|_| !is_cancelled) else {
                     return Step::Done;
                 };
-                let answer = polled.as_mut().poll(&mut PollContext::from_waker(&waker));
-                let Poll::Ready(value) = answer else {
-                    return Step::Stay;
-                };
+                let waker = waker.get_or_insert_with(|| Waker::from(Arc::clone(source)));
+                let answer = polled.as_mut().poll(&mut PollContext::from_waker(waker));
+                let Poll::Ready(value) = answer else { return Step::Stay };
                 future = None;
                 if let Some(then) = then.take() {
                     call(turn, move |state, cx| then(state, cx, value));
                 }
                 Step::Done
-            })
-        });
+            }),
+        );
         // The first poll is a job like any other.
         source.ready();
         Subscription(source)
     }
 
-    fn add(
-        &mut self,
-        kind: Kind,
-        make: impl FnOnce(&Arc<Source>) -> Box<dyn FnMut(&mut Turn) -> Step + Send>,
-    ) -> Arc<Source> {
+    fn add(&mut self, kind: Kind, job: Job) -> Arc<Source> {
         let header = self.turn.header();
         let phase = header.phase();
-        // SAFETY: we are in the task's turn; `make` only builds a box.
+        // SAFETY: we are in the task's turn and the borrow ends here.
         let own = unsafe { header.extra_or_make().subscriptions_owner() };
-        own.add(self.turn.header_ptr(), kind, phase, make)
+        let (source, refused) = own.add(self.turn.header_ptr(), kind, phase, job);
+        drop(refused);
+        source
     }
 
     fn remove(&mut self, source: &Arc<Source>) {

@@ -45,11 +45,6 @@ pub(crate) fn is_current(header: &Header) -> bool {
     ptr::eq(CURRENT.try_with(Cell::get).unwrap_or(NONE).header, header)
 }
 
-/// Whether any turn is under way on this thread.
-pub(crate) fn is_in_turn() -> bool {
-    !CURRENT.try_with(Cell::get).unwrap_or(NONE).header.is_null()
-}
-
 /// The task of the turn under way on this thread.
 pub(crate) fn current_ref() -> Option<TaskRef> {
     let header = NonNull::new(CURRENT.try_with(Cell::get).ok()?.header.cast_mut())?;

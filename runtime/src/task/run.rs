@@ -482,7 +482,7 @@ impl Turn {
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
         super::current::start_job(&raw mut self.owner().fast);
-        let outcome = catch_unwind(AssertUnwindSafe(|| job(self)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| job(self, source)));
         // SAFETY: as above; the job is over.
         let own = unsafe { extra.subscriptions_owner() };
         // A recurring job stays registered when it panics; a one-shot is gone.

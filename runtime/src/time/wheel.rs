@@ -113,6 +113,7 @@ impl<T> Wheel<T> {
         self.entries.len()
     }
 
+    #[cfg(test)]
     /// Whether no timer is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
@@ -143,6 +144,7 @@ impl<T> Wheel<T> {
         Some(value)
     }
 
+    #[cfg(test)]
     /// Gives a timer a new deadline, behind all timers armed before with the same one. The key
     /// stays valid. Answers whether there was such a timer.
     #[must_use]
