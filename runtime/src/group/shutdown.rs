@@ -118,7 +118,10 @@ fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
         }
         drop(late);
         group.registry.wait_empty(LAST_WAIT);
-        report.left = group.registry.all().iter().map(crate::task::AnyTask::name).collect();
+        for task in group.registry.all() {
+            report.left.push(task.name());
+            task.give_up();
+        }
     }
     report.killed.retain(|name| !report.left.contains(name));
     report.closed = count.saturating_sub(report.killed.len() + report.left.len());

@@ -403,6 +403,20 @@ impl AnyTask {
         self.typed().kill()
     }
 
+    /// Settles the futures of a task whose job never returns: nobody will run it again.
+    pub(crate) fn give_up(&self) {
+        let Some(extra) = self.0.extra() else { return };
+        let (started, closed) = {
+            let mut life = extra.life.lock();
+            life.failure.get_or_insert(Failure::Killed);
+            (std::mem::take(&mut life.started), std::mem::take(&mut life.closed))
+        };
+        for waiter in started.into_iter().chain(closed) {
+            // Who gave up waiting needs no answer.
+            let _ = waiter.fail(Failure::Killed);
+        }
+    }
+
     /// As [`Task::closed`].
     pub fn closed(&self) -> Completion<()> {
         self.typed().closed()

@@ -20,6 +20,8 @@ mod phases;
 #[cfg(not(turnwheel_loom))]
 mod pool;
 #[cfg(not(turnwheel_loom))]
+mod ready;
+#[cfg(not(turnwheel_loom))]
 mod run;
 #[cfg(not(turnwheel_loom))]
 mod slab;

@@ -271,12 +271,14 @@ fn settle(turn: &mut Turn) {
     cell::release_own(turn.header_ptr());
 }
 
-/// Wakes as many producers as there is room for.
+/// Wakes as many producers as there is room for; all of them when nothing is queued, since some may
+/// have given up, and there may be no later round to wake the next.
 pub(crate) fn give_room(turn: &mut Turn) {
     let header = turn.header();
     let Some(extra) = header.extra() else { return };
     let capacity = header.capacity;
-    let free = capacity.saturating_sub(header.inbox.queued());
+    let queued = header.inbox.queued();
+    let free = if queued == 0 { u64::MAX } else { capacity.saturating_sub(queued) };
     let mut room = extra.room.lock();
     let count = room.len().min(usize::try_from(free).unwrap_or(usize::MAX));
     let woken: Vec<_> = room.drain(..count).collect();

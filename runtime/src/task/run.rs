@@ -13,8 +13,7 @@ use super::Phase;
 use crate::failure::Failure;
 use crate::group::Budget;
 use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
-use crate::subscription::{Source, Step};
-use crate::sync::{Arc, Ordering};
+use crate::sync::Ordering;
 
 /// What becomes of a task after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +50,10 @@ pub(crate) struct Turn {
     pub(crate) now_ns: u64,
     end_ns: u64,
     /// Jobs until the next look at the clock.
-    stride_left: u32,
+    pub(super) stride_left: u32,
     stride: u32,
     jobs_left: u32,
-    jobs: u32,
+    pub(super) jobs: u32,
     /// Consumed submissions not yet published.
     pub(crate) consumed: u64,
     /// Bytes of mailbox memory given back.
@@ -259,13 +258,13 @@ impl Turn {
 
     /// Whether the next job may begin.
     #[inline(always)]
-    fn may_go_on(&mut self) -> bool {
+    pub(super) fn may_go_on(&mut self) -> bool {
         !self.is_interrupted && (self.stride_left > 0 || self.next_stride())
     }
 
     /// Runs the fast lane dry. False when interrupted or used up.
     #[inline(always)]
-    fn fast_jobs(&mut self) -> bool {
+    pub(super) fn fast_jobs(&mut self) -> bool {
         loop {
             let owner = self.owner();
             let node = owner.fast;
@@ -433,81 +432,6 @@ impl Turn {
             }
         }
         true
-    }
-
-    /// Runs the subscriptions that are ready now. False when interrupted or used up.
-    fn ready_jobs(&mut self) -> bool {
-        let Some(extra) = self.header().extra() else {
-            return true;
-        };
-        let present = {
-            // SAFETY: we are the runner and the borrow ends here.
-            let own = unsafe { extra.subscriptions_owner() };
-            extra.ready.take(&mut own.ready);
-            own.ready.len()
-        };
-        for _ in 0..present {
-            // SAFETY: as above.
-            let next = unsafe { extra.subscriptions_owner() }.ready.pop_front();
-            let Some(source) = next else { break };
-            if !self.may_go_on() {
-                // SAFETY: as above.
-                unsafe { extra.subscriptions_owner() }.ready.push_front(source);
-                return false;
-            }
-            self.ready_job(&source);
-            if !self.fast_jobs() {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn ready_job(&mut self, source: &Arc<Source>) {
-        let header = self.header();
-        let phase = header.phase();
-        let extra = header.extra_or_make();
-        // SAFETY: we are the runner and the borrow ends before user code runs.
-        let own = unsafe { extra.subscriptions_owner() };
-        let exclusive = own.exclusive.front().copied();
-        let Some(slot) = own.get(source) else { return };
-        if !slot.triggers_in(phase) || exclusive.is_some_and(|index| index != source.index) {
-            own.waiting.push_back(Arc::clone(source));
-            return;
-        }
-        let Some(mut job) = slot.job.take() else {
-            return;
-        };
-        source.take_queued_owner();
-        self.stride_left = self.stride_left.saturating_sub(1);
-        self.jobs += 1;
-        super::current::start_job(&raw mut self.owner().fast);
-        let outcome = catch_unwind(AssertUnwindSafe(|| job(self, source)));
-        // SAFETY: as above; the job is over.
-        let own = unsafe { extra.subscriptions_owner() };
-        // A recurring job stays registered when it panics; a one-shot is gone.
-        let step = match outcome {
-            Ok(step) => step,
-            Err(_) => own.step_after_panic(source),
-        };
-        let removed = if step == Step::Done {
-            own.remove(source)
-        } else {
-            if let Some(slot) = own.get(source) {
-                slot.job = Some(job);
-            }
-            if step == Step::More {
-                source.requeue_owner(&mut own.ready);
-            }
-            None
-        };
-        drop(removed);
-        if step == Step::Done {
-            phases::subscription_ended(self);
-        }
-        if let Err(panic) = outcome {
-            resume_unwind(panic);
-        }
     }
 
     /// Publishes how many submissions were consumed.

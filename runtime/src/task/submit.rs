@@ -341,7 +341,12 @@ impl<S: Send + 'static> Future for Reserve<S> {
         if let Some(answer) = try_now() {
             return Poll::Ready(answer);
         }
-        header.extra_or_make().room.lock().push_back(cx.waker().clone());
+        {
+            let mut room = header.extra_or_make().room.lock();
+            if !room.iter().any(|waker| waker.will_wake(cx.waker())) {
+                room.push_back(cx.waker().clone());
+            }
+        }
         if !header.signal(bits::ROOM) {
             return Poll::Ready(Err(Failure::Closed));
         }

@@ -94,8 +94,8 @@ impl Search {
             seen.turn_since_ns = now_ns;
         }
         let is_stuck = now_ns.saturating_sub(seen.turn_since_ns) >= STUCK_TURN_NS;
-        let has_waited = seen.waiting > progress
-            && now_ns.saturating_sub(seen.at_ns) >= STEAL_AGE_NS;
+        let has_waited =
+            seen.waiting > progress && now_ns.saturating_sub(seen.at_ns) >= STEAL_AGE_NS;
         if waiting == 0 || !(is_stuck || has_waited) {
             if seen.waiting <= progress {
                 (seen.turns, seen.waiting, seen.at_ns) = (turns, waiting, now_ns);

@@ -1,0 +1,85 @@
+//! The part of a turn that runs ready subscriptions.
+
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+
+use super::run::Turn;
+use super::{current, phases};
+use crate::subscription::{Source, Step};
+use crate::sync::Arc;
+
+impl Turn {
+    /// Runs the subscriptions that are ready now. False when interrupted or used up.
+    pub(super) fn ready_jobs(&mut self) -> bool {
+        let Some(extra) = self.header().extra() else {
+            return true;
+        };
+        let present = {
+            // SAFETY: we are the runner and the borrow ends here.
+            let own = unsafe { extra.subscriptions_owner() };
+            extra.ready.take(&mut own.ready);
+            own.ready.len()
+        };
+        for _ in 0..present {
+            // SAFETY: as above.
+            let next = unsafe { extra.subscriptions_owner() }.ready.pop_front();
+            let Some(source) = next else { break };
+            if !self.may_go_on() {
+                // SAFETY: as above.
+                unsafe { extra.subscriptions_owner() }.ready.push_front(source);
+                return false;
+            }
+            self.ready_job(&source);
+            if !self.fast_jobs() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn ready_job(&mut self, source: &Arc<Source>) {
+        let header = self.header();
+        let phase = header.phase();
+        let extra = header.extra_or_make();
+        // SAFETY: we are the runner and the borrow ends before user code runs.
+        let own = unsafe { extra.subscriptions_owner() };
+        let exclusive = own.exclusive.front().copied();
+        let Some(slot) = own.get(source) else { return };
+        if !slot.triggers_in(phase) || exclusive.is_some_and(|index| index != source.index) {
+            own.waiting.push_back(Arc::clone(source));
+            return;
+        }
+        let Some(mut job) = slot.job.take() else {
+            return;
+        };
+        source.take_queued_owner();
+        self.stride_left = self.stride_left.saturating_sub(1);
+        self.jobs += 1;
+        current::start_job(&raw mut self.owner().fast);
+        let outcome = catch_unwind(AssertUnwindSafe(|| job(self, source)));
+        // SAFETY: as above; the job is over.
+        let own = unsafe { extra.subscriptions_owner() };
+        // A recurring job stays registered when it panics; a one-shot is gone.
+        let step = match outcome {
+            Ok(step) => step,
+            Err(_) => own.step_after_panic(source),
+        };
+        let removed = if step == Step::Done {
+            own.remove(source)
+        } else {
+            if let Some(slot) = own.get(source) {
+                slot.job = Some(job);
+            }
+            if step == Step::More {
+                source.requeue_owner(&mut own.ready);
+            }
+            None
+        };
+        drop(removed);
+        if step == Step::Done {
+            phases::subscription_ended(self);
+        }
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    }
+}

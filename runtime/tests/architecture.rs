@@ -1,0 +1,88 @@
+//! Rules of the source tree that no compiler checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names that only `sync/`, and for clocks `time/clock.rs`, may write, and who else may, with why.
+const RESERVED: &[(&str, &[&str])] = &[
+    // The pool's counters and the slab's lists are not part of any modelled protocol.
+    ("std::sync::atomic::", &["sync/", "task/pool.rs", "task/current.rs"]),
+    ("std::sync::Mutex", &["sync/"]),
+    ("std::sync::RwLock", &["sync/"]),
+    ("std::sync::Condvar", &["sync/"]),
+    ("parking_lot::", &["sync/"]),
+    ("Instant::now", &["sync/", "time/clock.rs"]),
+    ("SystemTime::now", &["time/clock.rs"]),
+    ("thread::sleep", &[]),
+    ("thread::spawn", &[]),
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+fn each_source(mut look: impl FnMut(&str, &str)) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    sources(&root, &mut paths);
+    assert!(paths.len() > 20, "the sources were found");
+    for path in paths {
+        let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+        look(&name, &fs::read_to_string(&path).unwrap());
+    }
+}
+
+#[test]
+fn only_sync_names_std_primitives() {
+    let mut broken = Vec::new();
+    each_source(|name, text| {
+        for (line_number, line) in code_lines(text) {
+            for (reserved, allowed) in RESERVED {
+                let is_allowed = allowed.iter().any(|prefix| name.starts_with(prefix));
+                if line.contains(reserved) && !is_allowed && !name.ends_with("_tests.rs") {
+                    broken.push(format!("{name}:{line_number}: {reserved}"));
+                }
+            }
+        }
+    });
+    assert!(broken.is_empty(), "use crate::sync or the clock instead:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn user_code_is_called_from_the_turn_only() {
+    // `run.rs` and `phases.rs` call jobs and hooks; `submit.rs` and `context.rs` hold the
+    // trampolines that they call; `node.rs` discards.
+    let callers = ["task/run.rs", "task/phases.rs", "task/node.rs"];
+    let mut broken = Vec::new();
+    each_source(|name, text| {
+        for (line_number, line) in code_lines(text) {
+            if line.contains("Use::Run)") && !callers.contains(&name) {
+                broken.push(format!("{name}:{line_number}: {line}"));
+            }
+        }
+    });
+    assert!(broken.is_empty(), "only a turn runs jobs:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn files_stay_small() {
+    let mut large = Vec::new();
+    each_source(|name, text| {
+        if text.lines().count() > 600 {
+            large.push(name.to_owned());
+        }
+    });
+    assert!(large.is_empty(), "one file, one noun; over 600 lines: {large:?}");
+}
