@@ -73,10 +73,7 @@ pub fn check(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) {
 ///
 /// As [`check`], but without a word, and whatever the environment holds: for tests that plant a
 /// bug and want it found.
-pub fn find(
-    seeds: impl IntoIterator<Item = u64>,
-    test: impl FnMut(&Sim),
-) -> Option<FailingSeed> {
+pub fn find(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) -> Option<FailingSeed> {
     first_failing(seeds, test).map(|(found, _)| found)
 }
 

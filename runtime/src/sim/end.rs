@@ -74,15 +74,15 @@ impl World {
 
     /// Kills what is left of a group that has had its time.
     fn finish(&self, shared: &GroupShared, tasks: usize) -> ShutdownReport {
-        let mut report = ShutdownReport::default();
-        report.killed = shared.registry.all().iter().map(|task| task.name()).collect();
+        let living = || shared.registry.all().iter().map(|task| task.name()).collect();
+        let mut killed: Vec<String> = living();
         self.kill(shared);
-        report.left = shared.registry.all().iter().map(|task| task.name()).collect();
-        report.killed.retain(|name| !report.left.contains(name));
-        report.closed = tasks.saturating_sub(report.killed.len() + report.left.len());
+        let left: Vec<String> = living();
+        killed.retain(|name| !left.contains(name));
+        let closed = tasks.saturating_sub(killed.len() + left.len());
         shared.timers.clear();
         shared.has_ended.store(true, Ordering::Release);
-        report
+        ShutdownReport { closed, killed, left }
     }
 
     fn kill(&self, shared: &GroupShared) {

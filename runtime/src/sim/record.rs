@@ -276,7 +276,8 @@ impl Recorder {
     pub(super) fn failed(&self, group: &Arc<str>, header: &Header, failure: &Failure) {
         let time = Duration::from_nanos(self.clock.now_ns());
         let failure = failure.clone();
-        let failed = FailedJob { time, group: Arc::clone(group), task: Self::name(header), failure };
+        let failed =
+            FailedJob { time, group: Arc::clone(group), task: Self::name(header), failure };
         let mut log = self.log.lock();
         if log.failures.len() < SIM_FAILURES_MAX {
             log.failures.push(failed);
