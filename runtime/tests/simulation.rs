@@ -316,3 +316,19 @@ fn waits_are_allowed_again_after_the_last_simulation() {
     assert_eq!(done.wait().unwrap(), 5);
     thread.join().unwrap();
 }
+
+#[test]
+fn hooks_of_virtual_workers_run_at_start_and_end() {
+    let log = Log::default();
+    let (started, stopped) = (Arc::clone(&log), Arc::clone(&log));
+    let sim = Sim::new(1);
+    let builder = Group::builder("cpu")
+        .workers(2)
+        .on_worker_start(move |worker| started.lock().unwrap().push(worker as u32))
+        .on_worker_stop(move |worker| stopped.lock().unwrap().push(10 + worker as u32));
+    let group = sim.build(builder).unwrap();
+    assert_eq!(*log.lock().unwrap(), [0, 1]);
+    group.shutdown().unwrap();
+    drop(sim);
+    assert_eq!(*log.lock().unwrap(), [0, 1, 10, 11]);
+}

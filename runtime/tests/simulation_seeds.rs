@@ -304,3 +304,38 @@ fn a_monotonic_clock_that_jumps_back_loses_no_timer_and_fires_none_early() {
     sim.advance(Duration::from_secs(5));
     assert_eq!(sim.wait(task.call(|log, _| log.clone())).unwrap(), [10_000_000_000]);
 }
+
+#[test]
+fn the_seed_of_the_environment_is_replayed_alone() {
+    let name = "the_seed_of_the_environment_is_replayed_alone";
+    if std::env::var_os("TURNWHEEL_SEED").is_some() {
+        let mut seeds = Vec::new();
+        let builder = Sim::builder().workers(5);
+        builder.check(0..10, |sim| {
+            seeds.push(sim.seed().unwrap());
+            assert_eq!(sim.group("cpu").workers(), 5);
+        });
+        assert_eq!(seeds, [77]);
+        return;
+    }
+    // The same test in a process of its own, since the environment belongs to all tests of this one.
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let status = again.args(["--exact", name]).env("TURNWHEEL_SEED", "77").output().unwrap().status;
+    assert!(status.success());
+}
+
+#[test]
+fn latencies_are_in_virtual_time_and_of_every_turn() {
+    let sim = workers(1, 1);
+    let turn = Duration::from_millis(10);
+    sim.inject(Fault::SlowWorker { group: "cpu".into(), worker: 0, one_in: 1, turn });
+    let group = sim.group("cpu");
+    let tasks: Vec<_> = (0..5).map(|_| group.task(()).class("Sleepy").spawn().unwrap()).collect();
+    tasks.iter().for_each(|task| task.submit(|_, _| ()).unwrap());
+    sim.run_until_idle();
+    let metrics = group.metrics();
+    let class = metrics.classes.iter().find(|class| class.class == "Sleepy").unwrap();
+    assert_eq!((class.turns, class.jobs, sim.now()), (5, 5, turn * 5));
+    assert!(class.ran.p50 >= turn * 9 / 10 && class.ran.max <= turn * 11 / 10);
+    assert!(class.waited.max >= turn * 4 * 9 / 10 && class.waited.p50 >= turn * 2 * 9 / 10);
+}

@@ -15,7 +15,7 @@ mod watchdog;
 pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
 pub(crate) use class::Class;
 pub use metrics::{ClassMetrics, GroupMetrics, Latency, TaskInfo, WorkerMetrics};
-pub(crate) use shared::{count_queued, schedule, GroupShared, Simulated};
+pub(crate) use shared::{count_queued, schedule, GroupShared, Simulated, WorkerHook};
 pub(crate) use shutdown::begin as begin_shutdown;
 pub use shutdown::{ShutdownError, ShutdownReport};
 pub use spawn::{SpawnError, SpawnErrorKind, TaskBuilder};

@@ -42,6 +42,9 @@ pub(crate) type EscalateFn = dyn Fn(&AnyTask, &Failure) + Send + Sync;
 /// Hook for turns that last too long.
 pub(crate) type LongTurnFn = dyn Fn(&AnyTask, Duration) + Send + Sync;
 
+/// Told of the start or stop of a worker.
+pub(crate) type WorkerHook = Hook<dyn Fn(usize) + Send + Sync>;
+
 /// What a worker does without work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Idle {
@@ -61,8 +64,8 @@ pub(crate) struct Config {
     pub(crate) memory_bytes: u64,
     pub(crate) is_stealing: bool,
     pub(crate) long_turn: Duration,
-    pub(crate) on_start: Option<Hook<dyn Fn(usize) + Send + Sync>>,
-    pub(crate) on_stop: Option<Hook<dyn Fn(usize) + Send + Sync>>,
+    pub(crate) on_start: Option<WorkerHook>,
+    pub(crate) on_stop: Option<WorkerHook>,
     pub(crate) on_escalate: Option<Hook<EscalateFn>>,
     pub(crate) on_long_turn: Option<Hook<LongTurnFn>>,
     #[cfg(feature = "tokio")]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
+use super::builder::SimBuilder;
 use super::record::Events;
 use super::world::Sim;
 use crate::failure::Failure;
@@ -56,17 +57,7 @@ impl std::error::Error for FailingSeed {}
 ///
 /// With the panic of the first run that fails, or if the variable holds no number.
 pub fn check(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) {
-    let failed = match replayed() {
-        Some(seed) => first_failing([seed], test),
-        None => first_failing(seeds, test),
-    };
-    let Some((found, panic)) = failed else { return };
-    tracing::error!(seed = found.seed, failure = %found.failure, "a simulated test failed");
-    if !found.events.is_empty() {
-        eprintln!("the last events:\n{}", found.events.last(EVENTS_SHOWN));
-    }
-    eprintln!("seed {} failed; replay with {SEED_VARIABLE}={}", found.seed, found.seed);
-    resume_unwind(panic);
+    Sim::builder().check(seeds, test);
 }
 
 /// The first seed under which a test fails, if there is one.
@@ -74,22 +65,52 @@ pub fn check(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) {
 /// As [`check`], but without a word, and whatever the environment holds: for tests that plant a
 /// bug and want it found.
 pub fn find(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) -> Option<FailingSeed> {
-    first_failing(seeds, test).map(|(found, _)| found)
+    Sim::builder().find(seeds, test)
+}
+
+impl SimBuilder {
+    /// As [`sim::check`](check) with simulations like this one; its own seed does not count.
+    ///
+    /// # Panics
+    ///
+    /// As [`sim::check`](check).
+    pub fn check(self, seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) {
+        let failed = match replayed() {
+            Some(seed) => self.first_failing([seed], test),
+            None => self.first_failing(seeds, test),
+        };
+        let Some((found, panic)) = failed else { return };
+        if !found.events.is_empty() {
+            eprintln!("the last events:\n{}", found.events.last(EVENTS_SHOWN));
+        }
+        eprintln!("seed {} failed; replay with {SEED_VARIABLE}={}", found.seed, found.seed);
+        resume_unwind(panic);
+    }
+
+    /// As [`sim::find`](find) with simulations like this one; its own seed does not count.
+    pub fn find(
+        self,
+        seeds: impl IntoIterator<Item = u64>,
+        test: impl FnMut(&Sim),
+    ) -> Option<FailingSeed> {
+        self.first_failing(seeds, test).map(|(found, _)| found)
+    }
+
+    fn first_failing(
+        &self,
+        seeds: impl IntoIterator<Item = u64>,
+        mut test: impl FnMut(&Sim),
+    ) -> Option<(FailingSeed, Panic)> {
+        seeds.into_iter().find_map(|seed| {
+            let sim = self.clone().seed(seed).build();
+            let panic = catch_unwind(AssertUnwindSafe(|| test(&sim))).err()?;
+            let failure = Failure::from_panic_ref(panic.as_ref());
+            Some((FailingSeed { seed, failure, events: sim.events() }, panic))
+        })
+    }
 }
 
 type Panic = Box<dyn std::any::Any + Send>;
-
-fn first_failing(
-    seeds: impl IntoIterator<Item = u64>,
-    mut test: impl FnMut(&Sim),
-) -> Option<(FailingSeed, Panic)> {
-    seeds.into_iter().find_map(|seed| {
-        let sim = Sim::new(seed);
-        let panic = catch_unwind(AssertUnwindSafe(|| test(&sim))).err()?;
-        let failure = Failure::from_panic_ref(panic.as_ref());
-        Some((FailingSeed { seed, failure, events: sim.events() }, panic))
-    })
-}
 
 fn replayed() -> Option<u64> {
     let seed = std::env::var(SEED_VARIABLE).ok()?;

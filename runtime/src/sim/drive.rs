@@ -45,11 +45,16 @@ impl Sim {
 
     /// Runs one turn of one task, after whatever has to happen before it. Returns whether there was
     /// one.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`], if timers and blocking closures make each other without end.
     pub fn run_one(&self) -> bool {
+        let mut busy = Busy::new(self.world.config.turns_max);
         loop {
             match self.world.step() {
                 Step::Turn => return true,
-                Step::Other => {}
+                Step::Other => busy.count(&self.world),
                 Step::Idle => return false,
             }
         }
@@ -193,6 +198,9 @@ impl World {
             worker.stats.steals.add_owner(1);
             tell(EventKind::Steal { victim });
         }
+        let start_ns = shared.now_ns();
+        let waited_ns = start_ns.saturating_sub(header.scheduled_ns.swap(0, Ordering::Relaxed));
+        let class = shared.class_of(header);
         let own = header.extra().and_then(|extra| extra.budget);
         let mut budget = own.unwrap_or(shared.config.budget);
         if let Some(random) = &self.random {
@@ -203,21 +211,22 @@ impl World {
         worker.running.store(picked.task.0.as_ptr(), Ordering::Release);
         let entered = hub.enter(picked.worker);
         // SAFETY: the task was taken out of its queue by us, and a task is in one queue, once.
-        let report = unsafe { run_simulated_turn(picked.task, budget, shared.now_ns()) };
+        let report = unsafe { run_simulated_turn(picked.task, budget, start_ns) };
         drop(entered);
         worker.running.store(std::ptr::null_mut(), Ordering::Release);
         worker.stats.jobs.add_owner(u64::from(report.jobs));
         worker.stats.failures.add_owner(u64::from(report.failures));
         shared.memory.add(-report.bytes);
+        let turn = self.common.faults.turn_time(&hub.group, picked.worker);
+        if !turn.is_zero() {
+            self.clock.advance(turn);
+        }
+        class.sample(waited_ns, shared.now_ns().saturating_sub(start_ns), report.jobs);
         tell(EventKind::TurnEnd { jobs: report.jobs });
         if report.after == After::Requeue {
             worker.stats.requeues.add_owner(1);
             tell(EventKind::Yield);
             hub.requeue(picked);
-        }
-        let turn = self.common.faults.turn_time(&hub.group, picked.worker);
-        if !turn.is_zero() {
-            self.clock.advance(turn);
         }
     }
 

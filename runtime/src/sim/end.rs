@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::drive::Step;
 use super::hub::Hub;
-use super::world::{Sim, SimGroup, World};
+use super::world::{call_hook, Sim, SimGroup, World};
 use crate::group::{begin_shutdown, GroupShared, ShutdownReport};
 use crate::limits::SIM_TURNS_MAX;
 use crate::sync::Ordering;
@@ -80,8 +80,7 @@ impl World {
         let left: Vec<String> = living();
         killed.retain(|name| !left.contains(name));
         let closed = tasks.saturating_sub(killed.len() + left.len());
-        shared.timers.clear();
-        shared.has_ended.store(true, Ordering::Release);
+        end(shared);
         ShutdownReport { closed, killed, left }
     }
 
@@ -98,6 +97,16 @@ impl World {
     }
 }
 
+/// What comes after the last turn of a group.
+fn end(shared: &GroupShared) {
+    shared.timers.clear();
+    // AcqRel: whoever is first calls the hooks.
+    if !shared.has_ended.swap(true, Ordering::AcqRel) {
+        let stop = shared.config.on_stop.as_ref();
+        (0..shared.workers.len()).for_each(|worker| call_hook(stop, worker));
+    }
+}
+
 impl Drop for World {
     fn drop(&mut self) {
         // A panic in a step may have left it set.
@@ -105,14 +114,17 @@ impl Drop for World {
         let groups = self.all();
         for group in groups.iter() {
             group.shared.registry.close();
+            for task in group.shared.registry.all() {
+                let (group, task) = (&group.hub.group, task.name());
+                tracing::debug!(%group, task, "a task outlives its simulation and is killed");
+            }
         }
         for group in groups.iter() {
             self.kill(&group.shared);
         }
         for group in groups.iter() {
             group.hub.end();
-            group.shared.timers.clear();
-            group.shared.has_ended.store(true, Ordering::Release);
+            end(&group.shared);
         }
     }
 }

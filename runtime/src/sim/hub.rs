@@ -207,8 +207,9 @@ impl Hub {
     /// Puts a task whose turn is used up behind all others.
     pub(super) fn requeue(&self, picked: Picked) {
         let mut state = self.state.lock();
-        let order = self.common.order.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry { task: picked.task, order };
+        // SAFETY: the turn is over and has left the task to us.
+        let header = unsafe { picked.task.header() };
+        let entry = self.entry(header);
         state.queues.push_shared(entry, picked.found == Found::System);
     }
 
@@ -219,6 +220,14 @@ impl Hub {
         let dropped = (std::mem::take(&mut state.blocking), std::mem::take(&mut state.endings));
         drop(state);
         drop(dropped);
+    }
+
+    /// The entry for a task that is ready now. Every turn is measured: virtual time costs nothing.
+    fn entry(&self, header: &Header) -> Entry {
+        header.scheduled_ns.store(self.common.clock.now_ns().max(1), Ordering::Relaxed);
+        // Relaxed: the lock of the queues orders the numbers of one group.
+        let order = self.common.order.fetch_add(1, Ordering::Relaxed);
+        Entry { task: TaskPtr(header.into()), order }
     }
 
     fn record(&self, header: &Header, kind: EventKind) {
@@ -237,8 +246,7 @@ impl Simulated for Hub {
             self.record(header, EventKind::Fault { fault: "lost hint" });
         }
         let mut state = self.state.lock();
-        // Relaxed: the lock orders the numbers of one group.
-        let entry = Entry { task, order: self.common.order.fetch_add(1, Ordering::Relaxed) };
+        let entry = self.entry(header);
         match self.worker() {
             // Nobody runs tasks any more: the entry is forgotten, its task's memory with it.
             _ if state.is_over => {}

@@ -24,7 +24,8 @@ impl Sim {
     }
 
     /// Lets time pass: runs until idle, moves to the next deadline that lies within `duration`,
-    /// fires what is due there, and so on. Returns the number of turns.
+    /// fires what is due there, and so on. Returns the number of turns. Costs what the turns cost:
+    /// empty time is free.
     ///
     /// # Panics
     ///

@@ -9,7 +9,7 @@ use super::hub::{Common, Hub};
 use super::random::Random;
 use super::record::{Events, FailedJob};
 use crate::completion;
-use crate::group::{BuildError, Group, GroupBuilder, GroupShared};
+use crate::group::{BuildError, Group, GroupBuilder, GroupShared, WorkerHook};
 use crate::sync::Arc;
 use crate::time::clock::ClockSource;
 use crate::time::ManualClock;
@@ -121,9 +121,10 @@ impl Sim {
 
     /// Builds a group as described, but without threads and on the simulation's clock.
     ///
-    /// Options that concern threads (pinning, stack, idle policy) have no effect. Without a count
-    /// of its own the group has as many virtual workers as the simulation says, so that a run is
-    /// the same on every machine.
+    /// Options that concern threads (pinning, stack, idle policy, long turns) have no effect; the
+    /// hooks for the start and stop of workers are called on this thread. Without a count of its
+    /// own the group has as many virtual workers as the simulation says, so that a run is the same
+    /// on every machine. Its metrics are in virtual time, and measure every turn.
     ///
     /// # Errors
     ///
@@ -144,6 +145,8 @@ impl Sim {
         let all = world.all();
         let groups = all.iter().cloned().chain([SimGroup { shared, hub, is_parked }]).collect();
         *world.groups.borrow_mut() = groups;
+        let shared = group.shared();
+        (0..workers).for_each(|worker| call_hook(shared.config.on_start.as_ref(), worker));
         Ok(group)
     }
 
@@ -198,6 +201,15 @@ impl World {
             let index = world.all().iter().position(is_it)?;
             Some((world, index))
         })
+    }
+}
+
+/// Calls a hook that a real group calls on a worker's thread.
+pub(super) fn call_hook(hook: Option<&WorkerHook>, worker: usize) {
+    let Some(hook) = hook else { return };
+    let run = std::panic::AssertUnwindSafe(|| (hook.0)(worker));
+    if std::panic::catch_unwind(run).is_err() {
+        tracing::error!(worker, "a worker hook panicked");
     }
 }
 
