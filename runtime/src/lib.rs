@@ -6,6 +6,8 @@ pub mod completion;
 mod failure;
 #[cfg(not(turnwheel_loom))]
 mod group;
+#[cfg(not(turnwheel_loom))]
+pub mod health;
 pub mod limits;
 #[cfg(not(turnwheel_loom))]
 mod retry;

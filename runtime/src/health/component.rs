@@ -1,0 +1,124 @@
+//! A leaf of the tree: something that says itself how it is.
+
+use std::sync::Weak;
+
+use super::monitor::Shared as Monitor;
+use super::{HealthIssue, HealthReport, HealthStatus};
+use crate::sync::{Arc, Mutex};
+
+/// A component that reports its own health, from any thread. Clones are the same component.
+///
+/// Cost: a short lock, and a signal to each monitor when the status changes.
+///
+/// # Example
+///
+/// ```
+/// use turnwheel_runtime::health::{HealthComponent, HealthStatus};
+///
+/// let disk = HealthComponent::healthy("disk");
+/// assert!(disk.fail("no space left"));
+/// assert_eq!(disk.report().status, HealthStatus::Unhealthy);
+/// disk.recover();
+/// assert!(disk.report().is_healthy());
+/// ```
+#[derive(Clone, Debug)]
+pub struct HealthComponent {
+    shared: Arc<Component>,
+}
+
+#[derive(Debug)]
+struct Component {
+    name: Arc<str>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    status: HealthStatus,
+    issue: Option<Arc<HealthIssue>>,
+    /// Where it is registered.
+    monitors: Vec<Weak<Monitor>>,
+}
+
+impl HealthComponent {
+    /// A component that works already.
+    #[must_use]
+    pub fn healthy(name: &str) -> Self {
+        Self::new(name, HealthStatus::Healthy, None)
+    }
+
+    /// A component that is unhealthy until it says otherwise.
+    #[must_use]
+    pub fn starting(name: &str) -> Self {
+        let issue = Arc::new(HealthIssue::new("starting"));
+        Self::new(name, HealthStatus::Unhealthy, Some(issue))
+    }
+
+    fn new(name: &str, status: HealthStatus, issue: Option<Arc<HealthIssue>>) -> Self {
+        let state = Mutex::new(State { status, issue, monitors: Vec::new() });
+        Self { shared: Arc::new(Component { name: name.into(), state }) }
+    }
+
+    /// Its name in the tree.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// It works again. Returns whether that changed its status; the dead stay dead.
+    pub fn recover(&self) -> bool {
+        self.set(HealthStatus::Healthy, None)
+    }
+
+    /// It does not work for now. Returns whether that changed its status; a new issue replaces the
+    /// old one all the same. The dead stay dead.
+    pub fn fail(&self, issue: impl Into<HealthIssue>) -> bool {
+        self.set(HealthStatus::Unhealthy, Some(Arc::new(issue.into())))
+    }
+
+    /// It will not work again: final. What takes its place registers as a new component, of the same
+    /// name if it likes. Returns whether that changed its status.
+    pub fn die(&self, issue: impl Into<HealthIssue>) -> bool {
+        self.set(HealthStatus::Dead, Some(Arc::new(issue.into())))
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn report(&self) -> HealthReport {
+        let state = self.shared.state.lock();
+        HealthReport::leaf(Arc::clone(&self.shared.name), state.status, state.issue.clone())
+    }
+
+    fn set(&self, status: HealthStatus, issue: Option<Arc<HealthIssue>>) -> bool {
+        let monitors = {
+            let mut state = self.shared.state.lock();
+            if state.status == HealthStatus::Dead {
+                return false;
+            }
+            state.issue = issue;
+            if std::mem::replace(&mut state.status, status) == status {
+                return false;
+            }
+            state.monitors.clone()
+        };
+        // Outside of the lock: the monitors look back at us.
+        for monitor in monitors.iter().filter_map(Weak::upgrade) {
+            monitor.changed();
+        }
+        true
+    }
+
+    pub(super) fn attach(&self, monitor: &Arc<Monitor>) {
+        let mut state = self.shared.state.lock();
+        state.monitors.retain(|other| other.strong_count() > 0);
+        state.monitors.push(Arc::downgrade(monitor));
+    }
+
+    pub(super) fn detach(&self, monitor: &Monitor) {
+        let mut state = self.shared.state.lock();
+        let is_it = |other: &Weak<Monitor>| std::ptr::eq(other.as_ptr(), monitor);
+        if let Some(index) = state.monitors.iter().position(is_it) {
+            state.monitors.swap_remove(index);
+        }
+    }
+}
