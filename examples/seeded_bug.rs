@@ -11,6 +11,8 @@
 //! some orders of events only, which a test on real threads meets by luck and cannot repeat. Each
 //! seed is one order. The repaired shops look and take in one message, and no seed breaks them.
 
+#![expect(clippy::print_stdout, reason = "an example talks to its reader")]
+
 use std::process::ExitCode;
 
 use turnwheel::runtime::sim::{self, EventKind, FailingSeed, Sim};

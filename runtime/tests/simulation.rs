@@ -306,6 +306,35 @@ fn other_threads_may_submit() {
 }
 
 #[test]
+fn other_threads_submit_while_the_simulation_runs() {
+    const JOBS: u32 = 20_000;
+    let sim = Sim::new(3);
+    let task = sim.group("cpu").spawn(Vec::new()).unwrap();
+    let threads: Vec<_> = (0..2_u32)
+        .map(|producer| {
+            let task = task.clone();
+            std::thread::spawn(move || {
+                let mut number = 0;
+                while number < JOBS {
+                    let job = move |log: &mut Vec<_>, _: &mut Context<'_, _>| {
+                        log.push((producer, number));
+                    };
+                    // A full mailbox is emptied by the simulation.
+                    number += u32::from(task.submit(job).is_ok());
+                }
+            })
+        })
+        .collect();
+    while !threads.iter().all(std::thread::JoinHandle::is_finished) {
+        sim.run_until_idle();
+    }
+    let log = sim.wait(task.call(|log, _| std::mem::take(log))).unwrap();
+    for producer in 0..2 {
+        assert!(log.iter().filter(|(who, _)| *who == producer).map(|(_, n)| *n).eq(0..JOBS));
+    }
+}
+
+#[test]
 fn waits_are_allowed_again_after_the_last_simulation() {
     let (one, two) = (Sim::new(1), Sim::new(2));
     drop(one);

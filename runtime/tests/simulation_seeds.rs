@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use turnwheel_runtime::sim::{self, EventKind, Fault, Sim};
-use turnwheel_runtime::{Context, Failure, Group, Late, Lifecycle, OnFailure, Task};
+use turnwheel_runtime::{
+    Context, Failure, Flow, Group, Late, Lifecycle, Mailbox, OnFailure, Overflow, Task,
+};
 
 type Log = Arc<Mutex<Vec<u32>>>;
 
@@ -218,6 +220,49 @@ fn a_panic_in_place_of_a_timers_job_leaves_the_task_alive() {
     sim.inject(Fault::PanicAtJob { task: None, job: 2 });
     sim.advance(Duration::from_secs(5));
     assert_eq!(sim.wait(task.call(|count, _| *count)).unwrap(), 4);
+}
+
+#[test]
+fn an_injected_panic_drops_its_job_once_whatever_the_lane() {
+    type Kind = fn(&Task<()>, Arc<()>);
+    let kinds: [Kind; 4] = [
+        |task, kept| task.submit(move |_, _| drop(kept)).unwrap(),
+        |task, kept| {
+            let kept = Arc::clone(&kept);
+            task.submit_again(move |_, _| {
+                let _ = &kept;
+                Flow::Again
+            })
+            .unwrap();
+        },
+        |task, kept| {
+            task.submit(move |_, cx| cx.run(move |_, _| drop(kept)).unwrap()).unwrap();
+        },
+        |task, kept| {
+            task.submit(move |_, cx| {
+                cx.after(Duration::ZERO, move |_, _| drop(kept)).unwrap();
+            })
+            .unwrap();
+        },
+    ];
+    let mailboxes = [
+        Mailbox::bounded(8),
+        Mailbox::unbounded(),
+        Mailbox::bounded(8).overflow(Overflow::DropOldest),
+    ];
+    for (number, kind) in kinds.into_iter().enumerate() {
+        for (seed, mailbox) in mailboxes.into_iter().enumerate() {
+            let sim = Sim::new(seed as u64);
+            let task = sim.group("cpu").task(()).mailbox(mailbox).spawn().unwrap();
+            let job = if number < 2 { 1 } else { 2 };
+            sim.inject(Fault::PanicAtJob { task: None, job });
+            let kept = Arc::new(());
+            kind(&task, Arc::clone(&kept));
+            sim.run_until_idle();
+            assert_eq!((Arc::strong_count(&kept), sim.failures().len()), (1, 1), "kind {number}");
+            assert!(sim.wait(task.call(|_, _| ())).is_ok());
+        }
+    }
 }
 
 #[test]
