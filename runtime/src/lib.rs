@@ -2,6 +2,8 @@
 
 #![warn(clippy::disallowed_methods)]
 
+#[cfg(not(turnwheel_loom))]
+mod channel;
 pub mod completion;
 mod failure;
 #[cfg(not(turnwheel_loom))]
@@ -24,6 +26,8 @@ mod task;
 pub mod time;
 mod worker;
 
+#[cfg(not(turnwheel_loom))]
+pub use channel::{Channel, ChannelError, ChannelErrorKind, Consumer, Listener, Listeners};
 pub use completion::{Completer, Completion};
 pub use failure::Failure;
 #[cfg(not(turnwheel_loom))]
