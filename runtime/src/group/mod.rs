@@ -3,6 +3,7 @@
 mod blocking;
 mod builder;
 mod class;
+pub(crate) mod earliest;
 mod memory;
 mod metrics;
 mod registry;

@@ -3,10 +3,11 @@
 //! Any worker services any wheel, so a blocked worker delays nobody's timer. `earliest` is never
 //! later than the earliest deadline of all wheels once the arming call has returned.
 
+use super::earliest::Earliest;
 use crate::completion::Completer;
 use crate::limits::{TIMERS_FIRED_MAX, TIMERS_PENDING_MAX};
 use crate::subscription::{fire, Source, TimerState};
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, Mutex, Ordering};
 use crate::task::{bits, TaskRef};
 use crate::time::wheel::{Key, Wheel};
 
@@ -81,15 +82,13 @@ impl std::error::Error for TimersFull {}
 #[derive(Debug)]
 struct Shard {
     wheel: Mutex<Wheel<TimerEntry>>,
-    /// Not later than the wheel's earliest deadline; `u64::MAX` if it is empty.
-    next_ns: AtomicU64,
 }
 
 /// All wheels of a group.
 #[derive(Debug)]
 pub(crate) struct Timers {
     shards: Box<[crossbeam_utils::CachePadded<Shard>]>,
-    earliest_ns: crossbeam_utils::CachePadded<AtomicU64>,
+    earliest: Earliest,
 }
 
 impl Timers {
@@ -97,12 +96,11 @@ impl Timers {
         let shard = || {
             crossbeam_utils::CachePadded::new(Shard {
                 wheel: Mutex::new(Wheel::with_limit(now_ns, TIMERS_PENDING_MAX)),
-                next_ns: AtomicU64::new(u64::MAX),
             })
         };
         Self {
             shards: (0..(workers + 1).min(SHARDS_MAX)).map(|_| shard()).collect(),
-            earliest_ns: crossbeam_utils::CachePadded::new(AtomicU64::new(u64::MAX)),
+            earliest: Earliest::new((workers + 1).min(SHARDS_MAX)),
         }
     }
 
@@ -142,26 +140,17 @@ impl Timers {
                 return Ok((key, false));
             }
         }
-        if deadline_ns >= shard.next_ns.load(Ordering::Relaxed) {
-            // Whoever made it so early has lowered `earliest_ns` too, under this lock.
-            return Ok((key, false));
-        }
-        shard.next_ns.store(deadline_ns, Ordering::Release);
-        // AcqRel: pairs with the exchange in `service`; either the servicer sees our wheel's
-        // `next_ns`, or our minimum comes after its exchange.
-        let before = self.earliest_ns.fetch_min(deadline_ns, Ordering::AcqRel);
+        let is_earliest = self.earliest.lower_locked(index, deadline_ns);
         drop(wheel);
-        Ok((key, deadline_ns < before))
+        Ok((key, is_earliest))
     }
 
     /// Tells a source its key; a source whose job runs is armed again unless it was cancelled.
     fn name(source: &Source, key: TimerKey) -> bool {
+        // Release: pairs with the load of whoever cancels.
         source.timer_key.store(key.pack(), Ordering::Release);
-        let running = TimerState::Running as u8;
-        let armed = TimerState::Armed as u8;
-        let swap =
-            source.timer.compare_exchange(running, armed, Ordering::AcqRel, Ordering::Acquire);
-        swap.is_ok() || swap == Err(armed)
+        source.timer.step(TimerState::Running, TimerState::Armed)
+            || source.timer.get() == TimerState::Armed
     }
 
     /// Takes a pending timer out of its wheel; a stale key finds nothing.
@@ -176,7 +165,7 @@ impl Timers {
     /// The earliest deadline, or somewhat earlier; `u64::MAX` if there is none.
     #[inline(always)]
     pub(crate) fn earliest_ns(&self) -> u64 {
-        self.earliest_ns.load(Ordering::Acquire)
+        self.earliest.get()
     }
 
     /// Whether a timer may be due.
@@ -192,28 +181,19 @@ impl Timers {
         }
         let seen = self.earliest_ns();
         let mut due = Vec::new();
-        for shard in &self.shards {
-            if shard.next_ns.load(Ordering::Acquire) <= now_ns {
+        for (index, shard) in self.shards.iter().enumerate() {
+            if self.earliest.is_due(index, now_ns) {
                 let mut wheel = shard.wheel.lock();
                 wheel.expire(now_ns, TIMERS_FIRED_MAX, &mut |_, _, entry| due.push(entry));
-                shard.next_ns.store(wheel.next_deadline().unwrap_or(u64::MAX), Ordering::Release);
+                self.earliest.served_locked(index, wheel.next_deadline().unwrap_or(u64::MAX));
             }
         }
-        // AcqRel: raises the word past what is served. An arming thread whose minimum came before
-        // this exchange is seen by the second look; one that comes after lowers the new value.
-        let next = self.next_of_all();
-        let _ = self.earliest_ns.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
-        self.earliest_ns.fetch_min(self.next_of_all(), Ordering::AcqRel);
+        self.earliest.raise(seen);
         let count = due.len();
         for entry in due {
             Self::fire(entry);
         }
         count
-    }
-
-    fn next_of_all(&self) -> u64 {
-        let next = self.shards.iter().map(|shard| shard.next_ns.load(Ordering::Acquire));
-        next.min().unwrap_or(u64::MAX)
     }
 
     fn fire(entry: TimerEntry) {
@@ -233,10 +213,12 @@ impl Timers {
 
     /// Drops all pending timers, when the group has ended.
     pub(crate) fn clear(&self) {
-        for shard in &self.shards {
+        for (index, shard) in self.shards.iter().enumerate() {
             let fresh = Wheel::with_limit(0, TIMERS_PENDING_MAX);
-            let old = std::mem::replace(&mut *shard.wheel.lock(), fresh);
-            shard.next_ns.store(u64::MAX, Ordering::Release);
+            let mut wheel = shard.wheel.lock();
+            let old = std::mem::replace(&mut *wheel, fresh);
+            self.earliest.cleared_locked(index);
+            drop(wheel);
             drop(old);
         }
     }

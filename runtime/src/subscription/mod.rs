@@ -6,19 +6,22 @@
 mod condition;
 mod slab;
 mod timer;
+pub(crate) mod word;
 
 pub(crate) use condition::run_step;
 pub use condition::{Condition, ConditionMode};
 pub(crate) use slab::{Job, Kind, Slot, Step, Subscriptions};
-pub(crate) use timer::{abandon, begin, fire, run_recurring, Recurring, Rhythm, TimerState};
+pub(crate) use timer::{abandon, fire, run_recurring, Recurring, Rhythm};
 pub use timer::{Cancelled, Late, Timer};
+pub(crate) use word::TimerState;
 
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 use std::task::Wake;
 
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::task::{bits, Header};
+use word::TimerWord;
 
 /// The part of a subscription that any thread may touch.
 #[derive(Debug)]
@@ -35,8 +38,8 @@ pub(crate) struct Source {
     pub(crate) is_cancelled: AtomicBool,
     /// Signals not yet run (conditions).
     pub(crate) count: AtomicU32,
-    /// See `TimerState` (timers).
-    pub(crate) timer: AtomicU8,
+    /// Where a timer is in its life (timers).
+    pub(crate) timer: TimerWord,
     /// Key in the wheel, packed (timers).
     pub(crate) timer_key: AtomicU64,
 }
@@ -55,7 +58,7 @@ impl Source {
             index,
             is_cancelled: AtomicBool::new(false),
             count: AtomicU32::new(0),
-            timer: AtomicU8::new(TimerState::Armed as u8),
+            timer: TimerWord::new(),
             timer_key: AtomicU64::new(u64::MAX),
         })
     }

@@ -7,9 +7,6 @@ use super::{Source, TimerState};
 use crate::sync::{Arc, Ordering};
 use crate::task::{Header, Phase, Turn};
 
-/// Timer states up to this one are still to run.
-const FIRED: u8 = TimerState::Fired as u8;
-
 /// What a subscription's job answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -136,7 +133,7 @@ impl Subscriptions {
         match self.get(source).map(|slot| slot.kind) {
             Some(Kind::Condition) if source.count.load(Ordering::Acquire) > 0 => Step::More,
             Some(Kind::Condition) => Step::Stay,
-            Some(Kind::Timer) if source.timer.load(Ordering::Acquire) <= FIRED => Step::Stay,
+            Some(Kind::Timer) if source.timer.get() <= TimerState::Fired => Step::Stay,
             _ => Step::Done,
         }
     }

@@ -1,25 +1,10 @@
 //! Timers of a task: handle, states, and what happens when one is due.
 
+use super::word::TimerState;
 use super::{Source, Step};
 use crate::group::{GroupShared, TimerKey};
 use crate::sync::{Arc, Ordering};
 use crate::task::Turn;
-
-/// State of a timer; the word that cancel and fire race for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum TimerState {
-    /// In the wheel.
-    Armed = 0,
-    /// Out of the wheel, its job not yet begun.
-    Fired = 1,
-    /// Its job runs.
-    Running = 2,
-    /// Its job has run, or its task is closed.
-    Done = 3,
-    /// Cancelled.
-    Cancelled = 4,
-}
 
 /// What a cancel met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,26 +47,14 @@ impl Timer {
     /// Cancels the timer and says what it met. Costs one compare-and-set and, for a pending timer,
     /// the lock of its wheel. A stale handle never hits another timer.
     pub fn cancel(&self) -> Cancelled {
-        let state = &self.source.timer;
-        let to = TimerState::Cancelled as u8;
-        let mut seen = state.load(Ordering::Acquire);
-        loop {
-            let met = match seen {
-                s if s == TimerState::Armed as u8 => Cancelled::BeforeFiring,
-                s if s == TimerState::Fired as u8 => Cancelled::BeforeRunning,
-                s if s == TimerState::Running as u8 => Cancelled::WhileRunning,
-                _ => return Cancelled::TooLate,
-            };
-            // AcqRel: whoever wins this race decides whether the job runs; pairs with `fire` and
-            // `begin`.
-            match state.compare_exchange(seen, to, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    self.forget(met);
-                    return met;
-                }
-                Err(now) => seen = now,
-            }
-        }
+        let met = match self.source.timer.cancel() {
+            Some(TimerState::Armed) => Cancelled::BeforeFiring,
+            Some(TimerState::Fired) => Cancelled::BeforeRunning,
+            Some(_) => Cancelled::WhileRunning,
+            None => return Cancelled::TooLate,
+        };
+        self.forget(met);
+        met
     }
 
     fn forget(&self, met: Cancelled) {
@@ -95,28 +68,15 @@ impl Timer {
 
     /// Whether the timer can still run its job.
     pub fn is_pending(&self) -> bool {
-        let state = self.source.timer.load(Ordering::Acquire);
-        state <= TimerState::Running as u8 && self.source.is_attached()
+        self.source.timer.get() <= TimerState::Running && self.source.is_attached()
     }
 }
 
 /// The wheel's side: the deadline has passed.
 pub(crate) fn fire(source: &Arc<Source>) {
-    if step(source, TimerState::Armed, TimerState::Fired) {
+    if source.timer.fire() {
         source.ready();
     }
-}
-
-/// The task's side: whether the job may begin.
-pub(crate) fn begin(source: &Source) -> bool {
-    step(source, TimerState::Fired, TimerState::Running)
-}
-
-fn step(source: &Source, from: TimerState, to: TimerState) -> bool {
-    // AcqRel: see `Timer::cancel`.
-    let swap =
-        source.timer.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire);
-    swap.is_ok()
 }
 
 /// How a recurring timer finds its next deadline.
@@ -173,14 +133,14 @@ pub(crate) fn run_recurring(
             rearm(&self.group, self.source, deadline);
         }
     }
-    if !begin(source) {
+    if !source.timer.begin() {
         return Step::Done;
     }
     let group = Arc::clone(&turn.header().group);
     let rearm = Rearm { source, recurring, group };
     job(turn);
     drop(rearm);
-    if source.timer.load(Ordering::Acquire) == TimerState::Cancelled as u8 {
+    if source.timer.get() == TimerState::Cancelled {
         Step::Done
     } else {
         Step::Stay
@@ -195,7 +155,7 @@ fn rearm(group: &Arc<GroupShared>, source: &Arc<Source>, deadline_ns: u64) {
     if let Err(full) = group.arm_timer(deadline_ns, source) {
         // Its own place was free a moment ago, so somebody is flooding the wheel.
         tracing::error!(%full, "a recurring timer ends");
-        source.timer.store(TimerState::Cancelled as u8, Ordering::Release);
+        source.timer.end(TimerState::Cancelled);
     }
 }
 
@@ -204,8 +164,7 @@ pub(crate) fn abandon(slot: &super::Slot, group: &GroupShared) {
     if slot.kind != super::Kind::Timer {
         return;
     }
-    let before = slot.source.timer.swap(TimerState::Done as u8, Ordering::AcqRel);
-    if before == TimerState::Armed as u8 {
+    if slot.source.timer.end(TimerState::Done) == TimerState::Armed {
         group.timers.cancel(TimerKey::unpack(slot.source.timer_key.load(Ordering::Acquire)));
     }
 }

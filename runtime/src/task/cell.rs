@@ -9,6 +9,7 @@ use super::extra::Extra;
 use super::inbox::{bits, Inbox};
 use super::lifecycle::{Hook, Lifecycle, OnFailure, Phase};
 use super::node::{Link, Node};
+use super::refs::{Leave, References};
 use super::run::Turn;
 use super::{slab, Context};
 use crate::failure::Failure;
@@ -19,11 +20,6 @@ use crate::sync::{
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-
-/// In `refs`: the task is over and its own reference is gone.
-const OVER: u64 = 1 << 63;
-/// In `refs`: a last handle has told the runner that it leaves, and its count is about to go.
-const LEAVING: u64 = 1 << 32;
 
 /// What the type-erased code needs to know of a task's types.
 pub(crate) struct Vtable {
@@ -88,7 +84,7 @@ pub(crate) struct Header {
     owner: UnsafeCell<Owner>,
     extra: AtomicPtr<Extra>,
     /// Handles, plus one of the task's own until it is over.
-    refs: AtomicU64,
+    refs: References,
     pub(crate) vtable: &'static Vtable,
     class: NonNull<Class>,
     /// When the task was put into a queue, for one turn in 256; 0 otherwise. Nanoseconds.
@@ -132,7 +128,7 @@ pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
     let cell = Cell {
         header: Header {
             inbox: Inbox::new(starting),
-            refs: AtomicU64::new(2),
+            refs: References::new(),
             vtable: vtable::<S>(),
             capacity: parts.capacity,
             owner: UnsafeCell::new(Owner {
@@ -362,7 +358,7 @@ impl Header {
 
     /// Whether no handle is left but such as are on their way out. Only before the task is over.
     pub(crate) fn is_unreferenced(&self) -> bool {
-        staying(self.refs.load(Ordering::Acquire)) == 1
+        self.refs.is_unreferenced()
     }
 }
 
@@ -414,9 +410,7 @@ impl TaskRef {
     pub(crate) unsafe fn new_ref(header: NonNull<Header>) -> Self {
         // SAFETY: the caller says it is alive.
         let shared = unsafe { header.as_ref() };
-        // Relaxed: a new reference is always made from an existing one, as in `Arc`.
-        let before = shared.refs.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(before & !OVER > 0, "a task came back from the dead");
+        shared.refs.add();
         Self(header)
     }
 
@@ -455,45 +449,16 @@ impl fmt::Debug for TaskRef {
     }
 }
 
-/// References that are not on their way out.
-fn staying(refs: u64) -> u64 {
-    (refs & (LEAVING - 1)) - (refs & !OVER) / LEAVING
-}
-
-/// Gives one reference back. The last handle first tells the runner with `ORPHAN` that it leaves,
-/// and keeps its count until it has: with the count gone, the runner could free the cell while the
-/// signal is on its way.
+/// Gives one reference back. The last handle tells the runner with `ORPHAN` before it goes.
 fn drop_reference(header: NonNull<Header>) {
     // SAFETY: the caller owns a reference, so the header is alive.
     let shared = unsafe { header.as_ref() };
-    let mut seen = shared.refs.load(Ordering::Relaxed);
-    loop {
-        if seen & OVER != 0 {
-            return release(header, 1);
-        }
-        let is_last = staying(seen) == 2;
-        let next = if is_last { seen + LEAVING } else { seen - 1 };
-        // Release: what this handle's thread did comes before the last release; pairs there and in
-        // `is_unreferenced`.
-        let swap = shared.refs.compare_exchange(seen, next, Ordering::Release, Ordering::Relaxed);
-        match swap {
-            Ok(_) if is_last => {
-                shared.signal(bits::ORPHAN);
-                return release(header, LEAVING + 1);
-            }
-            Ok(_) => return,
-            Err(now) => seen = now,
-        }
+    let mut leave = shared.refs.leave();
+    if leave == Leave::Last {
+        shared.signal(bits::ORPHAN);
+        leave = shared.refs.left();
     }
-}
-
-/// Takes `count` off and frees the cell with the last reference.
-fn release(header: NonNull<Header>, count: u64) {
-    // SAFETY: the caller owns a reference.
-    let shared = unsafe { header.as_ref() };
-    // AcqRel: pairs with every other release.
-    let before = shared.refs.fetch_sub(count, Ordering::AcqRel);
-    if before == OVER + count {
+    if leave == Leave::Free {
         // SAFETY: no reference is left and the task is over; the vtable fits the cell.
         unsafe { (shared.vtable.dealloc)(header) };
     }
@@ -503,10 +468,7 @@ fn release(header: NonNull<Header>, count: u64) {
 pub(crate) fn release_own(header: NonNull<Header>) {
     // SAFETY: the own reference is still counted.
     let shared = unsafe { header.as_ref() };
-    // AcqRel: as in `release`.
-    let before = shared.refs.fetch_add(OVER - 1, Ordering::AcqRel);
-    debug_assert!(before & OVER == 0, "a task ended twice");
-    if before == 1 {
+    if shared.refs.release_own() {
         // SAFETY: no reference is left; the vtable fits the cell.
         unsafe { (shared.vtable.dealloc)(header) };
     }

@@ -198,7 +198,7 @@ impl<S: Send + 'static> Context<'_, S> {
         let source = self.add(
             Kind::Timer,
             Box::new(move |turn, source| {
-                if let (true, Some(job)) = (subscription::begin(source), job.take()) {
+                if let (true, Some(job)) = (source.timer.begin(), job.take()) {
                     call(turn, job);
                 }
                 Step::Done
@@ -263,7 +263,7 @@ impl<S: Send + 'static> Context<'_, S> {
             }
         } else {
             // Registered too late in the task's life: it never fires.
-            source.timer.store(subscription::TimerState::Done as u8, Ordering::Release);
+            source.timer.end(subscription::TimerState::Done);
         }
         Ok(Timer::new(source, group))
     }

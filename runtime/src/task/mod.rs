@@ -21,6 +21,7 @@ mod phases;
 mod pool;
 #[cfg(not(turnwheel_loom))]
 mod ready;
+pub(crate) mod refs;
 #[cfg(not(turnwheel_loom))]
 mod run;
 #[cfg(not(turnwheel_loom))]

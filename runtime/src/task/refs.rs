@@ -1,0 +1,93 @@
+//! The reference count of a task: handles, plus one of the task's own until it is over.
+//!
+//! The last handle tells the runner that the task cannot be reached any more. It keeps its count
+//! until the signal is sent: with the count gone, the runner could free the cell meanwhile.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The task is over and its own reference is gone.
+const OVER: u64 = 1 << 63;
+/// One handle that leaves: still counted, but no reason to stay.
+const LEAVING: u64 = 1 << 32;
+
+/// The count.
+#[derive(Debug)]
+pub(crate) struct References(AtomicU64);
+
+/// What a handle that goes must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// Nothing: it is counted out.
+    Done,
+    /// It was the last reference of a task that is over: free the cell.
+    Free,
+    /// It is the last handle: signal the runner, then call `left`.
+    Last,
+}
+
+impl References {
+    /// The task's own and one handle's.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(2))
+    }
+
+    /// One more, made from an existing one.
+    pub(crate) fn add(&self) {
+        // Relaxed: a reference is always made from an existing one, as in `Arc`.
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before & !OVER > 0, "a task came back from the dead");
+    }
+
+    /// Whether only the task's own is left, those that leave not counted.
+    pub(crate) fn is_unreferenced(&self) -> bool {
+        // Acquire: pairs with the exchange in `leave`.
+        staying(self.0.load(Ordering::Acquire)) == 1
+    }
+
+    /// A handle goes.
+    pub(crate) fn leave(&self) -> Leave {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            if seen & OVER != 0 {
+                return self.release(1);
+            }
+            let is_last = staying(seen) == 2;
+            let next = if is_last { seen + LEAVING } else { seen - 1 };
+            // Release: what this handle's thread did comes before the end; pairs with `release`
+            // and `is_unreferenced`.
+            match self.0.compare_exchange(seen, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) if is_last => return Leave::Last,
+                Ok(_) => return Leave::Done,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The last handle has signalled and goes.
+    pub(crate) fn left(&self) -> Leave {
+        self.release(LEAVING + 1)
+    }
+
+    fn release(&self, count: u64) -> Leave {
+        // AcqRel: pairs with every other release.
+        let before = self.0.fetch_sub(count, Ordering::AcqRel);
+        if before == OVER + count {
+            Leave::Free
+        } else {
+            Leave::Done
+        }
+    }
+
+    /// The task's own reference goes: its last turn is over. Whether the cell is to be freed.
+    pub(crate) fn release_own(&self) -> bool {
+        // AcqRel: as in `release`.
+        let before = self.0.fetch_add(OVER - 1, Ordering::AcqRel);
+        debug_assert!(before & OVER == 0, "a task ended twice");
+        before == 1
+    }
+}
+
+/// References that are not about to go.
+fn staying(refs: u64) -> u64 {
+    (refs & (LEAVING - 1)) - (refs & !OVER) / LEAVING
+}
