@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use turnwheel::runtime::{Group, Mailbox, Task};
 
 /// Bytes of one read buffer, and so the longest line: long enough for log lines with a stack trace.
@@ -190,7 +190,7 @@ enum Trouble {
     NoKey { column: usize, line: String },
     #[error("more than {KEYS_MAX} keys; is column {column} really the key? see --key")]
     ManyKeys { column: usize },
-    #[error("the runtime gave up: {0}")]
+    #[error("the runtime refuses: {0}")]
     Runtime(Box<dyn std::error::Error>),
     #[error("no read buffer came back for {} s: a job never ended", PATIENCE.as_secs())]
     Stuck,
@@ -416,14 +416,10 @@ fn check(parallel: &Outcome, sequential: &Outcome) -> Result<(), Trouble> {
 }
 
 fn bar(bytes: u64, what: &'static str) -> ProgressBar {
-    let target = match io::stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
     let style = "{msg:>12} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go";
     let style = ProgressStyle::with_template(style).expect("the template is constant");
-    let bar = ProgressBar::with_draw_target(Some(bytes), target).with_style(style);
-    bar.with_message(what)
+    // On standard error, and only if that is a terminal.
+    ProgressBar::new(bytes).with_style(style).with_message(what)
 }
 
 fn report(
@@ -454,11 +450,11 @@ fn report(
     busiest.sort_by_key(|(key, ledger)| (std::cmp::Reverse(ledger.lines), *key));
     busiest.truncate(options.top);
     if !busiest.is_empty() {
-        writeln!(out, "  busiest keys:")?;
+        writeln!(out, "  busiest keys, with their lines:")?;
     }
     for (key, ledger) in busiest {
         let lines = HumanCount(ledger.lines).to_string();
-        writeln!(out, "    {lines:>9} lines  {}", String::from_utf8_lossy(key))?;
+        writeln!(out, "    {lines:>9}  {}", String::from_utf8_lossy(key))?;
     }
     writeln!(out, "ok: every key saw its lines in order, and all results equal the loop's")
 }
