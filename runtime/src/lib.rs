@@ -1,16 +1,26 @@
 //! Work-stealing groups of threads, and tasks on them that take one turn at a time.
 
 #![warn(clippy::disallowed_methods)]
+#![cfg_attr(
+    turnwheel_loom,
+    expect(dead_code, unused_imports, reason = "a model uses parts of a module")
+)]
 
 #[cfg(not(turnwheel_loom))]
 mod channel;
 pub mod completion;
+#[cfg(turnwheel_loom)]
+#[path = "group/earliest.rs"]
+mod earliest;
 mod failure;
 #[cfg(not(turnwheel_loom))]
 mod group;
 #[cfg(not(turnwheel_loom))]
 pub mod health;
 pub mod limits;
+#[cfg(turnwheel_loom)]
+#[doc(hidden)]
+pub mod model;
 #[cfg(not(turnwheel_loom))]
 mod retry;
 #[cfg(not(turnwheel_loom))]
@@ -24,6 +34,9 @@ mod subscription;
 mod sync;
 mod task;
 pub mod time;
+#[cfg(turnwheel_loom)]
+#[path = "subscription/word.rs"]
+mod word;
 mod worker;
 
 #[cfg(not(turnwheel_loom))]

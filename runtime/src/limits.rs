@@ -59,7 +59,7 @@ pub(crate) const DONE_PUBLISH_JOBS: u64 = 32;
 
 /// Spins for a producer that was preempted between its exchange and its link, before the task is
 /// put back into the queue.
-pub(crate) const LINK_SPINS_MAX: u32 = 128;
+pub(crate) const LINK_SPINS_MAX: u32 = if cfg!(turnwheel_loom) { 1 } else { 128 };
 
 /// Turns in a row that may come from the run-next slot while other tasks wait.
 pub(crate) const SLOT_STREAK_MAX: u32 = 16;

@@ -1,7 +1,9 @@
 //! The model checker's primitives under the same names.
 
+// Where the real code has a compiler fence, another thread's barrier makes it a real one.
 pub(crate) use loom::sync::atomic::{
-    fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, fence as compiler_fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
+    AtomicUsize, Ordering,
 };
 pub(crate) use loom::sync::Arc;
 

@@ -18,7 +18,7 @@ use crate::task::{Header, TaskPtr};
 pub(crate) struct Shared {
     pub(crate) stealer: Stealer<TaskPtr>,
     /// The task made ready last by the task now running; runs next.
-    pub(crate) slot: Slot,
+    pub(crate) slot: Slot<Header>,
     pub(crate) stats: CachePadded<Stats>,
     /// The task whose turn runs or has just run; null without work. For the watchdog and listings.
     pub(crate) running: AtomicPtr<Header>,
@@ -117,7 +117,7 @@ impl Local {
         // SAFETY: the task is scheduled, by us.
         unsafe { task.header() }.prefetch_for_turn();
         if let Some(before) = shared.slot.replace_owner(task.0.as_ptr()) {
-            self.queue.push(before);
+            self.queue.push(TaskPtr(before));
         }
         if let Some(sleeper) = self.group.sleep.wake_for_local_push() {
             self.group.workers[sleeper].unpark();
@@ -155,11 +155,11 @@ impl Local {
         if streak < SLOT_STREAK_MAX {
             if let Some(task) = self.shared().slot.take_owner() {
                 self.slot_streak.set(streak + 1);
-                return Some(task);
+                return Some(TaskPtr(task));
             }
         }
         self.slot_streak.set(0);
-        self.queue.pop().or_else(|| self.shared().slot.take_owner())
+        self.queue.pop().or_else(|| self.shared().slot.take_owner().map(TaskPtr))
     }
 
     /// A few tasks of the injector, if there are any.

@@ -1,6 +1,5 @@
 //! Workers: the threads of a group, what they look at and in which order.
 
-#[cfg(not(turnwheel_loom))]
 mod barrier;
 #[cfg(not(turnwheel_loom))]
 mod local;
@@ -11,8 +10,7 @@ mod run;
 #[cfg(not(turnwheel_loom))]
 mod search;
 pub(crate) mod sleep;
-#[cfg(not(turnwheel_loom))]
-mod slot;
+pub(crate) mod slot;
 #[cfg(not(turnwheel_loom))]
 mod stats;
 

@@ -106,7 +106,7 @@ impl Search {
         let stolen = loop {
             match shared.stealer.steal_batch_and_pop(local.queue()) {
                 Steal::Success(task) => break Some(task),
-                Steal::Empty => break shared.slot.steal(),
+                Steal::Empty => break shared.slot.steal().map(TaskPtr),
                 Steal::Retry => {}
             }
         };

@@ -13,15 +13,14 @@ use crossbeam_utils::CachePadded;
 
 use super::barrier;
 use crate::sync::{compiler_fence, spin_hint, AtomicBool, AtomicPtr, Ordering};
-use crate::task::{Header, TaskPtr};
 
 /// Spins of a thief for an owner inside its section; an owner that lasts longer was preempted, and
 /// the thief gives up.
-const OWNER_SPINS_MAX: u32 = 1_000;
+const OWNER_SPINS_MAX: u32 = if cfg!(turnwheel_loom) { 2 } else { 1_000 };
 
 #[derive(Debug)]
-pub(crate) struct Slot {
-    task: CachePadded<AtomicPtr<Header>>,
+pub(crate) struct Slot<T> {
+    task: CachePadded<AtomicPtr<T>>,
     /// The owner is between reading and writing `task`. Written by the owner.
     is_busy: AtomicBool,
     /// A thief is at work. Written by thieves.
@@ -30,7 +29,7 @@ pub(crate) struct Slot {
     is_asymmetric: bool,
 }
 
-impl Slot {
+impl<T> Slot<T> {
     pub(crate) fn new() -> Self {
         Self {
             task: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
@@ -48,7 +47,7 @@ impl Slot {
 
     /// Puts a task, or nothing, into the slot; answers what was there.
     #[inline(always)]
-    pub(crate) fn replace_owner(&self, task: *mut Header) -> Option<TaskPtr> {
+    pub(crate) fn replace_owner(&self, task: *mut T) -> Option<NonNull<T>> {
         if self.is_asymmetric {
             // Pairs with the barrier in `steal`: either the thief sees us busy, or we see its claim.
             self.is_busy.store(true, Ordering::Relaxed);
@@ -59,17 +58,17 @@ impl Slot {
                 self.task.store(task, Ordering::Release);
                 // Release: pairs with the thief's look at `is_busy`.
                 self.is_busy.store(false, Ordering::Release);
-                return NonNull::new(before).map(TaskPtr);
+                return NonNull::new(before);
             }
             self.is_busy.store(false, Ordering::Release);
         }
         // AcqRel: owner and thief race for the entry here.
-        NonNull::new(self.task.swap(task, Ordering::AcqRel)).map(TaskPtr)
+        NonNull::new(self.task.swap(task, Ordering::AcqRel))
     }
 
     /// Takes the task, if there is one; only the owner may.
     #[inline(always)]
-    pub(crate) fn take_owner(&self) -> Option<TaskPtr> {
+    pub(crate) fn take_owner(&self) -> Option<NonNull<T>> {
         if self.is_empty() {
             return None;
         }
@@ -78,7 +77,7 @@ impl Slot {
 
     /// Takes the task from another thread. Costs a system call.
     #[cold]
-    pub(crate) fn steal(&self) -> Option<TaskPtr> {
+    pub(crate) fn steal(&self) -> Option<NonNull<T>> {
         if self.is_empty() || self.is_claimed.swap(true, Ordering::SeqCst) {
             return None;
         }
@@ -93,7 +92,7 @@ impl Slot {
         }
         let stolen = if spins < OWNER_SPINS_MAX {
             // From now on the owner sees the claim, and exchanges too.
-            NonNull::new(self.task.swap(ptr::null_mut(), Ordering::AcqRel)).map(TaskPtr)
+            NonNull::new(self.task.swap(ptr::null_mut(), Ordering::AcqRel))
         } else {
             None
         };

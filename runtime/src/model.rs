@@ -1,0 +1,382 @@
+//! The protocols as the models in `loom-tests/` drive them: the real types behind plain calls.
+
+#![allow(missing_docs, reason = "only models see it")]
+
+use std::ptr::{self, NonNull};
+
+use crate::earliest::Earliest;
+use crate::sync::UnsafeCell;
+use crate::task::inbox::{bits, Idle, Inbox, Refusal};
+use crate::task::node::{Link, Node};
+use crate::task::refs::{Leave, References};
+use crate::word::{TimerState, TimerWord};
+use crate::worker::sleep::{Rest, Sleep};
+use crate::worker::slot::Slot;
+
+pub const READY: u32 = bits::READY;
+pub const CLOSE: u32 = bits::CLOSE;
+
+/// A task as the protocols see it: lane, signals, and a state that only the runner touches.
+#[derive(Debug)]
+pub struct Task {
+    inbox: Inbox,
+    refs: References,
+    /// The consumer's position and the state, not atomic: the model reports a race on them.
+    owner: UnsafeCell<Owner>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    position: *const Link,
+    values: Vec<u32>,
+    signals: u32,
+    is_over: bool,
+}
+
+// SAFETY: the model checks the exclusivity that the real task claims.
+unsafe impl Send for Task {}
+// SAFETY: as above.
+unsafe impl Sync for Task {}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    Gone,
+    Requeue,
+}
+
+impl Task {
+    pub fn new(scheduled: bool) -> Self {
+        let inbox = Inbox::new(scheduled);
+        let owner = Owner { position: ptr::null(), values: Vec::new(), signals: 0, is_over: false };
+        Self { inbox, refs: References::new(), owner: UnsafeCell::new(owner) }
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut Owner) -> R) -> R {
+        self.owner.with_mut(|owner| {
+            // SAFETY: the runner has it for itself; the model checks that.
+            look(unsafe { &mut *owner })
+        })
+    }
+
+    /// Admits and pushes. `None` if refused, else whether the caller must run the task.
+    pub fn submit(&self, value: u32, capacity: u64) -> Option<bool> {
+        match self.inbox.admit(capacity) {
+            Ok(()) => {}
+            Err(Refusal::Full | Refusal::Closed) => {
+                let is_closed = self.inbox.take_back();
+                if is_closed && self.inbox.signal(bits::CLOSE).schedule {
+                    self.run_to_end();
+                }
+                return None;
+            }
+        }
+        let node = Node { next: Link::new(ptr::null_mut()), value: UnsafeCell::new(value) };
+        let node = Box::into_raw(Box::new(node));
+        // SAFETY: fresh and admitted.
+        Some(unsafe { self.inbox.push(node) })
+    }
+
+    /// Sets a signal. Whether the caller must run the task.
+    pub fn signal(&self, set: u32) -> bool {
+        self.inbox.signal(set).schedule
+    }
+
+    /// Closes admission and signals. Whether the caller must run the task.
+    pub fn close(&self) -> bool {
+        self.inbox.close_admission();
+        self.signal(bits::CLOSE)
+    }
+
+    /// Runs turns until the task is left.
+    pub fn run_to_end(&self) {
+        while self.run() == After::Requeue {
+            loom::thread::yield_now();
+        }
+    }
+
+    /// One turn: as `Turn::rounds` with nothing but values and signals.
+    pub fn run(&self) -> After {
+        loop {
+            if self.inbox.signals() & bits::WAKE != 0 {
+                let taken = self.inbox.take_signals_owner();
+                self.with(|owner| owner.signals |= taken);
+            }
+            self.take_values();
+            if self.inbox.is_closed() && self.inbox.is_drained_owner() {
+                self.with(|owner| owner.is_over = true);
+            }
+            match self.go_idle() {
+                Some(after) => return after,
+                None => continue,
+            }
+        }
+    }
+
+    /// As `run`, but leaves the task held with its lane untouched unless a signal came.
+    pub fn run_held(&self) -> bool {
+        loop {
+            let taken = self.inbox.take_signals_owner();
+            self.with(|owner| owner.signals |= taken);
+            if taken != 0 {
+                return false;
+            }
+            if self.inbox.try_hold_owner() {
+                return true;
+            }
+        }
+    }
+
+    fn position(&self) -> *const Link {
+        let position = self.with(|owner| owner.position);
+        if position.is_null() {
+            self.inbox.stub()
+        } else {
+            position
+        }
+    }
+
+    fn take_values(&self) {
+        loop {
+            let position = self.position();
+            // SAFETY: we are the runner and this is our position.
+            let node = unsafe { self.inbox.next_owner(position) };
+            if node.is_null() {
+                return;
+            }
+            // SAFETY: the node is linked, so its contents are published to us.
+            let value = unsafe { (*node).value.with(|value| *value) };
+            self.with(|owner| {
+                owner.values.push(value);
+                owner.position = node.cast();
+            });
+            self.inbox.publish_done_owner(1);
+            self.free(position);
+        }
+    }
+
+    fn free(&self, position: *const Link) {
+        if ptr::eq(position, self.inbox.stub()) {
+            self.inbox.leave_stub_owner();
+        } else {
+            // SAFETY: its link was seen, or the lane was left idle from it.
+            drop(unsafe { Box::from_raw(position.cast_mut().cast::<Node>()) });
+        }
+    }
+
+    fn go_idle(&self) -> Option<After> {
+        if self.inbox.signals() & bits::WAKE != 0 {
+            return None;
+        }
+        let position = self.position();
+        let stub = self.inbox.stub();
+        self.with(|owner| owner.position = ptr::null());
+        match self.inbox.try_idle_owner(position) {
+            Idle::Gone => {
+                if !ptr::eq(position, stub) {
+                    self.free(position);
+                }
+                Some(After::Gone)
+            }
+            Idle::Signalled => {
+                self.with(|owner| owner.position = position);
+                None
+            }
+            Idle::More => {
+                self.with(|owner| owner.position = position);
+                // SAFETY: we are the runner and this is our position.
+                let node = unsafe { self.inbox.next_linked_owner(position) };
+                node.is_null().then_some(After::Requeue)
+            }
+        }
+    }
+
+    /// What the turns have consumed, when nobody runs the task any more.
+    pub fn values(&self) -> Vec<u32> {
+        self.with(|owner| owner.values.clone())
+    }
+
+    pub fn signals_taken(&self) -> u32 {
+        self.with(|owner| owner.signals)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.with(|owner| owner.is_over)
+    }
+
+    /// A handle goes; answers whether the caller must free the task. `orphan` is what the last
+    /// handle does before it goes.
+    pub fn drop_handle(&self, orphan: impl FnOnce()) -> bool {
+        let mut leave = self.refs.leave();
+        if leave == Leave::Last {
+            orphan();
+            leave = self.refs.left();
+        }
+        leave == Leave::Free
+    }
+
+    pub fn add_handle(&self) {
+        self.refs.add();
+    }
+
+    pub fn is_unreferenced(&self) -> bool {
+        self.refs.is_unreferenced()
+    }
+
+    pub fn release_own(&self) -> bool {
+        self.refs.release_own()
+    }
+}
+
+/// A timer's word.
+#[derive(Debug)]
+pub struct Timer(TimerWord);
+
+impl Default for Timer {
+    fn default() -> Self {
+        Self(TimerWord::new())
+    }
+}
+
+impl Timer {
+    pub fn fire(&self) -> bool {
+        self.0.fire()
+    }
+
+    pub fn begin(&self) -> bool {
+        self.0.begin()
+    }
+
+    pub fn rearm(&self) -> bool {
+        self.0.step(TimerState::Running, TimerState::Armed)
+    }
+
+    /// Whether the cancel was in time.
+    pub fn cancel(&self) -> bool {
+        self.0.cancel().is_some()
+    }
+}
+
+/// Wheels of one deadline each, as the group's timers use them.
+#[derive(Debug)]
+pub struct Wheels {
+    earliest: Earliest,
+    wheels: Vec<loom::sync::Mutex<Vec<u64>>>,
+}
+
+impl Wheels {
+    pub fn new(count: usize) -> Self {
+        let wheels = (0..count).map(|_| loom::sync::Mutex::new(Vec::new())).collect();
+        Self { earliest: Earliest::new(count), wheels }
+    }
+
+    pub fn arm(&self, wheel: usize, deadline_ns: u64) {
+        let mut pending = self.wheels[wheel].lock().expect("no model panics inside");
+        pending.push(deadline_ns);
+        self.earliest.lower_locked(wheel, deadline_ns);
+    }
+
+    /// Takes what is due.
+    pub fn service(&self, now_ns: u64) -> usize {
+        let seen = self.earliest.get();
+        let mut fired = 0;
+        for (index, wheel) in self.wheels.iter().enumerate() {
+            if self.earliest.is_due(index, now_ns) {
+                let mut pending = wheel.lock().expect("no model panics inside");
+                let before = pending.len();
+                pending.retain(|deadline_ns| *deadline_ns > now_ns);
+                fired += before - pending.len();
+                let next_ns = pending.iter().copied().min().unwrap_or(u64::MAX);
+                self.earliest.served_locked(index, next_ns);
+            }
+        }
+        self.earliest.raise(seen);
+        fired
+    }
+
+    pub fn earliest(&self) -> u64 {
+        self.earliest.get()
+    }
+}
+
+/// The run-next slot, with numbers in the place of tasks.
+#[derive(Debug)]
+pub struct RunNext(Slot<u32>);
+
+// SAFETY: the slot holds addresses that are never followed here.
+unsafe impl Send for RunNext {}
+// SAFETY: as above.
+unsafe impl Sync for RunNext {}
+
+impl Default for RunNext {
+    fn default() -> Self {
+        Self(Slot::new())
+    }
+}
+
+impl RunNext {
+    pub fn replace_owner(&self, task: usize) -> Option<usize> {
+        self.0.replace_owner(ptr::without_provenance_mut(task)).map(number)
+    }
+
+    pub fn take_owner(&self) -> Option<usize> {
+        self.0.take_owner().map(number)
+    }
+
+    pub fn steal(&self) -> Option<usize> {
+        self.0.steal().map(number)
+    }
+}
+
+fn number(task: NonNull<u32>) -> usize {
+    task.as_ptr().addr()
+}
+
+/// The sleep protocol.
+#[derive(Debug)]
+pub struct Sleepers(Sleep);
+
+impl Sleepers {
+    pub fn new(workers: usize) -> Self {
+        Self(Sleep::new(workers))
+    }
+
+    pub fn start_search(&self) -> bool {
+        self.0.start_search()
+    }
+
+    pub fn end_search(&self) -> bool {
+        self.0.end_search()
+    }
+
+    /// Whether the worker is on watch.
+    pub fn enter(&self, worker: usize, was_searching: bool) -> bool {
+        self.0.enter(worker, was_searching) == Rest::Watch
+    }
+
+    pub fn leave(&self, worker: usize, and_search: bool) -> bool {
+        self.0.leave(worker, and_search)
+    }
+
+    /// Whether the worker is still booked as parked.
+    pub fn is_parked(&self, worker: usize) -> bool {
+        self.0.reconsider(worker).is_some()
+    }
+
+    pub fn wake_for_push(&self) -> Option<usize> {
+        self.0.wake_for_push()
+    }
+
+    pub fn wake_for_local_push(&self) -> Option<usize> {
+        self.0.wake_for_local_push()
+    }
+
+    /// One worker keeps the time.
+    pub fn keeps_time(&self, worker: usize) -> bool {
+        self.0.keeps_time(worker)
+    }
+
+    pub fn for_earlier_timer(&self) -> Option<usize> {
+        self.0.for_earlier_timer()
+    }
+}
