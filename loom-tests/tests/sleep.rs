@@ -80,6 +80,8 @@ impl Group {
                     return job;
                 }
             }
+            // The taker of a job counts it a step later: until then let it run.
+            loom::thread::yield_now();
             self.sleepers.enter(worker, is_searching);
             loop {
                 if self.length.load(Ordering::Acquire) > 0 {
@@ -99,6 +101,7 @@ impl Group {
 fn bounded(run: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(model.preemption_bound.unwrap_or(2).min(2));
+    model.max_branches = 20_000;
     model.check(run);
 }
 

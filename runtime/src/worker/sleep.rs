@@ -77,7 +77,11 @@ impl Sleep {
 
     /// Ends a search. Returns whether it was the last one.
     pub(crate) fn end_search(&self) -> bool {
-        self.word.fetch_sub(SEARCHING, Ordering::SeqCst) & COUNT == SEARCHING
+        let was_last = self.word.fetch_sub(SEARCHING, Ordering::SeqCst) & COUNT == SEARCHING;
+        // Pairs with the fence in `wake_for_push`: a producer that still saw the search is seen by
+        // the last searcher's look at the queues.
+        fence(Ordering::SeqCst);
+        was_last
     }
 
     /// Books the caller as parked and ends its search, if it was searching. The caller then looks

@@ -52,7 +52,8 @@ impl<T> Slot<T> {
             // Pairs with the barrier in `steal`: either the thief sees us busy, or we see its claim.
             self.is_busy.store(true, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
-            if !self.is_claimed.load(Ordering::Relaxed) {
+            // Acquire: pairs with the end of `steal`; after it we see what the thief left behind.
+            if !self.is_claimed.load(Ordering::Acquire) {
                 let before = self.task.load(Ordering::Relaxed);
                 // Release: pairs with the exchange of a thief; it publishes the task's contents.
                 self.task.store(task, Ordering::Release);
@@ -96,6 +97,7 @@ impl<T> Slot<T> {
         } else {
             None
         };
+        // Release: pairs with the owner's look at `is_claimed`.
         self.is_claimed.store(false, Ordering::Release);
         stolen
     }
