@@ -137,6 +137,7 @@ pub(crate) fn run_recurring(
         return Step::Done;
     }
     let group = Arc::clone(&turn.header().group);
+    turn.reach(recurring.deadline_ns);
     let rearm = Rearm { source, recurring, group };
     job(turn);
     drop(rearm);

@@ -199,6 +199,7 @@ impl<S: Send + 'static> Context<'_, S> {
             Kind::Timer,
             Box::new(move |turn, source| {
                 if let (true, Some(job)) = (source.timer.begin(), job.take()) {
+                    turn.reach(deadline_ns);
                     call(turn, job);
                 }
                 Step::Done

@@ -203,6 +203,12 @@ impl Turn {
         self.is_interrupted = true;
     }
 
+    /// A timer's job is about to run: its deadline has passed, though the clock as last read by this
+    /// turn may not show it, since another worker may have fired the timer.
+    pub(crate) fn reach(&mut self, deadline_ns: u64) {
+        self.now_ns = self.now_ns.max(deadline_ns);
+    }
+
     /// Makes the turn look at its signals after this job.
     pub(crate) fn interrupt(&mut self) {
         self.is_interrupted = true;
