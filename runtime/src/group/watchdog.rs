@@ -53,6 +53,10 @@ impl Watchdog {
                 }
                 group.watchdog.is_asleep.store(false, Ordering::SeqCst);
             }
+            if group.is_stopping() {
+                // The one wake-up that says so may have ended the sleep above.
+                return;
+            }
             park(Some(WATCHDOG_PERIOD));
             let now_ns = group.now_ns();
             for (index, seen) in seen.iter_mut().enumerate() {
