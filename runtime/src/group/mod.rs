@@ -16,7 +16,9 @@ mod watchdog;
 pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
 pub(crate) use class::Class;
 pub use metrics::{ClassMetrics, GroupMetrics, Latency, TaskInfo, WorkerMetrics};
-pub(crate) use shared::{count_queued, schedule, GroupShared, Simulated, WorkerHook};
+pub(crate) use shared::{
+    count_on, count_queued, schedule, schedule_on, worker_of, GroupShared, Simulated, WorkerHook,
+};
 pub(crate) use shutdown::begin as begin_shutdown;
 pub use shutdown::{ShutdownError, ShutdownReport};
 pub use spawn::{SpawnError, SpawnErrorKind, TaskBuilder};

@@ -20,7 +20,7 @@ use crate::subscription::Source;
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
 use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
 use crate::time::clock::{ClockListener, ClockSource};
-use crate::worker::{self, sleep::Sleep, Pinning, Shared};
+use crate::worker::{self, sleep::Sleep, Local, Pinning, Shared};
 
 /// A user's closure in the configuration.
 pub(crate) struct Hook<F: ?Sized>(pub(crate) Arc<F>);
@@ -263,7 +263,14 @@ impl GroupShared {
             if let Some(sleeper) = self.sleep.wake_for_local_push() {
                 self.workers[sleeper].unpark();
             }
-        } else if let Some(keeper) = self.sleep.for_earlier_timer() {
+        } else {
+            self.wake_keeper();
+        }
+    }
+
+    /// Lets whoever keeps the time look at the earliest deadline again.
+    pub(crate) fn wake_keeper(&self) {
+        if let Some(keeper) = self.sleep.for_earlier_timer() {
             self.workers[keeper].unpark();
         }
     }
@@ -309,10 +316,14 @@ impl GroupShared {
 impl ClockListener for GroupShared {
     /// Whoever keeps the time looks at the clock again; workers that are awake do so by themselves.
     fn clock_moved(&self) {
-        if let Some(keeper) = self.sleep.for_earlier_timer() {
-            self.workers[keeper].unpark();
-        }
+        self.wake_keeper();
     }
+}
+
+/// The worker of this thread if it is one of the task's group.
+#[inline(always)]
+pub(crate) fn worker_of<'a>(header: &Header) -> Option<&'a Local> {
+    worker::current().filter(|local| Arc::ptr_eq(&local.group, &header.group))
 }
 
 /// Queues a task that has become ready.
@@ -320,10 +331,15 @@ impl ClockListener for GroupShared {
 pub(crate) fn schedule(task: TaskPtr) {
     // SAFETY: the task is scheduled, by the caller.
     let header = unsafe { task.header() };
-    match worker::current() {
-        Some(local) if Arc::ptr_eq(&local.group, &header.group) && !header.system => {
-            local.push(task);
-        }
+    schedule_on(worker_of(header), header);
+}
+
+/// As `schedule` for a caller that knows the worker.
+#[inline(always)]
+pub(crate) fn schedule_on(local: Option<&Local>, header: &Header) {
+    let task = TaskPtr(header.into());
+    match local {
+        Some(local) if !header.system => local.push(task),
         _ => header.group.inject(task),
     }
 }
@@ -331,14 +347,22 @@ pub(crate) fn schedule(task: TaskPtr) {
 /// Counts mailbox bytes, with the worker if this thread is one of the group's.
 #[inline(always)]
 pub(crate) fn count_queued(header: &Header, bytes: i64) {
-    let group = &header.group;
-    match worker::current() {
-        Some(local) if Arc::ptr_eq(&local.group, group) => local.count_bytes(bytes),
-        _ => {
-            group.memory.add(bytes);
-            if let Some(simulation) = group.simulation.as_ref().filter(|_| bytes > 0) {
-                simulation.submitted(header);
-            }
-        }
+    count_on(worker_of(header), header, bytes);
+}
+
+/// As `count_queued` for a caller that knows the worker.
+#[inline(always)]
+pub(crate) fn count_on(local: Option<&Local>, header: &Header, bytes: i64) {
+    match local {
+        Some(local) => local.count_bytes(bytes),
+        None => count_outside(header, bytes),
+    }
+}
+
+#[cold]
+fn count_outside(header: &Header, bytes: i64) {
+    header.group.memory.add(bytes);
+    if let Some(simulation) = header.group.simulation.as_ref().filter(|_| bytes > 0) {
+        simulation.submitted(header);
     }
 }

@@ -289,6 +289,9 @@ impl Turn {
         // SAFETY: the fast lane owns its nodes; relaxed, since only the runner links them.
         owner.fast = unsafe { (*node).next.load(Ordering::Relaxed) };
         owner.fast_len -= 1;
+        // Only a job that leaves something in the fast lane moves the insertion point, so it is put
+        // back where that lane is emptied.
+        super::current::start_job(&raw mut self.owner().fast);
         self.running = node;
         let flow = self.call(node);
         self.running = ptr::null_mut();
@@ -314,7 +317,6 @@ impl Turn {
     fn call(&mut self, node: *mut Node) -> Flow {
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
-        super::current::start_job(&raw mut self.owner().fast);
         // SAFETY: the node holds a job of this task that has not run.
         let call = unsafe { (*node).call };
         // SAFETY: the payload is only reached through this pointer.

@@ -14,6 +14,7 @@ use super::node::{self, charge, Flow, Job, NodeFn, Payload, Use};
 use super::run::Turn;
 use super::{current, Context};
 use crate::failure::Failure;
+use crate::sync::{fence, Ordering};
 
 /// Why a submission was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,10 +182,11 @@ pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitError
 #[inline(always)]
 fn push<J: Job>(header: &Header, job: J) {
     let node = node::make(job);
-    crate::group::count_queued(header, charge::<J>());
+    let local = crate::group::worker_of(header);
+    crate::group::count_on(local, header, charge::<J>());
     // SAFETY: the node is fresh and was admitted.
     if unsafe { header.inbox.push(node) } {
-        crate::group::schedule(super::TaskPtr(header.into()));
+        crate::group::schedule_on(local, header);
     }
 }
 
@@ -193,6 +195,15 @@ fn push<J: Job>(header: &Header, job: J) {
 fn give_up(header: &Header) {
     if header.inbox.take_back() {
         header.signal(bits::CLOSE);
+        return;
+    }
+    // Pairs with the fence in `Reserve::poll`: a waiter that counted this admission as a queued job
+    // is seen here, or sees it gone.
+    fence(Ordering::SeqCst);
+    if let Some(extra) = header.extra() {
+        if header.inbox.has_room(header.capacity) && !extra.room.lock().is_empty() {
+            header.signal(bits::ROOM);
+        }
     }
 }
 
@@ -350,6 +361,8 @@ impl<S: Send + 'static> Future for Reserve<S> {
         if !header.signal(bits::ROOM) {
             return Poll::Ready(Err(Failure::Closed));
         }
+        // Pairs with the fence in `give_up`.
+        fence(Ordering::SeqCst);
         match try_now() {
             Some(answer) => Poll::Ready(answer),
             None => Poll::Pending,

@@ -185,13 +185,18 @@ impl Local {
     }
 
     /// A task of the system class.
+    #[inline(always)]
     pub(crate) fn pop_system(&self) -> Option<TaskPtr> {
-        let system = &self.group.system;
+        if self.group.system.is_empty() {
+            return None;
+        }
+        self.steal_system()
+    }
+
+    #[cold]
+    fn steal_system(&self) -> Option<TaskPtr> {
         loop {
-            if system.is_empty() {
-                return None;
-            }
-            match system.steal() {
+            match self.group.system.steal() {
                 Steal::Success(task) => return Some(task),
                 Steal::Empty => return None,
                 Steal::Retry => {}
