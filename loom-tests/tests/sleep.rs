@@ -143,14 +143,32 @@ fn one_sleeper_keeps_the_time() {
             let sleepers = Arc::clone(&sleepers);
             loom::thread::spawn(move || {
                 sleepers.enter(1, false);
-                sleepers.keeps_time(1)
+                sleepers.keeps_time(1, 10)
             })
         };
         sleepers.enter(0, false);
-        let mine = sleepers.keeps_time(0);
+        let mine = sleepers.keeps_time(0, 10);
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "exactly one parks until the next timer");
         assert!(sleepers.for_earlier_timer().is_some(), "and a new earlier timer finds it");
+    });
+}
+
+#[test]
+fn an_earlier_deadline_takes_the_time_over() {
+    bounded(|| {
+        let sleepers = Arc::new(Sleepers::new(2));
+        let other = {
+            let sleepers = Arc::clone(&sleepers);
+            loom::thread::spawn(move || {
+                sleepers.enter(1, false);
+                sleepers.keeps_time(1, u64::MAX)
+            })
+        };
+        sleepers.enter(0, false);
+        // A worker that armed a timer at 10 goes to sleep; the other knows of no timer.
+        assert!(sleepers.keeps_time(0, 10), "the timer at 10 would be slept through");
+        other.join().unwrap();
     });
 }
 

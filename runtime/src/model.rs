@@ -372,8 +372,8 @@ impl Sleepers {
     }
 
     /// One worker keeps the time.
-    pub fn keeps_time(&self, worker: usize) -> bool {
-        self.0.keeps_time(worker)
+    pub fn keeps_time(&self, worker: usize, until_ns: u64) -> bool {
+        self.0.keeps_time(worker, until_ns)
     }
 
     pub fn for_earlier_timer(&self) -> Option<usize> {

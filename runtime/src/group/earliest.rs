@@ -51,13 +51,15 @@ impl Earliest {
         self.next_ns[wheel].store(next_ns, Ordering::Release);
     }
 
-    /// All wheels were served by a caller that had read `seen` before.
-    pub(crate) fn raise(&self, seen: u64) {
+    /// All wheels were served by a caller that had read `seen` before. Returns whether the word was
+    /// too late for a moment: whoever parks by it may have read it then and must be woken.
+    pub(crate) fn raise(&self, seen: u64) -> bool {
         // AcqRel: raises the word past what is served. An arming thread whose minimum came before
         // this exchange is seen by the second look; one that comes after lowers the new value.
         let next = self.next_of_all();
         let _ = self.earliest_ns.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
-        self.earliest_ns.fetch_min(self.next_of_all(), Ordering::AcqRel);
+        let next = self.next_of_all();
+        next < self.earliest_ns.fetch_min(next, Ordering::AcqRel)
     }
 
     /// Nothing is pending any more in this wheel; the caller holds its lock.

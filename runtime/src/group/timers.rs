@@ -174,8 +174,9 @@ impl Timers {
         self.earliest_ns() <= now_ns
     }
 
-    /// Fires what is due, up to a limit for each wheel. Returns how many.
-    pub(crate) fn service(&self, now_ns: u64) -> usize {
+    /// Fires what is due, up to a limit for each wheel. Returns how many. Calls `wake_keeper` if
+    /// whoever parks until the earliest deadline may have read one that is too late.
+    pub(crate) fn service(&self, now_ns: u64, wake_keeper: impl FnOnce()) -> usize {
         if !self.is_due(now_ns) {
             return 0;
         }
@@ -188,7 +189,9 @@ impl Timers {
                 self.earliest.served_locked(index, wheel.next_deadline().unwrap_or(u64::MAX));
             }
         }
-        self.earliest.raise(seen);
+        if self.earliest.raise(seen) {
+            wake_keeper();
+        }
         let count = due.len();
         for entry in due {
             Self::fire(entry);

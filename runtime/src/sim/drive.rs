@@ -159,7 +159,7 @@ impl World {
         match choice {
             Choice::Timers { group } => {
                 let SimGroup { shared, hub, .. } = &groups[group];
-                let fired = shared.timers.service(now_ns);
+                let fired = shared.timers.service(now_ns, || {});
                 if fired > 0 {
                     shared.workers[0].stats.timers.add_owner(fired as u64);
                     recorder.add(&hub.group, None, None, EventKind::TimersFired { count: fired });

@@ -107,7 +107,7 @@ impl World {
         let mut is_due = false;
         for group in self.all().iter() {
             let hub = &group.hub;
-            is_due |= group.shared.timers.service(now_ns) > 0
+            is_due |= group.shared.timers.service(now_ns, || {}) > 0
                 || is_over(hub.next_end_ns())
                 || is_over(hub.next_ending_ns());
         }

@@ -207,6 +207,11 @@ impl Inbox {
         (self.admission.load(Ordering::Relaxed) / ONE).saturating_sub(done)
     }
 
+    /// Whether a submission would be admitted now, about.
+    pub(crate) fn has_room(&self, capacity: u64) -> bool {
+        self.queued() + u64::from(self.reserved.load(Ordering::Relaxed)) < capacity
+    }
+
     /// Promises one place to a permit if there is room.
     pub(crate) fn reserve(&self, capacity: u64) -> Result<(), Refusal> {
         if self.is_closed() {

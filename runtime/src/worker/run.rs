@@ -104,7 +104,8 @@ fn execute_sampled(local: &Local, task: TaskPtr, scheduled_ns: u64) -> Report {
 
 /// Fires what is due.
 pub(crate) fn service_timers(local: &Local, now_ns: u64) {
-    let fired = local.group.timers.service(now_ns);
+    let group = &local.group;
+    let fired = group.timers.service(now_ns, || group.wake_keeper());
     local.shared().stats.timers.add_owner(fired as u64);
 }
 

@@ -145,9 +145,24 @@ impl Search {
 
     /// A search ended well: the last searcher sees to it that visible work finds somebody.
     fn found(&self, local: &Local) {
+        if local.group.sleep.end_search() {
+            self.hand_on(local);
+        }
+    }
+
+    /// The caller goes to work and nobody searches. While anything waits beside a sleeper, somebody
+    /// must search or be on watch: a batch may hold long turns, and who makes them may be stuck.
+    fn hand_on(&self, local: &Local) {
         let group = &local.group;
-        if group.sleep.end_search() && !(group.injector.is_empty() && group.system.is_empty()) {
+        if group.sleep.parked() == 0 {
+            return;
+        }
+        if !(group.injector.is_empty() && group.system.is_empty()) {
             group.wake_one();
+        } else if group.config.is_stealing && group.workers.iter().any(|one| one.waiting() > 0) {
+            if let Some(sleeper) = group.sleep.wake_for_local_push() {
+                group.workers[sleeper].unpark();
+            }
         }
     }
 
@@ -191,11 +206,12 @@ impl Search {
     /// How long to park: `None` without limit.
     fn park_limit(&self, local: &Local, rest: Rest) -> Option<Duration> {
         let group = &local.group;
-        let keeps_time = rest == Rest::Sleep && group.sleep.keeps_time(local.index);
-        let until_timer = match group.timers.earliest_ns() {
+        let earliest_ns = group.timers.earliest_ns();
+        let keeps_time = rest == Rest::Sleep && group.sleep.keeps_time(local.index, earliest_ns);
+        let until_timer = match earliest_ns {
             u64::MAX => None,
             _ if rest == Rest::Sleep && !keeps_time => None,
-            earliest_ns => Some(Duration::from_nanos(earliest_ns.saturating_sub(group.now_ns()))),
+            _ => Some(Duration::from_nanos(earliest_ns.saturating_sub(group.now_ns()))),
         };
         match rest {
             Rest::Sleep => until_timer,
@@ -220,6 +236,8 @@ impl Search {
         if !local.group.sleep.leave(local.index, false) {
             // Booked by somebody meanwhile: the search ends with what we hold.
             self.found(local);
+        } else {
+            self.hand_on(local);
         }
         Woken::Found(task)
     }

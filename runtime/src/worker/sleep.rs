@@ -28,8 +28,15 @@ pub(crate) enum Rest {
 struct Parked {
     /// Parked workers and how, latest last.
     list: Vec<(usize, Rest)>,
-    /// The sleeper that parks only until the next timer, for all.
-    keeper: Option<usize>,
+    /// The sleeper that parks only until the next timer, for all, and until when.
+    keeper: Option<Keeper>,
+}
+
+/// Who keeps the time.
+#[derive(Clone, Copy, Debug)]
+struct Keeper {
+    worker: usize,
+    until_ns: u64,
 }
 
 impl Parked {
@@ -37,9 +44,13 @@ impl Parked {
         self.list.iter().position(|(index, _)| *index == worker)
     }
 
+    fn keeper_is(&self, worker: usize) -> bool {
+        self.keeper.is_some_and(|keeper| keeper.worker == worker)
+    }
+
     fn remove(&mut self, position: usize) -> (usize, Rest) {
         let (worker, rest) = self.list.remove(position);
-        if self.keeper == Some(worker) {
+        if self.keeper_is(worker) {
             self.keeper = None;
         }
         (worker, rest)
@@ -170,8 +181,7 @@ impl Sleep {
             return None;
         }
         // The keeper of the time last: if it is woken, nobody else looks at the timers.
-        let keeper = parked.keeper;
-        let others = parked.list.iter().rposition(|(index, _)| Some(*index) != keeper);
+        let others = parked.list.iter().rposition(|(index, _)| !parked.keeper_is(*index));
         let position = others.or_else(|| parked.list.len().checked_sub(1))?;
         let (worker, rest) = parked.remove(position);
         let watch = if rest == Rest::Watch { WATCH } else { 0 };
@@ -187,16 +197,25 @@ impl Sleep {
             return None;
         }
         let parked = self.parked.lock();
-        parked.keeper.or_else(|| parked.list.first().map(|(worker, _)| *worker))
+        let keeper = parked.keeper.map(|keeper| keeper.worker);
+        keeper.or_else(|| parked.list.first().map(|(worker, _)| *worker))
     }
 
-    /// Whether this sleeper keeps the time for all: the first one to ask does.
-    pub(crate) fn keeps_time(&self, worker: usize) -> bool {
+    /// Whether this sleeper keeps the time for all, until the earliest deadline that it knows. The
+    /// first one to ask does; one that knows an earlier deadline takes over, since a worker that
+    /// arms a timer relies on its own look before it sleeps and wakes nobody.
+    pub(crate) fn keeps_time(&self, worker: usize, until_ns: u64) -> bool {
         let mut parked = self.parked.lock();
         if parked.position(worker).is_none() {
             return false;
         }
-        *parked.keeper.get_or_insert(worker) == worker
+        let keeps = parked
+            .keeper
+            .is_none_or(|keeper| keeper.worker == worker || until_ns < keeper.until_ns);
+        if keeps {
+            parked.keeper = Some(Keeper { worker, until_ns });
+        }
+        keeps
     }
 
     /// Whether every worker is parked.

@@ -1,0 +1,92 @@
+//! More workers than have work: nobody sleeps through a timer, and no task waits beside a sleeper.
+
+use std::error::Error;
+use std::sync::{mpsc, Arc, Barrier};
+use std::time::Duration;
+
+use turnwheel_runtime::{Group, Pinning};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Long enough for any machine; no test waits for it unless it fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+const WORKERS: usize = 4;
+const ROUNDS: u64 = if cfg!(miri) { 3 } else { 40 };
+
+fn group(name: &str) -> Result<Group, Box<dyn Error>> {
+    Ok(Group::builder(name).workers(WORKERS).pinning(Pinning::None).build()?)
+}
+
+#[test]
+fn a_timer_armed_by_a_worker_fires_though_another_keeps_the_time() -> Outcome {
+    let group = group("keeper")?;
+    let task = group.spawn(())?;
+    let others: Vec<_> = (0..WORKERS).map(|_| group.spawn(())).collect::<Result<_, _>>()?;
+    let (fired, wait) = mpsc::channel();
+    for round in 0..ROUNDS {
+        let (fired, others) = (fired.clone(), others.clone());
+        task.submit(move |(), cx| {
+            // Local work, so that somebody searches and goes on watch while the timer is armed.
+            for other in &others {
+                other.submit(|(), _| {}).expect("the task lives");
+            }
+            let delay = Duration::from_micros(200 * (round % 8));
+            cx.after(delay, move |(), _| fired.send(round).expect("the test listens"))
+                .expect("few timers are pending");
+        })?;
+        assert_eq!(wait.recv_timeout(PATIENCE), Ok(round), "the timer was slept through");
+    }
+    group.shutdown()?;
+    Ok(())
+}
+
+/// All jobs meet at a barrier: they must be on different workers at the same time.
+fn meet(group: &Group, tasks: &[turnwheel_runtime::Task<()>], is_inside: bool) -> Outcome {
+    let barrier = Arc::new(Barrier::new(tasks.len()));
+    let (done, wait) = mpsc::channel();
+    let count = tasks.len();
+    let submit = {
+        let tasks = tasks.to_vec();
+        move || {
+            for task in &tasks {
+                let (barrier, done) = (Arc::clone(&barrier), done.clone());
+                task.submit(move |(), _| {
+                    barrier.wait();
+                    done.send(()).expect("the test listens");
+                })
+                .expect("the task lives");
+            }
+        }
+    };
+    if is_inside {
+        group.spawn(())?.submit(move |(), _| submit())?;
+    } else {
+        submit();
+    }
+    for _ in 0..count {
+        wait.recv_timeout(PATIENCE)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_worker_joins_in_when_a_turn_makes_work_for_all() -> Outcome {
+    let group = group("fork")?;
+    let tasks: Vec<_> = (0..WORKERS).map(|_| group.spawn(())).collect::<Result<_, _>>()?;
+    for _ in 0..ROUNDS {
+        meet(&group, &tasks, true)?;
+    }
+    group.shutdown()?;
+    Ok(())
+}
+
+#[test]
+fn every_worker_joins_in_when_a_burst_comes_from_outside() -> Outcome {
+    let group = group("burst")?;
+    let tasks: Vec<_> = (0..WORKERS).map(|_| group.spawn(())).collect::<Result<_, _>>()?;
+    for _ in 0..ROUNDS {
+        meet(&group, &tasks, false)?;
+    }
+    group.shutdown()?;
+    Ok(())
+}
