@@ -20,7 +20,7 @@ use std::ptr::{self, NonNull};
 use std::task::Wake;
 
 use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering};
-use crate::task::{bits, Header};
+use crate::task::{bits, current, Header};
 use word::TimerWord;
 
 /// The part of a subscription that any thread may touch.
@@ -91,6 +91,25 @@ impl Source {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
             ready.push_back(Arc::clone(self));
         }
+    }
+
+    /// Removes the subscription if the caller runs in its task's turn and its job does not run.
+    pub(crate) fn remove_in_turn(self: &Arc<Self>) -> bool {
+        let header = match &*self.target.lock() {
+            // SAFETY: the target is removed, under this lock, before the task ends.
+            Some(Target(header)) if current::is_current(unsafe { header.as_ref() }) => *header,
+            _ => return false,
+        };
+        // SAFETY: we are in the task's turn, so it is alive.
+        let Some(extra) = (unsafe { header.as_ref() }).extra() else { return false };
+        // SAFETY: user code runs without any borrow of them, and this one ends here.
+        let own = unsafe { extra.subscriptions_owner() };
+        if own.get(self).is_none_or(|slot| slot.job.is_none()) {
+            return false;
+        }
+        let removed = own.remove(self);
+        drop(removed);
+        true
     }
 
     /// Cuts the subscription from its task.

@@ -179,6 +179,9 @@ impl Subscriptions {
 
     /// What waited for a phase becomes ready in it.
     pub(crate) fn release_waiting(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.append(&mut self.ready);
         self.ready = waiting;

@@ -62,8 +62,10 @@ impl Timer {
             let key = TimerKey::unpack(self.source.timer_key.load(Ordering::Acquire));
             self.group.timers.cancel(key);
         }
-        // The task drops the job in its next turn.
-        self.source.ready();
+        if !self.source.remove_in_turn() {
+            // The task drops the job in its next turn.
+            self.source.ready();
+        }
     }
 
     /// Whether the timer can still run its job.
