@@ -94,8 +94,9 @@ impl<T> Shared<T> {
         let on_cancel = state.on_cancel.take();
         drop(state);
         self.changed.notify_all();
-        drop(on_cancel);
         wake(waker);
+        // A waker's destructor is user code, too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(on_cancel)));
         Ok(())
     }
 

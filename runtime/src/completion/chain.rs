@@ -190,55 +190,46 @@ const IDLE: u8 = 0;
 const POLLING: u8 = 1;
 const AGAIN: u8 = 2;
 
-type Then<T> = Box<dyn FnOnce(T) + Send>;
+type Outcome<T> = Result<T, Failure>;
+type Then<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 
 /// Polls a future from its own wakers; one poll at a time.
-struct Driver<F: Future> {
+struct Driver<F, T> {
     state: AtomicU8,
-    work: Mutex<Option<(F, Then<F::Output>)>>,
+    work: Mutex<Option<(F, Then<T>)>>,
 }
 
-impl<F> Driver<F>
+impl<F, T> Driver<F, T>
 where
-    F: Future + Send + Unpin + 'static,
-    F::Output: Send + 'static,
+    F: Future<Output = Outcome<T>> + Send + Unpin + 'static,
+    T: Send + 'static,
 {
-    fn start(future: F, then: impl FnOnce(F::Output) + Send + 'static) {
-        let work = Mutex::new(Some((future, Box::new(then) as Then<F::Output>)));
+    fn start(future: F, then: impl FnOnce(Outcome<T>) + Send + 'static) {
+        let work = Mutex::new(Some((future, Box::new(then) as Then<T>)));
         Arc::new(Self { state: AtomicU8::new(IDLE), work }).wake();
     }
 
     fn poll(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
         let mut work = self.work.lock();
-        let Some((future, _)) = work.as_mut() else {
-            return;
-        };
-        let Poll::Ready(value) = Pin::new(future).poll(&mut Context::from_waker(&waker)) else {
-            return;
+        let Some((future, _)) = work.as_mut() else { return };
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            Pin::new(future).poll(&mut Context::from_waker(&waker))
+        }));
+        let outcome = match polled {
+            Ok(Poll::Pending) => return,
+            Ok(Poll::Ready(outcome)) => outcome,
+            Err(panic) => Err(Failure::from_panic(panic)),
         };
         let done = work.take();
         drop(work);
         if let Some((future, then)) = done {
             drop(future);
-            then(value);
+            then(outcome);
         }
     }
-}
 
-impl<F> Wake for Driver<F>
-where
-    F: Future + Send + Unpin + 'static,
-    F::Output: Send + 'static,
-{
-    fn wake(self: Arc<Self>) {
-        // AcqRel: who finds IDLE polls; who finds POLLING asks the poller for another round.
-        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-            Some(if state == IDLE { POLLING } else { AGAIN })
-        });
-        if before != Ok(IDLE) {
-            return;
-        }
+    fn run(self: &Arc<Self>) {
         loop {
             self.poll();
             let swap =
@@ -246,7 +237,68 @@ where
             if swap.is_ok() {
                 return;
             }
-            self.state.store(POLLING, Ordering::Release);
+            self.state.swap(POLLING, Ordering::AcqRel);
         }
     }
+}
+
+impl<F, T> Wake for Driver<F, T>
+where
+    F: Future<Output = Outcome<T>> + Send + Unpin + 'static,
+    T: Send + 'static,
+{
+    fn wake(self: Arc<Self>) {
+        // AcqRel: who finds IDLE polls; who finds POLLING asks the poller for another round.
+        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+            Some(if state == IDLE { POLLING } else { AGAIN })
+        });
+        if before == Ok(IDLE) {
+            flat(Box::new(move || self.run()));
+        }
+    }
+}
+
+/// Links that may run inside one another on one stack; a longer chain goes on from a queue.
+const NESTED_MAX: usize = 32;
+
+/// Runs a link of a chain. A link that completes the next one runs it inside itself; beyond
+/// [`NESTED_MAX`] the next ones are queued for the innermost of these, so that a chain of any
+/// length fits the stack.
+fn flat(link: Box<dyn FnOnce()>) {
+    use std::cell::{Cell, RefCell};
+    use std::collections::VecDeque;
+
+    thread_local! {
+        static DEPTH: Cell<usize> = const { Cell::new(0) };
+        static LINKS: RefCell<VecDeque<Box<dyn FnOnce()>>> = const { RefCell::new(VecDeque::new()) };
+    }
+    /// Restores the depth, also when a link unwinds; links left over then are dropped, which
+    /// completes what they owe.
+    struct End(usize);
+    impl Drop for End {
+        fn drop(&mut self) {
+            DEPTH.set(self.0);
+            if self.0 + 1 == NESTED_MAX {
+                let left = LINKS.with(|links| std::mem::take(&mut *links.borrow_mut()));
+                drop(left);
+            }
+        }
+    }
+    let Ok(depth) = DEPTH.try_with(Cell::get) else {
+        // The thread is ending: no queue any more.
+        return link();
+    };
+    if depth >= NESTED_MAX {
+        LINKS.with(|links| links.borrow_mut().push_back(link));
+        return;
+    }
+    DEPTH.set(depth + 1);
+    let end = End(depth);
+    link();
+    if depth + 1 == NESTED_MAX {
+        while let Some(next) = LINKS.with(|links| links.borrow_mut().pop_front()) {
+            next();
+        }
+    }
+    drop(end);
 }

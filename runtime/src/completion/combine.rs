@@ -186,8 +186,9 @@ pub async fn timeout<T>(
         if sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        source.cancel();
-        Poll::Ready(Err(Failure::TimedOut(limit)))
+        // A value that came in this very moment is not lost: its producer was told that it won.
+        let late = if source.cancel() { None } else { source.try_take() };
+        Poll::Ready(late.unwrap_or(Err(Failure::TimedOut(limit))))
     })
     .await
 }

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Weak;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::{Completion, InlineExecutor};
 use crate::failure::Failure;
 use crate::sync::{Arc, Mutex};
 
-/// A completion whose value every clone gets; told in the order in which they first asked.
+/// A completion whose value every clone gets; told in the order in which they first asked. When
+/// the last clone is dropped before it is done, the producer is told that nobody waits.
 pub struct SharedCompletion<T> {
     inner: Arc<Inner<T>>,
     /// This clone's place among the waiters, once it has one.
@@ -22,15 +24,28 @@ struct Inner<T> {
 
 struct State<T> {
     source: Option<Completion<T>>,
-    value: Option<Result<T, Failure>>,
+    value: Option<Arc<Result<T, Failure>>>,
+    /// Whom to wake; a clone that is dropped leaves its place to the next one.
     wakers: Vec<Option<Waker>>,
 }
 
-impl<T: Send + 'static> Wake for Inner<T> {
+/// Wakes all waiters. Does not keep them: the source must not hold its own consumers.
+struct Tell<T>(Weak<Inner<T>>);
+
+impl<T: Send + Sync + 'static> Wake for Tell<T> {
     fn wake(self: Arc<Self>) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.wake_all();
+        }
+    }
+}
+
+impl<T> Inner<T> {
+    fn wake_all(&self) {
         // The source is done: everybody polls again and the first takes the value.
-        let wakers = std::mem::take(&mut self.state.lock().wakers);
-        for waker in wakers.into_iter().flatten() {
+        let wakers: Vec<Waker> =
+            self.state.lock().wakers.iter_mut().filter_map(Option::take).collect();
+        for waker in wakers {
             let call = std::panic::AssertUnwindSafe(|| waker.wake());
             if let Err(panic) = std::panic::catch_unwind(call) {
                 let failure = Failure::from_panic(panic);
@@ -40,7 +55,19 @@ impl<T: Send + 'static> Wake for Inner<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> Completion<T> {
+impl<T> State<T> {
+    /// Puts a waker in this place, or in a free one.
+    fn register(&mut self, place: Option<usize>, waker: Waker) -> (usize, Option<Waker>) {
+        let place = place.or_else(|| self.wakers.iter().position(Option::is_none));
+        let place = place.unwrap_or_else(|| {
+            self.wakers.push(None);
+            self.wakers.len() - 1
+        });
+        (place, self.wakers[place].replace(waker))
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Completion<T> {
     /// Makes it a completion that can be cloned. One more heap allocation.
     pub fn shared(self) -> SharedCompletion<T> {
         let state = State { source: Some(self), value: None, wakers: Vec::new() };
@@ -48,7 +75,7 @@ impl<T: Clone + Send + 'static> Completion<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> SharedCompletion<T> {
+impl<T: Clone + Send + Sync + 'static> SharedCompletion<T> {
     /// Whether the value is there.
     pub fn is_done(&self) -> bool {
         let state = self.inner.state.lock();
@@ -61,7 +88,7 @@ impl<T: Clone + Send + 'static> SharedCompletion<T> {
     ///
     /// As [`Completion::wait`].
     pub fn wait(&self) -> Result<T, Failure> {
-        super::chain::spawn_inline(self.clone()).wait()
+        self.subscribe().wait()
     }
 
     /// A completion of its own for one consumer.
@@ -82,36 +109,45 @@ impl<T> fmt::Debug for SharedCompletion<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> Future for SharedCompletion<T> {
+impl<T: Clone + Send + Sync + 'static> Future for SharedCompletion<T> {
     type Output = Result<T, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let own = cx.waker().clone();
         let inner = Arc::clone(&self.inner);
         let mut state = inner.state.lock();
-        if let Some(value) = &state.value {
-            return Poll::Ready(value.clone());
+        if let Some(value) = state.value.clone() {
+            drop(state);
+            return Poll::Ready((*value).clone());
         }
         // The waiters come first: the source may wake them from its own poll.
-        match self.place.and_then(|place| state.wakers.get_mut(place)) {
-            Some(waker) => *waker = Some(cx.waker().clone()),
-            None => {
-                self.place = Some(state.wakers.len());
-                state.wakers.push(Some(cx.waker().clone()));
-            }
-        }
-        let Some(source) = &mut state.source else {
+        let (place, before) = state.register(self.place, own);
+        self.place = Some(place);
+        let waker = Waker::from(Arc::new(Tell(Arc::downgrade(&inner))));
+        let polled = state
+            .source
+            .as_mut()
+            .map(|source| Pin::new(source).poll(&mut Context::from_waker(&waker)));
+        let Some(Poll::Ready(value)) = polled else {
+            drop(state);
+            drop(before);
             return Poll::Pending;
         };
-        let waker = Waker::from(Arc::clone(&inner));
-        let polled = Pin::new(source).poll(&mut Context::from_waker(&waker));
-        let Poll::Ready(value) = polled else {
-            return Poll::Pending;
-        };
+        let value = Arc::new(value);
+        state.value = Some(Arc::clone(&value));
         let done = state.source.take();
-        state.value = Some(value.clone());
         drop(state);
-        drop(done);
-        waker.wake();
-        Poll::Ready(value)
+        drop((done, before));
+        inner.wake_all();
+        // User code, with nothing locked and everybody told.
+        Poll::Ready((*value).clone())
+    }
+}
+
+impl<T> Drop for SharedCompletion<T> {
+    fn drop(&mut self) {
+        let Some(place) = self.place else { return };
+        let waker = self.inner.state.lock().wakers.get_mut(place).and_then(Option::take);
+        drop(waker);
     }
 }

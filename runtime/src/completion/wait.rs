@@ -62,7 +62,13 @@ impl<T> Completion<T> {
                 return result;
             }
             if self.shared.changed.wait_until(&mut state, deadline).timed_out() {
-                return state.take().unwrap_or(Err(Failure::TimedOut(limit)));
+                drop(state);
+                // Decided by one exchange: the producer is told that it lost, or its value counts.
+                if self.cancel() {
+                    return Err(Failure::TimedOut(limit));
+                }
+                let late = self.shared.state.lock().take();
+                return late.unwrap_or(Err(Failure::TimedOut(limit)));
             }
         }
     }

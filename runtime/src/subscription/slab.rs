@@ -143,6 +143,8 @@ impl Subscriptions {
     pub(crate) fn remove(&mut self, source: &Arc<Source>) -> Option<Slot> {
         self.get(source)?;
         let slot = self.slots[source.index as usize].take();
+        // A one-shot timer has run, or panicked: a later cancel is too late.
+        source.timer.step(TimerState::Running, TimerState::Done);
         source.detach_owner();
         self.free.push(source.index);
         self.exclusive.retain(|index| *index != source.index);
