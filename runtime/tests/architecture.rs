@@ -18,8 +18,8 @@ const RESERVED: &[(&str, &[&str])] = &[
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("the folder is readable") {
+        let path = entry.expect("the folder is readable").path();
         if path.is_dir() {
             sources(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -39,8 +39,12 @@ fn each_source(mut look: impl FnMut(&str, &str)) {
     sources(&root, &mut paths);
     assert!(paths.len() > 20, "the sources were found");
     for path in paths {
-        let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
-        look(&name, &fs::read_to_string(&path).unwrap());
+        let name = path
+            .strip_prefix(&root)
+            .expect("it was found below")
+            .to_string_lossy()
+            .replace('\\', "/");
+        look(&name, &fs::read_to_string(&path).expect("sources are text"));
     }
 }
 
