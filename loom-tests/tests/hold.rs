@@ -1,7 +1,7 @@
-//! Twins of holding and of closing, each with the sound version beside it.
+//! Twin of holding, with the sound version beside it.
 #![cfg(turnwheel_loom)]
 
-use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::Arc;
 
 const SIGNAL: u32 = 1;
@@ -41,41 +41,4 @@ fn the_twin_that_holds_by_exchange_is_sound() {
 #[should_panic]
 fn twin_that_holds_without_a_second_look_sleeps_for_ever() {
     hold(false);
-}
-
-const CLOSED: u64 = 1;
-const ONE: u64 = 2;
-
-/// A refused producer and a closing runner that waits until nothing is under way.
-fn close(tells: bool) {
-    loom::model(move || {
-        let admission = Arc::new(AtomicU64::new(0));
-        let is_told = Arc::new(AtomicBool::new(false));
-        let producer = {
-            let (admission, is_told) = (Arc::clone(&admission), Arc::clone(&is_told));
-            loom::thread::spawn(move || {
-                // The mailbox is full: every admission is refused and taken back.
-                admission.fetch_add(ONE, Ordering::Relaxed);
-                let is_closed = admission.fetch_sub(ONE, Ordering::AcqRel) & CLOSED != 0;
-                if is_closed && tells {
-                    is_told.store(true, Ordering::Release);
-                }
-            })
-        };
-        admission.fetch_or(CLOSED, Ordering::AcqRel);
-        let is_drained = admission.load(Ordering::Acquire) / ONE == 0;
-        producer.join().unwrap();
-        assert!(is_drained || is_told.load(Ordering::Acquire), "the task never ends");
-    });
-}
-
-#[test]
-fn the_twin_that_tells_of_what_it_takes_back_is_sound() {
-    close(true);
-}
-
-#[test]
-#[should_panic]
-fn twin_that_takes_back_in_silence_leaves_a_task_that_never_ends() {
-    close(false);
 }

@@ -110,6 +110,75 @@ fn a_full_lane_refuses_and_keeps_what_it_has() {
     });
 }
 
+#[test]
+fn a_promised_place_counts_until_it_is_used_or_given_back() {
+    loom::model(|| {
+        let task = Arc::new(Task::new(true));
+        assert!(task.reserve(1), "the lane is empty");
+        let producer = {
+            let task = Arc::clone(&task);
+            loom::thread::spawn(move || task.submit(1, 1).is_some())
+        };
+        assert_eq!(task.submit_reserved(2), Some(false), "a promise is never full");
+        assert!(!producer.join().unwrap(), "the only place is taken all the time");
+        task.run_to_end();
+        assert_eq!(task.values(), [2]);
+        assert!(task.reserve(1), "what has run gives its place back");
+        task.unreserve();
+        assert_eq!(task.submit(3, 1), Some(true));
+    });
+}
+
+#[test]
+fn a_close_between_promise_and_use_refuses_and_the_end_needs_no_further_push() {
+    loom::model(|| {
+        let task = Arc::new(Task::new(false));
+        assert!(task.reserve(1));
+        let producer = {
+            let task = Arc::clone(&task);
+            loom::thread::spawn(move || {
+                let pushed = task.submit_reserved(1);
+                if pushed == Some(true) {
+                    task.run_to_end();
+                }
+                pushed.is_some()
+            })
+        };
+        if task.close() {
+            task.run_to_end();
+        }
+        let is_accepted = producer.join().unwrap();
+        assert_eq!(task.values().len(), usize::from(is_accepted));
+        assert!(task.is_over());
+    });
+}
+
+#[test]
+fn a_consumer_that_frees_places_meanwhile_never_lets_the_bound_be_passed() {
+    loom::model(|| {
+        let task = Arc::new(Task::new(false));
+        // Runs at once: the count is one, and so is what was given back.
+        assert!(submit_bounded(&task, 1));
+        let other = {
+            let task = Arc::clone(&task);
+            loom::thread::spawn(move || submit_bounded(&task, 2))
+        };
+        let mine = submit_bounded(&task, 3);
+        let theirs = other.join().unwrap();
+        assert!(mine || theirs, "one finds the free place");
+        assert_eq!(task.values().len(), 1 + usize::from(mine) + usize::from(theirs));
+    });
+}
+
+/// Submits to a lane of one place and runs the task if it has to.
+fn submit_bounded(task: &Task, value: u32) -> bool {
+    let pushed = task.submit(value, 1);
+    if pushed == Some(true) {
+        task.run_to_end();
+    }
+    pushed.is_some()
+}
+
 /// The lane with one step broken at a time; compact, so that each defect stands out.
 mod broken {
     use loom::cell::UnsafeCell;
@@ -123,7 +192,14 @@ mod broken {
         NoTag,
         /// The word orders nothing: the state of one runner is not seen by the next.
         Relaxed,
+        /// The producer looks whether the lane is closed, and pushes without looking again.
+        PushAfterLook,
+        /// None: the same code, sound.
+        Nothing,
     }
+
+    /// The bit of the word that says closed; the count of pushes is above it.
+    pub(super) const CLOSED: usize = 1;
 
     /// A counter as lane: the number of pushes not yet consumed, and a runner's state.
     pub(super) struct Lane {
@@ -156,6 +232,34 @@ mod broken {
             if self.word.fetch_add(2, self.order(Ordering::AcqRel)) == 0 {
                 self.run();
             }
+        }
+
+        /// Pushes if the lane is open; does not run it. Whether it did.
+        pub(super) fn push_if_open(&self) -> bool {
+            let mut word = self.word.load(Ordering::Acquire);
+            loop {
+                if word & CLOSED != 0 {
+                    return false;
+                }
+                if self.defect == Defect::PushAfterLook {
+                    self.word.fetch_add(2, Ordering::AcqRel);
+                    return true;
+                }
+                match self.word.compare_exchange(
+                    word,
+                    word + 2,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                ) {
+                    Ok(_) => return true,
+                    Err(newer) => word = newer,
+                }
+            }
+        }
+
+        /// Closes, and answers how many pushes there will ever have been.
+        pub(super) fn close(&self) -> usize {
+            self.word.fetch_or(CLOSED, Ordering::AcqRel) / 2
         }
 
         pub(super) fn signal(&self) {
@@ -254,4 +358,27 @@ fn twin_signal_without_tag_is_slept_through() {
         other.join().unwrap();
         assert!(lane.is_settled(), "a signal is left with nobody to look");
     });
+}
+
+fn push_against_close(defect: broken::Defect) {
+    loom::model(move || {
+        let lane = Arc::new(broken::Lane::new(defect));
+        let other = {
+            let lane = Arc::clone(&lane);
+            loom::thread::spawn(move || usize::from(lane.push_if_open()))
+        };
+        let final_count = lane.close();
+        assert_eq!(other.join().unwrap(), final_count, "an accepted job that nobody waits for");
+    });
+}
+
+#[test]
+fn the_twin_that_pushes_by_exchange_is_sound() {
+    push_against_close(broken::Defect::Nothing);
+}
+
+#[test]
+#[should_panic]
+fn twin_push_after_a_look_gets_behind_the_close() {
+    push_against_close(broken::Defect::PushAfterLook);
 }

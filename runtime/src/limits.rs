@@ -18,6 +18,11 @@ pub(crate) const CLOCK_STRIDE_JOBS_MAX: u32 = 64;
 /// Queued jobs of one task by default; a further one is answered `Full`.
 pub const MAILBOX_JOBS_DEFAULT: u64 = 16_384;
 
+/// Bound of a mailbox with the policy «reject», at most: its count has 20 bits of the task's state
+/// word. Whoever wants more wants [`Mailbox::unbounded`](crate::Mailbox::unbounded) and the group's
+/// memory budget.
+pub const MAILBOX_JOBS_MAX: u64 = (1 << 20) - 1;
+
 /// Bytes that all mailboxes of a group may hold by default; beyond, `submit` answers `GroupMemory`.
 pub const GROUP_MAILBOX_BYTES_DEFAULT: u64 = 2 << 30;
 

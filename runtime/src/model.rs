@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use crate::earliest::Earliest;
 use crate::sync::UnsafeCell;
-use crate::task::inbox::{bits, Idle, Inbox, Refusal};
+use crate::task::inbox::{bits, Idle, Inbox};
 use crate::task::node::{Link, Node};
 use crate::task::refs::{Leave, References};
 use crate::word::{TimerState, TimerWord};
@@ -59,22 +59,44 @@ impl Task {
         })
     }
 
-    /// Admits and pushes. `None` if refused, else whether the caller must run the task.
+    /// Pushes. `None` if refused, else whether the caller must run the task.
     pub fn submit(&self, value: u32, capacity: u64) -> Option<bool> {
-        match self.inbox.admit(capacity) {
-            Ok(()) => {}
-            Err(Refusal::Full | Refusal::Closed) => {
-                let is_closed = self.inbox.take_back();
-                if is_closed && self.inbox.signal(bits::CLOSE).schedule {
-                    self.run_to_end();
-                }
-                return None;
-            }
+        let seen = self.inbox.look(capacity).ok()?;
+        let node = Self::node(value);
+        // SAFETY: fresh.
+        let pushed = unsafe { self.inbox.push(node, seen, capacity) };
+        if pushed.is_err() {
+            // SAFETY: refused, so ours still.
+            drop(unsafe { Box::from_raw(node) });
         }
+        pushed.ok()
+    }
+
+    fn node(value: u32) -> *mut Node {
         let node = Node { next: Link::new(ptr::null_mut()), value: UnsafeCell::new(value) };
-        let node = Box::into_raw(Box::new(node));
-        // SAFETY: fresh and admitted.
-        Some(unsafe { self.inbox.push(node) })
+        Box::into_raw(Box::new(node))
+    }
+
+    /// Takes a place for a permit.
+    pub fn reserve(&self, capacity: u64) -> bool {
+        self.inbox.reserve(capacity).is_ok()
+    }
+
+    /// Gives a permit's place back.
+    pub fn unreserve(&self) {
+        self.inbox.unreserve();
+    }
+
+    /// Pushes into a permit's place. `None` if refused, else whether the caller must run the task.
+    pub fn submit_reserved(&self, value: u32) -> Option<bool> {
+        let node = Self::node(value);
+        // SAFETY: fresh; the model has reserved.
+        let pushed = unsafe { self.inbox.push_reserved(node) };
+        if pushed.is_err() {
+            // SAFETY: refused, so ours still.
+            drop(unsafe { Box::from_raw(node) });
+        }
+        pushed.ok()
     }
 
     /// Sets a signal. Whether the caller must run the task.
@@ -103,7 +125,7 @@ impl Task {
                 self.with(|owner| owner.signals |= taken);
             }
             self.take_values();
-            if self.inbox.is_closed() && self.inbox.is_drained_owner() {
+            if self.inbox.is_closed() && self.inbox.is_drained_owner(self.position()) {
                 self.with(|owner| owner.is_over = true);
             }
             match self.go_idle() {

@@ -6,7 +6,7 @@ use std::sync::{mpsc, Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use turnwheel_runtime::{Failure, Group, Mailbox, Pinning, SubmitErrorKind, Task};
+use turnwheel_runtime::{limits, Context, Failure, Group, Mailbox, Pinning, SubmitErrorKind, Task};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -238,5 +238,50 @@ fn stop_and_kill_discard_what_they_do_not_run_and_drop_it_once() -> Outcome {
         assert!(ran <= accepted, "nothing runs that was refused");
         assert!(accepted <= dropped, "discarded jobs are dropped");
     }
+    Ok(())
+}
+
+/// Turns of the count in the state word: it has 20 bits.
+const LONG: u64 = limits::MAILBOX_JOBS_MAX + 1;
+
+#[test]
+fn a_queue_longer_than_its_word_can_count_keeps_its_length_and_its_jobs() -> Outcome {
+    let group = group("long", 1)?;
+    let gate = Arc::new(Barrier::new(2));
+    let task = group.task(0_u64).mailbox(Mailbox::unbounded()).spawn()?;
+    let held = Arc::clone(&gate);
+    task.submit(move |_, _| {
+        held.wait();
+    })?;
+    for _ in 0..LONG + 5 {
+        task.submit(|count, _| *count += 1)?;
+    }
+    let queued = task.queue_len();
+    assert!((LONG + 5..=LONG + 6).contains(&queued), "{queued} queued");
+    gate.wait();
+    let count = task.call(|count, _| *count).wait_timeout(PATIENCE)?;
+    assert_eq!(count, LONG + 5);
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}
+
+#[test]
+fn a_bound_holds_when_the_count_in_the_word_begins_anew() -> Outcome {
+    let group = group("anew", 1)?;
+    let task = group.task(0_u64).mailbox(Mailbox::bounded(4)).spawn()?;
+    for _ in 0..LONG + 100 {
+        while let Err(error) = task.submit(|count, _| *count += 1) {
+            assert_eq!(error.kind, SubmitErrorKind::Full);
+            thread::yield_now();
+        }
+        assert!(task.queue_len() <= 4);
+    }
+    let (tell, told) = mpsc::channel();
+    let ask = move |count: &mut u64, _: &mut Context<'_, u64>| {
+        tell.send(*count).expect("the test waits for it");
+    };
+    assert!(task.submit_wait(ask, PATIENCE).is_ok());
+    assert_eq!(told.recv_timeout(PATIENCE)?, LONG + 100);
+    assert!(group.shutdown()?.is_clean());
     Ok(())
 }

@@ -7,8 +7,8 @@ use super::shared::{Config, Hook};
 use super::{Group, GroupShared};
 use crate::failure::Failure;
 use crate::limits::{
-    GROUP_MAILBOX_BYTES_DEFAULT, LONG_TURN, SPIN_NS_LATENCY, SPIN_NS_POWER, STACK_BYTES_DEFAULT,
-    TURN_JOBS_MAX, TURN_TIME_MAX, WORKERS_MAX,
+    GROUP_MAILBOX_BYTES_DEFAULT, LONG_TURN, MAILBOX_JOBS_MAX, SPIN_NS_LATENCY, SPIN_NS_POWER,
+    STACK_BYTES_DEFAULT, TURN_JOBS_MAX, TURN_TIME_MAX, WORKERS_MAX,
 };
 use crate::sync::Arc;
 use crate::task::{AnyTask, Mailbox};
@@ -97,6 +97,17 @@ pub enum BuildError {
     NoMailbox {
         /// Name of the group.
         group: String,
+    },
+    /// A mailbox bound that the state word of a task cannot count.
+    #[error(
+        "group «{group}»: a mailbox for {jobs} jobs; bound it to at most {MAILBOX_JOBS_MAX}, or make \
+         it unbounded"
+    )]
+    MailboxTooLarge {
+        /// Name of the group.
+        group: String,
+        /// Jobs asked for.
+        jobs: u64,
     },
     /// The list of cores is empty.
     #[error("group «{group}»: the list of cores to pin to is empty")]
@@ -316,6 +327,10 @@ impl GroupBuilder {
         }
         if self.config.mailbox.capacity == 0 {
             return Err(BuildError::NoMailbox { group });
+        }
+        if self.config.mailbox.is_too_large() {
+            let jobs = self.config.mailbox.capacity;
+            return Err(BuildError::MailboxTooLarge { group, jobs });
         }
         if self.config.pinning == Pinning::Cores(Vec::new()) {
             return Err(BuildError::NoCores { group });

@@ -17,6 +17,8 @@ pub enum SpawnErrorKind {
     GroupClosed,
     /// A mailbox for zero jobs would refuse everything.
     NoMailbox,
+    /// A bound beyond [`MAILBOX_JOBS_MAX`](crate::limits::MAILBOX_JOBS_MAX) jobs.
+    MailboxTooLarge,
     /// An overflow policy other than `Reject` needs a bound that fits into memory.
     Unbounded,
 }
@@ -41,6 +43,9 @@ impl<S> fmt::Display for SpawnError<S> {
         f.write_str(match self.kind {
             SpawnErrorKind::GroupClosed => "the group has been shut down",
             SpawnErrorKind::NoMailbox => "a mailbox for zero jobs would refuse everything",
+            SpawnErrorKind::MailboxTooLarge => {
+                "a mailbox is bounded to at most 1,048,575 jobs, or unbounded"
+            }
             SpawnErrorKind::Unbounded => "an overflow policy needs a bounded mailbox",
         })
     }
@@ -53,6 +58,9 @@ impl<S> From<SpawnError<S>> for Failure {
         match error.kind {
             SpawnErrorKind::GroupClosed => Self::Closed,
             SpawnErrorKind::NoMailbox => Self::Refused("a mailbox for zero jobs"),
+            SpawnErrorKind::MailboxTooLarge => {
+                Self::Refused("a mailbox is bounded to at most 1,048,575 jobs, or unbounded")
+            }
             SpawnErrorKind::Unbounded => {
                 Self::Refused("an overflow policy needs a bounded mailbox")
             }
@@ -170,6 +178,9 @@ impl<S: Send + 'static> TaskBuilder<S> {
         let state = self.state;
         if mailbox.capacity == 0 {
             return Err(SpawnError { kind: SpawnErrorKind::NoMailbox, state });
+        }
+        if mailbox.is_too_large() {
+            return Err(SpawnError { kind: SpawnErrorKind::MailboxTooLarge, state });
         }
         let is_plain = mailbox.overflow == Overflow::Reject;
         let mail = if is_plain {

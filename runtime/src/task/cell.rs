@@ -80,6 +80,8 @@ pub(crate) struct Header {
     /// Whether start and end futures are settled.
     pub(crate) is_settled: AtomicBool,
     pub(crate) system: bool,
+    /// When the task was put into a queue, for one turn in 256; 0 otherwise. Nanoseconds.
+    pub(crate) scheduled_ns: AtomicU64,
     // Second line: the runner, and what is cold.
     owner: UnsafeCell<Owner>,
     extra: AtomicPtr<Extra>,
@@ -87,8 +89,6 @@ pub(crate) struct Header {
     refs: References,
     pub(crate) vtable: &'static Vtable,
     class: NonNull<Class>,
-    /// When the task was put into a queue, for one turn in 256; 0 otherwise. Nanoseconds.
-    pub(crate) scheduled_ns: AtomicU64,
 }
 
 const _: () = assert!(std::mem::size_of::<Header>() == 2 * LINE);

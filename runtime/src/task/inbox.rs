@@ -1,25 +1,60 @@
 //! The submitted lane, whose tail is the state word of the task; see `README.md` in this folder.
 //!
-//! Many producers push with one exchange; the running worker is the one consumer. After the
-//! exchange to `IDLE` succeeded the former runner touches nothing of the task any more.
+//! Many producers push with one exchange, which also admits: closed bit and count are in the word.
+//! The running worker is the one consumer. After the exchange to idle succeeded the former runner
+//! touches nothing of the task any more.
 
 use std::ptr;
 
 use super::node::{Link, Node};
-use crate::limits::LINK_SPINS_MAX;
-use crate::sync::{spin_hint, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::limits::{LINK_SPINS_MAX, MAILBOX_JOBS_MAX as PLACES_MAX};
+use crate::sync::{spin_hint, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Nothing queued and nobody runs the task: who replaces this value schedules it.
-const IDLE: usize = 0;
-/// A signal came since the consumer last looked; makes its way to `IDLE` fail.
-const TAG: usize = 1;
-/// Scheduled or running, and the consumer's position is the stub.
-const STUB: usize = 2;
-
+/// The state word, from its low end: `TAG`, `CLOSED`, a count, and the place of the lane's end.
+///
+/// The place is an address: nodes lie on cache lines, and user addresses have 48 bits, so that
+/// shifted by 16 their low six zero bits make room for the rest.
+///
+/// A signal came since the consumer last looked; makes its way to idle fail.
+const TAG: u64 = 1;
 /// No further submission is admitted.
-const CLOSED: u64 = 1;
-/// One admitted submission.
-const ONE: u64 = 2;
+const CLOSED: u64 = 1 << 1;
+/// One place taken: a submission, or a promise to a permit.
+const ONE: u64 = 1 << 2;
+/// Taken places since the start, modulo 2^20; never more than that at a time in a bounded lane.
+const COUNT: u64 = PLACES_MAX << 2;
+/// By how much an address is shifted.
+const ADDRESS_SHIFT: u32 = 16;
+/// Where the address is.
+const PLACE: u64 = !(TAG | CLOSED | COUNT);
+/// The place of an idle task: nothing queued and nobody runs it. Who replaces it schedules it.
+const IDLE: usize = 0;
+/// The place of a task that is scheduled or running, with its consumer before the first node.
+const STUB: usize = 64;
+
+/// The address part of a word.
+#[inline(always)]
+fn address(word: u64) -> usize {
+    ((word & PLACE) >> ADDRESS_SHIFT) as usize
+}
+
+/// The same flags and count with another place.
+#[inline(always)]
+fn with_address(word: u64, address: usize) -> u64 {
+    (word & !PLACE) | (address as u64) << ADDRESS_SHIFT
+}
+
+/// The same word with so many more places taken, modulo the count's width.
+#[inline(always)]
+fn count_up(word: u64, by: u64) -> u64 {
+    (word & !COUNT) | (word.wrapping_add(by) & COUNT)
+}
+
+/// Places taken and not given back.
+#[inline(always)]
+fn taken(word: u64, done: u64) -> u64 {
+    ((word & COUNT) / ONE).wrapping_sub(done) & PLACES_MAX
+}
 
 /// Bits of the signal word.
 pub(crate) mod bits {
@@ -80,20 +115,22 @@ pub(crate) enum Idle {
     Signalled,
 }
 
+/// A word in which a submission has found room; see [`Inbox::look`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen(u64);
+
 /// Submitted lane, admission and signals of one task.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Inbox {
-    /// State word: `IDLE`, `STUB` or the last node, and `TAG`. Any thread.
-    tail: AtomicUsize,
-    /// Bit 0: closed. Above: admitted submissions since the start. Any thread.
-    admission: AtomicU64,
+    /// State word: flags, count and place. Any thread, by read-modify-write only.
+    tail: AtomicU64,
+    /// Places given back: submissions that were run or discarded. Written by the consumer.
+    done: AtomicU64,
     /// See [`bits`]. Any thread.
     signals: AtomicU32,
-    /// Places promised to permits. Any thread.
-    reserved: AtomicU32,
-    /// Admitted submissions that were run or discarded. Written by the consumer.
-    done: AtomicU64,
+    /// How often the count of an unbounded lane has begun anew. Any thread.
+    laps: AtomicU32,
     /// The stub's link. Written by the producer that found the stub, reset by the consumer.
     first: Link,
 }
@@ -102,11 +139,10 @@ impl Inbox {
     /// A lane that is idle, or scheduled (its first runner is the caller's business).
     pub(crate) fn new(scheduled: bool) -> Self {
         Self {
-            tail: AtomicUsize::new(if scheduled { STUB } else { IDLE }),
-            admission: AtomicU64::new(0),
-            signals: AtomicU32::new(0),
-            reserved: AtomicU32::new(0),
+            tail: AtomicU64::new(with_address(0, if scheduled { STUB } else { IDLE })),
             done: AtomicU64::new(0),
+            signals: AtomicU32::new(0),
+            laps: AtomicU32::new(0),
             first: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -118,60 +154,107 @@ impl Inbox {
 
     // --- producers ---
 
-    /// Admits one submission, to be followed by one `push`.
+    /// Whether there is room now; what it answers is for one `push`.
     #[inline(always)]
-    pub(crate) fn admit(&self, capacity: u64) -> Result<(), Refusal> {
-        // Relaxed: admission orders nothing, the exchange in `push` does. The count itself is
-        // exact, since every change is a read-modify-write.
-        let before = self.admission.fetch_add(ONE, Ordering::Relaxed);
-        if before & CLOSED == 0 && capacity == u64::MAX {
-            return Ok(());
+    pub(crate) fn look(&self, capacity: u64) -> Result<Seen, Refusal> {
+        // Acquire: `done` must not be read before it, see `check`.
+        let word = self.tail.load(Ordering::Acquire);
+        if word & CLOSED == 0 && capacity == u64::MAX {
+            return Ok(Seen(word));
         }
-        self.admit_bounded(before, capacity)
+        self.check(word, capacity).map(Seen)
     }
 
-    #[inline(always)]
-    fn admit_bounded(&self, before: u64, capacity: u64) -> Result<(), Refusal> {
-        if before & CLOSED == 0 {
-            let reserved = u64::from(self.reserved.load(Ordering::Relaxed));
-            let done = self.done.load(Ordering::Relaxed);
-            let queued = (before / ONE).saturating_sub(done);
-            if queued + reserved < capacity {
-                return Ok(());
+    /// The word if it has room, or a newer one that has.
+    #[inline]
+    fn check(&self, mut word: u64, capacity: u64) -> Result<u64, Refusal> {
+        loop {
+            if word & CLOSED != 0 {
+                return Err(Refusal::Closed);
             }
-            return Err(Refusal::Full);
+            if capacity == u64::MAX {
+                return Ok(word);
+            }
+            // Acquire: read between two looks at the word, so that if the word is the same in the
+            // second one, which is the exchange of a push, count and `done` are of one instant.
+            let done = self.done.load(Ordering::Acquire);
+            if taken(word, done) < capacity {
+                return Ok(word);
+            }
+            let newer = self.tail.load(Ordering::Acquire);
+            if newer == word {
+                return Err(Refusal::Full);
+            }
+            word = newer;
         }
-        Err(Refusal::Closed)
     }
 
-    /// Takes a refused admission back. Returns whether the task must be signalled `CLOSE`, since
-    /// it may have seen the count and waits for a push that never comes.
-    #[cold]
-    pub(crate) fn take_back(&self) -> bool {
-        self.admission.fetch_sub(ONE, Ordering::AcqRel) & CLOSED != 0
-    }
-
-    /// Appends a node; one exchange. Returns whether the caller must schedule the task.
+    /// Appends a node if the lane is open and has room; one exchange. Answers whether the caller
+    /// must schedule the task.
     ///
     /// # Safety
     ///
-    /// The node is exclusive, its link is null, and it was admitted.
+    /// The node is exclusive and its link is null.
     #[inline(always)]
-    pub(crate) unsafe fn push(&self, node: *mut Node) -> bool {
-        // AcqRel: releases the node's contents and, through the chain of exchanges, whatever the
-        // former runner wrote before its exchange to IDLE; pairs with `try_idle` and `next`.
-        let before = self.tail.swap(node.expose_provenance(), Ordering::AcqRel);
-        let link = if before & !TAG == IDLE || before & !TAG == STUB {
+    pub(crate) unsafe fn push(
+        &self,
+        node: *mut Node,
+        seen: Seen,
+        capacity: u64,
+    ) -> Result<bool, Refusal> {
+        let before = self.change(seen.0, capacity, |word| {
+            count_up(with_address(word, node.expose_provenance()), ONE)
+        })?;
+        if before & COUNT == COUNT {
+            self.laps.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: this node has just become the lane's end, in place of the word before.
+        Ok(unsafe { self.link(before, node) })
+    }
+
+    /// Exchanges the word while it is open and has room. Answers the word before.
+    #[inline(always)]
+    fn change(
+        &self,
+        mut word: u64,
+        capacity: u64,
+        next: impl Fn(u64) -> u64,
+    ) -> Result<u64, Refusal> {
+        loop {
+            // AcqRel: releases the node's contents and, through the chain of exchanges, whatever
+            // the former runner wrote before its exchange to idle; pairs with `try_idle_owner` and
+            // `next_owner`. Acquire on failure as in `look`.
+            match self.tail.compare_exchange_weak(
+                word,
+                next(word),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(before) => return Ok(before),
+                Err(newer) => word = self.check(newer, capacity)?,
+            }
+        }
+    }
+
+    /// Links the node that has replaced a word. Whether the task must be scheduled.
+    ///
+    /// # Safety
+    ///
+    /// The caller's exchange has put the node in place of `before`.
+    #[inline(always)]
+    unsafe fn link(&self, before: u64, node: *mut Node) -> bool {
+        let last = address(before);
+        let link = if last <= STUB {
             ptr::from_ref(&self.first)
         } else {
-            ptr::with_exposed_provenance::<Node>(before & !TAG).cast::<Link>()
+            ptr::with_exposed_provenance::<Node>(last).cast::<Link>()
         };
         // SAFETY: the consumer frees a node only after it has seen this link, or after an exchange
-        // from that node to IDLE, which our exchange has made impossible. The stub lives with us.
+        // from that node to idle, which our exchange has made impossible. The stub lives with us.
         let link = unsafe { &*link };
-        // Release: pairs with the load in `next`.
+        // Release: pairs with the load in `next_owner`.
         link.store(node, Ordering::Release);
-        before == IDLE
+        last == IDLE && before & TAG == 0
     }
 
     /// Sets signal bits and says whether the caller must schedule the task.
@@ -185,60 +268,80 @@ impl Inbox {
             let cleared = self.signals.fetch_and(!bits::HELD, Ordering::AcqRel);
             return Signalled { schedule: cleared & bits::HELD != 0, dead: false };
         }
-        // AcqRel: a producer that replaces the tagged word passes the bit on to the consumer
-        // through its link; a consumer that meets the tag fails to go idle and looks again.
+        // AcqRel: a consumer that meets the tag fails to go idle and looks again; producers keep it.
         let tail = self.tail.fetch_or(TAG, Ordering::AcqRel);
-        Signalled { schedule: tail == IDLE, dead: false }
+        Signalled { schedule: address(tail) == IDLE && tail & TAG == 0, dead: false }
     }
 
     /// Closes admission. Returns whether this call did it. To be followed by a signal.
     pub(crate) fn close_admission(&self) -> bool {
-        self.admission.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED == 0
+        self.tail.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED == 0
     }
 
     /// Whether submissions are refused.
+    #[inline(always)]
     pub(crate) fn is_closed(&self) -> bool {
-        self.admission.load(Ordering::Acquire) & CLOSED != 0
+        self.tail.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Admitted and not yet consumed, about.
+    /// Jobs queued and places promised, about: three words that others change meanwhile.
     pub(crate) fn queued(&self) -> u64 {
         let done = self.done.load(Ordering::Relaxed);
-        (self.admission.load(Ordering::Relaxed) / ONE).saturating_sub(done)
-    }
-
-    /// Whether a submission would be admitted now, about.
-    pub(crate) fn has_room(&self, capacity: u64) -> bool {
-        self.queued() + u64::from(self.reserved.load(Ordering::Relaxed)) < capacity
+        let laps = u64::from(self.laps.load(Ordering::Relaxed));
+        let count = (self.tail.load(Ordering::Relaxed) & COUNT) / ONE;
+        let queued = (laps * (PLACES_MAX + 1) + count).wrapping_sub(done);
+        // Negative while the count of laps lags behind.
+        if queued > u64::MAX / 2 {
+            0
+        } else {
+            queued
+        }
     }
 
     /// Promises one place to a permit if there is room.
     pub(crate) fn reserve(&self, capacity: u64) -> Result<(), Refusal> {
-        if self.is_closed() {
-            return Err(Refusal::Closed);
+        let seen = self.look(capacity)?;
+        let before = self.change(seen.0, capacity, |word| count_up(word, ONE))?;
+        if before & COUNT == COUNT {
+            self.laps.fetch_add(1, Ordering::Relaxed);
         }
-        let reserved = self.reserved.fetch_add(1, Ordering::Relaxed);
-        if self.queued() + u64::from(reserved) < capacity {
-            return Ok(());
-        }
-        self.unreserve();
-        Err(Refusal::Full)
+        Ok(())
     }
 
     /// Takes a promise back.
     pub(crate) fn unreserve(&self) {
-        let before = self.reserved.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "a permit was returned twice");
+        let mut word = self.tail.load(Ordering::Relaxed);
+        // AcqRel: every exchange of the word passes on what the former runner released.
+        while let Err(newer) = self.tail.compare_exchange_weak(
+            word,
+            count_up(word, ONE.wrapping_neg()),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        ) {
+            word = newer;
+        }
+        if word & COUNT == 0 {
+            self.laps.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
-    /// Admits a submission against a promised place: only closing can refuse it.
-    pub(crate) fn admit_reserved(&self) -> Result<(), Refusal> {
-        let before = self.admission.fetch_add(ONE, Ordering::Relaxed);
-        self.unreserve();
-        if before & CLOSED == 0 {
-            return Ok(());
+    /// Appends a node in a promised place: only closing can refuse it, and takes the promise back.
+    ///
+    /// # Safety
+    ///
+    /// As for `push`; the caller has a promise, which is used up.
+    pub(crate) unsafe fn push_reserved(&self, node: *mut Node) -> Result<bool, Refusal> {
+        let changed = self.look(u64::MAX).and_then(|seen| {
+            self.change(seen.0, u64::MAX, |word| with_address(word, node.expose_provenance()))
+        });
+        match changed {
+            // SAFETY: this node has just become the lane's end, in place of the word before.
+            Ok(before) => Ok(unsafe { self.link(before, node) }),
+            Err(refusal) => {
+                self.unreserve();
+                Err(refusal)
+            }
         }
-        Err(Refusal::Closed)
     }
 
     /// The signal word, for producers and owner alike.
@@ -249,10 +352,10 @@ impl Inbox {
 
     // --- the consumer ---
 
-    /// The last node now queued, as a mark for the end of a round.
+    /// The address of the last node now queued, as a mark for the end of a round.
     #[inline(always)]
     pub(crate) fn mark_owner(&self) -> usize {
-        self.tail.load(Ordering::Relaxed) & !TAG
+        address(self.tail.load(Ordering::Relaxed))
     }
 
     /// The node behind `position`, or null if there is none or its producer has not linked it.
@@ -297,24 +400,25 @@ impl Inbox {
     /// every field that the next runner reads.
     #[inline(always)]
     pub(crate) fn try_idle_owner(&self, position: *const Link) -> Idle {
-        let expected = if ptr::eq(position, &self.first) { STUB } else { position.addr() };
-        // AcqRel: releases what this runner wrote to the next one; pairs with the exchange in
-        // `push` and the tag in `signal`.
-        let result =
-            self.tail.compare_exchange(expected, IDLE, Ordering::AcqRel, Ordering::Acquire);
-        match result {
-            Ok(_) => Idle::Gone,
-            Err(actual) if actual == expected | TAG || (expected == STUB && actual == TAG) => {
-                // A lost race here means a push; both lead to another look.
-                let _ = self.tail.compare_exchange(
-                    actual,
-                    expected,
-                    Ordering::AcqRel,
-                    Ordering::Acquire,
-                );
-                Idle::Signalled
+        let stub = ptr::eq(position, &self.first);
+        let mut word = self.tail.load(Ordering::Relaxed);
+        loop {
+            let last = address(word);
+            if last != position.addr() && !(stub && last <= STUB) {
+                return Idle::More;
             }
-            Err(_) => Idle::More,
+            let (next, result) = if word & TAG == 0 {
+                (with_address(word, IDLE), Idle::Gone)
+            } else {
+                // Scheduled by its signal, an idle word becomes one that is not.
+                (with_address(word & !TAG, last.max(STUB)), Idle::Signalled)
+            };
+            // AcqRel: releases what this runner wrote to the next one; pairs with `change` and the
+            // tag in `signal`. Fails for a push, and for a change of the count or the flags.
+            match self.tail.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return result,
+                Err(newer) => word = newer,
+            }
         }
     }
 
@@ -343,10 +447,10 @@ impl Inbox {
         self.done.store(done, Ordering::Release);
     }
 
-    /// Whether every admitted submission was consumed. Exact once admission is closed.
-    pub(crate) fn is_drained_owner(&self) -> bool {
-        let admitted = self.admission.load(Ordering::Acquire) / ONE;
-        admitted == self.done.load(Ordering::Relaxed)
+    /// Whether every admitted submission was consumed. Final once admission is closed.
+    pub(crate) fn is_drained_owner(&self, position: *const Link) -> bool {
+        let last = address(self.tail.load(Ordering::Acquire));
+        last == position.addr() || (ptr::eq(position, &self.first) && last <= STUB)
     }
 
     /// Marks the task gone. The tail stays away from `IDLE`, so nobody schedules the task again.

@@ -28,7 +28,8 @@ pub struct Mailbox {
 
 impl Mailbox {
     /// At most `jobs` queued, further ones are answered `Full`. Zero is refused when the task is
-    /// spawned.
+    /// spawned, and so is more than [`MAILBOX_JOBS_MAX`](crate::limits::MAILBOX_JOBS_MAX) unless
+    /// the overflow policy is another one.
     pub const fn bounded(jobs: u64) -> Self {
         Self { capacity: jobs, overflow: Overflow::Reject }
     }
@@ -36,6 +37,13 @@ impl Mailbox {
     /// No bound but the group's memory budget.
     pub const fn unbounded() -> Self {
         Self { capacity: u64::MAX, overflow: Overflow::Reject }
+    }
+
+    /// Whether the state word cannot count so many places.
+    pub(crate) fn is_too_large(self) -> bool {
+        self.overflow == Overflow::Reject
+            && self.capacity != u64::MAX
+            && self.capacity > crate::limits::MAILBOX_JOBS_MAX
     }
 
     /// The same bound with another overflow policy; costs a lock for each submission.

@@ -119,6 +119,22 @@ pub(crate) unsafe fn take<F>(payload: *mut Payload) -> F {
     }
 }
 
+/// Takes a job back out of its node, and frees the node.
+///
+/// # Safety
+///
+/// The node was made of a job of this type, which was not consumed, and is in no lane.
+#[cold]
+pub(crate) unsafe fn unmake<J: Job>(node: *mut Node) -> J {
+    // SAFETY: the caller owns the node.
+    let payload = unsafe { &raw mut (*node).payload };
+    // SAFETY: a payload of this type, not consumed.
+    let job = unsafe { take::<J>(payload) };
+    // SAFETY: the payload is consumed.
+    unsafe { free(node) };
+    job
+}
+
 /// Borrows the value in a payload.
 ///
 /// # Safety

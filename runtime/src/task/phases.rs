@@ -82,7 +82,7 @@ fn advance_started(turn: &mut Turn) -> Left {
         }
         close_admission(header);
     }
-    if !header.inbox.is_drained_owner() || !is_mail_empty(header) {
+    if !is_drained(turn) || !is_mail_empty(header) {
         return turn.go_idle();
     }
     request_close(turn);
@@ -217,7 +217,7 @@ fn end(turn: &mut Turn) -> Left {
     discard_fast(turn);
     discard_submitted(turn);
     turn.publish();
-    if !turn.header().inbox.is_drained_owner() {
+    if !is_drained(turn) {
         return turn.go_idle();
     }
     retire(turn, Phase::Closed);
@@ -399,6 +399,10 @@ fn has_subscriptions(header: &Header) -> bool {
     };
     // SAFETY: we are the runner and the borrow ends here.
     !unsafe { extra.subscriptions_owner() }.is_empty()
+}
+
+fn is_drained(turn: &Turn) -> bool {
+    turn.header().inbox.is_drained_owner(turn.owner().position)
 }
 
 fn is_mail_empty(header: &Header) -> bool {

@@ -177,6 +177,8 @@ fn fresh_chunk() -> *mut Chunk {
             memory.cast()
         }
     };
+    let end = chunk.addr() as u64 + CHUNK_BYTES as u64;
+    assert!(end <= 1 << 48, "the state word of a task needs addresses of at most 48 bits");
     // SAFETY: the chunk is exclusive and large enough for its header.
     unsafe { chunk.write(Chunk { freed: AtomicU32::new(0) }) };
     chunk

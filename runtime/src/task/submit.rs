@@ -10,11 +10,10 @@ use super::cell::Header;
 use super::handle::Task;
 use super::inbox::{bits, Refusal};
 use super::mail::{Posted, Queued};
-use super::node::{self, charge, Flow, Job, NodeFn, Payload, Use};
+use super::node::{self, charge, Flow, Job, Node, NodeFn, Payload, Use};
 use super::run::Turn;
 use super::{current, Context};
 use crate::failure::Failure;
-use crate::sync::{fence, Ordering};
 
 /// Why a submission was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -167,44 +166,40 @@ where
 /// Puts a job at the tail of the task's submitted lane.
 #[inline(always)]
 pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
-    if let Err(refusal) = header.inbox.admit(header.capacity) {
-        return refused(header, refusal, None, job);
-    }
+    let seen = match header.inbox.look(header.capacity) {
+        Ok(seen) => seen,
+        Err(refusal) => return refused(header, refusal, None, job),
+    };
     if header.group.memory.is_exceeded() {
-        give_up(header);
         return Err((SubmitErrorKind::GroupMemory, job));
     }
-    push(header, job);
-    Ok(())
+    push(header, job, |node| {
+        // SAFETY: the node is fresh.
+        unsafe { header.inbox.push(node, seen, header.capacity) }
+    })
 }
 
-/// Appends an admitted job.
+/// Makes a node of a job and appends it.
 #[inline(always)]
-fn push<J: Job>(header: &Header, job: J) {
+fn push<J: Job>(
+    header: &Header,
+    job: J,
+    append: impl FnOnce(*mut Node) -> Result<bool, Refusal>,
+) -> Result<(), (SubmitErrorKind, J)> {
     let node = node::make(job);
     let local = crate::group::worker_of(header);
     crate::group::count_on(local, header, charge::<J>());
-    // SAFETY: the node is fresh and was admitted.
-    if unsafe { header.inbox.push(node) } {
-        crate::group::schedule_on(local, header);
-    }
-}
-
-/// Takes an admission back.
-#[cold]
-fn give_up(header: &Header) {
-    if header.inbox.take_back() {
-        header.signal(bits::CLOSE);
-        return;
-    }
-    // Pairs with the fence in `Reserve::poll`: a waiter that counted this admission as a queued job
-    // is seen here, or sees it gone.
-    fence(Ordering::SeqCst);
-    if let Some(extra) = header.extra() {
-        if header.inbox.has_room(header.capacity) && !extra.room.lock().is_empty() {
-            header.signal(bits::ROOM);
+    match append(node) {
+        Ok(true) => crate::group::schedule_on(local, header),
+        Ok(false) => {}
+        Err(refusal) => {
+            crate::group::count_on(local, header, -charge::<J>());
+            // SAFETY: the node was just made of this job and not linked.
+            let job = unsafe { node::unmake(node) };
+            return refused(header, refusal, None, job);
         }
     }
+    Ok(())
 }
 
 #[cold]
@@ -214,7 +209,6 @@ fn refused<J: Job>(
     key: Option<u64>,
     job: J,
 ) -> Result<(), (SubmitErrorKind, J)> {
-    give_up(header);
     if header.capacity == 0 {
         return post(header, key, job);
     }
@@ -278,12 +272,7 @@ pub(crate) fn insert<J: Job>(header: &Header, job: J) -> Result<(), (SubmitError
     current::insert_fast(header, node).map_err(|node| {
         crate::group::count_queued(header, -charge::<J>());
         // SAFETY: the node was just made of this job and not linked.
-        let payload = unsafe { &raw mut (*node).payload };
-        // SAFETY: a payload of this type, not consumed.
-        let job = unsafe { node::take::<J>(payload) };
-        // SAFETY: the payload is consumed.
-        unsafe { node::free(node) };
-        (SubmitErrorKind::Full, job)
+        (SubmitErrorKind::Full, unsafe { node::unmake(node) })
     })
 }
 
@@ -307,12 +296,11 @@ impl<S: Send + 'static> Permit<S> {
     {
         self.is_used = true;
         let header = self.task.header();
-        if header.inbox.admit_reserved().is_err() {
-            give_up(header);
-            return Err(SubmitError { kind: SubmitErrorKind::Closed, job });
-        }
-        push(header, Once::<S, F>::new(job));
-        Ok(())
+        push(header, Once::<S, F>::new(job), |node| {
+            // SAFETY: the node is fresh, and the promise is ours.
+            unsafe { header.inbox.push_reserved(node) }
+        })
+        .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }
 }
 
@@ -361,8 +349,6 @@ impl<S: Send + 'static> Future for Reserve<S> {
         if !header.signal(bits::ROOM) {
             return Poll::Ready(Err(Failure::Closed));
         }
-        // Pairs with the fence in `give_up`.
-        fence(Ordering::SeqCst);
         match try_now() {
             Some(answer) => Poll::Ready(answer),
             None => Poll::Pending,
