@@ -28,6 +28,9 @@ pub struct GroupMetrics {
     pub blocking_threads: usize,
     /// Workers parked now.
     pub parked: u32,
+    /// Turns that the watchdog found to last too long, each once; see
+    /// [`GroupBuilder::on_long_turn`](crate::GroupBuilder::on_long_turn).
+    pub long_turns: u64,
 }
 
 /// Exact counters of one worker since the start.
@@ -116,6 +119,9 @@ pub struct TaskInfo {
     pub waiting: Option<Duration>,
     /// The worker that runs it now.
     pub running_on: Option<usize>,
+    /// For how long its turn holds that worker, to within the watchdog's period of 100 ms; nothing
+    /// for a turn that the watchdog has not seen yet.
+    pub running_for: Option<Duration>,
     /// Bytes of its cell, state included.
     pub bytes: usize,
 }
@@ -146,6 +152,7 @@ impl Group {
             mailbox_bytes: u64::try_from(shared.memory.bytes()).unwrap_or(0),
             blocking_threads: shared.blocking.threads(),
             parked: shared.sleep.parked(),
+            long_turns: shared.watchdog.long_turns(),
         }
     }
 
@@ -165,20 +172,28 @@ impl Group {
         let is_here = |worker: &crate::worker::Shared| {
             std::ptr::eq(worker.running.load(Ordering::Acquire), header)
         };
+        let age = |since| Duration::from_nanos(shared.now_ns().saturating_sub(since));
         let waiting = match header.scheduled_ns.load(Ordering::Relaxed) {
             0 => None,
-            since => Some(Duration::from_nanos(shared.now_ns().saturating_sub(since))),
+            since => Some(age(since)),
         };
-        let labels = header.extra().map_or(&[][..], |extra| &extra.labels);
+        let running_on = shared.workers.iter().position(is_here);
+        let held_since = running_on.and_then(|index| {
+            let worker = &shared.workers[index];
+            let since = worker.held.since_ns(worker.stats.turns.get());
+            // Still the same task, so it was its turn.
+            since.filter(|_| is_here(worker))
+        });
         TaskInfo {
             id: shared.registry.id_of(header),
             name: header.name().to_owned(),
             class: header.class().name().to_owned(),
-            labels: labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            labels: task.labels(),
             phase: header.phase(),
-            queued: header.inbox.queued(),
+            queued: task.queue_len(),
             waiting,
-            running_on: shared.workers.iter().position(is_here),
+            running_on,
+            running_for: held_since.map(age),
             bytes: header.vtable.bytes,
         }
     }

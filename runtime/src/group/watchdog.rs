@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::GroupShared;
 use crate::limits::WATCHDOG_PERIOD;
-use crate::sync::{park, Arc, AtomicBool, Mutex, Ordering};
+use crate::sync::{park, Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     is_asleep: AtomicBool,
     thread: Mutex<Option<std::thread::Thread>>,
+    /// Turns found to last too long.
+    long_turns: AtomicU64,
 }
 
 /// What was seen of one worker.
@@ -22,7 +24,16 @@ struct Seen {
 
 impl Watchdog {
     pub(crate) fn new() -> Self {
-        Self { is_asleep: AtomicBool::new(false), thread: Mutex::new(None) }
+        Self {
+            is_asleep: AtomicBool::new(false),
+            thread: Mutex::new(None),
+            long_turns: AtomicU64::new(0),
+        }
+    }
+
+    /// Turns found to last too long since the start.
+    pub(crate) fn long_turns(&self) -> u64 {
+        self.long_turns.load(Ordering::Relaxed)
     }
 
     /// A worker has been woken: the watchdog ticks again. One load unless it sleeps.
@@ -72,6 +83,7 @@ fn look(group: &Arc<GroupShared>, index: usize, seen: &mut Seen, now_ns: u64) {
     let running = worker.running.load(Ordering::Acquire);
     if running.is_null() || turns != seen.turns {
         *seen = Seen { turns, since_ns: now_ns, is_reported: false };
+        worker.held.see_owner(turns, now_ns);
         return;
     }
     let held = Duration::from_nanos(now_ns.saturating_sub(seen.since_ns));
@@ -87,6 +99,7 @@ fn look(group: &Arc<GroupShared>, index: usize, seen: &mut Seen, now_ns: u64) {
         return;
     }
     seen.is_reported = true;
+    group.watchdog.long_turns.fetch_add(1, Ordering::Relaxed);
     match &group.config.on_long_turn {
         Some(hook) => {
             let call = std::panic::AssertUnwindSafe(|| (hook.0)(&task, held));

@@ -43,6 +43,8 @@ pub(crate) struct Life {
     pub(crate) deadline: Option<TimerKey>,
     /// Whether a failure was asked for and not yet carried out.
     pub(crate) is_fail_requested: bool,
+    /// Whether the group has ended without this task: nobody will run it again.
+    pub(crate) is_given_up: bool,
 }
 
 impl Default for Extra {

@@ -103,8 +103,7 @@ impl<S> Task<S> {
 
     /// Submitted jobs not yet run, about.
     pub fn queue_len(&self) -> u64 {
-        let mail = self.inner.extra().and_then(|extra| extra.mail.as_ref());
-        mail.map_or_else(|| self.inner.inbox.queued(), |mail| mail.lock().len() as u64)
+        queue_len(&self.inner)
     }
 
     /// Jobs displaced by the overflow policy `DropOldest` since the task was spawned.
@@ -142,6 +141,9 @@ impl<S> Task<S> {
                 }
                 _ => Completion::done(()),
             };
+        }
+        if life.is_given_up {
+            return Completion::failed(life.failure.clone().unwrap_or(Failure::Killed));
         }
         let (completer, waiting) = completion();
         waiters(&mut life).push(completer);
@@ -195,6 +197,12 @@ impl<S> Task<S> {
     pub fn erased(&self) -> AnyTask {
         AnyTask(self.inner.clone())
     }
+}
+
+/// Submitted jobs not yet run, about; with a mailbox behind a lock those that it holds.
+pub(crate) fn queue_len(header: &Header) -> u64 {
+    let mail = header.extra().and_then(|extra| extra.mail.as_ref());
+    mail.map_or_else(|| header.inbox.queued(), |mail| mail.lock().len() as u64)
 }
 
 /// Asks a task to fail.
@@ -383,9 +391,30 @@ impl AnyTask {
         self.typed().name()
     }
 
+    /// As [`Task::class`].
+    pub fn class(&self) -> String {
+        self.typed().class()
+    }
+
+    /// The labels given when it was spawned: with name and class what a log line wants to say.
+    pub fn labels(&self) -> Vec<(String, String)> {
+        let labels = self.0.extra().map_or(&[][..], |extra| &extra.labels);
+        labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
+    /// As [`Task::id`].
+    pub fn id(&self) -> u64 {
+        self.typed().id()
+    }
+
     /// As [`Task::phase`].
     pub fn phase(&self) -> Phase {
         self.0.phase()
+    }
+
+    /// As [`Task::queue_len`].
+    pub fn queue_len(&self) -> u64 {
+        queue_len(&self.0)
     }
 
     /// As [`Task::close_within`].
@@ -403,11 +432,12 @@ impl AnyTask {
         self.typed().kill()
     }
 
-    /// Settles the futures of a task whose job never returns: nobody will run it again.
+    /// Settles the futures of a task whose job never returns, also those asked for later: nobody
+    /// will run it again.
     pub(crate) fn give_up(&self) {
-        let Some(extra) = self.0.extra() else { return };
         let (started, closed) = {
-            let mut life = extra.life.lock();
+            let mut life = self.0.extra_or_make().life.lock();
+            life.is_given_up = true;
             life.failure.get_or_insert(Failure::Killed);
             (std::mem::take(&mut life.started), std::mem::take(&mut life.closed))
         };

@@ -10,7 +10,7 @@ use super::slot::Slot;
 use super::Stats;
 use crate::group::{Class, GroupShared};
 use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
-use crate::sync::{Arc, AtomicPtr, Mutex, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering};
 use crate::task::{Header, TaskPtr};
 
 /// The part of a worker that siblings see.
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) stats: CachePadded<Stats>,
     /// The task whose turn runs or has just run; null without work. For the watchdog and listings.
     pub(crate) running: AtomicPtr<Header>,
+    /// Since when the watchdog has seen it in one turn.
+    pub(crate) held: Held,
     pub(crate) thread: Mutex<Option<std::thread::Thread>>,
 }
 
@@ -32,6 +34,7 @@ impl Shared {
             slot: Slot::new(),
             stats: CachePadded::default(),
             running: AtomicPtr::new(ptr::null_mut()),
+            held: Held::default(),
             thread: Mutex::new(None),
         }
     }
@@ -47,6 +50,29 @@ impl Shared {
         if let Some(thread) = &*self.thread.lock() {
             thread.unpark();
         }
+    }
+}
+
+/// What the watchdog has last seen of a worker; written by the watchdog alone.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// Turns begun at that time: while no other has begun, the same turn lasts.
+    turns: AtomicU64,
+    since_ns: AtomicU64,
+}
+
+impl Held {
+    /// This turn is seen for the first time.
+    pub(crate) fn see_owner(&self, turns: u64, since_ns: u64) {
+        self.since_ns.store(since_ns, Ordering::Relaxed);
+        // Release: who reads this number reads the time above.
+        self.turns.store(turns, Ordering::Release);
+    }
+
+    /// Since when this turn has been seen; nothing if it has not.
+    pub(crate) fn since_ns(&self, turns: u64) -> Option<u64> {
+        let is_it = self.turns.load(Ordering::Acquire) == turns;
+        is_it.then(|| self.since_ns.load(Ordering::Relaxed))
     }
 }
 
