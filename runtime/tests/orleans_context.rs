@@ -315,7 +315,8 @@ fn the_current_task_is_known_in_every_job_and_gone_after_a_panic() {
             assert_eq!(hook.as_deref(), Some("clumsy"), "the policy hook is a part of the task");
         }
         let other = group.task(()).name("other").spawn().unwrap();
-        assert_eq!(other.call(|(), _| here()).wait().unwrap().as_deref(), Some("other"));
+        let seen = other.call(|(), _| here()).wait_timeout(PATIENCE).unwrap();
+        assert_eq!(seen.as_deref(), Some("other"));
         assert!(task.close().wait_timeout(PATIENCE).is_err(), "its closing hook panicked");
         let last: Vec<_> = hooks.iter().map(|hook| hook.is_some()).collect();
         assert_eq!(last, [true; 2], "the closing hook and the policy hook after it");
