@@ -91,8 +91,9 @@ fn a_stampede_loses_and_doubles_nothing_and_keeps_each_producers_order() -> Outc
         }
     });
     assert_eq!(task.call(|seen, _| seen.count).wait()?, PRODUCERS * (JOBS / 10));
-    assert_eq!(task.queue_len(), 0);
     group.shutdown()?;
+    // Exact only when the turn is over.
+    assert_eq!(task.queue_len(), 0);
     Ok(())
 }
 
