@@ -57,6 +57,11 @@ impl<'a, S> Context<'a, S> {
         Self { turn, state: PhantomData }
     }
 
+    /// The same context for a shorter time, for layers that wrap it.
+    pub fn reborrow(&mut self) -> Context<'_, S> {
+        Context::new(self.turn)
+    }
+
     /// A handle of this task.
     pub fn task(&self) -> Task<S> {
         // SAFETY: we are in the task's turn, so it is alive.

@@ -9,7 +9,7 @@ use super::cell::{Header, TaskRef};
 use super::inbox::bits;
 use super::lifecycle::Phase;
 use super::node::Flow;
-use super::submit::{self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind};
+use super::submit::{self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind, TaskJob};
 use super::{current, phases, Context};
 use crate::completion::{completion, Completer, Completion, Executor, OrClosed, Rejected};
 use crate::failure::Failure;
@@ -232,7 +232,17 @@ impl<S: Send + 'static> Task<S> {
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
-        submit::submit(&self.inner, Once::<S, F>::new(job))
+        self.submit_job(job)
+    }
+
+    /// As [`Task::submit`] for any [`TaskJob`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit`].
+    #[inline]
+    pub fn submit_job<J: TaskJob<S>>(&self, job: J) -> Result<(), SubmitError<J>> {
+        submit::submit(&self.inner, Once::<S, J>::new(job))
             .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }
 
@@ -249,7 +259,17 @@ impl<S: Send + 'static> Task<S> {
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
-        submit::run(&self.inner, Once::<S, F>::new(job))
+        self.run_job(job)
+    }
+
+    /// As [`Task::run`] for any [`TaskJob`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::run`].
+    #[inline]
+    pub fn run_job<J: TaskJob<S>>(&self, job: J) -> Result<(), SubmitError<J>> {
+        submit::run(&self.inner, Once::<S, J>::new(job))
             .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }
 
@@ -333,7 +353,20 @@ impl<S: Send + 'static> Task<S> {
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
-        let error = match self.submit(job) {
+        self.submit_job_wait(job, limit)
+    }
+
+    /// As [`Task::submit_wait`] for any [`TaskJob`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit_wait`].
+    pub fn submit_job_wait<J: TaskJob<S>>(
+        &self,
+        job: J,
+        limit: Duration,
+    ) -> Result<(), SubmitError<J>> {
+        let error = match self.submit_job(job) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind != SubmitErrorKind::Full => return Err(error),
             Err(error) => error,
@@ -343,7 +376,7 @@ impl<S: Send + 'static> Task<S> {
             return Err(SubmitError { kind: SubmitErrorKind::OnWorker, job });
         }
         match crate::completion::block_on_for(self.reserve(), limit) {
-            Some(Ok(permit)) => permit.submit(job),
+            Some(Ok(permit)) => permit.submit_job(job),
             Some(Err(_)) => Err(SubmitError { kind: SubmitErrorKind::Closed, job }),
             None => Err(SubmitError { kind: SubmitErrorKind::TimedOut, job }),
         }

@@ -51,5 +51,5 @@ pub use self::{
     lifecycle::{Lifecycle, OnFailure, Phase},
     mail::{Mailbox, Overflow},
     node::Flow,
-    submit::{Permit, Reserve, SubmitError, SubmitErrorKind},
+    submit::{Permit, Reserve, SubmitError, SubmitErrorKind, TaskJob},
 };

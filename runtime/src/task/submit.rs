@@ -80,13 +80,29 @@ impl<J> From<SubmitError<J>> for Failure {
     }
 }
 
-/// A job that runs once.
-pub(crate) struct Once<S, F>(pub(crate) F, PhantomData<fn(S)>);
+/// What a task can be given to do, once: any `FnOnce(&mut S, &mut Context<S>)`, or a type of its own
+/// that a refused submission gives back with what it holds.
+///
+/// For layers on top of tasks, whose jobs carry a message that must come back when it is refused.
+pub trait TaskJob<S>: Send + 'static {
+    /// Does it, in the task's turn.
+    fn run(self, state: &mut S, cx: &mut Context<'_, S>);
+}
 
-impl<S, F> Once<S, F>
+impl<S, F> TaskJob<S> for F
 where
     F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
 {
+    #[inline(always)]
+    fn run(self, state: &mut S, cx: &mut Context<'_, S>) {
+        self(state, cx);
+    }
+}
+
+/// A job that runs once.
+pub(crate) struct Once<S, F>(pub(crate) F, PhantomData<fn(S)>);
+
+impl<S, F: TaskJob<S>> Once<S, F> {
     pub(crate) fn new(job: F) -> Self {
         Self(job, PhantomData)
     }
@@ -101,17 +117,14 @@ where
             let state = turn.state.cast::<S>();
             // SAFETY: the turn's task has a state of this type, and the runner has it for itself.
             let state = unsafe { &mut *state };
-            (job.0)(state, &mut Context::new(turn));
+            job.0.run(state, &mut Context::new(turn));
         }
         Flow::Done
     }
 }
 
 // SAFETY: `call` takes the payload as `Self`, always.
-unsafe impl<S, F> Job for Once<S, F>
-where
-    F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
-{
+unsafe impl<S, F: TaskJob<S>> Job for Once<S, F> {
     const CALL: NodeFn = Self::call;
 }
 
@@ -290,13 +303,22 @@ impl<S: Send + 'static> Permit<S> {
     /// # Errors
     ///
     /// `Closed` if the task has closed since; the job comes back.
-    pub fn submit<F>(mut self, job: F) -> Result<(), SubmitError<F>>
+    pub fn submit<F>(self, job: F) -> Result<(), SubmitError<F>>
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
+        self.submit_job(job)
+    }
+
+    /// As [`Permit::submit`] for any [`TaskJob`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Permit::submit`].
+    pub fn submit_job<J: TaskJob<S>>(mut self, job: J) -> Result<(), SubmitError<J>> {
         self.is_used = true;
         let header = self.task.header();
-        push(header, Once::<S, F>::new(job), |node| {
+        push(header, Once::<S, J>::new(job), |node| {
             // SAFETY: the node is fresh, and the promise is ours.
             unsafe { header.inbox.push_reserved(node) }
         })
