@@ -18,6 +18,10 @@ pub(crate) const CLOCK_STRIDE_JOBS_MAX: u32 = 64;
 /// Queued jobs of one task by default; a further one is answered `Full`.
 pub const MAILBOX_JOBS_DEFAULT: u64 = 16_384;
 
+/// Jobs that the urgent lane of a task holds, at most: it is for rare words, and what floods it has
+/// chosen the wrong lane.
+pub const URGENT_JOBS_MAX: usize = 1_024;
+
 /// Bound of a mailbox with the policy «reject», at most: its count has 20 bits of the task's state
 /// word. Whoever wants more wants [`Mailbox::unbounded`](crate::Mailbox::unbounded) and the group's
 /// memory budget.

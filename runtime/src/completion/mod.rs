@@ -24,4 +24,6 @@ pub use combine::{all, first_success, race, timeout, traverse};
 #[cfg(not(turnwheel_loom))]
 pub use shared::SharedCompletion;
 #[cfg(not(turnwheel_loom))]
-pub(crate) use wait::{block_on_for, blocking_refused, mark_worker_thread};
+pub use wait::{block_on, block_on_timeout};
+#[cfg(not(turnwheel_loom))]
+pub(crate) use wait::{blocking_refused, mark_worker_thread};

@@ -83,15 +83,49 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls a future on this thread, parked in between, for at most `limit`.
-pub(crate) fn block_on_for<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
-    let deadline = crate::sync::deadline(limit);
+/// Polls a future on this plain thread until it is done, parked in between.
+///
+/// On a worker thread it is polled once, and refused if that does not end it.
+///
+/// ```
+/// use turnwheel_runtime::completion::block_on;
+/// assert_eq!(block_on(async { 42 })?, 42);
+/// # Ok::<(), turnwheel_runtime::Failure>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Failure::WouldBlock`] on a worker thread.
+pub fn block_on<F: Future>(future: F) -> Result<F::Output, Failure> {
+    block_until(future, None)
+}
+
+/// As [`block_on`] for at most `limit` in all; then the future is dropped.
+///
+/// # Errors
+///
+/// [`Failure::WouldBlock`] on a worker thread; [`Failure::TimedOut`].
+pub fn block_on_timeout<F: Future>(future: F, limit: Duration) -> Result<F::Output, Failure> {
+    block_until(future, Some(limit))
+}
+
+fn block_until<F: Future>(future: F, limit: Option<Duration>) -> Result<F::Output, Failure> {
+    let deadline = limit.map(crate::sync::deadline);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return Some(value);
+            return Ok(value);
         }
-        crate::sync::park(Some(crate::sync::until(deadline)?));
+        if blocking_refused() {
+            return Err(Failure::WouldBlock);
+        }
+        match (deadline, limit) {
+            (Some(deadline), Some(limit)) => {
+                let left = crate::sync::until(deadline).ok_or(Failure::TimedOut(limit))?;
+                crate::sync::park(Some(left));
+            }
+            _ => crate::sync::park(None),
+        }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Owner {
     pub(crate) orphaned: bool,
     /// Whether somebody waits for room.
     pub(crate) room_wanted: bool,
+    /// Whether the urgent lane may have jobs.
+    pub(crate) has_urgent: bool,
     /// How far its life has come.
     pub(crate) stage: Stage,
 }
@@ -138,6 +140,7 @@ pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
                 open: !starting,
                 orphaned: false,
                 room_wanted: false,
+                has_urgent: false,
                 stage: Stage::Unbegun,
             }),
             extra: AtomicPtr::new(extra),

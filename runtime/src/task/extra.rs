@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use super::mail::Mail;
+use super::urgent::Urgent;
 use crate::completion::Completer;
 use crate::failure::Failure;
 use crate::group::Budget;
@@ -22,6 +23,8 @@ pub(crate) struct Extra {
     pub(crate) budget: Option<Budget>,
     /// Jobs under a policy other than «reject».
     pub(crate) mail: Option<Mutex<Mail>>,
+    /// Jobs that overtake the submitted lane. Any thread.
+    pub(crate) urgent: Mutex<Urgent>,
     /// Subscriptions that became ready. Any thread.
     pub(crate) ready: ReadyStack,
     /// Subscriptions. The runner only.
@@ -54,6 +57,7 @@ impl Default for Extra {
             labels: Vec::new(),
             budget: None,
             mail: None,
+            urgent: Mutex::new(Urgent::default()),
             ready: ReadyStack::default(),
             subscriptions: UnsafeCell::new(Subscriptions::default()),
             room: Mutex::new(VecDeque::new()),

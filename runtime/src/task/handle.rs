@@ -375,10 +375,10 @@ impl<S: Send + 'static> Task<S> {
         if crate::completion::blocking_refused() {
             return Err(SubmitError { kind: SubmitErrorKind::OnWorker, job });
         }
-        match crate::completion::block_on_for(self.reserve(), limit) {
-            Some(Ok(permit)) => permit.submit_job(job),
-            Some(Err(_)) => Err(SubmitError { kind: SubmitErrorKind::Closed, job }),
-            None => Err(SubmitError { kind: SubmitErrorKind::TimedOut, job }),
+        match crate::completion::block_on_timeout(self.reserve(), limit) {
+            Ok(Ok(permit)) => permit.submit_job(job),
+            Ok(Err(_)) => Err(SubmitError { kind: SubmitErrorKind::Closed, job }),
+            Err(_) => Err(SubmitError { kind: SubmitErrorKind::TimedOut, job }),
         }
     }
 }

@@ -28,6 +28,8 @@ mod run;
 mod slab;
 #[cfg(not(turnwheel_loom))]
 mod submit;
+#[cfg(not(turnwheel_loom))]
+mod urgent;
 
 #[cfg(not(turnwheel_loom))]
 mod node;

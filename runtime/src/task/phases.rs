@@ -8,6 +8,7 @@ use super::inbox::bits;
 use super::lifecycle::{Hook, OnFailure, Phase};
 use super::node;
 use super::run::{Left, Turn};
+use super::urgent;
 use crate::failure::Failure;
 use crate::sync::Ordering;
 
@@ -20,6 +21,9 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     }
     if set & bits::ROOM != 0 {
         turn.owner().room_wanted = true;
+    }
+    if set & bits::URGENT != 0 {
+        turn.owner().has_urgent = true;
     }
     if turn.owner().stage == Stage::Ending {
         return Left::Stays;
@@ -82,6 +86,9 @@ fn advance_started(turn: &mut Turn) -> Left {
         }
         close_admission(header);
     }
+    if turn.owner().open && urgent::is_waiting_owner(turn) {
+        return Left::Stays;
+    }
     if !is_drained(turn) || !is_mail_empty(header) {
         return turn.go_idle();
     }
@@ -104,7 +111,9 @@ pub(crate) fn close_admission(header: &Header) -> bool {
     if let Some(mail) = header.extra().and_then(|extra| extra.mail.as_ref()) {
         mail.lock().close();
     }
-    header.inbox.close_admission()
+    let is_first = header.inbox.close_admission();
+    urgent::close(header);
+    is_first
 }
 
 fn become_started(turn: &mut Turn) {
@@ -306,6 +315,7 @@ fn discard_fast(turn: &mut Turn) {
 
 fn discard_submitted(turn: &mut Turn) {
     let header = turn.header();
+    urgent::discard(turn);
     if let Some(mail) = header.extra().and_then(|extra| extra.mail.as_ref()) {
         loop {
             let Some(queued) = mail.lock().pop() else {

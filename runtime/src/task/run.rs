@@ -45,7 +45,7 @@ pub(crate) struct Turn {
     /// The user's state.
     pub(crate) state: *mut (),
     /// A node of the fast lane whose job runs; freed by whoever catches its panic.
-    running: *mut Node,
+    pub(super) running: *mut Node,
     /// The clock as last read; constant within a job.
     pub(crate) now_ns: u64,
     end_ns: u64,
@@ -224,7 +224,11 @@ impl Turn {
                 }
             }
             self.is_interrupted = false;
-            if !self.fast_jobs() || !self.submitted_jobs() || !self.ready_jobs() {
+            if !self.fast_jobs()
+                || !self.urgent_jobs()
+                || !self.submitted_jobs()
+                || !self.ready_jobs()
+            {
                 self.publish();
                 self.give_room();
                 if self.is_used_up() {
@@ -303,7 +307,7 @@ impl Turn {
     }
 
     /// Puts a job that wants to go on back to the front and ends the turn.
-    fn keep_current(&mut self, node: *mut Node) {
+    pub(super) fn keep_current(&mut self, node: *mut Node) {
         let owner = self.owner();
         // SAFETY: the node is ours.
         unsafe { (*node).next.store(owner.fast, Ordering::Relaxed) };
@@ -314,7 +318,7 @@ impl Turn {
 
     /// Calls a node's job.
     #[inline(always)]
-    fn call(&mut self, node: *mut Node) -> Flow {
+    pub(super) fn call(&mut self, node: *mut Node) -> Flow {
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
         // SAFETY: the node holds a job of this task that has not run.
@@ -463,6 +467,9 @@ impl Turn {
     fn leave(&mut self) -> Left {
         if !self.owner().open || self.header().inbox.is_closed() || self.owner().orphaned {
             return phases::advance(self);
+        }
+        if self.owner().has_urgent {
+            return Left::Stays;
         }
         self.go_idle()
     }

@@ -1,0 +1,132 @@
+//! The urgent lane: rare jobs that overtake what is submitted. A queue behind a lock will do.
+//!
+//! A push is followed by the signal `URGENT`, which the runner looks at between two submitted jobs.
+//! Closing sets the state word's closed bit first and the lane's own after it, and a push looks at
+//! both under the lock, so that what is in the lane when it is found empty last is there for good.
+
+use std::collections::VecDeque;
+use std::ptr;
+
+use super::cell::Header;
+use super::handle::Task;
+use super::inbox::bits;
+use super::mail::Queued;
+use super::node::{self, charge, Flow, Job};
+use super::run::Turn;
+use super::submit::{Once, SubmitError, SubmitErrorKind, TaskJob};
+use super::Context;
+use crate::limits::URGENT_JOBS_MAX;
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(crate) struct Urgent {
+    pub(crate) jobs: VecDeque<Queued>,
+    /// Refuses everything from now on.
+    pub(crate) is_closed: bool,
+}
+
+impl<S: Send + 'static> Task<S> {
+    /// As [`Task::submit`], but ahead of all that is submitted: the job runs after the job under way
+    /// and what that leaves in the fast lane. Urgent jobs keep their order among themselves.
+    ///
+    /// For rare words that must not wait behind a flood; costs a lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit`]; `Full` at [`URGENT_JOBS_MAX`](crate::limits::URGENT_JOBS_MAX), whatever
+    /// the mailbox holds.
+    pub fn submit_urgent<F>(&self, job: F) -> Result<(), SubmitError<F>>
+    where
+        F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
+    {
+        self.submit_job_urgent(job)
+    }
+
+    /// As [`Task::submit_urgent`] for any [`TaskJob`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit_urgent`].
+    pub fn submit_job_urgent<J: TaskJob<S>>(&self, job: J) -> Result<(), SubmitError<J>> {
+        submit(self.header(), Once::<S, J>::new(job))
+            .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+    }
+}
+
+/// Puts a job into the urgent lane.
+fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
+    if header.group.memory.is_exceeded() {
+        return Err((SubmitErrorKind::GroupMemory, job));
+    }
+    let mut urgent = header.extra_or_make().urgent.lock();
+    if urgent.is_closed || header.inbox.is_closed() {
+        return Err((SubmitErrorKind::Closed, job));
+    }
+    if urgent.jobs.len() >= URGENT_JOBS_MAX {
+        return Err((SubmitErrorKind::Full, job));
+    }
+    crate::group::count_queued(header, charge::<J>());
+    urgent.jobs.push_back(Queued(node::make(job)));
+    drop(urgent);
+    header.signal(bits::URGENT);
+    Ok(())
+}
+
+/// Refuses urgent jobs from now on; the closed bit of the state word is set already.
+pub(super) fn close(header: &Header) {
+    if let Some(extra) = header.extra() {
+        extra.urgent.lock().is_closed = true;
+    }
+}
+
+/// Whether an urgent job waits; the runner then knows of it, also if its signal is still under way.
+pub(super) fn is_waiting_owner(turn: &mut Turn) -> bool {
+    let extra = turn.header().extra();
+    let is_waiting = extra.is_some_and(|extra| !extra.urgent.lock().jobs.is_empty());
+    turn.owner().has_urgent |= is_waiting;
+    is_waiting
+}
+
+/// Drops what is in the lane, unrun.
+pub(super) fn discard(turn: &mut Turn) {
+    let Some(extra) = turn.header().extra() else { return };
+    let jobs = std::mem::take(&mut extra.urgent.lock().jobs);
+    for queued in jobs {
+        // SAFETY: the node was in the lane, its job unrun.
+        unsafe { node::discard(queued.0, turn) };
+    }
+}
+
+impl Turn {
+    /// Runs the urgent lane dry. False when interrupted or used up.
+    #[inline(always)]
+    pub(super) fn urgent_jobs(&mut self) -> bool {
+        !self.owner().has_urgent || !self.owner().open || self.urgent_jobs_now()
+    }
+
+    #[cold]
+    fn urgent_jobs_now(&mut self) -> bool {
+        // Cleared before the lane is looked at: a job that comes later sets its signal again.
+        self.owner().has_urgent = false;
+        let Some(extra) = self.header().extra() else { return true };
+        loop {
+            let Some(queued) = extra.urgent.lock().jobs.pop_front() else {
+                return true;
+            };
+            // Set again in case this job ends the turn, by a panic or otherwise.
+            self.owner().has_urgent = true;
+            self.running = queued.0;
+            let flow = self.call(queued.0);
+            self.running = ptr::null_mut();
+            match flow {
+                // SAFETY: the payload is consumed and the node is in no lane.
+                Flow::Done => unsafe { node::free(queued.0) },
+                Flow::Again => self.keep_current(queued.0),
+            }
+            if !self.fast_jobs() || !self.owner().open || !self.may_go_on() {
+                return false;
+            }
+            self.owner().has_urgent = false;
+        }
+    }
+}

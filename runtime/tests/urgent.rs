@@ -1,0 +1,147 @@
+//! The urgent lane: overtakes what is submitted, loses nothing, ends with its task.
+
+use std::error::Error;
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
+
+use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::{limits, Group, Pinning, SubmitErrorKind};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Long enough for any machine; no test waits for it unless it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn an_urgent_job_overtakes_what_is_submitted_and_keeps_its_order() -> Outcome {
+    for seed in 0..50 {
+        let sim = Sim::new(seed);
+        let task = sim.group("cpu").spawn(Vec::new())?;
+        for number in 0..100 {
+            task.submit(move |seen: &mut Vec<i32>, _| seen.push(number))?;
+        }
+        for number in [-1, -2, -3] {
+            task.submit_urgent(move |seen: &mut Vec<i32>, _| seen.push(number))?;
+        }
+        let seen = sim.wait(task.call(|seen, _| seen.clone()))?;
+        assert_eq!(seen[..3], [-1, -2, -3], "seed {seed}");
+        assert_eq!(seen[3..], (0..100).collect::<Vec<_>>(), "seed {seed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_urgent_job_comes_right_after_the_job_under_way() -> Outcome {
+    let group = Group::builder("urgent").workers(2).pinning(Pinning::None).build()?;
+    let task = group.spawn(Vec::new())?;
+    let (begun, has_begun) = mpsc::channel();
+    let (go, may_go) = mpsc::channel::<()>();
+    task.submit(move |_: &mut Vec<i32>, _| {
+        let _ = begun.send(());
+        let _ = may_go.recv_timeout(PATIENCE);
+    })?;
+    has_begun.recv_timeout(PATIENCE)?;
+    for number in 0..1_000 {
+        task.submit(move |seen, _| seen.push(number))?;
+    }
+    task.submit_urgent(|seen: &mut Vec<i32>, _| seen.push(-1))?;
+    go.send(())?;
+    let seen = task.call(|seen, _| seen.clone()).wait_timeout(PATIENCE)?;
+    assert_eq!((seen[0], seen.len()), (-1, 1_001));
+    group.shutdown()?;
+    Ok(())
+}
+
+#[test]
+fn urgent_jobs_wait_for_the_start_and_for_an_exclusive_future() -> Outcome {
+    for seed in 0..50 {
+        let sim = Sim::new(seed);
+        let group = sim.group("cpu");
+        let task = group.spawn(Vec::new())?;
+        let pause = group.sleep(Duration::from_secs(1));
+        task.submit(move |_: &mut Vec<&str>, cx| {
+            cx.await_exclusive(pause, |seen, _, _| seen.push("future"));
+        })?;
+        sim.run_until_idle();
+        task.submit_urgent(|seen: &mut Vec<&str>, _| seen.push("urgent"))?;
+        task.submit(|seen, _| seen.push("submitted"))?;
+        sim.run_until_idle();
+        sim.advance(Duration::from_secs(2));
+        let seen = sim.wait(task.call(|seen, _| seen.clone()))?;
+        assert_eq!(seen, ["future", "urgent", "submitted"], "seed {seed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_panic_in_an_urgent_job_leaves_the_rest_to_run() -> Outcome {
+    let sim = Sim::new(3);
+    let task = sim.group("cpu").spawn(0_u32)?;
+    task.submit_urgent(|_: &mut u32, _| panic!("on purpose"))?;
+    task.submit_urgent(|count: &mut u32, _| *count += 1)?;
+    assert_eq!(sim.wait(task.call(|count, _| *count))?, 1);
+    Ok(())
+}
+
+#[test]
+fn what_is_urgent_at_the_close_runs_and_what_comes_later_is_closed() -> Outcome {
+    for seed in 0..50 {
+        let sim = Sim::new(seed);
+        let task = sim.group("cpu").spawn(Arc::new(()))?;
+        let held = Arc::new(());
+        let keep = Arc::clone(&held);
+        task.submit(|_, _| {})?;
+        task.submit_urgent(move |state: &mut Arc<()>, _| *state = keep)?;
+        let closed = task.close();
+        let refused = task.submit_urgent(|_: &mut Arc<()>, _| {});
+        assert_eq!(refused.map_err(|error| error.kind), Err(SubmitErrorKind::Closed));
+        sim.wait(closed)?;
+        assert_eq!(Arc::strong_count(&held), 1, "run, and its state dropped; seed {seed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_urgent_lane_is_bounded_and_a_killed_task_drops_what_is_in_it() -> Outcome {
+    let sim = Sim::new(1);
+    let task = sim.group("cpu").spawn(())?;
+    let held = Arc::new(());
+    for _ in 0..limits::URGENT_JOBS_MAX {
+        let held = Arc::clone(&held);
+        task.submit_urgent(move |_: &mut (), _| drop(held))?;
+    }
+    let refused = task.submit_urgent(|_: &mut (), _| {});
+    assert_eq!(refused.map_err(|error| error.kind), Err(SubmitErrorKind::Full));
+    let killed = task.kill();
+    assert!(sim.wait(killed).is_err());
+    assert_eq!(Arc::strong_count(&held), 1);
+    Ok(())
+}
+
+#[test]
+fn urgent_jobs_of_many_threads_run_once_each() -> Outcome {
+    const THREADS: u64 = 4;
+    const JOBS: u64 = 500;
+    let group = Group::builder("storm").workers(2).pinning(Pinning::None).build()?;
+    let task = group.spawn(0_u64)?;
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let task = task.clone();
+            std::thread::spawn(move || {
+                let mut taken = 0;
+                while taken < JOBS {
+                    let urgent = task.submit_urgent(|count: &mut u64, _| *count += 1);
+                    taken += u64::from(urgent.is_ok());
+                    assert!(task.submit(|_, _| {}).is_ok() || task.queue_len() > 0);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().map_err(|_| "a producer panicked")?;
+    }
+    // The call is submitted after all urgent jobs, so none of them is left when it runs.
+    assert_eq!(task.call(|count, _| *count).wait_timeout(PATIENCE)?, THREADS * JOBS);
+    group.shutdown()?;
+    Ok(())
+}
