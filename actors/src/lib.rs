@@ -1,7 +1,43 @@
-//! Typed actors and keyed entities on `turnwheel-runtime`. Nothing is implemented here yet.
+//! Typed actors on `turnwheel-runtime`: one message at a time for each, everything else at once.
 //!
-//! This crate holds the place of the actors in the workspace: addresses, supervision, entities,
-//! publish and subscribe, and the test kit come here. Until then, depend on `turnwheel-runtime`,
-//! whose tasks are what the actors will be made of.
+//! An [`Actor`] is a value that lives in a task of its own and takes messages through the traits of
+//! [`handler`]. Whoever has its [`Address`] sends it messages: `tell` does not wait for an answer,
+//! `ask` does, with a deadline. See [`Actor`] for an example.
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod actor;
+mod address;
+mod ask;
+mod context;
+mod dead_letter;
+mod envelope;
+mod error;
+mod gate;
+pub mod handler;
+mod hooks;
+mod reply;
+mod request;
+mod restart;
+mod scope;
+mod seat;
+mod spawn;
+mod system;
+
+pub use actor::{Actor, Directive, Exit};
+pub use address::{Address, Place, With};
+pub use ask::Ask;
+pub use context::{AsyncContext, Context};
+pub use dead_letter::{DeadLetter, DeadLetterReason};
+#[doc(hidden)]
+pub use envelope::Delivery;
+pub use error::{AskError, SpawnError, TellError, TimeSpent};
+pub use gate::WAITING_MAX;
+pub use handler::{Admits, AsyncHandler, Handler, InterleavedHandler, Receive};
+pub use reply::ReplyTo;
+pub use request::{RequestContext, TraceContext, TraceContextError};
+pub use restart::{Restart, RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT};
+#[doc(hidden)]
+pub use seat::Seat;
+pub use spawn::ActorBuilder;
+pub use system::{System, SystemBuilder, ASK_LIMIT_DEFAULT};

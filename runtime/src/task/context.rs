@@ -332,6 +332,15 @@ impl<S: Send + 'static> Context<'_, S> {
         self.await_future(Kind::Plain, future, then)
     }
 
+    /// As [`Context::await_interleaved`], but the task does not go on to Closing before it is done.
+    pub fn await_holding<Fut, F>(&mut self, future: Fut, then: F) -> Subscription
+    where
+        Fut: Future + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
+    {
+        self.await_future(Kind::Holding, future, then)
+    }
+
     /// Runs a future on this task; no other job of the task runs until it ends. Its output goes to
     /// `then`. Stop, fail and kill end it early. A second one waits for the first.
     pub fn await_exclusive<Fut, F>(&mut self, future: Fut, then: F) -> Subscription

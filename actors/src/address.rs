@@ -1,0 +1,291 @@
+//! The address of an actor: how anybody sends it messages.
+
+use std::fmt;
+use std::time::Duration;
+
+use turnwheel_runtime::{Completion, Permit, Phase, SubmitError, SubmitErrorKind, Task};
+
+use crate::actor::Actor;
+use crate::ask::Ask;
+use crate::context::Context;
+use crate::dead_letter::DeadLetterReason;
+use crate::envelope::{Delivery, Envelope};
+use crate::error::{AskError, TellError};
+use crate::handler::{Handler, Receive};
+use crate::reply::{ReplyTo, Slot};
+use crate::request::{self, Link};
+use crate::seat::Seat;
+use crate::system::System;
+
+/// A handle of an actor. Clones reach the same actor; when the last is gone and nothing the actor
+/// waits for is left, the actor closes in order.
+///
+/// Messages from one sender are handled in the order sent.
+pub struct Address<A: Actor> {
+    task: Task<Seat<A>>,
+    id: u64,
+    system: System,
+}
+
+impl<A: Actor> Clone for Address<A> {
+    fn clone(&self) -> Self {
+        Self { task: self.task.clone(), id: self.id, system: self.system.clone() }
+    }
+}
+
+impl<A: Actor> PartialEq for Address<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl<A: Actor> Eq for Address<A> {}
+
+impl<A: Actor> fmt::Debug for Address<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({} #{})", self.name(), self.id)
+    }
+}
+
+impl<A: Actor> Address<A> {
+    pub(crate) fn new(task: Task<Seat<A>>, id: u64, system: System) -> Self {
+        Self { task, id, system }
+    }
+
+    /// A number that no other actor of this process has or will have.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name given when it was spawned, or the name of its class.
+    pub fn name(&self) -> String {
+        self.task.name()
+    }
+
+    /// The system it lives in.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Sends a message; its answer is dropped.
+    ///
+    /// Never blocks. Cost: two atomic read-modify-writes, and no heap allocation in the steady state
+    /// for a message of up to 32 bytes.
+    ///
+    /// # Errors
+    ///
+    /// Full, closed, or the group's memory is used up; the message comes back. That is counted as a
+    /// dead letter too.
+    #[inline(always)]
+    pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+        self.task.submit_job(envelope).map_err(|error| self.refused(error))
+    }
+
+    /// As [`Address::tell`], but waits up to `limit` for a place. Only off the workers.
+    ///
+    /// # Errors
+    ///
+    /// `OnWorker` at once on a worker thread, `TimedOut`, `Closed`; the message comes back.
+    pub fn tell_wait<M, K>(&self, message: M, limit: Duration) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+        self.task.submit_job_wait(envelope, limit).map_err(|error| self.refused(error))
+    }
+
+    /// Waits for a place in the mailbox without blocking; use it with
+    /// [`Context::pipe`](crate::Context::pipe) or `.await`.
+    ///
+    /// # Errors
+    ///
+    /// The actor has closed, or its mailbox has another overflow policy than «reject».
+    pub async fn reserve(&self) -> Result<Place<A>, turnwheel_runtime::Failure> {
+        let permit = self.task.reserve().await?;
+        Ok(Place { permit, address: self.clone() })
+    }
+
+    /// Sends a message and answers a future of the reply, with the system's deadline.
+    ///
+    /// Cost: as [`Address::tell`] and one heap allocation. An ask that could never be answered, since
+    /// the actor waits for the caller, fails at once with [`AskError::Cycle`].
+    pub fn ask<M, K>(&self, message: M) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.ask_within(message, self.system.shared().ask_limit)
+    }
+
+    /// As [`Address::ask`] with a deadline of its own; inside a handler the deadline of the request
+    /// that it handles counts if it is earlier.
+    pub fn ask_within<M, K>(&self, message: M, limit: Duration) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let outgoing = request::outgoing();
+        if Link::blocks(outgoing.chain.as_ref(), self.id) {
+            let mut chain = Link::names(outgoing.chain.as_ref());
+            chain.push(self.name());
+            return Ask::refused(AskError::Cycle { chain, message: Some(message) });
+        }
+        let group = self.system.group();
+        let now_ns = group.recent_ns();
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = now_ns.saturating_add(limit_ns).min(outgoing.deadline_ns);
+        let slot = Slot::new(deadline_ns, outgoing.chain);
+        let reply = ReplyTo::new(std::sync::Arc::clone(&slot));
+        let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
+        match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
+            Ok(()) => Ask::waiting(slot, group.clone(), now_ns),
+            Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
+        }
+    }
+
+    /// Sends a message whose answer goes to somebody else's caller.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::tell`]; the caller is told that there is no answer.
+    pub fn forward<M, K>(&self, message: M, reply: ReplyTo<A::Reply>) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage: request::baggage(), reply: Some(reply) };
+        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+        self.task.submit_job(envelope).map_err(|error| self.refused(error))
+    }
+
+    /// Runs a closure on the actor, in its turn among the messages, and answers what it returns.
+    ///
+    /// For futures of an [`InterleavedHandler`](crate::InterleavedHandler), tests and tools.
+    pub fn with<R, F>(&self, look: F) -> Ask<With<F>, R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut A, &mut Context<'_, A>) -> R + Send + 'static,
+        A: Handler<With<F>, Reply = R>,
+    {
+        self.ask(With(look))
+    }
+
+    /// Closes the actor in order: what was sent before is handled first. Completes when it is over.
+    pub fn close(&self) -> Completion<()> {
+        self.task.close()
+    }
+
+    /// As [`Address::close`]; after `limit` what is left is skipped.
+    pub fn close_within(&self, limit: Duration) -> Completion<()> {
+        self.task.close_within(limit)
+    }
+
+    /// Skips what is queued and closes in order.
+    pub fn stop(&self) -> Completion<()> {
+        self.task.stop()
+    }
+
+    /// Ends the actor after its current message, without hooks but [`Actor::ended`].
+    pub fn kill(&self) -> Completion<()> {
+        self.task.kill()
+    }
+
+    /// Completes when the actor has started, or failed to.
+    pub fn started(&self) -> Completion<()> {
+        self.task.started()
+    }
+
+    /// Completes when the actor has ended: with the failure if it ended by one.
+    pub fn closed(&self) -> Completion<()> {
+        self.task.closed()
+    }
+
+    /// Where it is in its life.
+    pub fn phase(&self) -> Phase {
+        self.task.phase()
+    }
+
+    /// Messages queued and places promised, about.
+    pub fn queue_len(&self) -> u64 {
+        self.task.queue_len()
+    }
+
+    /// What a refused message means to its sender and to the system.
+    #[cold]
+    fn refused<M, R, K>(&self, error: SubmitError<Envelope<M, R, K>>) -> TellError<M> {
+        let kind = error.kind;
+        let delivery = error.job.open();
+        if let Some(reply) = delivery.reply {
+            reply.fail(match kind {
+                SubmitErrorKind::Closed => turnwheel_runtime::Failure::Closed,
+                kind => turnwheel_runtime::Failure::message(kind.to_string()),
+            });
+        }
+        let letters = &self.system.shared().dead_letters;
+        let reason = DeadLetterReason::Refused(kind);
+        letters.add(std::any::type_name::<M>(), self.name(), reason);
+        TellError { kind, message: delivery.message }
+    }
+}
+
+/// A promised place in a mailbox; dropping it gives the place back.
+#[derive(Debug)]
+#[must_use]
+pub struct Place<A: Actor> {
+    permit: Permit<Seat<A>>,
+    address: Address<A>,
+}
+
+impl<A: Actor> Place<A> {
+    /// Sends a message into the promised place; it is never full.
+    ///
+    /// # Errors
+    ///
+    /// The actor has closed since; the message comes back.
+    pub fn tell<M, K>(self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let Self { permit, address } = self;
+        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+        permit.submit_job(envelope).map_err(|error| address.refused(error))
+    }
+}
+
+/// The message of [`Address::with`].
+pub struct With<F>(F);
+
+impl<F> fmt::Debug for With<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("With")
+    }
+}
+
+impl<A, R, F> Handler<With<F>> for A
+where
+    A: Actor,
+    R: Send + 'static,
+    F: FnOnce(&mut A, &mut Context<'_, A>) -> R + Send + 'static,
+{
+    type Reply = R;
+
+    fn handle(&mut self, With(look): With<F>, cx: &mut Context<'_, A>) -> R {
+        look(self, cx)
+    }
+}

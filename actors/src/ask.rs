@@ -1,0 +1,173 @@
+//! The asking side of a call.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use turnwheel_runtime::completion::block_on;
+use turnwheel_runtime::{Completion, Failure, Group};
+
+use crate::error::{AskError, CallCycle, TimeSpent};
+use crate::reply::Slot;
+use crate::request::{self, Link};
+
+/// The answer to a call: a future on any executor. Dropping it gives the answer up.
+///
+/// The message is sent already; waiting is all that is left to do.
+#[must_use = "a call whose answer is not awaited is a `tell`"]
+pub struct Ask<M, R> {
+    state: State<M, R>,
+    message: PhantomData<fn() -> M>,
+}
+
+enum State<M, R> {
+    Refused(AskError<M>),
+    Waiting(Waiting<R>),
+    Over,
+}
+
+struct Waiting<R> {
+    slot: Arc<Slot<R>>,
+    group: Group,
+    asked_ns: u64,
+    /// The timer of a call that nobody else polls in time.
+    timer: Option<Completion<()>>,
+}
+
+impl<M, R> std::fmt::Debug for Ask<M, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match &self.state {
+            State::Refused(error) => error.to_string(),
+            State::Waiting(_) => "waiting".to_owned(),
+            State::Over => "over".to_owned(),
+        };
+        f.debug_struct("Ask").field("state", &state).finish()
+    }
+}
+
+// The message and the answer are moved in and out as a whole, never pinned.
+impl<M, R> Unpin for Ask<M, R> {}
+
+impl<M, R> Ask<M, R> {
+    pub(crate) fn refused(error: AskError<M>) -> Self {
+        Self { state: State::Refused(error), message: PhantomData }
+    }
+
+    pub(crate) fn waiting(slot: Arc<Slot<R>>, group: Group, asked_ns: u64) -> Self {
+        let waiting = Waiting { slot, group, asked_ns, timer: None };
+        Self { state: State::Waiting(waiting), message: PhantomData }
+    }
+
+    /// Waits for the answer, blocking the thread; only off the workers.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`]; on a worker thread [`Failure::WouldBlock`] within it, unless the answer is
+    /// there.
+    pub fn wait(self) -> Result<R, AskError<M>> {
+        match block_on(self) {
+            Ok(answer) => answer,
+            Err(failure) => Err(AskError::Unanswered(failure)),
+        }
+    }
+}
+
+impl<M, R> Future for Ask<M, R> {
+    type Output = Result<R, AskError<M>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Waiting(waiting) = &mut self.state {
+            let polled = waiting.poll(cx);
+            if let Poll::Ready(answer) = polled {
+                self.state = State::Over;
+                return Poll::Ready(answer.map_err(Refusal::into_error));
+            }
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Refused(error) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Err(AskError::Unanswered(Failure::Cancelled))),
+        }
+    }
+}
+
+/// Why there is no answer to a message that was taken.
+enum Refusal {
+    TimedOut(TimeSpent),
+    Failed(Failure),
+}
+
+impl Refusal {
+    fn into_error<M>(self) -> AskError<M> {
+        match self {
+            Self::TimedOut(spent) => AskError::TimedOut(spent),
+            Self::Failed(failure) => match failure.downcast_ref::<CallCycle>() {
+                Some(cycle) => AskError::Cycle { chain: cycle.names.clone(), message: None },
+                None => AskError::Unanswered(failure),
+            },
+        }
+    }
+}
+
+impl<R> Waiting<R> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, Refusal>> {
+        if let Some(answer) = self.slot.take(Some(cx.waker())) {
+            return Poll::Ready(answer.map_err(Refusal::Failed));
+        }
+        let deadline_ns = self.slot.deadline_ns;
+        if deadline_ns == u64::MAX {
+            return Poll::Pending;
+        }
+        let is_due = if request::wake_by(deadline_ns) {
+            self.group.recent_ns() >= deadline_ns
+        } else {
+            self.is_due(deadline_ns, cx)
+        };
+        if !is_due {
+            return Poll::Pending;
+        }
+        Poll::Ready(match self.slot.give_up() {
+            Some(answer) => answer.map_err(Refusal::Failed),
+            None => Err(Refusal::TimedOut(self.time_spent())),
+        })
+    }
+
+    /// Looks at a timer of its own, armed at the first look.
+    fn is_due(&mut self, deadline_ns: u64, cx: &mut Context<'_>) -> bool {
+        let left = || Duration::from_nanos(deadline_ns.saturating_sub(self.group.now_ns()));
+        let timer = self.timer.get_or_insert_with(|| self.group.sleep(left()));
+        match Pin::new(timer).poll(cx) {
+            Poll::Ready(Ok(())) => true,
+            Poll::Ready(Err(failure)) => {
+                tracing::warn!(%failure, "a call has no timer, and ends now");
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    fn time_spent(&self) -> TimeSpent {
+        let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
+        let end_ns = self.slot.deadline_ns;
+        let depth = Link::depth(self.slot.chain.as_ref());
+        match self.slot.started_ns.load(Ordering::Relaxed) {
+            0 => TimeSpent { queued: since(self.asked_ns, end_ns), running: None, depth },
+            started_ns => TimeSpent {
+                queued: since(self.asked_ns, started_ns),
+                running: Some(since(started_ns, end_ns)),
+                depth,
+            },
+        }
+    }
+}
+
+impl<R> Drop for Waiting<R> {
+    fn drop(&mut self) {
+        // An answer that comes now has nobody to go to, and is dropped where it is made.
+        drop(self.slot.give_up());
+    }
+}

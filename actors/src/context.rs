@@ -1,0 +1,191 @@
+//! What a handler may do besides changing its actor.
+
+use std::future::Future;
+use std::time::Duration;
+
+use turnwheel_runtime::{Completion, Failure, Group, Late, Subscription, Timer, TimersFull};
+
+use crate::actor::Actor;
+use crate::address::Address;
+use crate::dead_letter::DeadLetterReason;
+use crate::envelope::Delivery;
+use crate::handler::{Receive, Turn};
+use crate::request::{self, Ambient};
+use crate::scope;
+use crate::seat::Rest;
+use crate::system::System;
+
+/// The running actor as its own handler or hook sees it.
+#[derive(Debug)]
+pub struct Context<'a, A: Actor> {
+    turn: Turn<'a, A>,
+    rest: &'a mut Rest<A>,
+}
+
+impl<'a, A: Actor> Context<'a, A> {
+    #[inline(always)]
+    pub(crate) fn new(turn: Turn<'a, A>, rest: &'a mut Rest<A>) -> Self {
+        Self { turn, rest }
+    }
+
+    /// The address of this actor.
+    pub fn myself(&self) -> Address<A> {
+        self.rest.address(&self.turn)
+    }
+
+    /// The name given when it was spawned, or the name of its class.
+    pub fn name(&self) -> &str {
+        self.turn.name()
+    }
+
+    /// The system it lives in.
+    pub fn system(&self) -> &System {
+        &self.rest.system
+    }
+
+    /// The group it runs in.
+    pub fn group(&self) -> Group {
+        self.turn.group()
+    }
+
+    /// Nanoseconds on the group's clock, constant within a message; see
+    /// [`turnwheel_runtime::Context::now_ns`].
+    pub fn now_ns(&self) -> u64 {
+        self.turn.now_ns()
+    }
+
+    /// Closes this actor in order: what was sent before is handled first.
+    pub fn close(&mut self) {
+        self.turn.close();
+    }
+
+    /// Skips what is queued and closes in order, after this message.
+    pub fn stop(&mut self) {
+        self.turn.stop();
+    }
+
+    /// Fails this actor after this message; its [`on_failure`](Actor::on_failure) is not asked.
+    pub fn fail(&mut self, failure: Failure) {
+        self.turn.fail(failure);
+    }
+
+    /// Whether it is on its way out.
+    pub fn is_closing(&self) -> bool {
+        self.turn.is_closing()
+    }
+
+    /// Handles a message of its own after a delay, never early. The request context goes with it.
+    ///
+    /// # Errors
+    ///
+    /// [`TimersFull`] when the group holds as many timers as it may.
+    pub fn tell_after<M, K>(&mut self, delay: Duration, message: M) -> Result<Timer, TimersFull>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let baggage = request::baggage();
+        self.turn.after(delay, move |seat, turn| {
+            A::receive(seat, Delivery { message, baggage, reply: None }, turn.reborrow());
+        })
+    }
+
+    /// Handles a message of its own again and again; `late` says what becomes of missed ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::tell_after`].
+    pub fn tell_every<M, K>(
+        &mut self,
+        period: Duration,
+        late: Late,
+        mut message: impl FnMut() -> M + Send + 'static,
+    ) -> Result<Timer, TimersFull>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let baggage = request::baggage();
+        self.turn.every(period, late, move |seat, turn| {
+            let delivery = Delivery { message: message(), baggage: baggage.clone(), reply: None };
+            A::receive(seat, delivery, turn.reborrow());
+        })
+    }
+
+    /// Runs a future beside this actor's messages and handles what `map` makes of its output.
+    ///
+    /// The way to go on with an answer without waiting for it:
+    /// `cx.pipe(other.ask(Question), |answer| Answered(answer))`. The actor does not close in order
+    /// before the future is done.
+    pub fn pipe<F, M, K>(
+        &mut self,
+        future: F,
+        map: impl FnOnce(F::Output) -> M + Send + 'static,
+    ) -> Subscription
+    where
+        F: Future + Send + 'static,
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let baggage = request::baggage();
+        let ambient = Ambient { baggage: baggage.clone(), ..Ambient::default() };
+        let future = scope::within(future, ambient, self.rest.system.group().clone());
+        self.turn.await_holding(future, move |seat, turn, output| {
+            let delivery = Delivery { message: map(output), baggage, reply: None };
+            A::receive(seat, delivery, turn.reborrow());
+        })
+    }
+
+    /// Runs a closure on the group's blocking pool and handles what `map` makes of its result.
+    pub fn run_blocking<T, M, K>(
+        &mut self,
+        block: impl FnOnce() -> T + Send + 'static,
+        limit: Option<Duration>,
+        map: impl FnOnce(Result<T, Failure>) -> M + Send + 'static,
+    ) -> Subscription
+    where
+        T: Send + 'static,
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let done: Completion<T> = self.group().run_blocking(block, limit);
+        self.pipe(done, map)
+    }
+
+    pub(crate) fn expired<M>(&self) {
+        let letters = &self.rest.system.shared().dead_letters;
+        let name = self.turn.name().to_owned();
+        letters.add(std::any::type_name::<M>(), name, DeadLetterReason::Expired);
+    }
+}
+
+/// The running actor as the future of an [`AsyncHandler`](crate::AsyncHandler) sees it.
+#[derive(Debug)]
+pub struct AsyncContext<A: Actor> {
+    myself: Address<A>,
+}
+
+impl<A: Actor> AsyncContext<A> {
+    pub(crate) fn new(myself: Address<A>) -> Self {
+        Self { myself }
+    }
+
+    /// The address of this actor. An `ask` to it fails at once: it waits for itself.
+    pub fn myself(&self) -> &Address<A> {
+        &self.myself
+    }
+
+    /// The system it lives in.
+    pub fn system(&self) -> &System {
+        self.myself.system()
+    }
+
+    /// Completes after a delay.
+    pub fn sleep(&self, delay: Duration) -> Completion<()> {
+        self.myself.system().group().sleep(delay)
+    }
+}

@@ -1,0 +1,54 @@
+//! A message on its way to an actor.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use turnwheel_runtime::{Context, TaskJob};
+
+use crate::dead_letter::Undelivered;
+use crate::handler::Receive;
+use crate::reply::ReplyTo;
+use crate::request::Baggage;
+use crate::seat::Seat;
+
+/// A message with all that goes with it, in the hands of the actor.
+#[derive(Debug)]
+pub struct Delivery<M, R> {
+    pub(crate) message: M,
+    pub(crate) baggage: Option<Arc<Baggage>>,
+    pub(crate) reply: Option<ReplyTo<R>>,
+}
+
+/// A queued message: a job of the actor's task.
+#[derive(Debug)]
+pub(crate) struct Envelope<M, R, K> {
+    delivery: Delivery<M, R>,
+    guard: Undelivered<M>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<M, R, K> Envelope<M, R, K> {
+    #[inline(always)]
+    pub(crate) fn new(delivery: Delivery<M, R>) -> Self {
+        Self { delivery, guard: Undelivered::new(), kind: PhantomData }
+    }
+
+    /// Opens it: from here on the message is somebody's business.
+    #[inline(always)]
+    pub(crate) fn open(self) -> Delivery<M, R> {
+        self.guard.delivered();
+        self.delivery
+    }
+}
+
+impl<A, M, K> TaskJob<Seat<A>> for Envelope<M, A::Reply, K>
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    #[inline(always)]
+    fn run(self, seat: &mut Seat<A>, cx: &mut Context<'_, Seat<A>>) {
+        A::receive(seat, self.open(), cx.reborrow());
+    }
+}

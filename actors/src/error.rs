@@ -1,0 +1,183 @@
+//! Why a message was not taken or not answered. Errors give the message back where there is one.
+
+use std::fmt;
+use std::time::Duration;
+
+use turnwheel_runtime::{Failure, SpawnErrorKind, SubmitErrorKind};
+
+/// A message that was not taken; gives it back.
+#[must_use]
+pub struct TellError<M> {
+    /// Why.
+    pub kind: SubmitErrorKind,
+    /// The message.
+    pub message: M,
+}
+
+impl<M> fmt::Debug for TellError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TellError").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl<M> fmt::Display for TellError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the message was not taken: {}", self.kind)
+    }
+}
+
+impl<M> std::error::Error for TellError<M> {}
+
+impl<M> From<TellError<M>> for Failure {
+    fn from(error: TellError<M>) -> Self {
+        match error.kind {
+            SubmitErrorKind::Closed => Self::Closed,
+            kind => Self::message(kind.to_string()),
+        }
+    }
+}
+
+/// A call without an answer.
+#[must_use]
+#[non_exhaustive]
+pub enum AskError<M> {
+    /// The actor did not take the message: full or closed.
+    Refused(TellError<M>),
+    /// The actor waits, directly or not, for the caller: the call would never be answered.
+    Cycle {
+        /// The names of the actors that wait for one another, the last one the one called.
+        chain: Vec<String>,
+        /// The message, unless the actor found out when it had it.
+        message: Option<M>,
+    },
+    /// No answer within the deadline.
+    TimedOut(TimeSpent),
+    /// The actor took the message and ended, or failed, before it answered.
+    Unanswered(Failure),
+}
+
+/// Where the time of a call went that was not answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeSpent {
+    /// From the call until the actor began to handle it, or until the deadline.
+    pub queued: Duration,
+    /// From then until the deadline; `None` if it was never begun, and then it never will be.
+    pub running: Option<Duration>,
+    /// How many calls of its chain wait for this one.
+    pub depth: usize,
+}
+
+impl<M> AskError<M> {
+    /// Whether there was no answer within the deadline.
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self, Self::TimedOut(_))
+    }
+
+    /// Whether the call would have closed a cycle.
+    pub fn is_cycle(&self) -> bool {
+        matches!(self, Self::Cycle { .. })
+    }
+
+    /// Whether the mailbox was full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Refused(TellError { kind: SubmitErrorKind::Full, .. }))
+    }
+
+    /// Whether the actor takes no more messages, or ended before it answered.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Refused(refused) => refused.kind == SubmitErrorKind::Closed,
+            Self::Unanswered(failure) => failure.is_closed(),
+            Self::Cycle { .. } | Self::TimedOut(_) => false,
+        }
+    }
+
+    /// The message, if it came back.
+    pub fn into_message(self) -> Option<M> {
+        match self {
+            Self::Refused(TellError { message, .. }) => Some(message),
+            Self::Cycle { message, .. } => message,
+            Self::TimedOut(_) | Self::Unanswered(_) => None,
+        }
+    }
+}
+
+impl<M> fmt::Debug for AskError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refused) => f.debug_tuple("Refused").field(&refused.kind).finish(),
+            Self::Cycle { chain, .. } => f.debug_tuple("Cycle").field(chain).finish(),
+            Self::TimedOut(spent) => f.debug_tuple("TimedOut").field(spent).finish(),
+            Self::Unanswered(failure) => f.debug_tuple("Unanswered").field(failure).finish(),
+        }
+    }
+}
+
+impl<M> fmt::Display for AskError<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refused) => refused.fmt(f),
+            Self::Cycle { chain, .. } => {
+                write!(f, "the call would never be answered, since these wait for one another: ")?;
+                f.write_str(&chain.join(" -> "))
+            }
+            Self::TimedOut(TimeSpent { queued, running: Some(running), depth }) => write!(
+                f,
+                "no answer in time: {queued:?} in the queue, then {running:?} in its handler, at \
+                 depth {depth} of the call chain"
+            ),
+            Self::TimedOut(TimeSpent { queued, running: None, depth }) => write!(
+                f,
+                "no answer in time: {queued:?} in the queue and never begun, at depth {depth} of the \
+                 call chain"
+            ),
+            Self::Unanswered(failure) => write!(f, "the actor did not answer: {failure}"),
+        }
+    }
+}
+
+impl<M> std::error::Error for AskError<M> {}
+
+impl<M> From<AskError<M>> for Failure {
+    fn from(error: AskError<M>) -> Self {
+        match error {
+            AskError::Refused(refused) => refused.into(),
+            AskError::Unanswered(failure) => failure,
+            AskError::TimedOut(spent) => {
+                Self::TimedOut(spent.queued + spent.running.unwrap_or_default())
+            }
+            cycle @ AskError::Cycle { .. } => Self::message(cycle.to_string()),
+        }
+    }
+}
+
+/// How the actor that was called tells of a cycle.
+#[derive(Debug, thiserror::Error)]
+#[error("a call cycle: {}", names.join(" -> "))]
+pub(crate) struct CallCycle {
+    pub(crate) names: Vec<String>,
+}
+
+/// An actor that was not spawned; gives it back.
+#[must_use]
+pub struct SpawnError<A> {
+    /// Why.
+    pub kind: SpawnErrorKind,
+    /// The actor.
+    pub actor: A,
+}
+
+impl<A> fmt::Debug for SpawnError<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl<A> fmt::Display for SpawnError<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = turnwheel_runtime::SpawnError { kind: self.kind, state: () };
+        write!(f, "the actor was not spawned: {why}")
+    }
+}
+
+impl<A> std::error::Error for SpawnError<A> {}

@@ -1,0 +1,117 @@
+//! Which messages an actor takes while handlers' futures of its own wait.
+//!
+//! The gate is free, and costs one look at a flag, unless an
+//! [`InterleavedHandler`](crate::InterleavedHandler) that does not admit everything is under way.
+//! A message that has to wait keeps its place: nothing passes it but calls of a chain that the actor
+//! itself waits for, so that readers never starve a writer.
+
+use std::collections::VecDeque;
+
+use turnwheel_runtime::Context;
+
+use crate::handler::Admits;
+use crate::seat::Seat;
+
+/// Messages that wait for other handlers of one actor, at most; a further one is refused. They have
+/// left the mailbox, so its bound does not count them.
+pub const WAITING_MAX: usize = 1_024;
+
+/// What a message does with the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// What is to become of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Take,
+    Wait,
+    /// It would wait for a handler that waits for it.
+    Cycle,
+    TooMany,
+}
+
+/// A message that waits; called with the seat when it is its turn.
+type Opened<A> = Box<dyn FnOnce(&mut Seat<A>, Context<'_, Seat<A>>) + Send>;
+
+struct Waiting<A: crate::Actor> {
+    access: Access,
+    open: Opened<A>,
+}
+
+/// The futures under way and the messages that wait for them.
+pub(crate) struct Gate<A: crate::Actor> {
+    readers: u32,
+    chains: u32,
+    waiting: VecDeque<Waiting<A>>,
+}
+
+impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("readers", &self.readers)
+            .field("chains", &self.chains)
+            .field("waiting", &self.waiting.len())
+            .finish()
+    }
+}
+
+impl<A: crate::Actor> Default for Gate<A> {
+    fn default() -> Self {
+        Self { readers: 0, chains: 0, waiting: VecDeque::new() }
+    }
+}
+
+impl<A: crate::Actor> Gate<A> {
+    /// Whether nothing is under way that keeps messages out.
+    pub(crate) fn is_free(&self) -> bool {
+        self.readers == 0 && self.chains == 0 && self.waiting.is_empty()
+    }
+
+    /// What becomes of a message; `comes_back` if the actor itself waits in its call chain.
+    pub(crate) fn judge(&self, access: Access, comes_back: bool) -> Verdict {
+        let fits = self.chains == 0 && (self.readers == 0 || access == Access::Read);
+        if comes_back {
+            // What it would wait for waits for it.
+            let is_taken = self.chains > 0 || fits;
+            return if is_taken { Verdict::Take } else { Verdict::Cycle };
+        }
+        match fits && self.waiting.is_empty() {
+            true => Verdict::Take,
+            false if self.waiting.len() >= WAITING_MAX => Verdict::TooMany,
+            false => Verdict::Wait,
+        }
+    }
+
+    /// Notes a future that keeps messages out.
+    pub(crate) fn enter(&mut self, admits: Admits) {
+        match admits {
+            Admits::All => {}
+            Admits::Readers => self.readers += 1,
+            Admits::Chain => self.chains += 1,
+        }
+    }
+
+    /// Notes its end.
+    pub(crate) fn leave(&mut self, admits: Admits) {
+        match admits {
+            Admits::All => {}
+            Admits::Readers => self.readers -= 1,
+            Admits::Chain => self.chains -= 1,
+        }
+    }
+
+    /// Keeps a message until it fits.
+    pub(crate) fn keep(&mut self, access: Access, open: Opened<A>) {
+        self.waiting.push_back(Waiting { access, open });
+    }
+
+    /// The first waiting message, if it fits now.
+    pub(crate) fn next(&mut self) -> Option<Opened<A>> {
+        let access = self.waiting.front()?.access;
+        let fits = self.chains == 0 && (self.readers == 0 || access == Access::Read);
+        fits.then(|| self.waiting.pop_front()).flatten().map(|waiting| waiting.open)
+    }
+}

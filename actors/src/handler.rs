@@ -1,0 +1,132 @@
+//! How an actor takes a message: three traits, told apart by whether others may come in between.
+//!
+//! | trait | the handler | while it waits |
+//! | --- | --- | --- |
+//! | [`Handler`] | a plain function | it does not wait |
+//! | [`AsyncHandler`] | a future that may borrow the actor | no other message is taken (turn-based) |
+//! | [`InterleavedHandler`] | a future without a borrow of the actor | other messages are taken |
+//!
+//! `tell` and `ask` take messages of all kinds: [`Receive`] finds the trait that an actor implements for
+//! a message. Implementing two of them for one message makes the call ambiguous.
+
+use std::future::Future;
+
+use crate::actor::Actor;
+use crate::context::{AsyncContext, Context};
+use crate::envelope::Delivery;
+use crate::seat::Seat;
+
+/// Takes a message with a plain function: the fast path.
+pub trait Handler<M>: Actor {
+    /// What `ask` is answered with; a `tell` drops it.
+    type Reply: Send + 'static;
+
+    /// Whether it may run while [`Shared`](kind::Shared) readers of this actor wait: it must then
+    /// not change what they rely on. Others wait until the readers are done.
+    const READ_ONLY: bool = false;
+
+    /// Handles one message.
+    fn handle(&mut self, message: M, cx: &mut Context<'_, Self>) -> Self::Reply;
+}
+
+/// Takes a message with a future that borrows the actor; no other message is taken until it ends.
+///
+/// The actor is moved into the future and back: a large actor should box its state. Cost beside
+/// the future's own: three allocations.
+pub trait AsyncHandler<M>: Actor {
+    /// What `ask` is answered with; a `tell` drops it.
+    type Reply: Send + 'static;
+
+    /// Handles one message.
+    fn handle(
+        &mut self,
+        message: M,
+        cx: AsyncContext<Self>,
+    ) -> impl Future<Output = Self::Reply> + Send;
+}
+
+/// Takes a message with a future that others may interleave with at its await points.
+///
+/// The future has no borrow of the actor; it reaches the state with
+/// [`Address::with`](crate::Address::with) or a message to itself.
+pub trait InterleavedHandler<M>: Actor {
+    /// What `ask` is answered with; a `tell` drops it.
+    type Reply: Send + 'static;
+
+    /// What may be taken while the future waits.
+    const ADMITS: Admits = Admits::All;
+
+    /// Begins to handle one message.
+    fn handle(
+        &mut self,
+        message: M,
+        cx: &mut Context<'_, Self>,
+    ) -> impl Future<Output = Self::Reply> + Send + 'static;
+}
+
+/// What an actor takes while the future of an [`InterleavedHandler`] waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Admits {
+    /// Every message: the handler is reentrant.
+    All,
+    /// Handlers that are read-only; writers wait, and no reader passes a waiting writer.
+    Readers,
+    /// Messages of the call chain that this one belongs to: calls that come back to the actor.
+    Chain,
+}
+
+/// Markers of the handler traits; the second parameter of [`Receive`].
+pub mod kind {
+    /// [`Handler`](super::Handler).
+    #[derive(Debug)]
+    pub enum Plain {}
+    /// [`AsyncHandler`](super::AsyncHandler).
+    #[derive(Debug)]
+    pub enum Exclusive {}
+    /// [`InterleavedHandler`](super::InterleavedHandler).
+    #[derive(Debug)]
+    pub enum Shared {}
+}
+
+/// An actor that takes messages of type `M`, by whichever trait; implemented through those.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not take messages of type `{M}`",
+    note = "implement `Handler<{M}>`, `AsyncHandler<{M}>` or `InterleavedHandler<{M}>` for it"
+)]
+pub trait Receive<M, K>: Actor {
+    /// What `ask` is answered with.
+    type Reply: Send + 'static;
+
+    /// Takes a message in a turn of the actor.
+    #[doc(hidden)]
+    fn receive(seat: &mut Seat<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>);
+}
+
+/// The context of the runtime as the seat sees it.
+pub(crate) type Turn<'a, A> = turnwheel_runtime::Context<'a, Seat<A>>;
+
+impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
+    type Reply = <A as Handler<M>>::Reply;
+
+    #[inline(always)]
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        seat.handle_plain(delivery, turn);
+    }
+}
+
+impl<A: AsyncHandler<M>, M: Send + 'static> Receive<M, kind::Exclusive> for A {
+    type Reply = <A as AsyncHandler<M>>::Reply;
+
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        seat.handle_exclusive(delivery, turn);
+    }
+}
+
+impl<A: InterleavedHandler<M>, M: Send + 'static> Receive<M, kind::Shared> for A {
+    type Reply = <A as InterleavedHandler<M>>::Reply;
+
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        seat.handle_interleaved(delivery, turn);
+    }
+}

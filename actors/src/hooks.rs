@@ -1,0 +1,109 @@
+//! The hooks of an actor's task: from the runtime's lifecycle to the actor's.
+
+use turnwheel_runtime::{Failure, Lifecycle, OnFailure};
+
+use crate::actor::{Actor, Directive, Exit};
+use crate::context::Context;
+use crate::handler::Turn;
+use crate::seat::Seat;
+
+/// The one lifecycle of all actors; no state of its own.
+#[derive(Debug)]
+pub(crate) struct Hooks;
+
+type Outcome = Result<(), Failure>;
+
+impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
+    fn starting(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        seat.call(cx, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+    }
+
+    fn closing(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        seat.call(cx, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+    }
+
+    fn closed(&mut self, seat: &mut Seat<A>, _: &mut Turn<'_, A>) -> Outcome {
+        seat.end(&Exit::Closed);
+        Ok(())
+    }
+
+    fn failed(&mut self, seat: &mut Seat<A>, _: &mut Turn<'_, A>, failure: &Failure) {
+        seat.end(&Exit::Failed(failure.clone()));
+    }
+
+    fn on_failure(
+        &mut self,
+        seat: &mut Seat<A>,
+        cx: &mut Turn<'_, A>,
+        failure: &Failure,
+    ) -> OnFailure {
+        seat.fetch();
+        let Some(actor) = &mut seat.actor else {
+            // Its factory, or its end before a restart, has panicked.
+            return OnFailure::Escalate;
+        };
+        let decision = {
+            let mut cx = Context::new(cx.reborrow(), &mut seat.rest);
+            actor.on_failure(failure, &mut cx)
+        };
+        match decision {
+            Directive::Resume => OnFailure::Resume,
+            Directive::Stop => OnFailure::Stop,
+            Directive::Escalate => OnFailure::Escalate,
+            Directive::Restart => seat.restart(cx, failure),
+        }
+    }
+}
+
+impl<A: Actor> Seat<A> {
+    /// Calls a hook of the actor, if it is there.
+    fn call(
+        &mut self,
+        turn: &mut Turn<'_, A>,
+        hook: impl FnOnce(&mut A, &mut Context<'_, A>) -> Result<(), A::Error>,
+    ) -> Result<(), A::Error> {
+        self.fetch();
+        match &mut self.actor {
+            Some(actor) => hook(actor, &mut Context::new(turn.reborrow(), &mut self.rest)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the actor of its end, and drops it.
+    fn end(&mut self, exit: &Exit) {
+        self.fetch();
+        if let Some(mut actor) = self.actor.take() {
+            actor.ended(exit);
+        }
+    }
+
+    /// Ends the failed actor and begins anew, at once or after a pause.
+    fn restart(&mut self, turn: &mut Turn<'_, A>, failure: &Failure) -> OnFailure {
+        let now_ns = turn.group().now_ns();
+        let seed = self.rest.id;
+        let Some(rebirth) = self.rest.cold().rebirth.as_mut() else {
+            return OnFailure::Stop;
+        };
+        let Some(pause) = rebirth.next(now_ns, seed) else {
+            tracing::error!(actor = turn.name(), %failure, "failed too often to be restarted again");
+            return OnFailure::Escalate;
+        };
+        self.end(&Exit::Failed(failure.clone()));
+        tracing::warn!(actor = turn.name(), %failure, ?pause, "restarting an actor");
+        if pause.is_zero() {
+            self.begin_anew(turn);
+        } else {
+            let sleep = turn.group().sleep(pause);
+            turn.await_exclusive(sleep, |seat, turn, _| seat.begin_anew(turn));
+        }
+        OnFailure::Resume
+    }
+
+    fn begin_anew(&mut self, turn: &mut Turn<'_, A>) {
+        let made = self.rest.cold().rebirth.as_mut().map(crate::restart::Rebirth::make);
+        self.actor = made;
+        if let Err(error) = self.call(turn, |actor, cx| actor.starting(cx)) {
+            turn.fail(Failure::error(error));
+        }
+    }
+}

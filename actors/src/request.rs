@@ -1,0 +1,376 @@
+//! What goes with a request: values and trace of its sender, and the chain of calls it is part of.
+//!
+//! While an actor handles a message, and at each poll of its handler's future, these are *ambient*:
+//! kept in a thread-local place, from where `tell`, `ask` and timers take them along. A message
+//! without any costs one look at a flag.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Values that follow a request: through `tell`, `ask`, `forward`, continuations and timers.
+///
+/// Cheap to clone (one counter). Empty unless somebody entered one.
+///
+/// ```
+/// use turnwheel_actors::RequestContext;
+/// let request = RequestContext::new().with("user", "ada");
+/// request.scope(|| {
+///     let current = RequestContext::current();
+///     assert_eq!(current.get("user"), Some("ada"));
+/// });
+/// assert!(RequestContext::current().is_empty());
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RequestContext(Option<Arc<Baggage>>);
+
+/// What a request context holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Baggage {
+    trace: Option<TraceContext>,
+    values: BTreeMap<String, String>,
+}
+
+impl RequestContext {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(None)
+    }
+
+    /// The one of the request now handled on this thread.
+    pub fn current() -> Self {
+        Self(baggage())
+    }
+
+    /// With one more value; replaces a former one of the same key.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.edit().values.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With the trace to which the request belongs.
+    #[must_use]
+    pub fn with_trace(mut self, trace: TraceContext) -> Self {
+        self.edit().trace = Some(trace);
+        self
+    }
+
+    fn edit(&mut self) -> &mut Baggage {
+        Arc::make_mut(self.0.get_or_insert_with(Arc::default))
+    }
+
+    /// A value by its key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.as_ref()?.values.get(key).map(String::as_str)
+    }
+
+    /// The trace to which the request belongs.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.0.as_ref()?.trace.as_ref()
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Runs a closure with this as the ambient context; what it sends carries it.
+    pub fn scope<R>(&self, run: impl FnOnce() -> R) -> R {
+        let mut ambient = Ambient { baggage: self.0.clone(), ..Ambient::default() };
+        ambient.within(run)
+    }
+}
+
+impl fmt::Debug for RequestContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("RequestContext(empty)"),
+            Some(baggage) => baggage.fmt(f),
+        }
+    }
+}
+
+/// The W3C trace context of a request: header `traceparent`, version 00, and `tracestate`.
+///
+/// ```
+/// use turnwheel_actors::TraceContext;
+/// let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+/// let trace: TraceContext = header.parse()?;
+/// assert_eq!(trace.to_string(), header);
+/// assert!(trace.is_sampled());
+/// # Ok::<(), turnwheel_actors::TraceContextError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    trace_id: u128,
+    parent_id: u64,
+    flags: u8,
+    state: Option<String>,
+}
+
+/// A text that is no `traceparent` of version 00.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no traceparent: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, none all zero"
+)]
+pub struct TraceContextError {
+    text: String,
+}
+
+impl TraceContext {
+    /// The trace as a whole.
+    pub fn trace_id(&self) -> u128 {
+        self.trace_id
+    }
+
+    /// The span that sent the request.
+    pub fn parent_id(&self) -> u64 {
+        self.parent_id
+    }
+
+    /// Whether the sender records this trace.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
+    }
+
+    /// The header `tracestate`, as it came.
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+
+    /// With a header `tracestate`.
+    #[must_use]
+    pub fn with_state(mut self, state: &str) -> Self {
+        self.state = Some(state.to_owned());
+        self
+    }
+
+    /// The same trace with another span as sender.
+    #[must_use]
+    pub fn with_parent(mut self, parent_id: u64) -> Self {
+        self.parent_id = parent_id;
+        self
+    }
+}
+
+impl std::str::FromStr for TraceContext {
+    type Err = TraceContextError;
+
+    fn from_str(text: &str) -> Result<Self, TraceContextError> {
+        let hex = |part: &str, digits: usize| {
+            let is_hex = part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            (part.len() == digits && is_hex).then(|| u128::from_str_radix(part, 16).ok()).flatten()
+        };
+        let parts: Vec<&str> = text.split('-').collect();
+        let parsed = match parts[..] {
+            ["00", trace, parent, flags] => {
+                hex(trace, 32).zip(hex(parent, 16)).zip(hex(flags, 2)).map(
+                    |((trace, parent), flags)| {
+                        // The widths were checked, so nothing is cut off.
+                        Self {
+                            trace_id: trace,
+                            parent_id: parent as u64,
+                            flags: flags as u8,
+                            state: None,
+                        }
+                    },
+                )
+            }
+            _ => None,
+        };
+        parsed
+            .filter(|trace| trace.trace_id != 0 && trace.parent_id != 0)
+            .ok_or_else(|| TraceContextError { text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.parent_id, self.flags)
+    }
+}
+
+/// One actor of a call chain: it waits for the answer to its call and takes nothing meanwhile.
+#[derive(Debug)]
+pub(crate) struct Link {
+    actor: u64,
+    name: Arc<str>,
+    /// Whether it takes calls that come back to it.
+    is_reentrant: bool,
+    parent: Option<Arc<Link>>,
+}
+
+impl Link {
+    /// Whether the actor waits somewhere in this chain.
+    pub(crate) fn contains(chain: Option<&Arc<Self>>, actor: u64) -> bool {
+        Self::links(chain).any(|link| link.actor == actor)
+    }
+
+    /// Whether the actor waits somewhere in this chain and takes nothing meanwhile.
+    pub(crate) fn blocks(chain: Option<&Arc<Self>>, actor: u64) -> bool {
+        Self::links(chain).any(|link| link.actor == actor && !link.is_reentrant)
+    }
+
+    /// How many wait.
+    pub(crate) fn depth(chain: Option<&Arc<Self>>) -> usize {
+        Self::links(chain).count()
+    }
+
+    fn links(chain: Option<&Arc<Self>>) -> impl Iterator<Item = &Self> {
+        std::iter::successors(chain.map(Arc::as_ref), |link| link.parent.as_deref())
+    }
+
+    /// The names of the chain, the first caller first.
+    pub(crate) fn names(chain: Option<&Arc<Self>>) -> Vec<String> {
+        let mut names: Vec<_> = Self::links(chain).map(|link| link.name.to_string()).collect();
+        names.reverse();
+        names
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Not by recursion: a chain may be longer than a stack.
+        let mut next = self.parent.take();
+        while let Some(mut link) = next.and_then(Arc::into_inner) {
+            next = link.parent.take();
+        }
+    }
+}
+
+/// An actor that waits for its calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    pub(crate) actor: u64,
+    pub(crate) name: Arc<str>,
+    pub(crate) is_reentrant: bool,
+}
+
+impl Asker {
+    /// One that takes calls that come back to it.
+    pub(crate) fn reentrant(mut self) -> Self {
+        self.is_reentrant = true;
+        self
+    }
+}
+
+/// What is ambient while a message is handled.
+#[derive(Debug)]
+pub(crate) struct Ambient {
+    pub(crate) baggage: Option<Arc<Baggage>>,
+    /// The chain of calls that the message came by.
+    pub(crate) chain: Option<Arc<Link>>,
+    /// When nobody waits for the answer any more, nanoseconds; `u64::MAX` never.
+    pub(crate) deadline_ns: u64,
+    /// The actor, if it takes nothing else while the handler waits.
+    pub(crate) asker: Option<Asker>,
+    /// The chain with the asker at its end, once it was needed.
+    pub(crate) extended: Option<Arc<Link>>,
+    /// When the future now polled must be polled again, nanoseconds.
+    pub(crate) wake_ns: u64,
+    /// Whether a future is being polled, which then needs no timer of its own.
+    pub(crate) is_polled: bool,
+}
+
+impl Default for Ambient {
+    fn default() -> Self {
+        Self {
+            baggage: None,
+            chain: None,
+            deadline_ns: u64::MAX,
+            asker: None,
+            extended: None,
+            wake_ns: u64::MAX,
+            is_polled: false,
+        }
+    }
+}
+
+thread_local! {
+    /// Whether `AMBIENT` holds anything.
+    static IS_SET: Cell<bool> = const { Cell::new(false) };
+    static AMBIENT: RefCell<Option<Ambient>> = const { RefCell::new(None) };
+}
+
+impl Ambient {
+    /// Runs a closure with this as what is ambient, and takes back what became of it.
+    pub(crate) fn within<R>(&mut self, run: impl FnOnce() -> R) -> R {
+        /// Puts the former one back, also on unwinding.
+        struct Back<'a> {
+            own: &'a mut Ambient,
+            outer: Option<Ambient>,
+        }
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                let outer = self.outer.take();
+                IS_SET.set(outer.is_some());
+                if let Some(own) = AMBIENT.replace(outer) {
+                    *self.own = own;
+                }
+            }
+        }
+        let mine = std::mem::take(self);
+        let outer = AMBIENT.replace(Some(mine));
+        IS_SET.set(true);
+        let _back = Back { own: self, outer };
+        run()
+    }
+
+    fn with<R>(look: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        if !IS_SET.get() {
+            return None;
+        }
+        AMBIENT.with_borrow_mut(|ambient| ambient.as_mut().map(look))
+    }
+}
+
+/// What a message takes along.
+#[inline(always)]
+pub(crate) fn baggage() -> Option<Arc<Baggage>> {
+    if !IS_SET.get() {
+        return None;
+    }
+    Ambient::with(|ambient| ambient.baggage.clone()).flatten()
+}
+
+/// What a call takes along.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) baggage: Option<Arc<Baggage>>,
+    pub(crate) chain: Option<Arc<Link>>,
+    pub(crate) deadline_ns: u64,
+}
+
+/// What a call made now takes along.
+pub(crate) fn outgoing() -> Outgoing {
+    Ambient::with(|ambient| {
+        if ambient.extended.is_none() {
+            ambient.extended = match &ambient.asker {
+                None => ambient.chain.clone(),
+                Some(asker) => Some(Arc::new(Link {
+                    actor: asker.actor,
+                    name: Arc::clone(&asker.name),
+                    is_reentrant: asker.is_reentrant,
+                    parent: ambient.chain.clone(),
+                })),
+            };
+        }
+        Outgoing {
+            baggage: ambient.baggage.clone(),
+            chain: ambient.extended.clone(),
+            deadline_ns: ambient.deadline_ns,
+        }
+    })
+    .unwrap_or(Outgoing { baggage: None, chain: None, deadline_ns: u64::MAX })
+}
+
+/// Asks for the future now polled to be polled again by this time. False if no future is.
+pub(crate) fn wake_by(deadline_ns: u64) -> bool {
+    Ambient::with(|ambient| {
+        ambient.wake_ns = ambient.wake_ns.min(deadline_ns);
+        ambient.is_polled
+    })
+    .unwrap_or(false)
+}

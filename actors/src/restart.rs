@@ -1,0 +1,103 @@
+//! Starting a failed actor anew: how often, and after which pause.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use turnwheel_runtime::{Backoff, Delays};
+
+use crate::actor::Actor;
+
+/// Restarts within [`RESTART_WINDOW_DEFAULT`] by default: an actor that fails as often has a cause
+/// that a fresh state does not cure.
+pub const RESTARTS_DEFAULT: u32 = 10;
+
+/// The time in which restarts are counted by default.
+pub const RESTART_WINDOW_DEFAULT: Duration = Duration::from_secs(60);
+
+/// A time without a restart after which the pauses begin anew, nanoseconds.
+const QUIET_NS: u64 = 60_000_000_000;
+
+/// How often a failed actor may begin anew, and after which pauses.
+///
+/// The mailbox is kept; messages wait during the pause. What failed is not handled again.
+#[derive(Clone, Debug)]
+pub struct Restart {
+    restarts: u32,
+    window: Duration,
+    backoff: Option<Backoff>,
+}
+
+impl Default for Restart {
+    /// Ten times a minute, without pauses.
+    fn default() -> Self {
+        Self::limited(RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT)
+    }
+}
+
+impl Restart {
+    /// So many restarts within any such time; then the actor fails for good.
+    pub fn limited(restarts: u32, window: Duration) -> Self {
+        Self { restarts, window, backoff: None }
+    }
+
+    /// No limit.
+    pub fn endless() -> Self {
+        Self::limited(u32::MAX, Duration::ZERO)
+    }
+
+    /// Pauses that grow with each restart, and begin anew after a time without one.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = Some(backoff);
+        self
+    }
+}
+
+/// A factory with its policy and what was used up of it.
+pub(crate) struct Rebirth<A> {
+    factory: Box<dyn FnMut() -> A + Send>,
+    policy: Restart,
+    /// When it was restarted, nanoseconds; as many as the limit at most.
+    history: VecDeque<u64>,
+    last_ns: u64,
+    delays: Option<Delays>,
+}
+
+impl<A> fmt::Debug for Rebirth<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rebirth").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl<A: Actor> Rebirth<A> {
+    pub(crate) fn new(policy: Restart, factory: impl FnMut() -> A + Send + 'static) -> Self {
+        let factory = Box::new(factory);
+        Self { factory, policy, history: VecDeque::new(), last_ns: 0, delays: None }
+    }
+
+    /// The pause before the next restart; `None` if it was restarted too often.
+    pub(crate) fn next(&mut self, now_ns: u64, seed: u64) -> Option<Duration> {
+        let window_ns = u64::try_from(self.policy.window.as_nanos()).unwrap_or(u64::MAX);
+        while self.history.front().is_some_and(|at_ns| now_ns.saturating_sub(*at_ns) >= window_ns) {
+            self.history.pop_front();
+        }
+        if now_ns.saturating_sub(self.last_ns) >= window_ns.max(QUIET_NS) {
+            self.delays = None;
+        }
+        self.last_ns = now_ns;
+        if self.policy.restarts != u32::MAX {
+            if self.history.len() >= self.policy.restarts as usize {
+                return None;
+            }
+            self.history.push_back(now_ns);
+        }
+        let Some(backoff) = &self.policy.backoff else { return Some(Duration::ZERO) };
+        let delays = self.delays.get_or_insert_with(|| backoff.delays(seed));
+        Some(delays.next().unwrap_or_default())
+    }
+
+    pub(crate) fn make(&mut self) -> A {
+        (self.factory)()
+    }
+}

@@ -1,0 +1,337 @@
+//! The state of an actor's task: the actor itself and what the crate keeps beside it.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::Failure;
+
+use crate::actor::Actor;
+use crate::address::Address;
+use crate::context::{AsyncContext, Context};
+use crate::dead_letter::DeadLetterReason;
+use crate::envelope::{Delivery, Envelope};
+use crate::gate::{Access, Gate, Verdict};
+use crate::handler::{Admits, AsyncHandler, Handler, InterleavedHandler, Receive, Turn};
+use crate::request::{Ambient, Asker, Link};
+use crate::restart::Rebirth;
+use crate::scope;
+use crate::system::System;
+
+/// What an actor's task holds.
+#[derive(Debug)]
+pub struct Seat<A: Actor> {
+    /// The actor; away while an exclusive handler's future has it.
+    pub(crate) actor: Option<A>,
+    pub(crate) rest: Rest<A>,
+}
+
+/// What is beside the actor.
+#[derive(Debug)]
+pub(crate) struct Rest<A: Actor> {
+    pub(crate) system: System,
+    /// The number of this actor in the process.
+    pub(crate) id: u64,
+    /// Whether every message is taken at once and as it comes.
+    is_plain: bool,
+    cold: Option<Box<Cold<A>>>,
+}
+
+/// What few actors need.
+#[derive(Debug)]
+pub(crate) struct Cold<A: Actor> {
+    gate: Gate<A>,
+    /// Where an exclusive handler's future gives the actor back, also when it is dropped.
+    home: Home<A>,
+    name: Option<Arc<str>>,
+    pub(crate) rebirth: Option<Rebirth<A>>,
+}
+
+type Home<A> = Arc<Mutex<Option<A>>>;
+
+impl<A: Actor> Default for Cold<A> {
+    fn default() -> Self {
+        Self { gate: Gate::default(), home: Home::default(), name: None, rebirth: None }
+    }
+}
+
+/// An actor on loan to a handler's future; goes home when the future ends or is dropped.
+struct Loan<A> {
+    actor: Option<A>,
+    home: Home<A>,
+}
+
+impl<A> Drop for Loan<A> {
+    fn drop(&mut self) {
+        *self.home.lock() = self.actor.take();
+    }
+}
+
+impl<A: Actor> Rest<A> {
+    pub(crate) fn cold(&mut self) -> &mut Cold<A> {
+        self.cold.get_or_insert_default()
+    }
+
+    pub(crate) fn address(&self, turn: &Turn<'_, A>) -> Address<A> {
+        Address::new(turn.task(), self.id, self.system.clone())
+    }
+}
+
+impl<A: Actor> Seat<A> {
+    pub(crate) fn new(actor: A, id: u64, system: System, rebirth: Option<Rebirth<A>>) -> Self {
+        let cold =
+            rebirth.map(|rebirth| Box::new(Cold { rebirth: Some(rebirth), ..Cold::default() }));
+        Self { actor: Some(actor), rest: Rest { system, id, is_plain: true, cold } }
+    }
+
+    /// The actor of a task that was not spawned.
+    pub(crate) fn into_actor(self) -> A {
+        match self.actor {
+            Some(actor) => actor,
+            None => unreachable!("a seat is made with its actor"),
+        }
+    }
+
+    /// Fetches the actor home if its handler's future has ended.
+    pub(crate) fn fetch(&mut self) {
+        if self.actor.is_none() {
+            let home = self.rest.cold.as_ref().map(|cold| Arc::clone(&cold.home));
+            self.actor = home.and_then(|home| home.lock().take());
+        }
+    }
+
+    /// A plain message: no future, no waiting.
+    #[inline(always)]
+    pub(crate) fn handle_plain<M>(
+        &mut self,
+        delivery: Delivery<M, <A as Handler<M>>::Reply>,
+        turn: Turn<'_, A>,
+    ) where
+        A: Handler<M>,
+        M: Send + 'static,
+    {
+        if self.rest.is_plain {
+            return self.plain(delivery, turn);
+        }
+        let access = if A::READ_ONLY { Access::Read } else { Access::Write };
+        if let Some(delivery) =
+            self.admit::<M, crate::handler::kind::Plain>(delivery, access, &turn)
+        {
+            self.plain(delivery, turn);
+        }
+    }
+
+    #[inline(always)]
+    fn plain<M>(&mut self, delivery: Delivery<M, <A as Handler<M>>::Reply>, turn: Turn<'_, A>)
+    where
+        A: Handler<M>,
+    {
+        let Delivery { message, baggage, reply } = delivery;
+        let Some(actor) = &mut self.actor else {
+            return self.nobody_home::<M>(&turn);
+        };
+        let now_ns = turn.now_ns();
+        let mut cx = Context::new(turn, &mut self.rest);
+        if baggage.is_none() && reply.is_none() {
+            // The answer of a message that was told is dropped: nobody asked.
+            drop(actor.handle(message, &mut cx));
+            return;
+        }
+        let Some(reply) = reply else {
+            let mut ambient = Ambient { baggage, ..Ambient::default() };
+            drop(ambient.within(|| actor.handle(message, &mut cx)));
+            return;
+        };
+        if !reply.begin(now_ns) {
+            return cx.expired::<M>();
+        }
+        let deadline_ns = reply.slot().map_or(u64::MAX, |slot| slot.deadline_ns);
+        let mut ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
+        let answer = ambient.within(|| actor.handle(message, &mut cx));
+        reply.send(answer);
+    }
+
+    /// A message whose future borrows the actor: nothing else is taken until it ends.
+    pub(crate) fn handle_exclusive<M>(
+        &mut self,
+        delivery: Delivery<M, <A as AsyncHandler<M>>::Reply>,
+        mut turn: Turn<'_, A>,
+    ) where
+        A: AsyncHandler<M>,
+        M: Send + 'static,
+    {
+        type Kind = crate::handler::kind::Exclusive;
+        let Some(delivery) = self.admit::<M, Kind>(delivery, Access::Write, &turn) else {
+            return;
+        };
+        let Some(actor) = self.actor.take() else {
+            return self.nobody_home::<M>(&turn);
+        };
+        if !self.begin(&delivery, &turn) {
+            self.actor = Some(actor);
+            return;
+        }
+        let asker = self.asker(&turn);
+        let Delivery { message, baggage, reply } = delivery;
+        let slot = reply.as_ref().and_then(|reply| reply.slot());
+        let ambient = Ambient {
+            baggage,
+            chain: slot.and_then(|slot| slot.chain.clone()),
+            deadline_ns: slot.map_or(u64::MAX, |slot| slot.deadline_ns),
+            asker: Some(asker),
+            ..Ambient::default()
+        };
+        let home = Arc::clone(&self.rest.cold().home);
+        let cx = AsyncContext::new(self.rest.address(&turn));
+        let group = self.rest.system.group().clone();
+        let future = async move {
+            let mut loan = Loan { actor: Some(actor), home };
+            match &mut loan.actor {
+                Some(actor) => actor.handle(message, cx).await,
+                None => unreachable!("the loan was made with an actor"),
+            }
+        };
+        turn.await_exclusive(scope::within(future, ambient, group), move |seat, cx, answer| {
+            seat.fetch();
+            if let Some(reply) = reply {
+                reply.send(answer);
+            }
+            seat.drain(cx.reborrow());
+        });
+    }
+
+    /// A message whose future others may interleave with.
+    pub(crate) fn handle_interleaved<M>(
+        &mut self,
+        delivery: Delivery<M, <A as InterleavedHandler<M>>::Reply>,
+        mut turn: Turn<'_, A>,
+    ) where
+        A: InterleavedHandler<M>,
+        M: Send + 'static,
+    {
+        type Kind = crate::handler::kind::Shared;
+        let access = if A::ADMITS == Admits::Readers { Access::Read } else { Access::Write };
+        let Some(delivery) = self.admit::<M, Kind>(delivery, access, &turn) else {
+            return;
+        };
+        if !self.begin(&delivery, &turn) {
+            return;
+        }
+        // Where others may come in, a call that comes back to the actor is no cycle.
+        let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn).reentrant());
+        let Delivery { message, baggage, reply } = delivery;
+        let slot = reply.as_ref().and_then(|reply| reply.slot());
+        let mut ambient = Ambient {
+            baggage,
+            chain: slot.and_then(|slot| slot.chain.clone()),
+            deadline_ns: slot.map_or(u64::MAX, |slot| slot.deadline_ns),
+            asker,
+            ..Ambient::default()
+        };
+        let group = self.rest.system.group().clone();
+        let Some(actor) = &mut self.actor else {
+            return self.nobody_home::<M>(&turn);
+        };
+        let future = {
+            let mut cx = Context::new(turn.reborrow(), &mut self.rest);
+            ambient.within(|| actor.handle(message, &mut cx))
+        };
+        if A::ADMITS != Admits::All {
+            self.rest.cold().gate.enter(A::ADMITS);
+            self.rest.is_plain = false;
+        }
+        turn.await_holding(scope::within(future, ambient, group), move |seat, cx, answer| {
+            if let Some(reply) = reply {
+                reply.send(answer);
+            }
+            seat.leave(A::ADMITS, cx.reborrow());
+        });
+    }
+
+    /// Ends a future that kept messages out, and takes those that fit now.
+    fn leave(&mut self, admits: Admits, turn: Turn<'_, A>) {
+        if admits != Admits::All {
+            self.rest.cold().gate.leave(admits);
+            self.drain(turn);
+        }
+    }
+
+    /// Takes what waits and fits now.
+    fn drain(&mut self, mut turn: Turn<'_, A>) {
+        if self.rest.is_plain {
+            return;
+        }
+        while self.actor.is_some() {
+            let Some(open) = self.rest.cold().gate.next() else { break };
+            open(self, turn.reborrow());
+        }
+        self.rest.is_plain = self.rest.cold().gate.is_free();
+    }
+
+    /// Lets a message through the gate, keeps it, or refuses it.
+    fn admit<M, K>(
+        &mut self,
+        delivery: Delivery<M, A::Reply>,
+        access: Access,
+        turn: &Turn<'_, A>,
+    ) -> Option<Delivery<M, A::Reply>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if self.rest.is_plain {
+            return Some(delivery);
+        }
+        let slot = delivery.reply.as_ref().and_then(|reply| reply.slot());
+        let chain = slot.and_then(|slot| slot.chain.clone());
+        let comes_back = Link::contains(chain.as_ref(), self.rest.id);
+        let gate = &mut self.rest.cold().gate;
+        match gate.judge(access, comes_back) {
+            Verdict::Take => return Some(delivery),
+            Verdict::Wait => {
+                let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+                gate.keep(access, Box::new(|seat, turn| A::receive(seat, envelope.open(), turn)));
+            }
+            Verdict::Cycle => {
+                let mut names = Link::names(chain.as_ref());
+                names.push(turn.name().to_owned());
+                if let Some(reply) = delivery.reply {
+                    reply.fail(Failure::error(crate::error::CallCycle { names }));
+                }
+            }
+            Verdict::TooMany => {
+                if let Some(reply) = delivery.reply {
+                    reply.fail(Failure::Refused("too many messages wait for other handlers"));
+                }
+                self.dead_letter::<M>(turn, DeadLetterReason::TooManyWaiting);
+            }
+        }
+        None
+    }
+
+    /// Notes the begin of a handler. False if its deadline has passed.
+    fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
+        let begun = delivery.reply.as_ref().is_none_or(|reply| reply.begin(turn.now_ns()));
+        if !begun {
+            self.dead_letter::<M>(turn, DeadLetterReason::Expired);
+        }
+        begun
+    }
+
+    fn asker(&mut self, turn: &Turn<'_, A>) -> Asker {
+        let actor = self.rest.id;
+        let name = self.rest.cold().name.get_or_insert_with(|| turn.name().into());
+        Asker { actor, name: Arc::clone(name), is_reentrant: false }
+    }
+
+    fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
+        let letters = &self.rest.system.shared().dead_letters;
+        letters.add(std::any::type_name::<M>(), turn.name().to_owned(), reason);
+    }
+
+    /// The actor was lost to a panic and is on its way out.
+    #[cold]
+    fn nobody_home<M>(&self, turn: &Turn<'_, A>) {
+        self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
+    }
+}

@@ -1,0 +1,113 @@
+//! What the actors of a program share: the group they run in, dead letters, defaults.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use turnwheel_runtime::Group;
+
+use crate::actor::Actor;
+use crate::address::Address;
+use crate::dead_letter::{self, DeadLetter, DeadLetters};
+use crate::error::SpawnError;
+use crate::spawn::ActorBuilder;
+
+/// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a lost
+/// one shows.
+pub const ASK_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// The actors of a program, on one group of workers. Clones share it.
+///
+/// It owns nothing but counters and settings: shutting the group down ends the actors.
+#[derive(Clone, Debug)]
+pub struct System {
+    shared: Arc<Shared>,
+}
+
+/// What the clones of a system share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) group: Group,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) ask_limit: Duration,
+}
+
+impl System {
+    /// A system with the defaults.
+    pub fn new(group: &Group) -> Self {
+        Self::builder(group).build()
+    }
+
+    /// Describes a system; every value has a default.
+    pub fn builder(group: &Group) -> SystemBuilder {
+        SystemBuilder {
+            group: group.clone(),
+            dead_letters: DeadLetters::default(),
+            ask_limit: ASK_LIMIT_DEFAULT,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The group its actors run in unless they name another.
+    pub fn group(&self) -> &Group {
+        &self.shared.group
+    }
+
+    /// Spawns an actor; the short form of [`System::actor`].
+    ///
+    /// # Errors
+    ///
+    /// The group shuts down; the actor comes back.
+    pub fn spawn<A: Actor>(&self, actor: A) -> Result<Address<A>, SpawnError<A>> {
+        self.actor(actor).spawn()
+    }
+
+    /// Describes an actor.
+    pub fn actor<A: Actor>(&self, actor: A) -> ActorBuilder<A> {
+        ActorBuilder::new(self.clone(), actor)
+    }
+
+    /// Messages that nobody handled, so far.
+    pub fn dead_letters(&self) -> u64 {
+        self.shared.dead_letters.count()
+    }
+}
+
+/// Describes a system.
+#[must_use]
+pub struct SystemBuilder {
+    group: Group,
+    dead_letters: DeadLetters,
+    ask_limit: Duration,
+}
+
+impl fmt::Debug for SystemBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemBuilder").field("group", &self.group.name()).finish_non_exhaustive()
+    }
+}
+
+impl SystemBuilder {
+    /// How long an `ask` waits unless it says otherwise; [`Duration::MAX`] for ever.
+    pub fn ask_limit(mut self, limit: Duration) -> Self {
+        self.ask_limit = limit;
+        self
+    }
+
+    /// Told of each dead letter, on the thread where it is noticed: it must be quick.
+    pub fn on_dead_letter(mut self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) -> Self {
+        self.dead_letters.hook = Some(Box::new(hook));
+        self
+    }
+
+    /// Makes the system.
+    pub fn build(self) -> System {
+        let Self { group, dead_letters, ask_limit } = self;
+        let shared = Arc::new(Shared { group, dead_letters, ask_limit });
+        dead_letter::register(&shared);
+        System { shared }
+    }
+}
