@@ -103,7 +103,9 @@ impl fmt::Display for Failure {
             Self::Killed => f.write_str("the task was killed"),
             Self::TimedOut(limit) => write!(f, "not done within {limit:?}"),
             Self::Abandoned => f.write_str("every completer was dropped without an answer"),
-            Self::WouldBlock => f.write_str("a blocking wait is refused on a worker thread"),
+            Self::WouldBlock => f.write_str(
+                "a blocking wait is refused on a worker thread: use `on_completion` or an async wait",
+            ),
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::Many(failures) => {
                 write!(f, "{} failures:", failures.len())?;

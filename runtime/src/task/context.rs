@@ -20,6 +20,64 @@ use crate::subscription::{
 use crate::sync::{Arc, Ordering};
 
 /// The running task as its own job sees it. Lives for one job and cannot leave it.
+///
+/// # What does not compile
+///
+/// The state is reachable by the job's own borrow only, so nothing that leaves the turn can touch
+/// it: neither a closure for another thread nor a future. Both take data along and give data back.
+///
+/// ```compile_fail,E0521
+/// # use turnwheel_runtime::Context;
+/// # type Words = Vec<String>;
+/// fn work_off_the_task_cannot_touch_the_state(words: &mut Words, cx: &mut Context<'_, Words>) {
+///     cx.run_blocking(move || words.len(), None, |_, _, _| ());
+/// }
+/// ```
+///
+/// ```compile_fail,E0521
+/// # use turnwheel_runtime::Context;
+/// # type Words = Vec<String>;
+/// fn a_future_cannot_touch_the_state(words: &mut Words, cx: &mut Context<'_, Words>) {
+///     cx.await_interleaved(async move { words.len() }, |_, _, _| ());
+/// }
+/// ```
+///
+/// What needs a context is a method of it, so it cannot be asked for outside of a job, and the
+/// context cannot be kept for later or be given to another thread.
+///
+/// ```compile_fail,E0599
+/// # use std::time::Duration;
+/// # use turnwheel_runtime::Task;
+/// fn no_timer_outside_of_a_job(task: &Task<u32>) {
+///     task.after(Duration::from_secs(1), |count: &mut u32, _| *count += 1);
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use std::time::Duration;
+/// # use turnwheel_runtime::Task;
+/// fn a_context_is_not_for_later(task: &Task<u32>) {
+///     let job = |_: &mut u32, cx: &mut turnwheel_runtime::Context<'_, u32>| {
+///         std::thread::spawn(move || cx.after(Duration::from_secs(1), |count, _| *count += 1));
+///     };
+///     task.submit(job).expect("room");
+/// }
+/// ```
+///
+/// And this is how it is done:
+///
+/// ```
+/// # use std::time::Duration;
+/// # use turnwheel_runtime::Context;
+/// # type Words = Vec<String>;
+/// fn all_may_have_data_of_their_own(words: &mut Words, cx: &mut Context<'_, Words>) {
+///     let (count, taken) = (words.len(), std::mem::take(words));
+///     cx.run_blocking(move || taken, None, |words, _, back| *words = back.unwrap_or_default());
+///     cx.await_interleaved(async move { count + 1 }, |_, _, _| ());
+///     let timer = cx.after(Duration::from_secs(1), |words, _| words.clear());
+///     timer.expect("room for a timer");
+/// }
+/// ```
 pub struct Context<'a, S> {
     turn: &'a mut Turn,
     state: PhantomData<fn(&mut S)>,
