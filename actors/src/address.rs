@@ -22,7 +22,7 @@ use crate::system::System;
 ///
 /// Messages from one sender are handled in the order sent.
 pub struct Address<A: Actor> {
-    task: Task<Seat<A>>,
+    pub(crate) task: Task<Seat<A>>,
     id: u64,
     system: System,
 }
@@ -88,6 +88,25 @@ impl<A: Actor> Address<A> {
         self.task.submit_job(envelope).map_err(|error| self.refused(error))
     }
 
+    /// As [`Address::tell`], but ahead of all that is queued: it is handled after the message under
+    /// way. Urgent messages keep their order among themselves. For rare words that must not wait
+    /// behind a flood; costs a lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::tell`]; `Full` if
+    /// [`URGENT_JOBS_MAX`](turnwheel_runtime::limits::URGENT_JOBS_MAX) wait already.
+    pub fn tell_urgent<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+        self.task.submit_job_urgent(envelope).map_err(|error| self.refused(error))
+    }
+
     /// As [`Address::tell`], but waits up to `limit` for a place. Only off the workers.
     ///
     /// # Errors
@@ -150,7 +169,7 @@ impl<A: Actor> Address<A> {
         let reply = ReplyTo::new(std::sync::Arc::clone(&slot));
         let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
         match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
-            Ok(()) => Ask::waiting(slot, group.clone(), now_ns),
+            Ok(()) => Ask::waiting(slot, self.system.clone(), now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
     }

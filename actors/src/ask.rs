@@ -9,11 +9,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use turnwheel_runtime::completion::block_on;
-use turnwheel_runtime::{Completion, Failure, Group};
+use turnwheel_runtime::Failure;
 
+use crate::deadline::Expire;
 use crate::error::{AskError, CallCycle, TimeSpent};
-use crate::reply::Slot;
-use crate::request::{self, Link};
+use crate::reply::{Outcome, Slot};
+use crate::request::Link;
+use crate::system::System;
 
 /// The answer to a call: a future on any executor. Dropping it gives the answer up.
 ///
@@ -32,10 +34,10 @@ enum State<M, R> {
 
 struct Waiting<R> {
     slot: Arc<Slot<R>>,
-    group: Group,
+    system: System,
     asked_ns: u64,
-    /// The timer of a call that nobody else polls in time.
-    timer: Option<Completion<()>>,
+    /// For the deadlines of the system, once there is something to wait for.
+    untimed: Option<Arc<dyn Expire>>,
 }
 
 impl<M, R> std::fmt::Debug for Ask<M, R> {
@@ -57,8 +59,13 @@ impl<M, R> Ask<M, R> {
         Self { state: State::Refused(error), message: PhantomData }
     }
 
-    pub(crate) fn waiting(slot: Arc<Slot<R>>, group: Group, asked_ns: u64) -> Self {
-        let waiting = Waiting { slot, group, asked_ns, timer: None };
+    pub(crate) fn waiting(slot: Arc<Slot<R>>, system: System, asked_ns: u64) -> Self
+    where
+        R: Send + 'static,
+    {
+        let has_deadline = slot.deadline_ns != u64::MAX;
+        let untimed = has_deadline.then(|| Arc::clone(&slot) as Arc<dyn Expire>);
+        let waiting = Waiting { slot, system, asked_ns, untimed };
         Self { state: State::Waiting(waiting), message: PhantomData }
     }
 
@@ -115,38 +122,15 @@ impl Refusal {
 
 impl<R> Waiting<R> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, Refusal>> {
-        if let Some(answer) = self.slot.take(Some(cx.waker())) {
-            return Poll::Ready(answer.map_err(Refusal::Failed));
-        }
-        let deadline_ns = self.slot.deadline_ns;
-        if deadline_ns == u64::MAX {
-            return Poll::Pending;
-        }
-        let is_due = if request::wake_by(deadline_ns) {
-            self.group.recent_ns() >= deadline_ns
-        } else {
-            self.is_due(deadline_ns, cx)
-        };
-        if !is_due {
-            return Poll::Pending;
-        }
-        Poll::Ready(match self.slot.give_up() {
-            Some(answer) => answer.map_err(Refusal::Failed),
-            None => Err(Refusal::TimedOut(self.time_spent())),
-        })
-    }
-
-    /// Looks at a timer of its own, armed at the first look.
-    fn is_due(&mut self, deadline_ns: u64, cx: &mut Context<'_>) -> bool {
-        let left = || Duration::from_nanos(deadline_ns.saturating_sub(self.group.now_ns()));
-        let timer = self.timer.get_or_insert_with(|| self.group.sleep(left()));
-        match Pin::new(timer).poll(cx) {
-            Poll::Ready(Ok(())) => true,
-            Poll::Ready(Err(failure)) => {
-                tracing::warn!(%failure, "a call has no timer, and ends now");
-                true
+        match self.slot.take(cx.waker()) {
+            Some(Outcome::Answered(answer)) => Poll::Ready(answer.map_err(Refusal::Failed)),
+            Some(Outcome::Expired) => Poll::Ready(Err(Refusal::TimedOut(self.time_spent()))),
+            None => {
+                if let Some(call) = self.untimed.take() {
+                    self.system.shared().deadlines.add(self.slot.deadline_ns, call);
+                }
+                Poll::Pending
             }
-            Poll::Pending => false,
         }
     }
 
@@ -168,6 +152,6 @@ impl<R> Waiting<R> {
 impl<R> Drop for Waiting<R> {
     fn drop(&mut self) {
         // An answer that comes now has nobody to go to, and is dropped where it is made.
-        drop(self.slot.give_up());
+        self.slot.give_up();
     }
 }

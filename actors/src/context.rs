@@ -132,7 +132,7 @@ impl<'a, A: Actor> Context<'a, A> {
     {
         let baggage = request::baggage();
         let ambient = Ambient { baggage: baggage.clone(), ..Ambient::default() };
-        let future = scope::within(future, ambient, self.rest.system.group().clone());
+        let future = scope::within(future, ambient);
         self.turn.await_holding(future, move |seat, turn, output| {
             let delivery = Delivery { message: map(output), baggage, reply: None };
             A::receive(seat, delivery, turn.reborrow());

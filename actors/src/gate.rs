@@ -46,6 +46,8 @@ pub(crate) struct Gate<A: crate::Actor> {
     readers: u32,
     chains: u32,
     waiting: VecDeque<Waiting<A>>,
+    /// The next message to be judged was taken from `waiting`, and fits.
+    is_opened: bool,
 }
 
 impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
@@ -60,7 +62,7 @@ impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
 
 impl<A: crate::Actor> Default for Gate<A> {
     fn default() -> Self {
-        Self { readers: 0, chains: 0, waiting: VecDeque::new() }
+        Self { readers: 0, chains: 0, waiting: VecDeque::new(), is_opened: false }
     }
 }
 
@@ -71,7 +73,10 @@ impl<A: crate::Actor> Gate<A> {
     }
 
     /// What becomes of a message; `comes_back` if the actor itself waits in its call chain.
-    pub(crate) fn judge(&self, access: Access, comes_back: bool) -> Verdict {
+    pub(crate) fn judge(&mut self, access: Access, comes_back: bool) -> Verdict {
+        if std::mem::take(&mut self.is_opened) {
+            return Verdict::Take;
+        }
         let fits = self.chains == 0 && (self.readers == 0 || access == Access::Read);
         if comes_back {
             // What it would wait for waits for it.
@@ -108,10 +113,12 @@ impl<A: crate::Actor> Gate<A> {
         self.waiting.push_back(Waiting { access, open });
     }
 
-    /// The first waiting message, if it fits now.
+    /// The first waiting message, if it fits now. It must be opened, and so judged, at once.
     pub(crate) fn next(&mut self) -> Option<Opened<A>> {
         let access = self.waiting.front()?.access;
         let fits = self.chains == 0 && (self.readers == 0 || access == Access::Read);
-        fits.then(|| self.waiting.pop_front()).flatten().map(|waiting| waiting.open)
+        let waiting = if fits { self.waiting.pop_front() } else { None }?;
+        self.is_opened = true;
+        Some(waiting.open)
     }
 }

@@ -1,10 +1,11 @@
-//! How an actor takes a message: three traits, told apart by whether others may come in between.
+//! How an actor takes a message: four traits, told apart by whether others may come in between.
 //!
 //! | trait | the handler | while it waits |
 //! | --- | --- | --- |
 //! | [`Handler`] | a plain function | it does not wait |
 //! | [`AsyncHandler`] | a future that may borrow the actor | no other message is taken (turn-based) |
 //! | [`InterleavedHandler`] | a future without a borrow of the actor | other messages are taken |
+//! | [`ReplyHandler`] | a plain function that answers by hand | it does not wait |
 //!
 //! `tell` and `ask` take messages of all kinds: [`Receive`] finds the trait that an actor implements for
 //! a message. Implementing two of them for one message makes the call ambiguous.
@@ -14,6 +15,7 @@ use std::future::Future;
 use crate::actor::Actor;
 use crate::context::{AsyncContext, Context};
 use crate::envelope::Delivery;
+use crate::reply::ReplyTo;
 use crate::seat::Seat;
 
 /// Takes a message with a plain function: the fast path.
@@ -64,6 +66,45 @@ pub trait InterleavedHandler<M>: Actor {
     ) -> impl Future<Output = Self::Reply> + Send + 'static;
 }
 
+/// Takes a message with a plain function that gives its answer by hand: later, from another handler,
+/// or by letting another actor answer.
+///
+/// ```
+/// # use turnwheel_actors::{Actor, Context, Handler, System};
+/// # use turnwheel_runtime::Group;
+/// # use std::convert::Infallible;
+/// use turnwheel_actors::{Address, ReplyHandler, ReplyTo};
+/// # struct Worker;
+/// # impl Actor for Worker { type Error = Infallible; }
+/// struct Square(u64);
+/// # impl Handler<Square> for Worker {
+/// #     type Reply = u64;
+/// #     fn handle(&mut self, Square(of): Square, _: &mut Context<'_, Self>) -> u64 { of * of }
+/// # }
+/// struct Desk(Address<Worker>);
+/// # impl Actor for Desk { type Error = Infallible; }
+/// impl ReplyHandler<Square> for Desk {
+///     type Reply = u64;
+///     fn handle(&mut self, message: Square, reply: ReplyTo<u64>, _: &mut Context<'_, Self>) {
+///         // Whoever asked is answered by the worker; if it is gone, it is told.
+///         let _ = self.0.forward(message, reply);
+///     }
+/// }
+/// # let group = Group::builder("doc").workers(1).build()?;
+/// # let system = System::new(&group);
+/// let desk = system.spawn(Desk(system.spawn(Worker)?))?;
+/// assert_eq!(desk.ask(Square(7)).wait()?, 49);
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait ReplyHandler<M>: Actor {
+    /// What `ask` is answered with.
+    type Reply: Send + 'static;
+
+    /// Handles one message. Of a message that was told, `reply` goes nowhere.
+    fn handle(&mut self, message: M, reply: ReplyTo<Self::Reply>, cx: &mut Context<'_, Self>);
+}
+
 /// What an actor takes while the future of an [`InterleavedHandler`] waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -87,12 +128,15 @@ pub mod kind {
     /// [`InterleavedHandler`](super::InterleavedHandler).
     #[derive(Debug)]
     pub enum Shared {}
+    /// [`ReplyHandler`](super::ReplyHandler).
+    #[derive(Debug)]
+    pub enum Replying {}
 }
 
 /// An actor that takes messages of type `M`, by whichever trait; implemented through those.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not take messages of type `{M}`",
-    note = "implement `Handler<{M}>`, `AsyncHandler<{M}>` or `InterleavedHandler<{M}>` for it"
+    note = "implement `Handler<{M}>`, `AsyncHandler<{M}>`, `InterleavedHandler<{M}>` or `ReplyHandler<{M}>` for it"
 )]
 pub trait Receive<M, K>: Actor {
     /// What `ask` is answered with.
@@ -128,5 +172,13 @@ impl<A: InterleavedHandler<M>, M: Send + 'static> Receive<M, kind::Shared> for A
 
     fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
         seat.handle_interleaved(delivery, turn);
+    }
+}
+
+impl<A: ReplyHandler<M>, M: Send + 'static> Receive<M, kind::Replying> for A {
+    type Reply = <A as ReplyHandler<M>>::Reply;
+
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        seat.handle_replying(delivery, turn);
     }
 }

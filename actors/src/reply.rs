@@ -7,6 +7,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 use turnwheel_runtime::Failure;
 
+use crate::deadline::Expire;
 use crate::request::Link;
 
 /// Where the answer goes. Dropped without one, the caller is told that there will be none.
@@ -36,6 +37,8 @@ enum State<R> {
     Empty,
     Awaited(Waker),
     Answered(Result<R, Failure>),
+    /// The deadline has passed, and the caller was woken for it.
+    Expired,
     /// The answer was taken, or nobody waits for it any more.
     Over,
 }
@@ -60,7 +63,7 @@ impl<R> Slot<R> {
                 waker.wake();
             }
             // Given up: the answer goes nowhere. Dropped without the lock, it is the user's.
-            over @ (State::Over | State::Answered(_)) => {
+            over @ (State::Over | State::Expired | State::Answered(_)) => {
                 *state = over;
                 drop(state);
                 drop(answer);
@@ -69,46 +72,71 @@ impl<R> Slot<R> {
     }
 
     /// Takes the answer, or leaves a waker for it.
-    pub(crate) fn take(&self, waker: Option<&Waker>) -> Option<Result<R, Failure>> {
-        let mut state = self.state.lock();
-        match &*state {
-            State::Answered(_) => match std::mem::replace(&mut *state, State::Over) {
-                State::Answered(answer) => Some(answer),
-                _ => None,
-            },
-            State::Awaited(known) if waker.is_some_and(|waker| known.will_wake(waker)) => None,
-            State::Empty | State::Awaited(_) => {
-                if let Some(waker) = waker {
-                    *state = State::Awaited(waker.clone());
-                }
-                None
-            }
-            State::Over => Some(Err(Failure::Cancelled)),
-        }
-    }
-
-    /// Gives up waiting, unless the answer has come.
-    pub(crate) fn give_up(&self) -> Option<Result<R, Failure>> {
+    pub(crate) fn take(&self, waker: &Waker) -> Option<Outcome<R>> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Over) {
-            State::Answered(answer) => Some(answer),
+            State::Answered(answer) => Some(Outcome::Answered(answer)),
+            State::Expired => Some(Outcome::Expired),
+            State::Over => Some(Outcome::Answered(Err(Failure::Cancelled))),
+            State::Awaited(known) if known.will_wake(waker) => {
+                *state = State::Awaited(known);
+                None
+            }
             former => {
+                *state = State::Awaited(waker.clone());
                 drop(state);
+                // Without the lock: a waker's destructor is user code.
                 drop(former);
                 None
             }
         }
     }
 
+    /// Gives up waiting; an answer that has come is dropped.
+    pub(crate) fn give_up(&self) {
+        let former = std::mem::replace(&mut *self.state.lock(), State::Over);
+        drop(former);
+    }
+
     /// Whether nobody waits any more.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(*self.state.lock(), State::Over)
+        matches!(*self.state.lock(), State::Over | State::Expired)
+    }
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(crate) enum Outcome<R> {
+    Answered(Result<R, Failure>),
+    Expired,
+}
+
+impl<R: Send> Expire for Slot<R> {
+    fn expire(&self) {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Expired) {
+            State::Empty => {}
+            State::Awaited(waker) => {
+                drop(state);
+                waker.wake();
+            }
+            settled => *state = settled,
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        !matches!(*self.state.lock(), State::Empty | State::Awaited(_))
     }
 }
 
 impl<R> ReplyTo<R> {
     pub(crate) fn new(slot: Arc<Slot<R>>) -> Self {
         Self { slot: Some(slot) }
+    }
+
+    /// Of a message that was told: the answer is dropped.
+    pub(crate) fn nobody() -> Self {
+        Self { slot: None }
     }
 
     /// Answers.

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::envelope::Delivery;
+use crate::reply::ReplyTo;
+
 /// Values that follow a request: through `tell`, `ask`, `forward`, continuations and timers.
 ///
 /// Cheap to clone (one counter). Empty unless somebody entered one.
@@ -268,23 +271,11 @@ pub(crate) struct Ambient {
     pub(crate) asker: Option<Asker>,
     /// The chain with the asker at its end, once it was needed.
     pub(crate) extended: Option<Arc<Link>>,
-    /// When the future now polled must be polled again, nanoseconds.
-    pub(crate) wake_ns: u64,
-    /// Whether a future is being polled, which then needs no timer of its own.
-    pub(crate) is_polled: bool,
 }
 
 impl Default for Ambient {
     fn default() -> Self {
-        Self {
-            baggage: None,
-            chain: None,
-            deadline_ns: u64::MAX,
-            asker: None,
-            extended: None,
-            wake_ns: u64::MAX,
-            is_polled: false,
-        }
+        Self { baggage: None, chain: None, deadline_ns: u64::MAX, asker: None, extended: None }
     }
 }
 
@@ -295,6 +286,17 @@ thread_local! {
 }
 
 impl Ambient {
+    /// What is ambient while this message is handled by somebody whose answer is still due.
+    pub(crate) fn of<M, R>(delivery: &Delivery<M, R>) -> Self {
+        let slot = delivery.reply.as_ref().and_then(ReplyTo::slot);
+        Self {
+            baggage: delivery.baggage.clone(),
+            chain: slot.and_then(|slot| slot.chain.clone()),
+            deadline_ns: slot.map_or(u64::MAX, |slot| slot.deadline_ns),
+            ..Self::default()
+        }
+    }
+
     /// Runs a closure with this as what is ambient, and takes back what became of it.
     pub(crate) fn within<R>(&mut self, run: impl FnOnce() -> R) -> R {
         /// Puts the former one back, also on unwinding.
@@ -364,13 +366,4 @@ pub(crate) fn outgoing() -> Outgoing {
         }
     })
     .unwrap_or(Outgoing { baggage: None, chain: None, deadline_ns: u64::MAX })
-}
-
-/// Asks for the future now polled to be polled again by this time. False if no future is.
-pub(crate) fn wake_by(deadline_ns: u64) -> bool {
-    Ambient::with(|ambient| {
-        ambient.wake_ns = ambient.wake_ns.min(deadline_ns);
-        ambient.is_polled
-    })
-    .unwrap_or(false)
 }

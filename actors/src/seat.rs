@@ -1,6 +1,8 @@
 //! The state of an actor's task: the actor itself and what the crate keeps beside it.
 
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
+use std::task::Waker;
 
 use parking_lot::Mutex;
 use turnwheel_runtime::Failure;
@@ -11,10 +13,13 @@ use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
 use crate::envelope::{Delivery, Envelope};
 use crate::gate::{Access, Gate, Verdict};
-use crate::handler::{Admits, AsyncHandler, Handler, InterleavedHandler, Receive, Turn};
+use crate::handler::{
+    Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler, Turn,
+};
+use crate::reply::ReplyTo;
 use crate::request::{Ambient, Asker, Link};
 use crate::restart::Rebirth;
-use crate::scope;
+use crate::scope::{self, Panic};
 use crate::system::System;
 
 /// What an actor's task holds.
@@ -43,6 +48,8 @@ pub(crate) struct Cold<A: Actor> {
     /// Where an exclusive handler's future gives the actor back, also when it is dropped.
     home: Home<A>,
     name: Option<Arc<str>>,
+    /// Streams that wait until the gate is free.
+    paused: Vec<Waker>,
     pub(crate) rebirth: Option<Rebirth<A>>,
 }
 
@@ -50,7 +57,13 @@ type Home<A> = Arc<Mutex<Option<A>>>;
 
 impl<A: Actor> Default for Cold<A> {
     fn default() -> Self {
-        Self { gate: Gate::default(), home: Home::default(), name: None, rebirth: None }
+        Self {
+            gate: Gate::default(),
+            home: Home::default(),
+            name: None,
+            paused: Vec::new(),
+            rebirth: None,
+        }
     }
 }
 
@@ -146,8 +159,36 @@ impl<A: Actor> Seat<A> {
         }
         let deadline_ns = reply.slot().map_or(u64::MAX, |slot| slot.deadline_ns);
         let mut ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
-        let answer = ambient.within(|| actor.handle(message, &mut cx));
-        reply.send(answer);
+        let run = AssertUnwindSafe(|| ambient.within(|| actor.handle(message, &mut cx)));
+        if let Some(panic) = settle(Some(reply), catch_unwind(run)) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// A message whose handler answers when it likes.
+    pub(crate) fn handle_replying<M>(
+        &mut self,
+        delivery: Delivery<M, <A as ReplyHandler<M>>::Reply>,
+        turn: Turn<'_, A>,
+    ) where
+        A: ReplyHandler<M>,
+        M: Send + 'static,
+    {
+        type Kind = crate::handler::kind::Replying;
+        let Some(delivery) = self.admit::<M, Kind>(delivery, Access::Write, &turn) else {
+            return;
+        };
+        if !self.begin(&delivery, &turn) {
+            return;
+        }
+        let Some(actor) = &mut self.actor else {
+            return self.nobody_home::<M>(&turn);
+        };
+        let mut ambient = Ambient::of(&delivery);
+        let Delivery { message, reply, .. } = delivery;
+        let reply = reply.unwrap_or_else(ReplyTo::nobody);
+        let mut cx = Context::new(turn, &mut self.rest);
+        ambient.within(|| actor.handle(message, reply, &mut cx));
     }
 
     /// A message whose future borrows the actor: nothing else is taken until it ends.
@@ -171,18 +212,10 @@ impl<A: Actor> Seat<A> {
             return;
         }
         let asker = self.asker(&turn);
-        let Delivery { message, baggage, reply } = delivery;
-        let slot = reply.as_ref().and_then(|reply| reply.slot());
-        let ambient = Ambient {
-            baggage,
-            chain: slot.and_then(|slot| slot.chain.clone()),
-            deadline_ns: slot.map_or(u64::MAX, |slot| slot.deadline_ns),
-            asker: Some(asker),
-            ..Ambient::default()
-        };
+        let ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
+        let Delivery { message, reply, .. } = delivery;
         let home = Arc::clone(&self.rest.cold().home);
         let cx = AsyncContext::new(self.rest.address(&turn));
-        let group = self.rest.system.group().clone();
         let future = async move {
             let mut loan = Loan { actor: Some(actor), home };
             match &mut loan.actor {
@@ -190,12 +223,10 @@ impl<A: Actor> Seat<A> {
                 None => unreachable!("the loan was made with an actor"),
             }
         };
-        turn.await_exclusive(scope::within(future, ambient, group), move |seat, cx, answer| {
+        turn.await_exclusive(scope::contained(future, ambient), move |seat, cx, outcome| {
             seat.fetch();
-            if let Some(reply) = reply {
-                reply.send(answer);
-            }
-            seat.drain(cx.reborrow());
+            let panic = settle(reply, outcome);
+            seat.go_on(panic, cx);
         });
     }
 
@@ -218,16 +249,8 @@ impl<A: Actor> Seat<A> {
         }
         // Where others may come in, a call that comes back to the actor is no cycle.
         let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn).reentrant());
-        let Delivery { message, baggage, reply } = delivery;
-        let slot = reply.as_ref().and_then(|reply| reply.slot());
-        let mut ambient = Ambient {
-            baggage,
-            chain: slot.and_then(|slot| slot.chain.clone()),
-            deadline_ns: slot.map_or(u64::MAX, |slot| slot.deadline_ns),
-            asker,
-            ..Ambient::default()
-        };
-        let group = self.rest.system.group().clone();
+        let mut ambient = Ambient { asker, ..Ambient::of(&delivery) };
+        let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
         };
@@ -239,24 +262,30 @@ impl<A: Actor> Seat<A> {
             self.rest.cold().gate.enter(A::ADMITS);
             self.rest.is_plain = false;
         }
-        turn.await_holding(scope::within(future, ambient, group), move |seat, cx, answer| {
-            if let Some(reply) = reply {
-                reply.send(answer);
+        turn.await_holding(scope::contained(future, ambient), move |seat, cx, outcome| {
+            let panic = settle(reply, outcome);
+            if A::ADMITS != Admits::All {
+                seat.rest.cold().gate.leave(A::ADMITS);
             }
-            seat.leave(A::ADMITS, cx.reborrow());
+            seat.go_on(panic, cx);
         });
     }
 
-    /// Ends a future that kept messages out, and takes those that fit now.
-    fn leave(&mut self, admits: Admits, turn: Turn<'_, A>) {
-        if admits != Admits::All {
-            self.rest.cold().gate.leave(admits);
-            self.drain(turn);
+    /// After a handler's future: takes what waited for it, or lets its panic go on.
+    fn go_on(&mut self, panic: Option<Panic>, turn: &mut Turn<'_, A>) {
+        let Some(panic) = panic else {
+            return self.drain(turn.reborrow());
+        };
+        if !self.rest.is_plain {
+            // After the policy hook, which may put another actor into the seat. Refused only with a
+            // full fast lane, and then the next future that ends takes what waits.
+            drop(turn.run(|seat, turn| seat.drain(turn.reborrow())));
         }
+        resume_unwind(panic);
     }
 
     /// Takes what waits and fits now.
-    fn drain(&mut self, mut turn: Turn<'_, A>) {
+    pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
         if self.rest.is_plain {
             return;
         }
@@ -264,7 +293,20 @@ impl<A: Actor> Seat<A> {
             let Some(open) = self.rest.cold().gate.next() else { break };
             open(self, turn.reborrow());
         }
-        self.rest.is_plain = self.rest.cold().gate.is_free();
+        let cold = self.rest.cold();
+        if cold.gate.is_free() {
+            let paused = std::mem::take(&mut cold.paused);
+            self.rest.is_plain = true;
+            paused.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Whether a stream may be pulled; if not, its waker is called when it may.
+    pub(crate) fn admits_streams(&mut self, waker: &Waker) -> bool {
+        if !self.rest.is_plain {
+            self.rest.cold().paused.push(waker.clone());
+        }
+        self.rest.is_plain
     }
 
     /// Lets a message through the gate, keeps it, or refuses it.
@@ -334,4 +376,19 @@ impl<A: Actor> Seat<A> {
     fn nobody_home<M>(&self, turn: &Turn<'_, A>) {
         self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
     }
+}
+
+/// Answers a call with what its handler came to; gives a panic back.
+fn settle<R>(reply: Option<ReplyTo<R>>, outcome: Result<R, Panic>) -> Option<Panic> {
+    match (outcome, reply) {
+        (Ok(answer), Some(reply)) => reply.send(answer),
+        (Ok(_), None) => {}
+        (Err(panic), reply) => {
+            if let Some(reply) = reply {
+                reply.fail(Failure::from_panic_ref(panic.as_ref()));
+            }
+            return Some(panic);
+        }
+    }
+    None
 }

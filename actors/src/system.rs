@@ -9,6 +9,7 @@ use turnwheel_runtime::Group;
 use crate::actor::Actor;
 use crate::address::Address;
 use crate::dead_letter::{self, DeadLetter, DeadLetters};
+use crate::deadline::Deadlines;
 use crate::error::SpawnError;
 use crate::spawn::ActorBuilder;
 
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) group: Group,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) ask_limit: Duration,
+    pub(crate) deadlines: Arc<Deadlines>,
 }
 
 impl System {
@@ -106,7 +108,8 @@ impl SystemBuilder {
     /// Makes the system.
     pub fn build(self) -> System {
         let Self { group, dead_letters, ask_limit } = self;
-        let shared = Arc::new(Shared { group, dead_letters, ask_limit });
+        let deadlines = Deadlines::new(&group);
+        let shared = Arc::new(Shared { group, dead_letters, ask_limit, deadlines });
         dead_letter::register(&shared);
         System { shared }
     }

@@ -1,0 +1,229 @@
+//! The deadlines of all calls of a system, under one timer.
+//!
+//! A timer for each call would cost as much as the call, and stay in the wheel long after its answer.
+//! Here a call that waits adds one entry to a heap; a call that was answered is swept out with others
+//! like it, so that a heap never holds more than twice what waits. The timer is armed for the
+//! earliest deadline and left as it is when that call is answered: with answers in time it fires
+//! once for each span of a deadline, finds nothing, and is not armed again while nothing waits.
+
+use std::cell::Cell;
+use std::cmp::{Ordering as Order, Reverse};
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Completion, Group};
+
+/// Heaps of one system: threads share one only when there are more of them. A power of two.
+const SHARDS: usize = 8;
+
+/// Entries of a heap before it is swept for the first time.
+const SWEEP_MIN: usize = 64;
+
+const _: () = assert!(SHARDS.is_power_of_two());
+
+/// A call that waits for its answer.
+pub(crate) trait Expire: Send + Sync {
+    /// Its deadline has passed.
+    fn expire(&self);
+    /// Whether it was answered, or given up.
+    fn is_settled(&self) -> bool;
+}
+
+/// One waiting call; ordered by its deadline.
+struct Entry {
+    deadline_ns: u64,
+    call: Arc<dyn Expire>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.deadline_ns == other.deadline_ns
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Order {
+        self.deadline_ns.cmp(&other.deadline_ns)
+    }
+}
+
+/// The calls of some threads. On a cache line of its own.
+#[repr(align(64))]
+struct Shard(Mutex<Heap>);
+
+struct Heap {
+    entries: BinaryHeap<Reverse<Entry>>,
+    /// How many entries bring about the next sweep.
+    sweep_at: usize,
+}
+
+/// The deadlines of a system.
+pub(crate) struct Deadlines {
+    group: Group,
+    shards: [Shard; SHARDS],
+    /// For when the timer is armed; `u64::MAX` if it is not. Written under the lock of `timer`.
+    armed_ns: AtomicU64,
+    timer: Mutex<Option<Completion<()>>>,
+    bell: Waker,
+}
+
+impl fmt::Debug for Deadlines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deadlines").field("waiting", &self.waiting()).finish_non_exhaustive()
+    }
+}
+
+/// Wakes the deadlines when their timer fires; weak, since they own the timer.
+struct Bell(Weak<Deadlines>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if let Some(deadlines) = self.0.upgrade() {
+            deadlines.ring();
+        }
+    }
+}
+
+impl Deadlines {
+    pub(crate) fn new(group: &Group) -> Arc<Self> {
+        let heap = || Heap { entries: BinaryHeap::new(), sweep_at: SWEEP_MIN };
+        Arc::new_cyclic(|me| Self {
+            group: group.clone(),
+            shards: std::array::from_fn(|_| Shard(Mutex::new(heap()))),
+            armed_ns: AtomicU64::new(u64::MAX),
+            timer: Mutex::new(None),
+            bell: Waker::from(Arc::new(Bell(me.clone()))),
+        })
+    }
+
+    /// Expires the call at its deadline unless it is settled by then. A lock, one entry.
+    pub(crate) fn add(&self, deadline_ns: u64, call: Arc<dyn Expire>) {
+        let swept = {
+            let mut heap = self.shards[shard_of_thread()].0.lock();
+            heap.entries.push(Reverse(Entry { deadline_ns, call }));
+            if heap.entries.len() >= heap.sweep_at {
+                heap.sweep()
+            } else {
+                Vec::new()
+            }
+        };
+        drop(swept);
+        // Ordered by the shard's lock: `ring` clears this before it looks at the shard.
+        if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
+            self.arm(deadline_ns);
+        }
+    }
+
+    /// Arms the timer unless it is armed for an earlier time.
+    #[cold]
+    fn arm(&self, deadline_ns: u64) {
+        let fired = {
+            let mut timer = self.timer.lock();
+            if deadline_ns >= self.armed_ns.load(Ordering::Relaxed) {
+                return;
+            }
+            let left = deadline_ns.saturating_sub(self.group.now_ns());
+            let mut sleep = self.group.sleep(Duration::from_nanos(left));
+            match Pin::new(&mut sleep).poll(&mut Context::from_waker(&self.bell)) {
+                Poll::Pending => {
+                    self.armed_ns.store(deadline_ns, Ordering::Release);
+                    // The one before, if any, is cancelled by this.
+                    *timer = Some(sleep);
+                    return;
+                }
+                Poll::Ready(fired) => fired,
+            }
+        };
+        match fired {
+            Ok(()) => self.ring(),
+            Err(failure) => tracing::warn!(%failure, "calls wait without their deadlines"),
+        }
+    }
+
+    /// The timer has fired.
+    fn ring(&self) {
+        {
+            let _timer = self.timer.lock();
+            self.armed_ns.store(u64::MAX, Ordering::Release);
+        }
+        self.expire_due();
+        let next_ns = self.earliest_ns();
+        if next_ns != u64::MAX {
+            self.arm(next_ns);
+        }
+    }
+
+    fn expire_due(&self) {
+        let now_ns = self.group.now_ns();
+        for shard in &self.shards {
+            let due = shard.0.lock().take_due(now_ns);
+            // Without the lock: what is woken may call again.
+            due.iter().for_each(|entry| entry.call.expire());
+        }
+    }
+
+    fn earliest_ns(&self) -> u64 {
+        let first = |shard: &Shard| {
+            shard.0.lock().entries.peek().map_or(u64::MAX, |Reverse(entry)| entry.deadline_ns)
+        };
+        self.shards.iter().map(first).min().unwrap_or(u64::MAX)
+    }
+
+    /// Calls in the heaps, those among them that were answered lately counted too.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shards.iter().map(|shard| shard.0.lock().entries.len()).sum()
+    }
+}
+
+impl Heap {
+    /// Takes out what is settled; it is dropped by the caller, without the lock.
+    fn sweep(&mut self) -> Vec<Reverse<Entry>> {
+        let (settled, waiting): (Vec<_>, Vec<_>) =
+            self.entries.drain().partition(|Reverse(entry)| entry.call.is_settled());
+        self.sweep_at = (2 * waiting.len()).max(SWEEP_MIN);
+        self.entries = waiting.into();
+        settled
+    }
+
+    /// Takes out what is due, and what is settled before the next that is not.
+    fn take_due(&mut self, now_ns: u64) -> Vec<Entry> {
+        let mut due = Vec::new();
+        while let Some(Reverse(entry)) = self.entries.peek() {
+            if entry.deadline_ns > now_ns && !entry.call.is_settled() {
+                break;
+            }
+            due.extend(self.entries.pop().map(|Reverse(entry)| entry));
+        }
+        due
+    }
+}
+
+/// The heap of this thread.
+fn shard_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    MINE.try_with(|mine| {
+        if mine.get() == usize::MAX {
+            mine.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+        }
+        mine.get()
+    })
+    .unwrap_or(0)
+}
