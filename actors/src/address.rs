@@ -185,6 +185,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
+        reply.forwarded(self.system.group().recent_ns());
         let delivery = Delivery { message, baggage: request::baggage(), reply: Some(reply) };
         let envelope = Envelope::<M, A::Reply, K>::new(delivery);
         self.task.submit_job(envelope).map_err(|error| self.refused(error))

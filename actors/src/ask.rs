@@ -138,13 +138,17 @@ impl<R> Waiting<R> {
         let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
         let end_ns = self.slot.deadline_ns;
         let depth = Link::depth(self.slot.chain.as_ref());
+        let queued_ns = match self.slot.forwarded_ns.load(Ordering::Relaxed) {
+            0 => self.asked_ns,
+            forwarded_ns => forwarded_ns,
+        };
+        let hops = since(self.asked_ns, queued_ns);
         match self.slot.started_ns.load(Ordering::Relaxed) {
-            0 => TimeSpent { queued: since(self.asked_ns, end_ns), running: None, depth },
-            started_ns => TimeSpent {
-                queued: since(self.asked_ns, started_ns),
-                running: Some(since(started_ns, end_ns)),
-                depth,
-            },
+            0 => TimeSpent { hops, queued: since(queued_ns, end_ns), running: None, depth },
+            started_ns => {
+                let running = Some(since(started_ns, end_ns));
+                TimeSpent { hops, queued: since(queued_ns, started_ns), running, depth }
+            }
         }
     }
 }

@@ -156,6 +156,10 @@ impl<'a, A: Actor> Context<'a, A> {
         self.pipe(done, map)
     }
 
+    pub(crate) fn set_kept_until(&mut self, until_ns: u64) {
+        self.rest.cold().kept_until_ns = until_ns;
+    }
+
     pub(crate) fn expired<M>(&self) {
         let letters = &self.rest.system.shared().dead_letters;
         let name = self.turn.name().to_owned();

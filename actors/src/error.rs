@@ -58,8 +58,11 @@ pub enum AskError<M> {
 
 /// Where the time of a call went that was not answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TimeSpent {
-    /// From the call until the actor began to handle it, or until the deadline.
+    /// From the call until it was last forwarded to another actor; zero if it was not.
+    pub hops: Duration,
+    /// From then until the actor began to handle it, or until the deadline.
     pub queued: Duration,
     /// From then until the deadline; `None` if it was never begun, and then it never will be.
     pub running: Option<Duration>,
@@ -121,16 +124,18 @@ impl<M> fmt::Display for AskError<M> {
                 write!(f, "the call would never be answered, since these wait for one another: ")?;
                 f.write_str(&chain.join(" -> "))
             }
-            Self::TimedOut(TimeSpent { queued, running: Some(running), depth }) => write!(
-                f,
-                "no answer in time: {queued:?} in the queue, then {running:?} in its handler, at \
-                 depth {depth} of the call chain"
-            ),
-            Self::TimedOut(TimeSpent { queued, running: None, depth }) => write!(
-                f,
-                "no answer in time: {queued:?} in the queue and never begun, at depth {depth} of the \
-                 call chain"
-            ),
+            Self::TimedOut(TimeSpent { hops, queued, running, depth }) => {
+                write!(f, "no answer in time: ")?;
+                if !hops.is_zero() {
+                    write!(f, "{hops:?} until it was forwarded, ")?;
+                }
+                write!(f, "{queued:?} in the queue")?;
+                match running {
+                    Some(running) => write!(f, ", {running:?} in its handler")?,
+                    None => f.write_str(" and never begun")?,
+                }
+                write!(f, ", at depth {depth} of the call chain")
+            }
             Self::Unanswered(failure) => write!(f, "the actor did not answer: {failure}"),
         }
     }
@@ -144,7 +149,7 @@ impl<M> From<AskError<M>> for Failure {
             AskError::Refused(refused) => refused.into(),
             AskError::Unanswered(failure) => failure,
             AskError::TimedOut(spent) => {
-                Self::TimedOut(spent.queued + spent.running.unwrap_or_default())
+                Self::TimedOut(spent.hops + spent.queued + spent.running.unwrap_or_default())
             }
             cycle @ AskError::Cycle { .. } => Self::message(cycle.to_string()),
         }

@@ -9,19 +9,12 @@ use std::collections::VecDeque;
 
 use turnwheel_runtime::Context;
 
-use crate::handler::Admits;
+use crate::handler::{Access, Admits};
 use crate::seat::Seat;
 
 /// Messages that wait for other handlers of one actor, at most; a further one is refused. They have
 /// left the mailbox, so its bound does not count them.
 pub const WAITING_MAX: usize = 1_024;
-
-/// What a message does with the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    Write,
-}
 
 /// What is to become of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +70,10 @@ impl<A: crate::Actor> Gate<A> {
         if std::mem::take(&mut self.is_opened) {
             return Verdict::Take;
         }
-        let fits = self.chains == 0 && (self.readers == 0 || access == Access::Read);
+        let fits = self.fits(access);
+        if access == Access::Always {
+            return Verdict::Take;
+        }
         if comes_back {
             // What it would wait for waits for it.
             let is_taken = self.chains > 0 || fits;
@@ -88,6 +84,10 @@ impl<A: crate::Actor> Gate<A> {
             false if self.waiting.len() >= WAITING_MAX => Verdict::TooMany,
             false => Verdict::Wait,
         }
+    }
+
+    fn fits(&self, access: Access) -> bool {
+        self.chains == 0 && (self.readers == 0 || access != Access::Write)
     }
 
     /// Notes a future that keeps messages out.
@@ -116,7 +116,7 @@ impl<A: crate::Actor> Gate<A> {
     /// The first waiting message, if it fits now. It must be opened, and so judged, at once.
     pub(crate) fn next(&mut self) -> Option<Opened<A>> {
         let access = self.waiting.front()?.access;
-        let fits = self.chains == 0 && (self.readers == 0 || access == Access::Read);
+        let fits = self.fits(access);
         let waiting = if fits { self.waiting.pop_front() } else { None }?;
         self.is_opened = true;
         Some(waiting.open)

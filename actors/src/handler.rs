@@ -23,9 +23,8 @@ pub trait Handler<M>: Actor {
     /// What `ask` is answered with; a `tell` drops it.
     type Reply: Send + 'static;
 
-    /// Whether it may run while [`Shared`](kind::Shared) readers of this actor wait: it must then
-    /// not change what they rely on. Others wait until the readers are done.
-    const READ_ONLY: bool = false;
+    /// Beside which futures of this actor it may run.
+    const ACCESS: Access = Access::Write;
 
     /// Handles one message.
     fn handle(&mut self, message: M, cx: &mut Context<'_, Self>) -> Self::Reply;
@@ -57,6 +56,12 @@ pub trait InterleavedHandler<M>: Actor {
 
     /// What may be taken while the future waits.
     const ADMITS: Admits = Admits::All;
+
+    /// Beside which futures of this actor it may begin; by default a reader if it admits readers.
+    const ACCESS: Access = match Self::ADMITS {
+        Admits::Readers => Access::Read,
+        Admits::All | Admits::Chain => Access::Write,
+    };
 
     /// Begins to handle one message.
     fn handle(
@@ -101,6 +106,9 @@ pub trait ReplyHandler<M>: Actor {
     /// What `ask` is answered with.
     type Reply: Send + 'static;
 
+    /// Beside which futures of this actor it may run.
+    const ACCESS: Access = Access::Write;
+
     /// Handles one message. Of a message that was told, `reply` goes nowhere.
     fn handle(&mut self, message: M, reply: ReplyTo<Self::Reply>, cx: &mut Context<'_, Self>);
 }
@@ -115,6 +123,20 @@ pub enum Admits {
     Readers,
     /// Messages of the call chain that this one belongs to: calls that come back to the actor.
     Chain,
+}
+
+/// Beside which futures of [`InterleavedHandler`]s a message may be taken that do not admit
+/// everything. Of no matter otherwise: an actor without such futures takes every message at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// Beside none. A message that waits for its turn is not passed by later ones.
+    Write,
+    /// Beside readers ([`Admits::Readers`]), unless a writer waits before it. The handler must not
+    /// change what they rely on.
+    Read,
+    /// Beside all, and ahead of those that wait: for questions like «how far are you?».
+    Always,
 }
 
 /// Markers of the handler traits; the second parameter of [`Receive`].

@@ -11,7 +11,7 @@ use crate::seat::Seat;
 #[derive(Debug)]
 pub(crate) struct Hooks;
 
-type Outcome = Result<(), Failure>;
+pub(crate) type Outcome = Result<(), Failure>;
 
 impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
     fn starting(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
@@ -57,7 +57,7 @@ impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
 
 impl<A: Actor> Seat<A> {
     /// Calls a hook of the actor, if it is there.
-    fn call(
+    pub(crate) fn call(
         &mut self,
         turn: &mut Turn<'_, A>,
         hook: impl FnOnce(&mut A, &mut Context<'_, A>) -> Result<(), A::Error>,
@@ -70,7 +70,7 @@ impl<A: Actor> Seat<A> {
     }
 
     /// Tells the actor of its end, and drops it.
-    fn end(&mut self, exit: &Exit) {
+    pub(crate) fn end(&mut self, exit: &Exit) {
         self.fetch();
         if let Some(mut actor) = self.actor.take() {
             actor.ended(exit);
@@ -102,8 +102,9 @@ impl<A: Actor> Seat<A> {
     fn begin_anew(&mut self, turn: &mut Turn<'_, A>) {
         let made = self.rest.cold().rebirth.as_mut().map(crate::restart::Rebirth::make);
         self.actor = made;
-        if let Err(error) = self.call(turn, |actor, cx| actor.starting(cx)) {
-            turn.fail(Failure::error(error));
+        match self.call(turn, |actor, cx| actor.starting(cx)) {
+            Ok(()) => self.drain(turn.reborrow()),
+            Err(error) => turn.fail(Failure::error(error)),
         }
     }
 }

@@ -38,7 +38,9 @@ pub use delayed::Delayed;
 pub use envelope::Delivery;
 pub use error::{AskError, SpawnError, TellError, TimeSpent};
 pub use gate::WAITING_MAX;
-pub use handler::{Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler};
+pub use handler::{
+    Access, Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler,
+};
 pub use recipient::{Callee, Recipient};
 pub use reply::ReplyTo;
 pub use request::{RequestContext, TraceContext, TraceContextError};

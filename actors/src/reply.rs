@@ -26,6 +26,8 @@ pub(crate) struct Slot<R> {
     state: Mutex<State<R>>,
     /// When the handler began, on the group's clock; 0 before.
     pub(crate) started_ns: AtomicU64,
+    /// When it was last forwarded; 0 if it was not.
+    pub(crate) forwarded_ns: AtomicU64,
     /// When the caller gives up; `u64::MAX` never.
     pub(crate) deadline_ns: u64,
     /// The chain of calls that waits for this one.
@@ -48,6 +50,7 @@ impl<R> Slot<R> {
         Arc::new(Self {
             state: Mutex::new(State::Empty),
             started_ns: AtomicU64::new(0),
+            forwarded_ns: AtomicU64::new(0),
             deadline_ns,
             chain,
         })
@@ -160,6 +163,14 @@ impl<R> ReplyTo<R> {
 
     pub(crate) fn slot(&self) -> Option<&Arc<Slot<R>>> {
         self.slot.as_ref()
+    }
+
+    /// Notes that another actor is to answer.
+    pub(crate) fn forwarded(&self, now_ns: u64) {
+        if let Some(slot) = &self.slot {
+            slot.forwarded_ns.store(now_ns.max(1), Ordering::Relaxed);
+            slot.started_ns.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Notes that the handler begins. False if the deadline has passed: then it must not.

@@ -12,9 +12,9 @@ use crate::address::Address;
 use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
 use crate::envelope::{Delivery, Envelope};
-use crate::gate::{Access, Gate, Verdict};
+use crate::gate::{Gate, Verdict};
 use crate::handler::{
-    Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler, Turn,
+    Access, Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler, Turn,
 };
 use crate::reply::ReplyTo;
 use crate::request::{Ambient, Asker, Link};
@@ -38,6 +38,8 @@ pub(crate) struct Rest<A: Actor> {
     pub(crate) id: u64,
     /// Whether every message is taken at once and as it comes.
     is_plain: bool,
+    /// Messages begun, modulo 2^32.
+    handled: u32,
     cold: Option<Box<Cold<A>>>,
 }
 
@@ -51,6 +53,10 @@ pub(crate) struct Cold<A: Actor> {
     /// Streams that wait until the gate is free.
     paused: Vec<Waker>,
     pub(crate) rebirth: Option<Rebirth<A>>,
+    /// Why no message is handled any more.
+    broken: Option<Failure>,
+    /// Until when an entity is not idle, whatever it does; nanoseconds.
+    pub(crate) kept_until_ns: u64,
 }
 
 type Home<A> = Arc<Mutex<Option<A>>>;
@@ -63,14 +69,25 @@ impl<A: Actor> Default for Cold<A> {
             name: None,
             paused: Vec::new(),
             rebirth: None,
+            broken: None,
+            kept_until_ns: 0,
         }
     }
 }
 
 /// An actor on loan to a handler's future; goes home when the future ends or is dropped.
-struct Loan<A> {
+pub(crate) struct Loan<A> {
     actor: Option<A>,
     home: Home<A>,
+}
+
+impl<A> Loan<A> {
+    pub(crate) fn get(&mut self) -> &mut A {
+        match &mut self.actor {
+            Some(actor) => actor,
+            None => unreachable!("a loan is made with its actor"),
+        }
+    }
 }
 
 impl<A> Drop for Loan<A> {
@@ -84,6 +101,20 @@ impl<A: Actor> Rest<A> {
         self.cold.get_or_insert_default()
     }
 
+    /// Why no message is handled any more.
+    pub(crate) fn broken(&self) -> Option<Failure> {
+        self.cold.as_ref()?.broken.clone()
+    }
+
+    /// Messages begun, modulo 2^32.
+    pub(crate) fn handled(&self) -> u32 {
+        self.handled
+    }
+
+    pub(crate) fn kept_until_ns(&self) -> u64 {
+        self.cold.as_ref().map_or(0, |cold| cold.kept_until_ns)
+    }
+
     pub(crate) fn address(&self, turn: &Turn<'_, A>) -> Address<A> {
         Address::new(turn.task(), self.id, self.system.clone())
     }
@@ -93,7 +124,30 @@ impl<A: Actor> Seat<A> {
     pub(crate) fn new(actor: A, id: u64, system: System, rebirth: Option<Rebirth<A>>) -> Self {
         let cold =
             rebirth.map(|rebirth| Box::new(Cold { rebirth: Some(rebirth), ..Cold::default() }));
-        Self { actor: Some(actor), rest: Rest { system, id, is_plain: true, cold } }
+        Self { actor: Some(actor), rest: Rest { system, id, is_plain: true, handled: 0, cold } }
+    }
+
+    /// A seat whose actor is made in its first turn.
+    pub(crate) fn vacant(id: u64, system: System) -> Self {
+        Self { actor: None, rest: Rest { system, id, is_plain: true, handled: 0, cold: None } }
+    }
+
+    /// Lends the actor to a future.
+    pub(crate) fn lend(&mut self) -> Option<Loan<A>> {
+        let actor = Some(self.actor.take()?);
+        Some(Loan { actor, home: Arc::clone(&self.rest.cold().home) })
+    }
+
+    /// From now on every message is answered with this failure.
+    pub(crate) fn refuse_all(&mut self, failure: Failure) {
+        self.rest.cold().broken = Some(failure);
+        self.rest.is_plain = false;
+    }
+
+    /// Forgets the futures that the former actor had under way.
+    pub(crate) fn start_anew(&mut self) {
+        self.rest.cold().gate = Gate::default();
+        self.rest.is_plain = true;
     }
 
     /// The actor of a task that was not spawned.
@@ -125,7 +179,7 @@ impl<A: Actor> Seat<A> {
         if self.rest.is_plain {
             return self.plain(delivery, turn);
         }
-        let access = if A::READ_ONLY { Access::Read } else { Access::Write };
+        let access = <A as Handler<M>>::ACCESS;
         if let Some(delivery) =
             self.admit::<M, crate::handler::kind::Plain>(delivery, access, &turn)
         {
@@ -142,7 +196,7 @@ impl<A: Actor> Seat<A> {
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
         };
-        let now_ns = turn.now_ns();
+        self.rest.handled = self.rest.handled.wrapping_add(1);
         let mut cx = Context::new(turn, &mut self.rest);
         if baggage.is_none() && reply.is_none() {
             // The answer of a message that was told is dropped: nobody asked.
@@ -154,7 +208,7 @@ impl<A: Actor> Seat<A> {
             drop(ambient.within(|| actor.handle(message, &mut cx)));
             return;
         };
-        if !reply.begin(now_ns) {
+        if !reply.begin(cx.system().group().recent_ns()) {
             return cx.expired::<M>();
         }
         let deadline_ns = reply.slot().map_or(u64::MAX, |slot| slot.deadline_ns);
@@ -175,7 +229,7 @@ impl<A: Actor> Seat<A> {
         M: Send + 'static,
     {
         type Kind = crate::handler::kind::Replying;
-        let Some(delivery) = self.admit::<M, Kind>(delivery, Access::Write, &turn) else {
+        let Some(delivery) = self.admit::<M, Kind>(delivery, A::ACCESS, &turn) else {
             return;
         };
         if !self.begin(&delivery, &turn) {
@@ -216,13 +270,9 @@ impl<A: Actor> Seat<A> {
         let Delivery { message, reply, .. } = delivery;
         let home = Arc::clone(&self.rest.cold().home);
         let cx = AsyncContext::new(self.rest.address(&turn));
-        let future = async move {
-            let mut loan = Loan { actor: Some(actor), home };
-            match &mut loan.actor {
-                Some(actor) => actor.handle(message, cx).await,
-                None => unreachable!("the loan was made with an actor"),
-            }
-        };
+        // Made here, so that also a future that is never polled gives the actor back.
+        let mut loan = Loan { actor: Some(actor), home };
+        let future = async move { loan.get().handle(message, cx).await };
         turn.await_exclusive(scope::contained(future, ambient), move |seat, cx, outcome| {
             seat.fetch();
             let panic = settle(reply, outcome);
@@ -240,7 +290,7 @@ impl<A: Actor> Seat<A> {
         M: Send + 'static,
     {
         type Kind = crate::handler::kind::Shared;
-        let access = if A::ADMITS == Admits::Readers { Access::Read } else { Access::Write };
+        let access = <A as InterleavedHandler<M>>::ACCESS;
         let Some(delivery) = self.admit::<M, Kind>(delivery, access, &turn) else {
             return;
         };
@@ -286,7 +336,7 @@ impl<A: Actor> Seat<A> {
 
     /// Takes what waits and fits now.
     pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
-        if self.rest.is_plain {
+        if self.rest.is_plain || self.rest.broken().is_some() {
             return;
         }
         while self.actor.is_some() {
@@ -324,6 +374,13 @@ impl<A: Actor> Seat<A> {
         if self.rest.is_plain {
             return Some(delivery);
         }
+        if let Some(failure) = self.rest.broken() {
+            if let Some(reply) = delivery.reply {
+                reply.fail(failure);
+            }
+            self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
+            return None;
+        }
         let slot = delivery.reply.as_ref().and_then(|reply| reply.slot());
         let chain = slot.and_then(|slot| slot.chain.clone());
         let comes_back = Link::contains(chain.as_ref(), self.rest.id);
@@ -353,7 +410,10 @@ impl<A: Actor> Seat<A> {
 
     /// Notes the begin of a handler. False if its deadline has passed.
     fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
-        let begun = delivery.reply.as_ref().is_none_or(|reply| reply.begin(turn.now_ns()));
+        self.rest.handled = self.rest.handled.wrapping_add(1);
+        // Not the turn's clock: the actor may run in another group than the system's.
+        let now_ns = self.rest.system.group().recent_ns();
+        let begun = delivery.reply.as_ref().is_none_or(|reply| reply.begin(now_ns));
         if !begun {
             self.dead_letter::<M>(turn, DeadLetterReason::Expired);
         }

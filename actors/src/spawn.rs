@@ -16,6 +16,10 @@ use crate::system::System;
 /// The numbers of actors, in the order of their making.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
+pub(crate) fn next_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Describes an actor; every value has a default.
 #[must_use]
 pub struct ActorBuilder<A: Actor> {
@@ -107,7 +111,7 @@ impl<A: Actor> ActorBuilder<A> {
     ///
     /// [`SpawnErrorKind`](turnwheel_runtime::SpawnErrorKind) says why; the actor comes back.
     pub fn spawn(self) -> Result<Address<A>, SpawnError<A>> {
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let id = next_id();
         let seat = Seat::new(self.actor, id, self.system.clone(), self.rebirth);
         let group = self.group.as_ref().unwrap_or(self.system.group());
         let mut task = group.task(seat).lifecycle(Hooks);

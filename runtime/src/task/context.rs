@@ -400,13 +400,13 @@ impl<S: Send + 'static> Context<'_, S> {
     }
 
     /// Runs a future on this task; no other job of the task runs until it ends. Its output goes to
-    /// `then`. Stop, fail and kill end it early. A second one waits for the first.
+    /// `then`. Stop, fail and kill end it early; a close waits for it. A second one waits for the first.
     pub fn await_exclusive<Fut, F>(&mut self, future: Fut, then: F) -> Subscription
     where
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        let subscription = self.await_future(Kind::Plain, future, then);
+        let subscription = self.await_future(Kind::Holding, future, then);
         if subscription.is_registered() {
             let extra = self.turn.header().extra_or_make();
             // SAFETY: we are in the task's turn and the borrow ends here.
