@@ -13,6 +13,7 @@ mod context;
 mod dead_letter;
 mod deadline;
 mod delayed;
+pub mod entity;
 mod envelope;
 mod error;
 mod gate;
@@ -34,6 +35,7 @@ pub use ask::Ask;
 pub use context::{AsyncContext, Context};
 pub use dead_letter::{DeadLetter, DeadLetterReason};
 pub use delayed::Delayed;
+pub use entity::{Entities, EntitiesBuilder, Entity, EntityRef};
 #[doc(hidden)]
 pub use envelope::Delivery;
 pub use error::{AskError, SpawnError, TellError, TimeSpent};

@@ -175,6 +175,14 @@ impl<'a, S> Context<'a, S> {
         self.turn.interrupt();
     }
 
+    /// Drops all subscriptions of this task: timers, conditions, continuations and futures.
+    ///
+    /// For a state that begins anew after a failure, in
+    /// [`Lifecycle::on_failure`](super::Lifecycle::on_failure).
+    pub fn cancel_subscriptions(&mut self) {
+        phases::cancel_subscriptions(self.turn);
+    }
+
     /// Fails this task; takes effect after this job. See [`Task::fail`].
     pub fn fail(&mut self, failure: Failure) {
         request_fail(self.turn.header(), failure);
@@ -400,7 +408,7 @@ impl<S: Send + 'static> Context<'_, S> {
     }
 
     /// Runs a future on this task; no other job of the task runs until it ends. Its output goes to
-    /// `then`. Stop, fail and kill end it early; a close waits for it. A second one waits for the first.
+    /// `then`. Stop, fail and kill end it early. A second one waits for the first.
     pub fn await_exclusive<Fut, F>(&mut self, future: Fut, then: F) -> Subscription
     where
         Fut: Future + Send + 'static,

@@ -207,6 +207,12 @@ fn enter(turn: &mut Turn, phase: Phase) {
     }
 }
 
+/// Drops all subscriptions; the task lives on.
+pub(crate) fn cancel_subscriptions(turn: &mut Turn) {
+    retire(turn, Phase::Closed);
+    turn.owner().open = turn.phase() == Phase::Started && !is_exclusive(turn.header());
+}
+
 fn retire(turn: &mut Turn, phase: Phase) {
     let Some(extra) = turn.header().extra() else {
         return;

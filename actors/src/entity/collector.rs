@@ -1,0 +1,194 @@
+//! Finds the entities that are idle, or too many, and ends their activations.
+//!
+//! A look costs nothing while no entity is active, and a few nanoseconds for each that is: the times
+//! are kept by those who look a key up. An entity that was not looked up for a while is asked itself,
+//! in its turn: whoever kept its task busy by other ways is seen there.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Weak;
+use std::time::Duration;
+
+use turnwheel_runtime::{Completion, Context, Task};
+
+use super::directory::Active;
+use super::{Directory, Entity};
+use crate::seat::Seat;
+
+/// Looks within the time that makes an entity idle: so late may it be found, in parts of that time.
+const LOOKS: u32 = 4;
+
+/// Shortest time between two looks.
+const LOOK_MIN: Duration = Duration::from_millis(5);
+
+/// Longest time between two looks.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+
+/// Time between two attempts to make room while keys wait for it.
+const ROOM_LOOK: Duration = Duration::from_millis(5);
+
+/// Entities that are compared when the longest idle is looked for.
+const SAMPLE: usize = 32;
+
+/// How long a failure that is over stays known, so that pauses grow; in looks.
+const HELD_LOOKS: u32 = 16;
+
+/// The collector of one directory, as the directory sees it.
+#[derive(Debug, Default)]
+pub(super) struct Collector {
+    is_watching: AtomicBool,
+    is_making_room: AtomicBool,
+}
+
+/// The task that looks; lives while there is something to look at.
+struct Sweep<E: Entity> {
+    directory: Weak<Directory<E>>,
+}
+
+type Turn<'a, E> = Context<'a, Sweep<E>>;
+
+impl Collector {
+    /// Sees to it that somebody looks: there is an active entity.
+    pub(super) fn watch<E: Entity>(&self, directory: &Directory<E>) {
+        if self.is_watching.load(Ordering::Relaxed) || self.is_watching.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let idle = directory.idle();
+        if idle == Duration::MAX {
+            return;
+        }
+        let period = (idle / LOOKS).clamp(LOOK_MIN, LOOK_MAX);
+        start(directory, &self.is_watching, move |_, cx| {
+            let armed = cx.every_after(period, move |sweep: &mut Sweep<E>, cx| {
+                let Some(directory) = sweep.directory.upgrade() else { return cx.close() };
+                directory.sweep(idle, period);
+                if directory.active() == 0 {
+                    directory.collector.is_watching.store(false, Ordering::Release);
+                    cx.close();
+                    // Whoever has become active before the store may have found somebody watching.
+                    if directory.active() > 0 {
+                        directory.collector.watch(&directory);
+                    }
+                }
+            });
+            if let Err(error) = armed {
+                tracing::warn!(%error, "idle entities are not collected");
+            }
+        });
+    }
+
+    /// Sees to it that there will be room: a key waits for it.
+    pub(super) fn make_room<E: Entity>(&self, directory: &Directory<E>) {
+        if self.is_making_room.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        start(directory, &self.is_making_room, |sweep, cx| {
+            make_room(sweep, cx);
+            let armed = cx.every_after(ROOM_LOOK, |sweep: &mut Sweep<E>, cx| make_room(sweep, cx));
+            if let Err(error) = armed {
+                tracing::warn!(%error, "no room is made for entities that wait");
+            }
+        });
+    }
+}
+
+/// Spawns a task that looks.
+fn start<E: Entity>(
+    directory: &Directory<E>,
+    flag: &AtomicBool,
+    begin: impl FnOnce(&mut Sweep<E>, &mut Turn<'_, E>) + Send + 'static,
+) {
+    let sweep = Sweep { directory: directory.weak() };
+    let task = directory.system.group().task(sweep).class("entities").system().spawn();
+    let begun = task.map_err(drop).and_then(|task: Task<_>| task.submit(begin).map_err(drop));
+    if begun.is_err() {
+        // The group shuts down.
+        flag.store(false, Ordering::Release);
+    }
+}
+
+fn make_room<E: Entity>(sweep: &mut Sweep<E>, cx: &mut Turn<'_, E>) {
+    let Some(directory) = sweep.directory.upgrade() else { return cx.close() };
+    let waiting = directory.waiting();
+    if waiting > 0 {
+        directory.shed(waiting);
+        return;
+    }
+    directory.collector.is_making_room.store(false, Ordering::Release);
+    cx.close();
+    if directory.waiting() > 0 {
+        directory.collector.make_room(&directory);
+    }
+}
+
+impl<E: Entity> Directory<E> {
+    fn idle(&self) -> Duration {
+        self.settings(|settings| settings.idle).flatten().unwrap_or(E::IDLE)
+    }
+
+    /// Asks those who were not looked up for a while.
+    fn sweep(&self, idle: Duration, period: Duration) {
+        let now_ns = self.system.group().now_ns();
+        let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        for shard in 0..Self::shards() {
+            let mut asked = Vec::new();
+            self.each_active(shard, |key, active| {
+                if now_ns.saturating_sub(active.used_ns) >= idle_ns {
+                    asked.push((key.clone(), active.task.clone(), active.seen));
+                }
+                true
+            });
+            for (key, task, seen) in asked {
+                self.ask(key, &task, seen, now_ns);
+            }
+            let held_ns = period_ns.saturating_mul(u64::from(HELD_LOOKS));
+            self.forget_held(shard, now_ns.saturating_sub(held_ns));
+        }
+    }
+
+    /// Asks an entity whether it has handled nothing since the last look: then it ends.
+    fn ask(&self, key: E::Key, task: &Task<Seat<E>>, seen: u32, now_ns: u64) {
+        let directory = self.weak();
+        let asked = task.submit(move |seat, cx| {
+            let handled = seat.rest.handled();
+            if handled == seen && seat.rest.kept_until_ns() <= now_ns {
+                return cx.close();
+            }
+            if let Some(directory) = directory.upgrade() {
+                directory.was_used(&key, seat.rest.id, now_ns, handled);
+            }
+        });
+        // Full: it is anything but idle. Closed: it is on its way.
+        let _ = asked;
+    }
+
+    /// Ends the activations of the longest idle, as far as a sample shows.
+    fn shed(&self, wanted: usize) {
+        let begin = self.next_shard();
+        let size = SAMPLE.max(wanted.saturating_mul(2));
+        let mut sample = Vec::new();
+        for offset in 0..Self::shards() {
+            self.each_active((begin + offset) % Self::shards(), |_, active: &mut Active<E>| {
+                if sample.len() < size {
+                    sample.push((active.used_ns, active.task.clone()));
+                }
+                sample.len() < size
+            });
+        }
+        sample.sort_by_key(|(used_ns, _)| *used_ns);
+        for (_, task) in sample.into_iter().take(wanted) {
+            if task.queue_len() == 0 {
+                drop(task.close());
+            }
+        }
+    }
+
+    /// Ends the activation of a key.
+    pub(super) fn passivate(&self, key: &E::Key) -> Completion<()> {
+        match self.task_of(key) {
+            Some(task) => task.close(),
+            None => Completion::done(()),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Which key has an activation, and what waits for one; see the table in `mod.rs`.
+
+use std::collections::hash_map::{Entry as Place, HashMap};
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, MutexGuard};
+use turnwheel_runtime::{Delays, Failure, SubmitErrorKind, Task};
+
+use super::hooks::EntityHooks;
+use super::{Entity, EntityKey, Settings, Shared, PENDING_MAX};
+use crate::envelope::Envelope;
+use crate::handler::Receive;
+use crate::seat::Seat;
+use crate::spawn;
+use crate::system::System;
+
+/// Shards of a directory: senders to different keys seldom meet.
+const SHARDS: usize = 64;
+
+/// A message that waits for an activation.
+pub(super) trait Pending<E: Entity>: Send {
+    /// Sends it to the new activation; a refusal is counted and answered there.
+    fn send(self: Box<Self>, directory: &Directory<E>, task: &Task<Seat<E>>);
+    /// Tells its sender that there will be none.
+    fn fail(self: Box<Self>, directory: &Directory<E>, failure: &Failure);
+}
+
+type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
+
+/// What is known of one key.
+enum Entry<E: Entity> {
+    Active(Active<E>),
+    /// The activation with this number is on its way out.
+    Leaving {
+        id: u64,
+        pending: Queue<E>,
+        failures: Option<Failures>,
+    },
+    /// Too many others are active.
+    Waiting {
+        pending: Queue<E>,
+        failures: Option<Failures>,
+    },
+    /// The last activation has failed.
+    Held {
+        until_ns: u64,
+        failure: Failure,
+        failures: Failures,
+    },
+}
+
+/// An activation as the directory sees it.
+pub(super) struct Active<E: Entity> {
+    pub(super) task: Task<Seat<E>>,
+    pub(super) id: u64,
+    /// When a message last came by the directory, nanoseconds.
+    pub(super) used_ns: u64,
+    /// Messages handled when the collector last looked.
+    pub(super) seen: u32,
+    failures: Option<Failures>,
+}
+
+/// Failed activations of one key in a row.
+type Failures = Box<Delays>;
+
+/// The entities of one type.
+pub(crate) struct Directory<E: Entity> {
+    pub(super) system: System,
+    shared: Weak<Shared>,
+    hasher: std::hash::RandomState,
+    shards: Box<[Shard<E>]>,
+    /// Activations that exist, leaving ones too.
+    active: AtomicUsize,
+    /// Keys that wait for room, in order.
+    queue: Mutex<VecDeque<E::Key>>,
+    myself: Weak<Self>,
+    turn: AtomicUsize,
+    pub(super) collector: super::collector::Collector,
+}
+
+type Shard<E> = Mutex<HashMap<<E as Entity>::Key, Entry<E>>>;
+
+impl<E: Entity> fmt::Debug for Directory<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory").field("active", &self.active()).finish_non_exhaustive()
+    }
+}
+
+/// How a message fared that the directory did not take.
+pub(crate) enum Refusal {
+    Refused(SubmitErrorKind),
+    Failed(Failure),
+}
+
+/// Why a message was not taken, and the message.
+type Unsent<M, R, K> = (Refusal, Envelope<M, R, K>);
+
+/// A look at one key: where to send, or what became of the message.
+enum Found<E: Entity> {
+    Task(Task<Seat<E>>, u64),
+    Refused(Refusal),
+}
+
+impl<E: Entity> Directory<E> {
+    pub(super) fn make(shared: &Arc<Shared>) -> Arc<Self> {
+        Arc::new_cyclic(|myself| Self {
+            system: shared.system.clone(),
+            shared: Arc::downgrade(shared),
+            hasher: std::hash::RandomState::new(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            active: AtomicUsize::new(0),
+            queue: Mutex::default(),
+            myself: Weak::clone(myself),
+            turn: AtomicUsize::new(0),
+            collector: super::collector::Collector::default(),
+        })
+    }
+
+    /// How many activations there are.
+    pub(crate) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// The settings; `None` once the entities are gone.
+    pub(super) fn settings<R>(&self, look: impl FnOnce(&Settings) -> R) -> Option<R> {
+        self.shared.upgrade().map(|shared| look(&shared.settings))
+    }
+
+    pub(super) fn entities(&self) -> Option<super::Entities> {
+        self.shared.upgrade().map(|shared| super::Entities { shared })
+    }
+
+    fn shard(&self, key: &E::Key) -> MutexGuard<'_, HashMap<E::Key, Entry<E>>> {
+        let place = self.hasher.hash_one(key) >> 32;
+        self.shards[place as usize % SHARDS].lock()
+    }
+
+    /// The activation of a key now, to see whether a call to it would close a cycle.
+    pub(crate) fn id_of(&self, key: &E::Key) -> Option<u64> {
+        match self.shard(key).get(key)? {
+            Entry::Active(active) => Some(active.id),
+            Entry::Leaving { id, .. } => Some(*id),
+            Entry::Waiting { .. } | Entry::Held { .. } => None,
+        }
+    }
+
+    /// Sends a message to a key, and activates it if it is not. The message comes back if it is
+    /// refused.
+    pub(crate) fn send<M, K>(
+        &self,
+        key: &E::Key,
+        mut envelope: Envelope<M, E::Reply, K>,
+    ) -> Result<(), Unsent<M, E::Reply, K>>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if let Some(failure) = bad_key(key) {
+            return Err((Refusal::Failed(failure), envelope));
+        }
+        let now_ns = self.system.group().recent_ns();
+        loop {
+            let (task, id) = match self.find(key, now_ns) {
+                Ok(Found::Task(task, id)) => (task, id),
+                Ok(Found::Refused(refusal)) => return Err((refusal, envelope)),
+                Err(mut shard) => return self.wait(&mut shard, key, envelope),
+            };
+            match task.submit_job(envelope) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind == SubmitErrorKind::Closed => {
+                    envelope = error.job;
+                    self.leaves(key, id);
+                }
+                Err(error) => return Err((Refusal::Refused(error.kind), error.job)),
+            }
+        }
+    }
+
+    /// Looks a key up, and activates it if it is not. The locked shard comes back if the message has
+    /// to wait there.
+    #[expect(clippy::type_complexity, reason = "a guard of a shard has a long name")]
+    fn find(
+        &self,
+        key: &E::Key,
+        now_ns: u64,
+    ) -> Result<Found<E>, MutexGuard<'_, HashMap<E::Key, Entry<E>>>> {
+        let mut shard = self.shard(key);
+        let failures = match shard.get_mut(key) {
+            Some(Entry::Active(active)) => {
+                active.used_ns = now_ns;
+                return Ok(Found::Task(active.task.clone(), active.id));
+            }
+            Some(Entry::Leaving { .. } | Entry::Waiting { .. }) => return Err(shard),
+            Some(Entry::Held { until_ns, failure, .. }) if now_ns < *until_ns => {
+                return Ok(Found::Refused(Refusal::Failed(failure.clone())));
+            }
+            Some(Entry::Held { .. }) => match shard.remove(key) {
+                Some(Entry::Held { failures, .. }) => Some(failures),
+                _ => None,
+            },
+            None => None,
+        };
+        if !self.has_room() {
+            let pending = VecDeque::new();
+            shard.insert(key.clone(), Entry::Waiting { pending, failures });
+            self.queue.lock().push_back(key.clone());
+            self.collector.make_room(self);
+            return Err(shard);
+        }
+        Ok(match self.activate(&mut shard, key, now_ns, failures) {
+            Ok((task, id)) => Found::Task(task, id),
+            Err(refusal) => Found::Refused(refusal),
+        })
+    }
+
+    /// Takes one of the places for activations.
+    fn has_room(&self) -> bool {
+        let max = self.settings(|settings| settings.active_max).unwrap_or(0);
+        let take = |active: usize| (active < max).then_some(active + 1);
+        self.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Makes an activation, for which a place was taken; it starts when its turn comes.
+    fn activate(
+        &self,
+        shard: &mut HashMap<E::Key, Entry<E>>,
+        key: &E::Key,
+        now_ns: u64,
+        failures: Option<Failures>,
+    ) -> Result<(Task<Seat<E>>, u64), Refusal> {
+        let Some(myself) = self.myself.upgrade() else {
+            return Err(Refusal::Refused(SubmitErrorKind::Closed));
+        };
+        let id = spawn::next_id();
+        let seat = Seat::vacant(id, self.system.clone());
+        let hooks = EntityHooks::new(key.clone(), myself);
+        let spawned = self.system.group().task(seat).class(std::any::type_name::<E>());
+        match spawned.lifecycle(hooks).spawn() {
+            Ok(task) => {
+                let active = Active { task: task.clone(), id, used_ns: now_ns, seen: 0, failures };
+                shard.insert(key.clone(), Entry::Active(active));
+                self.collector.watch(self);
+                Ok((task, id))
+            }
+            Err(_) => {
+                self.active.fetch_sub(1, Ordering::Relaxed);
+                Err(Refusal::Refused(SubmitErrorKind::Closed))
+            }
+        }
+    }
+
+    /// Lets a message wait for the next activation of its key.
+    fn wait<M, K>(
+        &self,
+        shard: &mut HashMap<E::Key, Entry<E>>,
+        key: &E::Key,
+        envelope: Envelope<M, E::Reply, K>,
+    ) -> Result<(), Unsent<M, E::Reply, K>>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let Some(Entry::Leaving { pending, .. } | Entry::Waiting { pending, .. }) =
+            shard.get_mut(key)
+        else {
+            unreachable!("the shard was locked since the look")
+        };
+        if pending.len() >= PENDING_MAX {
+            return Err((Refusal::Refused(SubmitErrorKind::Full), envelope));
+        }
+        pending.push_back(Box::new(envelope));
+        Ok(())
+    }
+
+    /// An activation takes no more messages: from now on they wait for the next one.
+    pub(super) fn leaves(&self, key: &E::Key, id: u64) {
+        let mut shard = self.shard(key);
+        let Some(entry) = shard.get_mut(key) else { return };
+        if let Entry::Active(active) = entry {
+            if active.id == id {
+                let failures = active.failures.take();
+                *entry = Entry::Leaving { id, pending: VecDeque::new(), failures };
+            }
+        }
+    }
+
+    /// An activation has begun: what failed before is forgotten.
+    pub(super) fn has_started(&self, key: &E::Key, id: u64) {
+        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
+            if active.id == id {
+                active.failures = None;
+            }
+        }
+    }
+
+    /// An activation is over, its actor dropped. Called by its last hook.
+    pub(super) fn has_ended(&self, key: &E::Key, id: u64, failure: Option<&Failure>) {
+        let mut shard = self.shard(key);
+        let (pending, failures) = match shard.entry(key.clone()) {
+            Place::Occupied(entry) => match entry.remove() {
+                Entry::Active(active) if active.id == id => (VecDeque::new(), active.failures),
+                Entry::Leaving { id: leaving, pending, failures } if leaving == id => {
+                    (pending, failures)
+                }
+                other => {
+                    shard.insert(key.clone(), other);
+                    return;
+                }
+            },
+            Place::Vacant(_) => return,
+        };
+        if let Some(failure) = failure {
+            self.hold(&mut shard, key, failure, failures);
+            drop(shard);
+            self.active.fetch_sub(1, Ordering::Relaxed);
+            for waiting in pending {
+                waiting.fail(self, failure);
+            }
+        } else if pending.is_empty() {
+            drop(shard);
+            self.active.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            // The place of the old activation goes over to the new one.
+            self.begin(&mut shard, key, pending, failures);
+            return;
+        }
+        self.next_waiting();
+    }
+
+    /// Keeps a key from being activated again for a while.
+    fn hold(
+        &self,
+        shard: &mut HashMap<E::Key, Entry<E>>,
+        key: &E::Key,
+        failure: &Failure,
+        failures: Option<Failures>,
+    ) {
+        let fresh = || self.settings(|settings| Box::new(settings.hold.delays(0)));
+        let Some(mut failures) = failures.or_else(fresh) else { return };
+        let pause = failures.next().unwrap_or_default();
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.system.group().now_ns().saturating_add(pause_ns);
+        let failure = failure.clone();
+        shard.insert(key.clone(), Entry::Held { until_ns, failure, failures });
+    }
+
+    /// Activates a key for those who wait, in their order.
+    fn begin(
+        &self,
+        shard: &mut HashMap<E::Key, Entry<E>>,
+        key: &E::Key,
+        pending: Queue<E>,
+        failures: Option<Failures>,
+    ) {
+        let now_ns = self.system.group().recent_ns();
+        match self.activate(shard, key, now_ns, failures) {
+            // Under the lock, so that no later message gets ahead.
+            Ok((task, _)) => pending.into_iter().for_each(|waiting| waiting.send(self, &task)),
+            Err(_) => {
+                pending.into_iter().for_each(|waiting| waiting.fail(self, &Failure::Closed));
+            }
+        }
+    }
+
+    /// Gives a place that has become free to the key that waits longest.
+    fn next_waiting(&self) {
+        loop {
+            if self.queue.lock().is_empty() || !self.has_room() {
+                return;
+            }
+            let Some(key) = self.queue.lock().pop_front() else {
+                self.active.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            };
+            let mut shard = self.shard(&key);
+            match shard.remove(&key) {
+                Some(Entry::Waiting { pending, failures }) => {
+                    self.begin(&mut shard, &key, pending, failures);
+                }
+                other => {
+                    if let Some(other) = other {
+                        shard.insert(key, other);
+                    }
+                    self.active.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Looks at the activations of one shard; false ends the look.
+    pub(super) fn each_active(
+        &self,
+        shard: usize,
+        mut look: impl FnMut(&E::Key, &mut Active<E>) -> bool,
+    ) {
+        let mut shard = self.shards[shard].lock();
+        for (key, entry) in shard.iter_mut() {
+            if let Entry::Active(active) = entry {
+                if !look(key, active) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Forgets the held keys of a shard whose pause is long over.
+    pub(super) fn forget_held(&self, shard: usize, before_ns: u64) {
+        self.shards[shard].lock().retain(
+            |_, entry| !matches!(entry, Entry::Held { until_ns, .. } if *until_ns < before_ns),
+        );
+    }
+
+    /// A message has come some other way than by the directory.
+    pub(super) fn was_used(&self, key: &E::Key, id: u64, now_ns: u64, handled: u32) {
+        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
+            if active.id == id {
+                active.seen = handled;
+                active.used_ns = active.used_ns.max(now_ns);
+            }
+        }
+    }
+
+    pub(super) fn is_active(&self, key: &E::Key) -> bool {
+        matches!(self.shard(key).get(key), Some(Entry::Active(_)))
+    }
+
+    pub(super) fn task_of(&self, key: &E::Key) -> Option<Task<Seat<E>>> {
+        match self.shard(key).get(key)? {
+            Entry::Active(active) => Some(active.task.clone()),
+            Entry::Leaving { .. } | Entry::Waiting { .. } | Entry::Held { .. } => None,
+        }
+    }
+
+    pub(super) fn weak(&self) -> Weak<Self> {
+        Weak::clone(&self.myself)
+    }
+
+    /// Where a look that does not see all shards is to begin.
+    pub(super) fn next_shard(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) % SHARDS
+    }
+
+    pub(super) const fn shards() -> usize {
+        SHARDS
+    }
+
+    /// Keys that wait for room.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.lock().len()
+    }
+}
+
+/// What is wrong with a key.
+fn bad_key<K: EntityKey>(key: &K) -> Option<Failure> {
+    key.is_too_long()
+        .then_some(Failure::Refused("the key of the entity is longer than 1,024 bytes"))
+}

@@ -1,0 +1,278 @@
+//! Begin and end of one activation.
+
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
+
+use super::{Directory, Entities, Entity, EntityKey, StateStore};
+use crate::actor::{Directive, Exit};
+use crate::context::Context;
+use crate::handler::Turn;
+use crate::hooks::Outcome;
+use crate::restart::{Rebirth, Restart};
+use crate::seat::Seat;
+
+/// Pause before the second attempt to activate; each further one waits twice as long.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// What an entity knows while it is activated.
+pub struct EntityContext<E: Entity> {
+    key: E::Key,
+    id: u64,
+    directory: Arc<Directory<E>>,
+    entities: Entities,
+}
+
+impl<E: Entity> Clone for EntityContext<E> {
+    fn clone(&self) -> Self {
+        let (directory, entities) = (Arc::clone(&self.directory), self.entities.clone());
+        Self { key: self.key.clone(), id: self.id, directory, entities }
+    }
+}
+
+impl<E: Entity> std::fmt::Debug for EntityContext<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EntityContext").field("key", &self.key_text()).finish_non_exhaustive()
+    }
+}
+
+impl<E: Entity> EntityContext<E> {
+    /// Its key.
+    pub fn key(&self) -> &E::Key {
+        &self.key
+    }
+
+    /// Its key as text.
+    pub fn key_text(&self) -> String {
+        self.key.text().into_owned()
+    }
+
+    /// A number that no other activation of this process has.
+    pub fn activation(&self) -> u64 {
+        self.id
+    }
+
+    /// The entities of its system.
+    pub fn entities(&self) -> &Entities {
+        &self.entities
+    }
+
+    /// The store of its system.
+    pub fn store(&self) -> &Arc<dyn StateStore> {
+        self.entities.store()
+    }
+
+    /// The epoch in which this process owns the key.
+    pub fn epoch(&self) -> u64 {
+        self.entities.shared.settings.placement.place(E::NAME, &self.key.text()).epoch
+    }
+
+    /// Completes after a delay.
+    pub fn sleep(&self, delay: Duration) -> Completion<()> {
+        self.entities.system().group().sleep(delay)
+    }
+}
+
+/// The lifecycle of an entity's task.
+pub(super) struct EntityHooks<E: Entity> {
+    key: E::Key,
+    directory: Arc<Directory<E>>,
+    rebirth: Option<Rebirth<E>>,
+}
+
+impl<E: Entity> EntityHooks<E> {
+    pub(super) fn new(key: E::Key, directory: Arc<Directory<E>>) -> Self {
+        Self { key, directory, rebirth: None }
+    }
+
+    /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
+    /// wait for anything.
+    fn activate(
+        &self,
+        seat: &mut Seat<E>,
+        turn: &mut Turn<'_, E>,
+        wait: impl FnOnce(&mut Turn<'_, E>, Activation, Then<E>),
+    ) {
+        let then = self.then();
+        let begun = catch_unwind(AssertUnwindSafe(|| {
+            seat.actor = Some(E::create(&self.key));
+            seat.call(turn, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+        }));
+        if let Err(failure) = begun.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {
+            return then(seat, turn, Err(failure));
+        }
+        let Some(entities) = self.directory.entities() else {
+            return then(seat, turn, Err(Failure::Closed));
+        };
+        let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
+        let cx = EntityContext { key, id: seat.rest.id, directory, entities };
+        let mut activation = activation(seat, cx);
+        // Most activations do not wait: those need no subscription.
+        let mut noop = std::task::Context::from_waker(Waker::noop());
+        match activation.as_mut().poll(&mut noop) {
+            Poll::Ready(outcome) => then(seat, turn, outcome),
+            Poll::Pending => wait(turn, activation, then),
+        }
+    }
+
+    /// What follows an activation.
+    fn then(&self) -> Then<E> {
+        let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
+        Box::new(move |seat, turn, outcome| {
+            seat.fetch();
+            match outcome {
+                Ok(()) => directory.has_started(&key, seat.rest.id),
+                Err(failure) => {
+                    tracing::warn!(
+                        entity = std::any::type_name::<E>(), key = %key.text(), %failure,
+                        "an activation failed"
+                    );
+                    // Whoever is in the mailbox is told, whoever comes now waits for the end.
+                    seat.refuse_all(failure);
+                    directory.leaves(&key, seat.rest.id);
+                    turn.close();
+                }
+            }
+        })
+    }
+
+    /// The last act: from here on the key may be activated again.
+    fn ended(&self, seat: &mut Seat<E>, failure: Option<&Failure>) {
+        let broken = seat.rest.broken();
+        let failure = broken.as_ref().or(failure);
+        let exit = failure.map_or(Exit::Closed, |failure| Exit::Failed(failure.clone()));
+        let told = catch_unwind(AssertUnwindSafe(|| seat.end(&exit)));
+        self.directory.has_ended(&self.key, seat.rest.id, failure);
+        if let Err(panic) = told {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+type Activation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type Then<E> = Box<dyn FnOnce(&mut Seat<E>, &mut Turn<'_, E>, Outcome) + Send>;
+
+/// The activation of the entity in its seat, with its limit and its attempts; a panic is a failure.
+fn activation<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>) -> Activation {
+    let lend = seat.lend();
+    let mut attempts = Box::pin(async move {
+        let Some(mut loan) = lend else { return Err(Failure::Closed) };
+        let mut attempt = 1;
+        let mut pause = ATTEMPT_PAUSE;
+        loop {
+            let error = match loan.get().activate(cx.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if attempt >= E::ACTIVATION_ATTEMPTS {
+                return Err(Failure::error(error));
+            }
+            cx.sleep(pause).await?;
+            attempt += 1;
+            pause = pause.saturating_mul(2);
+        }
+    });
+    let group = seat.rest.system.group().clone();
+    let mut limit: Option<Completion<()>> = None;
+    Box::pin(std::future::poll_fn(move |cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| attempts.as_mut().poll(cx)));
+        match polled {
+            Ok(Poll::Ready(outcome)) => return Poll::Ready(outcome),
+            Err(panic) => return Poll::Ready(Err(Failure::from_panic(panic))),
+            Ok(Poll::Pending) if E::ACTIVATION_LIMIT == Duration::MAX => return Poll::Pending,
+            Ok(Poll::Pending) => {}
+        }
+        let limit = limit.get_or_insert_with(|| group.sleep(E::ACTIVATION_LIMIT));
+        match Pin::new(limit).poll(cx) {
+            Poll::Ready(_) => Poll::Ready(Err(Failure::TimedOut(E::ACTIVATION_LIMIT))),
+            Poll::Pending => Poll::Pending,
+        }
+    }))
+}
+
+impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
+    fn starting(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.activate(seat, turn, |turn, activation, then| {
+            turn.await_interleaved(activation, then);
+        });
+        Ok(())
+    }
+
+    fn closing(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.directory.leaves(&self.key, seat.rest.id);
+        if seat.rest.broken().is_some() {
+            return Ok(());
+        }
+        seat.call(turn, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+    }
+
+    fn closed(&mut self, seat: &mut Seat<E>, _: &mut Turn<'_, E>) -> Outcome {
+        self.ended(seat, None);
+        Ok(())
+    }
+
+    fn failed(&mut self, seat: &mut Seat<E>, _: &mut Turn<'_, E>, failure: &Failure) {
+        self.ended(seat, Some(failure));
+    }
+
+    fn on_failure(
+        &mut self,
+        seat: &mut Seat<E>,
+        turn: &mut Turn<'_, E>,
+        failure: &Failure,
+    ) -> OnFailure {
+        seat.fetch();
+        let Some(actor) = &mut seat.actor else { return OnFailure::Escalate };
+        let directive = {
+            let mut cx = Context::new(turn.reborrow(), &mut seat.rest);
+            actor.on_failure(failure, &mut cx)
+        };
+        match directive {
+            Directive::Resume => return OnFailure::Resume,
+            Directive::Stop => return OnFailure::Stop,
+            Directive::Escalate => return OnFailure::Escalate,
+            Directive::Restart => {}
+        }
+        let key = &self.key;
+        let rebirth = self.rebirth.get_or_insert_with(|| {
+            let key = key.clone();
+            Rebirth::new(Restart::default(), move || E::create(&key))
+        });
+        if rebirth.next(turn.group().now_ns(), seat.rest.id).is_none() {
+            seat.refuse_all(failure.clone());
+            self.directory.leaves(&self.key, seat.rest.id);
+            turn.close();
+            return OnFailure::Resume;
+        }
+        // Timers and futures of the failed one go with it; who is in the mailbox meets a fresh one.
+        seat.end(&Exit::Failed(failure.clone()));
+        turn.cancel_subscriptions();
+        seat.start_anew();
+        self.activate(seat, turn, |turn, activation, then| {
+            turn.await_exclusive(activation, then);
+        });
+        OnFailure::Resume
+    }
+}
+
+impl<E: Entity> Context<'_, E> {
+    /// Ends this activation: what was sent before is handled first, what comes later goes to the
+    /// next one. Stronger than
+    /// [`keep_for`](Self::keep_for).
+    pub fn passivate(&mut self) {
+        self.close();
+    }
+
+    /// Keeps this activation from being passivated as idle for so long from now, whatever it was told
+    /// before; zero ends that. It does not shorten the usual time.
+    pub fn keep_for(&mut self, time: Duration) {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.group().now_ns().saturating_add(time_ns);
+        self.set_kept_until(if time.is_zero() { 0 } else { until_ns });
+    }
+}

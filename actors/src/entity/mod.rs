@@ -1,0 +1,311 @@
+//! Entities: actors that are found by type and key, are always there, and never run twice at once.
+//!
+//! A reference is made without any work; the first message activates the entity. An idle one is
+//! *passivated*: its activation ends and its memory goes, and the next message makes a new one. In
+//! between nothing is lost: what the old activation has admitted it handles, what comes later waits
+//! for the new one, in the order sent.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | [`Entities`] | the entities of a system: settings, look-up by type |
+//! | [`EntityRef`] | sends messages to one key |
+//! | `directory` | one table for each type: which key has an activation, and what waits for one |
+//! | `hooks` | begin and end of one activation |
+//! | `collector` | finds what is idle, or too much |
+//! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
+//!
+//! # The states of a key
+//!
+//! | state | a message | leaves it |
+//! | --- | --- | --- |
+//! | none | activates it | – |
+//! | active | goes to the mailbox; refused as closed: the key is leaving | when the activation refuses |
+//! | leaving | waits | when the old activation is over: `none`, or active again if something waits |
+//! | waiting | waits: too many are active | when another one has ended |
+//! | held | is refused with the failure of the last activation | when its pause is over |
+//!
+//! Each change is made under the lock of the key's shard; the end of an activation is reported by
+//! its own last hook, after its actor was dropped. So two activations never overlap.
+
+use std::any::{Any, TypeId};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use turnwheel_runtime::Backoff;
+
+use crate::actor::Actor;
+use crate::system::System;
+
+mod collector;
+mod directory;
+mod hooks;
+mod placement;
+mod reference;
+mod store;
+
+pub(crate) use directory::Directory;
+pub use hooks::EntityContext;
+pub use placement::{Place, Placement, SingleNode};
+pub use reference::EntityRef;
+pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
+
+/// Bytes of a key as text, at most: keys go into logs, stores and indexes.
+pub const KEY_BYTES_MAX: usize = 1_024;
+
+/// An entity is passivated after this time without a message, by default.
+pub const IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
+
+/// How long an activation may take by default.
+pub const ACTIVATION_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Messages that wait for one key's activation, at most; a further one is answered `Full`.
+pub const PENDING_MAX: usize = 16_384;
+
+/// Entities of one type that are active at once, by default.
+pub const ACTIVE_MAX_DEFAULT: usize = 10_000_000;
+
+/// An actor with a key, activated on its first message.
+///
+/// ```
+/// use turnwheel_actors::{Actor, Context, Entities, Entity, Handler, System};
+/// use turnwheel_runtime::Group;
+///
+/// struct Account { balance: i64 }
+/// impl Actor for Account {
+///     type Error = std::convert::Infallible;
+/// }
+/// impl Entity for Account {
+///     type Key = String;
+///     fn create(_: &String) -> Self {
+///         Account { balance: 0 }
+///     }
+/// }
+///
+/// struct Deposit(i64);
+/// impl Handler<Deposit> for Account {
+///     type Reply = i64;
+///     fn handle(&mut self, Deposit(amount): Deposit, _: &mut Context<'_, Self>) -> i64 {
+///         self.balance += amount;
+///         self.balance
+///     }
+/// }
+///
+/// let group = Group::builder("doc").workers(1).build()?;
+/// let entities = Entities::new(&System::new(&group));
+/// let balance = entities.get::<Account>("42").ask(Deposit(5)).wait();
+/// assert_eq!(balance.map_err(|error| error.to_string())?, 5);
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Entity: Actor {
+    /// What tells the entities of this type apart.
+    type Key: EntityKey;
+
+    /// The name under which its state is stored. Change it and the state is another one.
+    const NAME: &'static str = "";
+
+    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever.
+    const IDLE: Duration = IDLE_DEFAULT;
+
+    /// How long [`activate`](Entity::activate) may take.
+    const ACTIVATION_LIMIT: Duration = ACTIVATION_LIMIT_DEFAULT;
+
+    /// How often [`activate`](Entity::activate) is tried before its callers are told.
+    const ACTIVATION_ATTEMPTS: u32 = 1;
+
+    /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is for.
+    fn create(key: &Self::Key) -> Self;
+
+    /// Prepares it for its first message: loads its state, arms its timers. Messages wait.
+    ///
+    /// # Errors
+    ///
+    /// All who wait are told, and the next activation waits for a pause that grows with each failure.
+    fn activate(
+        &mut self,
+        cx: EntityContext<Self>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = cx;
+        std::future::ready(Ok(()))
+    }
+}
+
+/// What can be the key of an entity.
+pub trait EntityKey: Clone + Eq + Hash + Send + Sync + 'static {
+    /// The key as it goes into logs and stores.
+    fn text(&self) -> Cow<'_, str>;
+
+    /// Whether [`text`](EntityKey::text) has more bytes than [`KEY_BYTES_MAX`].
+    fn is_too_long(&self) -> bool {
+        self.text().len() > KEY_BYTES_MAX
+    }
+}
+
+impl EntityKey for String {
+    fn text(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self)
+    }
+}
+
+impl EntityKey for Arc<str> {
+    fn text(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self)
+    }
+}
+
+macro_rules! number_keys {
+    ($($number:ty),*) => {$(
+        impl EntityKey for $number {
+            fn text(&self) -> Cow<'_, str> {
+                Cow::Owned(self.to_string())
+            }
+
+            fn is_too_long(&self) -> bool {
+                false
+            }
+        }
+    )*};
+}
+
+number_keys!(u32, u64, u128, i64);
+
+/// The entities of a system. Clones share them.
+#[derive(Clone)]
+pub struct Entities {
+    shared: Arc<Shared>,
+}
+
+/// What the entities of a system have in common.
+pub(crate) struct Shared {
+    pub(crate) system: System,
+    pub(crate) settings: Settings,
+    directories: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+/// The settings of the entities of a system.
+pub(crate) struct Settings {
+    pub(crate) idle: Option<Duration>,
+    pub(crate) active_max: usize,
+    pub(crate) hold: Backoff,
+    pub(crate) store: Arc<dyn StateStore>,
+    pub(crate) placement: Arc<dyn Placement>,
+}
+
+impl fmt::Debug for Entities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types = self.shared.directories.read().len();
+        f.debug_struct("Entities").field("types", &types).finish_non_exhaustive()
+    }
+}
+
+impl Entities {
+    /// The entities of a system, with the defaults and a store in memory.
+    pub fn new(system: &System) -> Self {
+        Self::builder(system).build()
+    }
+
+    /// Describes the entities of a system; every value has a default.
+    pub fn builder(system: &System) -> EntitiesBuilder {
+        let settings = Settings {
+            idle: None,
+            active_max: ACTIVE_MAX_DEFAULT,
+            hold: Backoff::exponential(Duration::from_millis(100), Duration::from_secs(30)),
+            store: Arc::new(MemoryStore::new()),
+            placement: Arc::new(SingleNode),
+        };
+        EntitiesBuilder { system: system.clone(), settings }
+    }
+
+    /// The entity of this type and key. No work, no error: it is always there.
+    pub fn get<E: Entity>(&self, key: impl Into<E::Key>) -> EntityRef<E> {
+        EntityRef::new(self.directory::<E>(), key.into())
+    }
+
+    /// How many entities of this type are active.
+    pub fn active<E: Entity>(&self) -> usize {
+        self.directory::<E>().active()
+    }
+
+    /// The system whose actors they are.
+    pub fn system(&self) -> &System {
+        &self.shared.system
+    }
+
+    /// Where their state is stored.
+    pub fn store(&self) -> &Arc<dyn StateStore> {
+        &self.shared.settings.store
+    }
+
+    pub(crate) fn directory<E: Entity>(&self) -> Arc<Directory<E>> {
+        let id = TypeId::of::<E>();
+        let known = self.shared.directories.read().get(&id).map(Arc::clone);
+        let directory = known.unwrap_or_else(|| {
+            let mut directories = self.shared.directories.write();
+            let made = directories.entry(id).or_insert_with(|| Directory::<E>::make(&self.shared));
+            Arc::clone(made)
+        });
+        match directory.downcast() {
+            Ok(directory) => directory,
+            Err(_) => unreachable!("directories are kept by the type of their entities"),
+        }
+    }
+}
+
+/// Describes the entities of a system.
+#[must_use]
+pub struct EntitiesBuilder {
+    system: System,
+    settings: Settings,
+}
+
+impl fmt::Debug for EntitiesBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntitiesBuilder").finish_non_exhaustive()
+    }
+}
+
+impl EntitiesBuilder {
+    /// After how long without a message an entity is passivated, instead of what its type says.
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.settings.idle = Some(idle);
+        self
+    }
+
+    /// How many entities of one type may be active at once. Beyond it the longest idle are
+    /// passivated, and messages for others wait until there is room.
+    pub fn active_max(mut self, entities: usize) -> Self {
+        self.settings.active_max = entities.max(1);
+        self
+    }
+
+    /// The pauses after failed activations of one key; meanwhile its callers get the failure.
+    pub fn hold(mut self, backoff: Backoff) -> Self {
+        self.settings.hold = backoff;
+        self
+    }
+
+    /// Where state is stored.
+    pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.settings.store = store;
+        self
+    }
+
+    /// Who owns which key.
+    pub fn placement(mut self, placement: Arc<dyn Placement>) -> Self {
+        self.settings.placement = placement;
+        self
+    }
+
+    /// Makes them.
+    pub fn build(self) -> Entities {
+        let Self { system, settings } = self;
+        let directories = RwLock::default();
+        Entities { shared: Arc::new(Shared { system, settings, directories }) }
+    }
+}

@@ -1,0 +1,175 @@
+//! A reference to an entity: a type and a key.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use turnwheel_runtime::{Failure, SubmitErrorKind};
+
+use super::directory::{Pending, Refusal};
+use super::{Directory, Entity, EntityKey};
+use crate::ask::Ask;
+use crate::dead_letter::DeadLetterReason;
+use crate::envelope::{Delivery, Envelope};
+use crate::error::{AskError, TellError};
+use crate::handler::Receive;
+use crate::reply::{ReplyTo, Slot};
+use crate::request::{self, Link};
+use crate::seat::Seat;
+
+/// A reference to an entity, which is always there. Clones are cheap but for the key.
+///
+/// Messages from one sender are handled in the order sent, also across a passivation.
+pub struct EntityRef<E: Entity> {
+    directory: Arc<Directory<E>>,
+    key: E::Key,
+}
+
+impl<E: Entity> Clone for EntityRef<E> {
+    fn clone(&self) -> Self {
+        Self { directory: Arc::clone(&self.directory), key: self.key.clone() }
+    }
+}
+
+impl<E: Entity> fmt::Debug for EntityRef<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EntityRef({} «{}»)", std::any::type_name::<E>(), self.key.text())
+    }
+}
+
+impl<E: Entity> EntityRef<E> {
+    pub(super) fn new(directory: Arc<Directory<E>>, key: E::Key) -> Self {
+        Self { directory, key }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &E::Key {
+        &self.key
+    }
+
+    /// Sends a message; its answer is dropped. Activates the entity if it is not.
+    ///
+    /// # Errors
+    ///
+    /// `Full`; `Closed` while its last activation's failure is held against it, or when the group
+    /// shuts down. The message comes back.
+    pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        let envelope = Envelope::<M, E::Reply, K>::new(delivery);
+        self.directory.send(&self.key, envelope).map_err(|(refusal, envelope)| {
+            let kind = self.directory.refused::<M>(&refusal);
+            TellError { kind, message: envelope.open().message }
+        })
+    }
+
+    /// Sends a message and answers a future of the reply, with the system's deadline.
+    pub fn ask<M, K>(&self, message: M) -> Ask<M, E::Reply>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.ask_within(message, self.directory.system.shared().ask_limit)
+    }
+
+    /// As [`EntityRef::ask`] with a deadline of its own.
+    pub fn ask_within<M, K>(&self, message: M, limit: Duration) -> Ask<M, E::Reply>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let outgoing = request::outgoing();
+        if outgoing.chain.is_some() {
+            // Only a caller that waits for others can close a cycle.
+            let id = self.directory.id_of(&self.key);
+            if id.is_some_and(|id| Link::blocks(outgoing.chain.as_ref(), id)) {
+                let mut chain = Link::names(outgoing.chain.as_ref());
+                chain.push(self.name());
+                return Ask::refused(AskError::Cycle { chain, message: Some(message) });
+            }
+        }
+        let group = self.directory.system.group();
+        let now_ns = group.recent_ns();
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = now_ns.saturating_add(limit_ns).min(outgoing.deadline_ns);
+        let slot = Slot::new(deadline_ns, outgoing.chain);
+        let reply = Some(ReplyTo::new(Arc::clone(&slot)));
+        let delivery = Delivery { message, baggage: outgoing.baggage, reply };
+        let envelope = Envelope::<M, E::Reply, K>::new(delivery);
+        match self.directory.send(&self.key, envelope) {
+            Ok(()) => Ask::waiting(slot, self.directory.system.clone(), now_ns),
+            Err((refusal, envelope)) => {
+                let kind = self.directory.refused::<M>(&refusal);
+                let message = envelope.open().message;
+                Ask::refused(match refusal {
+                    Refusal::Refused(_) => AskError::Refused(TellError { kind, message }),
+                    Refusal::Failed(failure) => AskError::Unanswered(failure),
+                })
+            }
+        }
+    }
+
+    /// Ends the activation there is, if any: what was sent before is handled first. Completes when it
+    /// is over; the next message makes a new one.
+    pub fn passivate(&self) -> turnwheel_runtime::Completion<()> {
+        self.directory.passivate(&self.key)
+    }
+
+    /// Whether it has an activation that takes messages.
+    pub fn is_active(&self) -> bool {
+        self.directory.is_active(&self.key)
+    }
+
+    fn name(&self) -> String {
+        format!("{} «{}»", std::any::type_name::<E>(), self.key.text())
+    }
+}
+
+impl<E: Entity> Directory<E> {
+    /// Counts a refused message; what kind of refusal it is for a `tell`.
+    #[cold]
+    fn refused<M>(&self, refusal: &Refusal) -> SubmitErrorKind {
+        let kind = match refusal {
+            Refusal::Refused(kind) => *kind,
+            Refusal::Failed(_) => SubmitErrorKind::Closed,
+        };
+        self.lost::<M>(DeadLetterReason::Refused(kind));
+        kind
+    }
+
+    fn lost<M>(&self, reason: DeadLetterReason) {
+        let recipient = std::any::type_name::<E>().to_owned();
+        let letters = &self.system.shared().dead_letters;
+        letters.add(std::any::type_name::<M>(), recipient, reason);
+    }
+}
+
+impl<E, M, K> Pending<E> for Envelope<M, E::Reply, K>
+where
+    E: Entity + Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    fn send(self: Box<Self>, directory: &Directory<E>, task: &turnwheel_runtime::Task<Seat<E>>) {
+        if let Err(error) = task.submit_job(*self) {
+            let failure = match error.kind {
+                SubmitErrorKind::Closed => Failure::Closed,
+                kind => Failure::message(kind.to_string()),
+            };
+            Box::new(error.job).fail(directory, &failure);
+        }
+    }
+
+    fn fail(self: Box<Self>, directory: &Directory<E>, failure: &Failure) {
+        if let Some(reply) = self.open().reply {
+            reply.fail(failure.clone());
+        }
+        directory.lost::<M>(DeadLetterReason::Dropped);
+    }
+}

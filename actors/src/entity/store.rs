@@ -1,0 +1,276 @@
+//! State that outlives an activation: a versioned record for each entity, written compare-and-set.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+use super::{Entity, EntityContext};
+
+/// A stored state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// What was stored; `None` if there is nothing, or it was removed.
+    pub bytes: Option<Vec<u8>>,
+    /// Rises with each write, and goes on when the state is removed; 0 is «never written».
+    pub version: u64,
+}
+
+/// Why a state was not read or written.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Somebody else has written it since it was read.
+    #[error("{entity} «{key}»: version {expected} was expected and {found} found")]
+    Conflict {
+        /// Name of the entity's type.
+        entity: String,
+        /// Its key.
+        key: String,
+        /// The version that the writer knew.
+        expected: u64,
+        /// The version in the store.
+        found: u64,
+    },
+    /// The writer's ownership of the key has ended.
+    #[error("{entity} «{key}»: epoch {epoch} is over; another owner has begun epoch {newest}")]
+    Fenced {
+        /// Name of the entity's type.
+        entity: String,
+        /// Its key.
+        key: String,
+        /// The epoch of the writer.
+        epoch: u64,
+        /// The newest epoch that has written.
+        newest: u64,
+    },
+    /// The state cannot be understood as what it should be.
+    #[error("{entity} «{key}»: {problem}")]
+    Malformed {
+        /// Name of the entity's type.
+        entity: String,
+        /// Its key.
+        key: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The store has failed.
+    #[error("the state store failed: {0}")]
+    Failed(String),
+}
+
+/// A future of a store.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Where the state of entities is kept. One behaviour suite runs against every store.
+pub trait StateStore: Send + Sync + fmt::Debug {
+    /// Reads a state.
+    fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record>;
+
+    /// Writes a state if its version is still `expected` (0: there is none) and no later epoch has
+    /// written; answers the new version.
+    fn save<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        bytes: Vec<u8>,
+        expected: u64,
+        epoch: u64,
+    ) -> StoreFuture<'a, u64>;
+
+    /// Removes a state under the same conditions; answers the new version.
+    fn clear<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        expected: u64,
+        epoch: u64,
+    ) -> StoreFuture<'a, u64>;
+}
+
+/// A state store in memory: for tests, and for state that may go with the process.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    records: Mutex<HashMap<(String, String), Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Option<Vec<u8>>,
+    version: u64,
+    epoch: u64,
+}
+
+impl MemoryStore {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn write(
+        &self,
+        (entity, key): (&str, &str),
+        bytes: Option<Vec<u8>>,
+        expected: u64,
+        epoch: u64,
+    ) -> Result<u64, StoreError> {
+        let mut records = self.records.lock();
+        let kept = records.entry((entity.to_owned(), key.to_owned())).or_default();
+        let (entity, key) = (entity.to_owned(), key.to_owned());
+        if epoch < kept.epoch {
+            return Err(StoreError::Fenced { entity, key, epoch, newest: kept.epoch });
+        }
+        if kept.version != expected {
+            return Err(StoreError::Conflict { entity, key, expected, found: kept.version });
+        }
+        *kept = Kept { bytes, version: expected + 1, epoch };
+        Ok(kept.version)
+    }
+}
+
+impl StateStore for MemoryStore {
+    fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record> {
+        let records = self.records.lock();
+        let kept = records.get(&(entity.to_owned(), key.to_owned()));
+        let record = kept.map(|kept| Record { bytes: kept.bytes.clone(), version: kept.version });
+        Box::pin(std::future::ready(Ok(record.unwrap_or_default())))
+    }
+
+    fn save<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        bytes: Vec<u8>,
+        expected: u64,
+        epoch: u64,
+    ) -> StoreFuture<'a, u64> {
+        let written = self.write((entity, key), Some(bytes), expected, epoch);
+        Box::pin(std::future::ready(written))
+    }
+
+    fn clear<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        expected: u64,
+        epoch: u64,
+    ) -> StoreFuture<'a, u64> {
+        Box::pin(std::future::ready(self.write((entity, key), None, expected, epoch)))
+    }
+}
+
+/// A state of an entity that is read from, and written to, the store.
+///
+/// What is in memory is what was stored last: a change is made on a copy, which takes its place when
+/// it is written. A write that fails leaves the memory as it was.
+#[derive(Debug)]
+pub struct Stored<T> {
+    value: T,
+    version: u64,
+    home: Arc<Home>,
+}
+
+#[derive(Debug)]
+struct Home {
+    store: Arc<dyn StateStore>,
+    entity: &'static str,
+    key: String,
+    epoch: u64,
+}
+
+impl<T> Deref for Stored<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> {
+    /// Reads the state of an entity; the default if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The store fails, or holds something else under this key.
+    pub async fn load<E: Entity>(cx: &EntityContext<E>) -> Result<Self, StoreError> {
+        let home = Home {
+            store: Arc::clone(cx.store()),
+            entity: E::NAME,
+            key: cx.key_text(),
+            epoch: cx.epoch(),
+        };
+        let mut stored = Self { value: T::default(), version: 0, home: Arc::new(home) };
+        stored.reload().await?;
+        Ok(stored)
+    }
+
+    /// Reads the state again, as after a conflict.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stored::load`].
+    pub async fn reload(&mut self) -> Result<(), StoreError> {
+        let home = &self.home;
+        let record = home.store.load(home.entity, &home.key).await?;
+        self.value = match record.bytes {
+            None => T::default(),
+            Some(bytes) => home.understand(&bytes)?,
+        };
+        self.version = record.version;
+        Ok(())
+    }
+
+    /// Changes the state: on a copy, which counts once it is written.
+    ///
+    /// # Errors
+    ///
+    /// The store fails or finds a conflict: the state is as before.
+    pub async fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Result<R, StoreError> {
+        let mut changed = self.value.clone();
+        let answer = change(&mut changed);
+        let home = &self.home;
+        let bytes = home.express(&changed)?;
+        self.version =
+            home.store.save(home.entity, &home.key, bytes, self.version, home.epoch).await?;
+        self.value = changed;
+        Ok(answer)
+    }
+
+    /// Removes the state; in memory it is the default then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stored::update`].
+    pub async fn clear(&mut self) -> Result<(), StoreError> {
+        let home = &self.home;
+        self.version = home.store.clear(home.entity, &home.key, self.version, home.epoch).await?;
+        self.value = T::default();
+        Ok(())
+    }
+
+    /// The version that was read or written last; 0 before the first write.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Home {
+    fn malformed(&self, problem: &dyn fmt::Display) -> StoreError {
+        let (entity, key) = (self.entity.to_owned(), self.key.clone());
+        StoreError::Malformed { entity, key, problem: problem.to_string() }
+    }
+
+    fn understand<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, StoreError> {
+        serde_json::from_slice(bytes).map_err(|error| self.malformed(&error))
+    }
+
+    fn express<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, StoreError> {
+        serde_json::to_vec(value).map_err(|error| self.malformed(&error))
+    }
+}
