@@ -4,7 +4,9 @@
 
 use std::ptr::{self, NonNull};
 
+use crate::completion::Completion;
 use crate::earliest::Earliest;
+use crate::failure::Failure;
 use crate::sync::UnsafeCell;
 use crate::task::inbox::{bits, Idle, Inbox};
 use crate::task::node::{Link, Node};
@@ -248,6 +250,11 @@ impl Task {
     pub fn release_own(&self) -> bool {
         self.refs.release_own()
     }
+}
+
+/// Waits as a plain thread does.
+pub fn wait<T>(completion: &Completion<T>) -> Result<T, Failure> {
+    completion.wait_blocked()
 }
 
 /// A timer's word.

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::sync::{mpsc, Arc, Barrier};
 use std::time::Duration;
 
-use turnwheel_runtime::{Group, Pinning};
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{ConditionMode, Group, IdlePolicy, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -12,6 +13,8 @@ type Outcome = Result<(), Box<dyn Error>>;
 const PATIENCE: Duration = Duration::from_secs(30);
 const WORKERS: usize = 4;
 const ROUNDS: u64 = if cfg!(miri) { 3 } else { 40 };
+/// Races against the falling asleep, for each number of workers.
+const RACES: u64 = if cfg!(miri) { 20 } else { 3_000 };
 
 fn group(name: &str) -> Result<Group, Box<dyn Error>> {
     Ok(Group::builder(name).workers(WORKERS).pinning(Pinning::None).build()?)
@@ -88,5 +91,51 @@ fn every_worker_joins_in_when_a_burst_comes_from_outside() -> Outcome {
         meet(&group, &tasks, false)?;
     }
     group.shutdown()?;
+    Ok(())
+}
+
+// Z-X03
+#[test]
+fn nothing_made_ready_as_a_worker_goes_to_sleep_is_lost() -> Outcome {
+    for workers in [1, 2, 4] {
+        // The workers park as soon as they find nothing.
+        let builder = Group::builder("doze").workers(workers).pinning(Pinning::None);
+        let group = builder.idle(IdlePolicy::PowerFirst).build()?;
+        let (say, said) = mpsc::channel();
+        let task = group.spawn(())?;
+        let signalled = say.clone();
+        let condition = task.call(move |(), cx| {
+            cx.condition(ConditionMode::Counting, move |(), _| {
+                signalled.send("signal").unwrap_or_default()
+            })
+        });
+        let condition = condition.wait_timeout(PATIENCE)?;
+        for race in 0..RACES {
+            // From the moment that the turn is over, a little later each time.
+            (0..race % 500).for_each(|_| std::hint::spin_loop());
+            match race % 3 {
+                0 => {
+                    let say = say.clone();
+                    task.submit(move |(), _| say.send("submit").unwrap_or_default())?;
+                    assert_eq!(said.recv_timeout(PATIENCE)?, "submit");
+                }
+                1 => {
+                    condition.signal();
+                    assert_eq!(said.recv_timeout(PATIENCE)?, "signal");
+                }
+                _ => {
+                    let ((completer, answer), say) = (completion(), say.clone());
+                    task.submit(move |(), cx| {
+                        cx.on_completion(answer, move |(), _, value| {
+                            say.send(value.unwrap_or("failure")).unwrap_or_default();
+                        });
+                    })?;
+                    completer.complete("complete")?;
+                    assert_eq!(said.recv_timeout(PATIENCE)?, "complete");
+                }
+            }
+        }
+        assert!(group.shutdown()?.is_clean());
+    }
     Ok(())
 }

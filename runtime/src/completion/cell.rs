@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::failure::Failure;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{wait_told, Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 
 /// What a completer meets that is too late; gives the value back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -267,6 +267,18 @@ impl<T> Completion<T> {
             return None;
         }
         self.shared.state.lock().take()
+    }
+
+    /// Blocks the thread until there is a value. [`Completion::wait`] says where that is refused.
+    pub(crate) fn wait_blocked(&self) -> Result<T, Failure> {
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(result) = state.take() {
+                return result;
+            }
+            // Who completes tells after it has put the value there under this lock.
+            state = wait_told(&self.shared.changed, state);
+        }
     }
 
     /// Gives up: it completes with [`Failure::Cancelled`]. Returns whether it came before the

@@ -36,13 +36,7 @@ impl<T> Completion<T> {
         if blocking_refused() && !self.is_done() {
             return Err(Failure::WouldBlock);
         }
-        let mut state = self.shared.state.lock();
-        loop {
-            if let Some(result) = state.take() {
-                return result;
-            }
-            self.shared.changed.wait(&mut state);
-        }
+        self.wait_blocked()
     }
 
     /// As [`Completion::wait`] for at most `limit` in all; then it is [`Failure::TimedOut`], and

@@ -48,3 +48,8 @@ impl Condvar {
         self.0.notify_all();
     }
 }
+
+/// Waits until the condition variable is told, with the lock given back meanwhile.
+pub(crate) fn wait_told<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.0.wait(guard).expect("a model never panics while it holds a lock")
+}
