@@ -45,10 +45,11 @@ fn is_at_rest(group: &Group) -> bool {
     is_empty && metrics.parked as usize == group.workers()
 }
 
-/// Turns begun and jobs run so far.
+/// How often a task was taken up and how many jobs were run so far. A turn that could not go on, for
+/// instance because a sender was interrupted in the middle of sending, counts with its next one.
 fn work_done(group: &Group) -> (u64, u64) {
     let workers = group.metrics().workers;
-    workers.iter().fold((0, 0), |sum, one| (sum.0 + one.turns, sum.1 + one.jobs))
+    workers.iter().fold((0, 0), |sum, one| (sum.0 + one.turns - one.requeues, sum.1 + one.jobs))
 }
 
 // --- memory ---
