@@ -42,6 +42,8 @@ pub(crate) struct Life {
     pub(crate) closed: Vec<Completer<()>>,
     /// Why the task failed, or will fail.
     pub(crate) failure: Option<Failure>,
+    /// Whether the task left phase Starting without being started.
+    pub(crate) is_unstarted: bool,
     /// The timer that stops a closing task at its deadline.
     pub(crate) deadline: Option<TimerKey>,
     /// Whether a failure was asked for and not yet carried out.

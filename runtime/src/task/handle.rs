@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::cell::{Header, TaskRef};
+use super::extra::Life;
 use super::inbox::bits;
 use super::lifecycle::Phase;
 use super::node::Flow;
@@ -119,28 +120,32 @@ impl<S> Task<S> {
 
     /// Completes when the task has reached phase Started, or fails with why it never did.
     pub fn started(&self) -> Completion<()> {
-        self.await_life(|header| header.phase() > Phase::Starting, |life| &mut life.started)
+        let outcome = |header: &Header, life: &Life| match header.phase() {
+            Phase::New | Phase::Starting => None,
+            _ if life.is_unstarted => Some(Err(life.failure.clone().unwrap_or(Failure::Closed))),
+            _ => Some(Ok(())),
+        };
+        self.await_life(outcome, |life| &mut life.started)
     }
 
     /// Completes when the task is over and its state is dropped, or fails with why it failed.
     pub fn closed(&self) -> Completion<()> {
-        self.await_life(|_| false, |life| &mut life.closed)
+        let outcome = |header: &Header, life: &Life| {
+            let is_settled = header.is_settled.load(Ordering::Acquire);
+            is_settled.then(|| life.failure.clone().map_or(Ok(()), Err))
+        };
+        self.await_life(outcome, |life| &mut life.closed)
     }
 
     fn await_life(
         &self,
-        is_reached: impl Fn(&Header) -> bool,
-        waiters: impl Fn(&mut super::extra::Life) -> &mut Vec<Completer<()>>,
+        outcome: impl Fn(&Header, &Life) -> Option<Result<(), Failure>>,
+        waiters: impl Fn(&mut Life) -> &mut Vec<Completer<()>>,
     ) -> Completion<()> {
         let extra = self.inner.extra_or_make();
         let mut life = extra.life.lock();
-        if self.inner.is_settled.load(Ordering::Acquire) || is_reached(&self.inner) {
-            return match &life.failure {
-                Some(failure) if self.inner.phase().is_over() => {
-                    Completion::failed(failure.clone())
-                }
-                _ => Completion::done(()),
-            };
+        if let Some(outcome) = outcome(&self.inner, &life) {
+            return outcome.map_or_else(Completion::failed, Completion::done);
         }
         if life.is_given_up {
             return Completion::failed(life.failure.clone().unwrap_or(Failure::Killed));

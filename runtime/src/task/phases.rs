@@ -119,7 +119,8 @@ pub(crate) fn close_admission(header: &Header) -> bool {
 fn become_started(turn: &mut Turn) {
     enter(turn, Phase::Started);
     turn.owner().open = true;
-    if let Some(extra) = turn.header().extra() {
+    // RMW: either we see the cold part and its waiters, or whoever makes it sees the phase.
+    if let Some(extra) = turn.header().extra_settled() {
         // SAFETY: we are the runner and the borrow ends here.
         unsafe { extra.subscriptions_owner() }.release_waiting();
         let waiters = std::mem::take(&mut extra.life.lock().started);
@@ -198,6 +199,10 @@ fn record(header: &Header, failure: Failure) {
 
 /// Changes the phase and drops the subscriptions that end with the former one.
 fn enter(turn: &mut Turn, phase: Phase) {
+    if phase > Phase::Started && turn.phase() < Phase::Started {
+        // Before the phase shows it: whoever asks for the start from now on is told.
+        turn.header().extra_or_make().life.lock().is_unstarted = true;
+    }
     turn.header().set_phase_owner(phase);
     if let Some(simulation) = &turn.header().group.simulation {
         simulation.phase(turn.header(), phase);
