@@ -169,7 +169,7 @@ impl<A: Actor> Address<A> {
         let reply = ReplyTo::new(std::sync::Arc::clone(&slot));
         let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
         match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
-            Ok(()) => Ask::waiting(slot, self.system.clone(), now_ns),
+            Ok(()) => Ask::waiting(slot, &self.system, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::Failure;
 
-use crate::deadline::Expire;
 use crate::error::{AskError, CallCycle, TimeSpent};
 use crate::reply::{Outcome, Slot};
 use crate::request::Link;
@@ -34,10 +33,7 @@ enum State<M, R> {
 
 struct Waiting<R> {
     slot: Arc<Slot<R>>,
-    system: System,
     asked_ns: u64,
-    /// For the deadlines of the system, once there is something to wait for.
-    untimed: Option<Arc<dyn Expire>>,
 }
 
 impl<M, R> std::fmt::Debug for Ask<M, R> {
@@ -59,14 +55,16 @@ impl<M, R> Ask<M, R> {
         Self { state: State::Refused(error), message: PhantomData }
     }
 
-    pub(crate) fn waiting(slot: Arc<Slot<R>>, system: System, asked_ns: u64) -> Self
+    /// A call whose message was taken; its deadline runs from now on.
+    pub(crate) fn waiting(slot: Arc<Slot<R>>, system: &System, asked_ns: u64) -> Self
     where
         R: Send + 'static,
     {
-        let has_deadline = slot.deadline_ns != u64::MAX;
-        let untimed = has_deadline.then(|| Arc::clone(&slot) as Arc<dyn Expire>);
-        let waiting = Waiting { slot, system, asked_ns, untimed };
-        Self { state: State::Waiting(waiting), message: PhantomData }
+        if slot.deadline_ns != u64::MAX {
+            let call = Arc::clone(&slot);
+            system.shared().deadlines.add(slot.deadline_ns, call);
+        }
+        Self { state: State::Waiting(Waiting { slot, asked_ns }), message: PhantomData }
     }
 
     /// Waits for the answer, blocking the thread; only off the workers.
@@ -121,16 +119,11 @@ impl Refusal {
 }
 
 impl<R> Waiting<R> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, Refusal>> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<R, Refusal>> {
         match self.slot.take(cx.waker()) {
             Some(Outcome::Answered(answer)) => Poll::Ready(answer.map_err(Refusal::Failed)),
             Some(Outcome::Expired) => Poll::Ready(Err(Refusal::TimedOut(self.time_spent()))),
-            None => {
-                if let Some(call) = self.untimed.take() {
-                    self.system.shared().deadlines.add(self.slot.deadline_ns, call);
-                }
-                Poll::Pending
-            }
+            None => Poll::Pending,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The deadlines of all calls of a system, under one timer.
 //!
 //! A timer for each call would cost as much as the call, and stay in the wheel long after its answer.
-//! Here a call that waits adds one entry to a heap; a call that was answered is swept out with others
+//! Here a call adds one entry to a heap; a call that was answered is swept out with others
 //! like it, so that a heap never holds more than twice what waits. The timer is armed for the
 //! earliest deadline and left as it is when that call is answered: with answers in time it fires
 //! once for each span of a deadline, finds nothing, and is not armed again while nothing waits.

@@ -116,7 +116,7 @@ fn a_plain_thread_that_waits_is_told_of_the_deadline() -> Outcome {
     let group = Group::builder("deadlines").workers(2).pinning(Pinning::None).build()?;
     let system = System::new(&group);
     let silent = system.spawn(Silent::default())?;
-    let error = silent.ask_within(Question, Duration::from_millis(20)).wait();
+    let error = silent.ask_within(Question, Duration::from_millis(200)).wait();
     let AskError::TimedOut(spent) = error.expect_err("it keeps silent") else {
         panic!("another error");
     };
@@ -124,7 +124,7 @@ fn a_plain_thread_that_waits_is_told_of_the_deadline() -> Outcome {
     let total = spent.hops + spent.queued + running;
     assert!(spent.hops.is_zero());
     assert!(
-        total <= Duration::from_millis(20),
+        total <= Duration::from_millis(200),
         "no more than the limit is accounted for: {total:?}"
     );
     assert_eq!(silent.ask(Answer(1)).wait()?, 0, "nobody waits any more");
@@ -143,7 +143,7 @@ fn a_piped_call_hears_of_its_deadline_and_one_in_time_of_its_answer() -> Outcome
         asker.tell(Pipe(Duration::from_secs(3)))?;
         sim.run_until_idle();
         sim.advance(Duration::from_millis(999));
-        assert_eq!(sim.block_on(asker.ask(HeardSoFar))??, [], "seed {seed}");
+        assert!(sim.block_on(asker.ask(HeardSoFar))??.is_empty(), "seed {seed}");
         sim.advance(Duration::from_millis(1));
         assert_eq!(sim.block_on(asker.ask(HeardSoFar))??, [true], "seed {seed}");
         assert_eq!(sim.block_on(silent.ask(Answer(1)))??, 1, "the other waits; seed {seed}");
@@ -342,7 +342,7 @@ fn a_deadline_holds_across_groups_whose_clocks_began_at_different_times() -> Out
     for (home, other) in [(&early, &late), (&late, &early)] {
         let system = System::new(home);
         let silent = system.actor(Silent::default()).on(other).spawn()?;
-        let limit = Duration::from_millis(20);
+        let limit = Duration::from_millis(200);
         let error = silent.ask_within(Question, limit).wait().expect_err("it keeps silent");
         let AskError::TimedOut(spent) = error else { panic!("another error") };
         assert!(spent.running.is_some(), "handled, and not taken for late: {spent:?}");

@@ -137,9 +137,10 @@ impl InterleavedHandler<Busy> for Sink {
     fn handle(
         &mut self,
         Busy(gate): Busy,
-        _: &mut Context<'_, Self>,
+        cx: &mut Context<'_, Self>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        async move { gate.await.expect("the test opens the gate") }
+        let name = cx.name().to_owned();
+        async move { gate.await.unwrap_or_else(|failure| panic!("{name}: {failure}")) }
     }
 }
 

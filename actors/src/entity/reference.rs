@@ -103,7 +103,7 @@ impl<E: Entity> EntityRef<E> {
         let delivery = Delivery { message, baggage: outgoing.baggage, reply };
         let envelope = Envelope::<M, E::Reply, K>::new(delivery);
         match self.directory.send(&self.key, envelope) {
-            Ok(()) => Ask::waiting(slot, self.directory.system.clone(), now_ns),
+            Ok(()) => Ask::waiting(slot, &self.directory.system, now_ns),
             Err((refusal, envelope)) => {
                 let kind = self.directory.refused::<M>(&refusal);
                 let message = envelope.open().message;
