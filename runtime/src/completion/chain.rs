@@ -164,26 +164,17 @@ where
 }
 
 /// A completion of any future, driven by its own wake-ups on whatever thread they happen.
-pub(super) fn drive<F, T>(future: F, executor: impl Executor + 'static) -> Completion<T>
+pub(super) fn spawn_inline<F, T>(future: F) -> Completion<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Failure>> + Send + Unpin + 'static,
 {
     let (completer, answer) = completion();
     Driver::start(future, move |outcome| {
-        let _ = executor.execute(Box::new(move || {
-            let _ = completer.complete_with(outcome);
-        }));
+        // Nobody may wait any more.
+        let _ = completer.complete_with(outcome);
     });
     answer
-}
-
-pub(super) fn spawn_inline<F, T>(future: F) -> Completion<T>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<T, Failure>> + Send + Unpin + 'static,
-{
-    drive(future, InlineExecutor)
 }
 
 const IDLE: u8 = 0;

@@ -12,6 +12,8 @@ mod combine;
 #[cfg(not(turnwheel_loom))]
 mod shared;
 #[cfg(not(turnwheel_loom))]
+mod stamp;
+#[cfg(not(turnwheel_loom))]
 mod wait;
 
 pub use cell::{completion, AlreadyCompleted, Completer, Completion};
@@ -23,6 +25,8 @@ pub use chain::{Executor, InlineExecutor, Rejected};
 pub use combine::{all, first_success, race, timeout, traverse};
 #[cfg(not(turnwheel_loom))]
 pub use shared::SharedCompletion;
+#[cfg(not(turnwheel_loom))]
+pub use stamp::Stamped;
 #[cfg(not(turnwheel_loom))]
 pub use wait::{block_on, block_on_timeout};
 #[cfg(not(turnwheel_loom))]

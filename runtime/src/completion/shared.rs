@@ -5,8 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Weak;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-use super::{Completion, InlineExecutor};
+use super::chain::spawn_inline;
+use super::{block_on, block_on_timeout, completion, Completer, Completion};
 use crate::failure::Failure;
 use crate::sync::{Arc, Mutex};
 
@@ -82,18 +84,67 @@ impl<T: Clone + Send + Sync + 'static> SharedCompletion<T> {
         state.value.is_some() || state.source.as_ref().is_some_and(Completion::is_done)
     }
 
-    /// Waits for the value, blocking the thread; see [`Completion::wait`].
+    /// Waits for the value, blocking the thread; refused on a worker unless it is done.
     ///
     /// # Errors
     ///
-    /// As [`Completion::wait`].
+    /// The failure it was completed with; [`Failure::WouldBlock`] on a worker.
     pub fn wait(&self) -> Result<T, Failure> {
-        self.subscribe().wait()
+        block_on(self.clone())?
     }
 
-    /// A completion of its own for one consumer.
+    /// As [`SharedCompletion::wait`] for at most `limit` in all. A time-out gives nothing up: the
+    /// other clones, and this one, go on waiting.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use turnwheel_runtime::completion::completion;
+    /// let (completer, answer) = completion();
+    /// let shared = answer.shared();
+    /// assert!(shared.wait_timeout(Duration::from_millis(1)).is_err());
+    /// completer.complete(7)?;
+    /// assert_eq!(shared.wait_timeout(Duration::from_millis(1))?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedCompletion::wait`], and [`Failure::TimedOut`].
+    pub fn wait_timeout(&self, limit: Duration) -> Result<T, Failure> {
+        block_on_timeout(self.clone(), limit)?
+    }
+
+    /// A completion of its own for one consumer. Dropping it gives up this consumer only.
     pub fn subscribe(&self) -> Completion<T> {
-        super::chain::drive(self.clone(), InlineExecutor)
+        let (completer, answer) = completion();
+        spawn_inline(Subscribed { source: self.clone(), completer }).detach();
+        answer
+    }
+}
+
+/// Hands the value on to one consumer, until that one gives up.
+struct Subscribed<T> {
+    source: SharedCompletion<T>,
+    completer: Completer<T>,
+}
+
+// Nothing in it is pinned.
+impl<T> Unpin for Subscribed<T> {}
+
+impl<T: Clone + Send + Sync + 'static> Future for Subscribed<T> {
+    type Output = Result<(), Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(outcome) = Pin::new(&mut self.source).poll(cx) {
+            // A consumer that gave up meanwhile is no error.
+            let _ = self.completer.complete_with(outcome);
+            return Poll::Ready(Ok(()));
+        }
+        self.completer.on_cancel(cx.waker().clone());
+        if self.completer.is_cancelled() {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
     }
 }
 
