@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::dead_letter::DeadLetterReason;
 use crate::envelope::{Delivery, Envelope};
 use crate::error::{AskError, TellError};
-use crate::handler::{Handler, Receive};
+use crate::handler::{kind, Access, Receive, Turn};
 use crate::reply::{ReplyTo, Slot};
 use crate::request::{self, Link};
 use crate::seat::Seat;
@@ -198,9 +198,8 @@ impl<A: Actor> Address<A> {
     where
         R: Send + 'static,
         F: FnOnce(&mut A, &mut Context<'_, A>) -> R + Send + 'static,
-        A: Handler<With<F>, Reply = R>,
     {
-        self.ask(With(look))
+        self.ask::<_, kind::Closure<R>>(With(look))
     }
 
     /// Closes the actor in order: what was sent before is handled first. Completes when it is over.
@@ -297,7 +296,7 @@ impl<F> fmt::Debug for With<F> {
     }
 }
 
-impl<A, R, F> Handler<With<F>> for A
+impl<A, R, F> Receive<With<F>, kind::Closure<R>> for A
 where
     A: Actor,
     R: Send + 'static,
@@ -305,7 +304,12 @@ where
 {
     type Reply = R;
 
-    fn handle(&mut self, With(look): With<F>, cx: &mut Context<'_, A>) -> R {
-        look(self, cx)
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
+        seat.handle_plain::<_, _, kind::Closure<R>>(
+            delivery,
+            Access::Write,
+            turn,
+            |actor, With(look), cx| look(actor, cx),
+        );
     }
 }

@@ -8,7 +8,8 @@ use turnwheel_runtime::{Completion, Failure, Group, Late, Subscription, Timer, T
 use crate::actor::Actor;
 use crate::address::Address;
 use crate::dead_letter::DeadLetterReason;
-use crate::envelope::Delivery;
+use crate::envelope::{Delivery, Envelope};
+use crate::error::TellError;
 use crate::handler::{Receive, Turn};
 use crate::request::{self, Ambient};
 use crate::scope;
@@ -72,6 +73,27 @@ impl<'a, A: Actor> Context<'a, A> {
     /// Whether it is on its way out.
     pub fn is_closing(&self) -> bool {
         self.turn.is_closing()
+    }
+
+    /// Sends a message to this actor, behind all that is queued, and lets other actors run first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::tell`]; the message comes back.
+    pub fn tell_self<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        self.turn.submit_job(Envelope::<M, A::Reply, K>::new(delivery)).map_err(|error| {
+            let Delivery { message, .. } = error.job.open();
+            let letters = &self.rest.system.shared().dead_letters;
+            let reason = DeadLetterReason::Refused(error.kind);
+            letters.add(std::any::type_name::<M>(), self.turn.name().to_owned(), reason);
+            TellError { kind: error.kind, message }
+        })
     }
 
     /// Handles a message of its own after a delay, never early. The request context goes with it.

@@ -153,6 +153,9 @@ pub mod kind {
     /// [`ReplyHandler`](super::ReplyHandler).
     #[derive(Debug)]
     pub enum Replying {}
+    /// A closure; see [`Address::with`](crate::Address::with).
+    #[derive(Debug)]
+    pub struct Closure<R>(std::marker::PhantomData<fn() -> R>);
 }
 
 /// An actor that takes messages of type `M`, by whichever trait; implemented through those.
@@ -177,7 +180,8 @@ impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
 
     #[inline(always)]
     fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        seat.handle_plain(delivery, turn);
+        let access = <A as Handler<M>>::ACCESS;
+        seat.handle_plain::<_, _, kind::Plain>(delivery, access, turn, A::handle);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::dead_letter::DeadLetterReason;
 use crate::envelope::{Delivery, Envelope};
 use crate::gate::{Gate, Verdict};
 use crate::handler::{
-    Access, Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler, Turn,
+    Access, Admits, AsyncHandler, InterleavedHandler, Receive, ReplyHandler, Turn,
 };
 use crate::reply::ReplyTo;
 use crate::request::{Ambient, Asker, Link};
@@ -168,30 +168,33 @@ impl<A: Actor> Seat<A> {
 
     /// A plain message: no future, no waiting.
     #[inline(always)]
-    pub(crate) fn handle_plain<M>(
+    pub(crate) fn handle_plain<M, R, K>(
         &mut self,
-        delivery: Delivery<M, <A as Handler<M>>::Reply>,
+        delivery: Delivery<M, R>,
+        access: Access,
         turn: Turn<'_, A>,
+        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
     ) where
-        A: Handler<M>,
+        A: Receive<M, K, Reply = R>,
         M: Send + 'static,
+        K: 'static,
+        R: Send + 'static,
     {
         if self.rest.is_plain {
-            return self.plain(delivery, turn);
+            return self.plain(delivery, turn, handle);
         }
-        let access = <A as Handler<M>>::ACCESS;
-        if let Some(delivery) =
-            self.admit::<M, crate::handler::kind::Plain>(delivery, access, &turn)
-        {
-            self.plain(delivery, turn);
+        if let Some(delivery) = self.admit::<M, K>(delivery, access, &turn) {
+            self.plain(delivery, turn, handle);
         }
     }
 
     #[inline(always)]
-    fn plain<M>(&mut self, delivery: Delivery<M, <A as Handler<M>>::Reply>, turn: Turn<'_, A>)
-    where
-        A: Handler<M>,
-    {
+    fn plain<M, R>(
+        &mut self,
+        delivery: Delivery<M, R>,
+        turn: Turn<'_, A>,
+        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
+    ) {
         let Delivery { message, baggage, reply } = delivery;
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
@@ -200,12 +203,12 @@ impl<A: Actor> Seat<A> {
         let mut cx = Context::new(turn, &mut self.rest);
         if baggage.is_none() && reply.is_none() {
             // The answer of a message that was told is dropped: nobody asked.
-            drop(actor.handle(message, &mut cx));
+            drop(handle(actor, message, &mut cx));
             return;
         }
         let Some(reply) = reply else {
             let mut ambient = Ambient { baggage, ..Ambient::default() };
-            drop(ambient.within(|| actor.handle(message, &mut cx)));
+            drop(ambient.within(|| handle(actor, message, &mut cx)));
             return;
         };
         if !reply.begin(cx.system().group().recent_ns()) {
@@ -213,7 +216,7 @@ impl<A: Actor> Seat<A> {
         }
         let deadline_ns = reply.slot().map_or(u64::MAX, |slot| slot.deadline_ns);
         let mut ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
-        let run = AssertUnwindSafe(|| ambient.within(|| actor.handle(message, &mut cx)));
+        let run = AssertUnwindSafe(|| ambient.within(|| handle(actor, message, &mut cx)));
         if let Some(panic) = settle(Some(reply), catch_unwind(run)) {
             resume_unwind(panic);
         }

@@ -216,8 +216,18 @@ impl<S: Send + 'static> Context<'_, S> {
     where
         F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
+        self.submit_job(job)
+    }
+
+    /// As [`Context::submit`] for any [`TaskJob`](super::TaskJob).
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::submit`].
+    #[inline]
+    pub fn submit_job<J: super::TaskJob<S>>(&mut self, job: J) -> Result<(), SubmitError<J>> {
         self.turn.yield_now();
-        submit::submit(self.turn.header(), Once::<S, F>::new(job))
+        submit::submit(self.turn.header(), Once::<S, J>::new(job))
             .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }
 
