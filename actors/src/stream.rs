@@ -7,7 +7,9 @@ use std::task::{Context as Poll1, Poll, Wake, Waker};
 
 use futures_core::Stream;
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::{Completer, Completion, Condition, ConditionMode, Context, Failure};
+use turnwheel_runtime::{
+    Channel, Completer, Completion, Condition, ConditionMode, Context, Failure,
+};
 
 use crate::actor::Actor;
 use crate::address::Address;
@@ -112,6 +114,32 @@ impl<A: Actor> Address<A> {
         task.submit(move |_: &mut Seat<A>, cx| pull::<A, S, K>(open, baggage, cx))
             .map_err(Failure::from)?;
         Ok(Attached { signal, ended })
+    }
+
+    /// As [`Address::attach`] with the items of a channel; ends when the channel is closed and empty.
+    /// Several actors share the items, each going to one of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::attach`].
+    pub fn attach_channel<M, K>(&self, channel: &Channel<M>) -> Result<Attached, Failure>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.attach(Items(channel.clone()))
+    }
+}
+
+/// A channel as the stream of its items.
+struct Items<T>(Channel<T>);
+
+impl<T: Send + 'static> Stream for Items<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Poll1<'_>) -> Poll<Option<T>> {
+        self.0.poll_take(cx)
     }
 }
 

@@ -14,7 +14,7 @@ use turnwheel_actors::{
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Completion, Failure, Group, Pinning};
+use turnwheel_runtime::{Channel, Completion, Failure, Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -227,5 +227,36 @@ fn a_stream_is_dropped_with_its_actor() -> Outcome {
     assert_eq!(Arc::strong_count(&fed.0), 1);
     assert!(matches!(sim.wait(attached.ended()), Err(Failure::Abandoned)));
     assert!(matches!(sink.attach(Fed::default()), Err(Failure::Closed)));
+    Ok(())
+}
+
+#[test]
+fn actors_share_a_channel_and_hear_of_its_end() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let system = System::new(&sim.group("cpu"));
+        let sinks = [system.spawn(Sink::default())?, system.spawn(Sink::default())?];
+        let channel = Channel::bounded(8);
+        let mut ended = Vec::new();
+        for sink in &sinks {
+            ended.push(sink.attach_channel(&channel)?.ended());
+        }
+        sim.run_until_idle();
+        for item in 100..120 {
+            while channel.send(Item(item)).is_err() {
+                sim.run_until_idle();
+            }
+        }
+        channel.close();
+        for ended in ended {
+            sim.wait(ended)?;
+        }
+        let mut seen = sim.block_on(sinks[0].ask(Seen))??;
+        let other = sim.block_on(sinks[1].ask(Seen))??;
+        assert!(seen.is_sorted() && other.is_sorted(), "in order at each; seed {seed}");
+        seen.extend(other);
+        seen.sort_unstable();
+        assert_eq!(seen, (100..120).collect::<Vec<_>>(), "each once; seed {seed}");
+    }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::task::{Context as PollContext, Poll, Waker};
 
 use crate::completion::{completion, Completer, Completion};
 use crate::failure::Failure;
@@ -56,6 +57,8 @@ struct State<T> {
     is_closed: bool,
     /// Who waits until everything is taken.
     drained: Vec<Completer<()>>,
+    /// Who polls for an item.
+    pollers: Vec<Waker>,
 }
 
 /// Why an item was not sent.
@@ -116,7 +119,12 @@ impl<T: Send + 'static> Channel<T> {
     /// A channel that holds at most so many items, at least one.
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
-        let state = State { items: VecDeque::new(), is_closed: false, drained: Vec::new() };
+        let state = State {
+            items: VecDeque::new(),
+            is_closed: false,
+            drained: Vec::new(),
+            pollers: Vec::new(),
+        };
         Self {
             shared: Arc::new(Shared {
                 capacity: capacity.max(1),
@@ -132,7 +140,7 @@ impl<T: Send + 'static> Channel<T> {
     ///
     /// Full or closed; the item comes back.
     pub fn send(&self, item: T) -> Result<(), ChannelError<T>> {
-        {
+        let pollers = {
             let mut state = self.shared.state.lock();
             if state.is_closed {
                 return Err(ChannelError { kind: ChannelErrorKind::Closed, item });
@@ -141,7 +149,9 @@ impl<T: Send + 'static> Channel<T> {
                 return Err(ChannelError { kind: ChannelErrorKind::Full, item });
             }
             state.items.push_back(item);
-        }
+            std::mem::take(&mut state.pollers)
+        };
+        pollers.into_iter().for_each(Waker::wake);
         // To every consumer, also if others wait already: whom an earlier signal was meant for may
         // be gone. Who finds nothing goes idle again.
         self.shared.listeners.signal();
@@ -152,6 +162,28 @@ impl<T: Send + 'static> Channel<T> {
     #[must_use]
     pub fn try_take(&self) -> Option<T> {
         self.shared.take()
+    }
+
+    /// Takes the oldest item, or has `cx` woken when there is one; `None` when the channel is closed
+    /// and empty. For those who poll; what is woken for one item are all pollers.
+    pub fn poll_take(&self, cx: &mut PollContext<'_>) -> Poll<Option<T>> {
+        if let Some(item) = self.shared.take() {
+            return Poll::Ready(Some(item));
+        }
+        let mut state = self.shared.state.lock();
+        if !state.items.is_empty() {
+            // Sent between the two looks.
+            drop(state);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if state.is_closed {
+            return Poll::Ready(None);
+        }
+        if !state.pollers.iter().any(|poller| poller.will_wake(cx.waker())) {
+            state.pollers.push(cx.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// Items that wait.
@@ -168,7 +200,12 @@ impl<T: Send + 'static> Channel<T> {
 
     /// Refuses items from now on; those that wait can still be taken.
     pub fn close(&self) {
-        self.shared.state.lock().is_closed = true;
+        let pollers = {
+            let mut state = self.shared.state.lock();
+            state.is_closed = true;
+            std::mem::take(&mut state.pollers)
+        };
+        pollers.into_iter().for_each(Waker::wake);
     }
 
     /// Whether it refuses items.

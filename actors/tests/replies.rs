@@ -1,0 +1,247 @@
+//! Answers: given by hand, by others, late, never, and by handlers that panic.
+
+use std::convert::Infallible;
+use std::error::Error;
+
+use turnwheel_actors::{
+    Actor, Address, AskError, AsyncContext, AsyncHandler, Context, Directive, Handler,
+    ReplyHandler, ReplyTo, System,
+};
+use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::Failure;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// What a desk does with a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Answer,
+    Keep,
+    Drop,
+    Refuse,
+    Forward,
+    Panic,
+}
+
+struct Desk {
+    kept: Vec<ReplyTo<u32>>,
+    next: Option<Address<Desk>>,
+}
+
+impl Actor for Desk {
+    type Error = Infallible;
+
+    fn on_failure(&mut self, _: &Failure, _: &mut Context<'_, Self>) -> Directive {
+        Directive::Resume
+    }
+}
+
+struct Question(Manner);
+
+impl ReplyHandler<Question> for Desk {
+    type Reply = u32;
+
+    fn handle(
+        &mut self,
+        Question(manner): Question,
+        reply: ReplyTo<u32>,
+        _: &mut Context<'_, Self>,
+    ) {
+        match manner {
+            Manner::Answer => reply.send(1),
+            Manner::Keep => self.kept.push(reply),
+            Manner::Drop => drop(reply),
+            Manner::Refuse => reply.fail(Failure::message("not today")),
+            Manner::Forward => {
+                let next = self.next.as_ref().expect("the test gave it one");
+                // Whoever asked is told, too.
+                let _ = next.forward(Question(Manner::Answer), reply);
+            }
+            Manner::Panic => panic!("on purpose"),
+        }
+    }
+}
+
+/// Answers the kept questions.
+struct Release(u32);
+
+impl Handler<Release> for Desk {
+    type Reply = usize;
+
+    fn handle(&mut self, Release(answer): Release, _: &mut Context<'_, Self>) -> usize {
+        self.kept.drain(..).map(|reply| reply.send(answer)).count()
+    }
+}
+
+/// Panics in a plain handler, or in a future.
+struct Burst;
+struct SlowBurst;
+
+impl Handler<Burst> for Desk {
+    type Reply = ();
+
+    fn handle(&mut self, _: Burst, _: &mut Context<'_, Self>) {
+        panic!("plainly");
+    }
+}
+
+impl AsyncHandler<SlowBurst> for Desk {
+    type Reply = ();
+
+    async fn handle(&mut self, _: SlowBurst, cx: AsyncContext<Self>) {
+        cx.sleep(std::time::Duration::from_secs(1)).await.expect("there is room for a timer");
+        panic!("slowly");
+    }
+}
+
+fn desk(system: &System, next: Option<&Address<Desk>>) -> Result<Address<Desk>, Box<dyn Error>> {
+    Ok(system.spawn(Desk { kept: Vec::new(), next: next.cloned() })?)
+}
+
+#[test]
+fn an_answer_may_come_at_once_later_or_from_another() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let system = System::new(&sim.group("cpu"));
+        let second = desk(&system, None)?;
+        let first = desk(&system, Some(&second))?;
+        assert_eq!(sim.block_on(first.ask(Question(Manner::Answer)))??, 1);
+        assert_eq!(sim.block_on(first.ask(Question(Manner::Forward)))??, 1);
+        let kept = first.ask(Question(Manner::Keep));
+        sim.run_until_idle();
+        assert_eq!(sim.block_on(first.ask(Release(9)))??, 1);
+        assert_eq!(sim.block_on(kept)??, 9);
+        first.tell(Question(Manner::Keep))?;
+        assert_eq!(sim.block_on(first.ask(Release(9)))??, 1, "of a tell it goes nowhere");
+    }
+    Ok(())
+}
+
+fn unanswered<M>(answer: Result<u32, AskError<M>>) -> Failure {
+    match answer {
+        Err(AskError::Unanswered(failure)) => failure,
+        other => panic!("not unanswered: {other:?}"),
+    }
+}
+
+#[test]
+fn whoever_gets_no_answer_is_told_at_once_and_why() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let second = desk(&system, None)?;
+    let first = desk(&system, Some(&second))?;
+    let dropped = sim.block_on(first.ask(Question(Manner::Drop)))?;
+    assert!(unanswered(dropped).is_closed());
+    let refused = sim.block_on(first.ask(Question(Manner::Refuse)))?;
+    assert_eq!(unanswered(refused).to_string(), "not today");
+    let kept = first.ask(Question(Manner::Keep));
+    sim.run_until_idle();
+    sim.wait(second.close())?;
+    let forwarded = sim.block_on(first.ask(Question(Manner::Forward)))?;
+    assert!(unanswered(forwarded).is_closed(), "the next one has closed");
+    assert!(sim.wait(first.kill()).is_err());
+    assert!(unanswered(sim.block_on(kept)?).is_closed(), "dropped with the actor");
+    Ok(())
+}
+
+#[test]
+fn a_panic_is_told_to_its_caller_with_its_text() -> Outcome {
+    let sim = Sim::fifo();
+    let desk = desk(&System::new(&sim.group("cpu")), None)?;
+    let by_hand = desk.ask(Question(Manner::Panic));
+    let plain = desk.ask(Burst);
+    let slow = desk.ask(SlowBurst);
+    let after = desk.ask(Question(Manner::Answer));
+    sim.run_until_idle();
+    sim.advance(std::time::Duration::from_secs(1));
+    assert!(matches!(unanswered(sim.block_on(by_hand)?), Failure::Panicked(_)));
+    for (answer, expected) in
+        [(sim.block_on(plain)?.err(), "plainly"), (sim.block_on(slow)?.err().map(again), "slowly")]
+    {
+        let Some(AskError::Unanswered(Failure::Panicked(text))) = answer else {
+            panic!("another error: {answer:?}");
+        };
+        assert_eq!(&*text, expected);
+    }
+    assert_eq!(sim.block_on(after)??, 1, "it goes on with its state");
+    assert_eq!(sim.failures().len(), 3);
+    Ok(())
+}
+
+/// The same error for another message.
+fn again<M, N>(error: AskError<M>) -> AskError<N> {
+    match error {
+        AskError::Unanswered(failure) => AskError::Unanswered(failure),
+        other => panic!("not unanswered: {other:?}"),
+    }
+}
+
+/// Asks the next one on behalf of a caller that waits.
+struct OnBehalf(Address<Root>);
+
+impl ReplyHandler<OnBehalf> for Desk {
+    type Reply = Vec<String>;
+
+    fn handle(
+        &mut self,
+        OnBehalf(root): OnBehalf,
+        reply: ReplyTo<Vec<String>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let asked = root.ask(Ping);
+        cx.pipe(asked, move |answer| Piped(answer, reply));
+    }
+}
+
+struct Piped(Result<(), AskError<Ping>>, ReplyTo<Vec<String>>);
+
+impl Handler<Piped> for Desk {
+    type Reply = ();
+
+    fn handle(&mut self, Piped(answer, reply): Piped, _: &mut Context<'_, Self>) {
+        match answer {
+            Err(AskError::Cycle { chain, message }) => {
+                assert!(message.is_some(), "it comes back");
+                reply.send(chain);
+            }
+            other => panic!("no cycle: {other:?}"),
+        }
+    }
+}
+
+/// The one that waits.
+struct Root;
+
+impl Actor for Root {
+    type Error = Infallible;
+}
+
+struct Ping;
+
+impl Handler<Ping> for Root {
+    type Reply = ();
+
+    fn handle(&mut self, _: Ping, _: &mut Context<'_, Self>) {}
+}
+
+struct Begin(Address<Desk>);
+
+impl AsyncHandler<Begin> for Root {
+    type Reply = Vec<String>;
+
+    async fn handle(&mut self, Begin(desk): Begin, cx: AsyncContext<Self>) -> Vec<String> {
+        let myself = cx.myself().clone();
+        desk.ask(OnBehalf(myself)).await.expect("the desk answers")
+    }
+}
+
+#[test]
+fn a_cycle_is_found_through_an_actor_that_answers_later() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let desk = system.actor(Desk { kept: Vec::new(), next: None }).name("desk").spawn()?;
+    let root = system.actor(Root).name("root").spawn()?;
+    let chain = sim.block_on(root.ask(Begin(desk)))??;
+    assert_eq!(chain, ["root", "root"], "those that wait, and whom they would wait for");
+    Ok(())
+}
