@@ -138,10 +138,12 @@ impl Pattern {
 
 /// Who is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Impl {
     /// Ours.
     Turnwheel,
+    /// Ours, as typed actors.
+    TurnwheelActors,
     /// A tokio task with an mpsc channel of an enum, on two workers.
     Tokio,
     /// ractor, its only mailbox.
@@ -153,8 +155,9 @@ pub(crate) enum Impl {
 }
 
 impl Impl {
-    pub(crate) const ALL: [(Self, &'static str); 5] = [
+    pub(crate) const ALL: [(Self, &'static str); 6] = [
         (Self::Turnwheel, "turnwheel"),
+        (Self::TurnwheelActors, "turnwheel-actors"),
         (Self::Tokio, "tokio"),
         (Self::Ractor, "ractor"),
         (Self::Kameo, "kameo"),
@@ -204,7 +207,7 @@ impl Run {
     /// ones get fewer, since the figure is per message.
     pub(crate) fn new(pattern: Pattern, contender: Impl, work_rounds: u32) -> Self {
         let slow = match contender {
-            Impl::Turnwheel | Impl::Tokio => 1,
+            Impl::Turnwheel | Impl::TurnwheelActors | Impl::Tokio => 1,
             Impl::Ractor | Impl::Kameo | Impl::Actix => 4,
         };
         // A message between arbiters costs a wake-up each.

@@ -1,6 +1,7 @@
 //! The contenders, each in its fastest idiomatic form.
 
 mod actix;
+mod actors;
 mod kameo;
 mod ractor;
 mod tokio;
@@ -14,6 +15,7 @@ use crate::error::BenchError;
 pub(crate) fn start(which: Impl, workers: usize) -> Result<Box<dyn Contender>, BenchError> {
     Ok(match which {
         Impl::Turnwheel => Box::new(turnwheel::Turnwheel::start(workers)?),
+        Impl::TurnwheelActors => Box::new(actors::Actors::start(workers)?),
         Impl::Tokio => Box::new(tokio::Tokio::start(workers)?),
         Impl::Ractor => Box::new(ractor::Ractor::start(workers)?),
         Impl::Kameo => Box::new(kameo::Kameo::start(workers)?),
