@@ -140,7 +140,8 @@ impl<'a, A: Actor> Context<'a, A> {
     ///
     /// The way to go on with an answer without waiting for it:
     /// `cx.pipe(other.ask(Question), |answer| Answered(answer))`. The actor does not close in order
-    /// before the future is done.
+    /// before the future is done. Calls that the future makes belong to the request of now: with its
+    /// values, within its deadline, as part of its call chain.
     pub fn pipe<F, M, K>(
         &mut self,
         future: F,
@@ -153,7 +154,7 @@ impl<'a, A: Actor> Context<'a, A> {
         K: 'static,
     {
         let baggage = request::baggage();
-        let ambient = Ambient { baggage: baggage.clone(), ..Ambient::default() };
+        let ambient = Ambient::inherited();
         let future = scope::within(future, ambient);
         self.turn.await_holding(future, move |seat, turn, output| {
             let delivery = Delivery { message: map(output), baggage, reply: None };

@@ -1,8 +1,4 @@
-//! Typed actors on `turnwheel-runtime`: one message at a time for each, everything else at once.
-//!
-//! An [`Actor`] is a value that lives in a task of its own and takes messages through the traits of
-//! [`handler`]. Whoever has its [`Address`] sends it messages: `tell` does not wait for an answer,
-//! `ask` does, with a deadline. See [`Actor`] for an example.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 

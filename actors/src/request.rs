@@ -297,6 +297,17 @@ impl Ambient {
         }
     }
 
+    /// What is ambient now, for what goes on beside the handler: the actor does not wait for it.
+    pub(crate) fn inherited() -> Self {
+        let inherit = |ambient: &mut Self| Self {
+            baggage: ambient.baggage.clone(),
+            chain: ambient.chain.clone(),
+            deadline_ns: ambient.deadline_ns,
+            ..Self::default()
+        };
+        Self::with(inherit).unwrap_or_default()
+    }
+
     /// Runs a closure with this as what is ambient, and takes back what became of it.
     pub(crate) fn within<R>(&mut self, run: impl FnOnce() -> R) -> R {
         /// Puts the former one back, also on unwinding.

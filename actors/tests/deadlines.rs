@@ -351,3 +351,56 @@ fn a_deadline_holds_across_groups_whose_clocks_began_at_different_times() -> Out
     assert!(late.shutdown()?.is_clean());
     Ok(())
 }
+
+/// Asks two others one after the other to answer its caller.
+struct TwoSteps(Address<Desk>, Address<Silent>);
+
+impl ReplyHandler<TwoSteps> for Asker {
+    type Reply = u32;
+
+    fn handle(
+        &mut self,
+        TwoSteps(quick, silent): TwoSteps,
+        reply: ReplyTo<u32>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let steps = async move {
+            quick.ask(Now).await.expect("it answers at once");
+            silent.ask_within(Question, Duration::from_secs(60)).await
+        };
+        cx.pipe(steps, |heard| {
+            // The caller waits no longer.
+            drop(reply);
+            Piped(heard)
+        });
+    }
+}
+
+struct Now;
+
+impl Handler<Now> for Desk {
+    type Reply = ();
+
+    fn handle(&mut self, _: Now, _: &mut Context<'_, Self>) {}
+}
+
+#[test]
+fn a_deadline_holds_for_later_calls_of_a_piped_future_too() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let silent = system.spawn(Silent::default())?;
+    let quick = system.spawn(Desk(silent.clone()))?;
+    let asker = system.spawn(Asker { silent: silent.clone(), heard: Vec::new() })?;
+    let asked = asker.ask_within(TwoSteps(quick, silent), Duration::from_secs(2));
+    sim.run_until_idle();
+    sim.advance(Duration::from_secs(1));
+    assert!(sim.block_on(asker.ask(HeardSoFar))??.is_empty());
+    sim.advance(Duration::from_secs(1));
+    assert_eq!(
+        sim.block_on(asker.ask(HeardSoFar))??,
+        [true],
+        "with the caller, not a minute later"
+    );
+    assert!(sim.block_on(asked)?.is_err());
+    Ok(())
+}
