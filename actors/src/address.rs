@@ -9,7 +9,7 @@ use crate::actor::Actor;
 use crate::ask::Ask;
 use crate::context::Context;
 use crate::dead_letter::DeadLetterReason;
-use crate::envelope::{Delivery, Envelope};
+use crate::envelope::{Bare, Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::{kind, Access, Receive, Turn};
 use crate::reply::{ReplyTo, Slot};
@@ -70,7 +70,7 @@ impl<A: Actor> Address<A> {
     /// Sends a message; its answer is dropped.
     ///
     /// Never blocks. Cost: two atomic read-modify-writes, and no heap allocation in the steady state
-    /// for a message of up to 32 bytes.
+    /// for a message of up to 48 bytes.
     ///
     /// # Errors
     ///
@@ -83,7 +83,11 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        let Some(baggage) = request::baggage() else {
+            let told = self.task.submit_job(Bare::<M, K>::new(message));
+            return told.map_err(|error| self.unsent::<M, A::Reply>(error.kind, error.job.open()));
+        };
+        let delivery = Delivery { message, baggage: Some(baggage), reply: None };
         let envelope = Envelope::<M, A::Reply, K>::new(delivery);
         self.task.submit_job(envelope).map_err(|error| self.refused(error))
     }
@@ -243,10 +247,12 @@ impl<A: Actor> Address<A> {
     }
 
     /// What a refused message means to its sender and to the system.
-    #[cold]
     fn refused<M, R, K>(&self, error: SubmitError<Envelope<M, R, K>>) -> TellError<M> {
-        let kind = error.kind;
-        let delivery = error.job.open();
+        self.unsent(error.kind, error.job.open())
+    }
+
+    #[cold]
+    fn unsent<M, R>(&self, kind: SubmitErrorKind, delivery: Delivery<M, R>) -> TellError<M> {
         if let Some(reply) = delivery.reply {
             reply.fail(match kind {
                 SubmitErrorKind::Closed => turnwheel_runtime::Failure::Closed,

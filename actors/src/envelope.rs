@@ -19,6 +19,40 @@ pub struct Delivery<M, R> {
     pub(crate) reply: Option<ReplyTo<R>>,
 }
 
+/// A queued message that nothing goes with: the commonest, and no bigger than the message.
+#[derive(Debug)]
+pub(crate) struct Bare<M, K> {
+    message: M,
+    guard: Undelivered<M>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<M, K> Bare<M, K> {
+    #[inline(always)]
+    pub(crate) fn new(message: M) -> Self {
+        Self { message, guard: Undelivered::new(), kind: PhantomData }
+    }
+
+    /// Opens it: from here on the message is somebody's business.
+    #[inline(always)]
+    pub(crate) fn open<R>(self) -> Delivery<M, R> {
+        self.guard.delivered();
+        Delivery { message: self.message, baggage: None, reply: None }
+    }
+}
+
+impl<A, M, K> TaskJob<Seat<A>> for Bare<M, K>
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    #[inline(always)]
+    fn run(self, seat: &mut Seat<A>, cx: &mut Context<'_, Seat<A>>) {
+        A::receive(seat, self.open(), cx.reborrow());
+    }
+}
+
 /// A queued message: a job of the actor's task.
 #[derive(Debug)]
 pub(crate) struct Envelope<M, R, K> {
