@@ -1,0 +1,13 @@
+//! What a task may do in which phase: the reference's lifecycle cases. One body a case, run in
+//! simulation and on 1, 2 and 4 workers.
+
+mod conditions;
+mod continuations;
+mod end;
+mod failures;
+mod held;
+mod hooks;
+mod phases;
+mod submissions;
+mod timers;
+mod world;
