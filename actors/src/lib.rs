@@ -24,6 +24,7 @@ mod seat;
 mod spawn;
 mod stream;
 mod system;
+mod weak;
 
 pub use actor::{Actor, Directive, Exit};
 pub use address::{Address, Place, With};
@@ -48,3 +49,4 @@ pub use seat::Seat;
 pub use spawn::ActorBuilder;
 pub use stream::Attached;
 pub use system::{System, SystemBuilder, ASK_LIMIT_DEFAULT};
+pub use weak::WeakAddress;

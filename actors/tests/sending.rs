@@ -245,3 +245,17 @@ fn a_recipient_knows_of_the_end() -> Outcome {
     assert_eq!(recipient.tell(Note(1)).map_err(|error| error.message.0), Err(1));
     Ok(())
 }
+
+#[test]
+fn a_weak_address_reaches_its_actor_and_does_not_keep_it() -> Outcome {
+    let sim = Sim::new(4);
+    let log = System::new(&sim.group("cpu")).spawn(Log::default())?;
+    let weak = log.downgrade();
+    weak.upgrade().ok_or("it lives")?.tell(Note(1))?;
+    assert_eq!(sim.block_on(log.ask(All))??, [1]);
+    let closed = log.closed();
+    drop(log);
+    sim.wait(closed)?;
+    assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
+    Ok(())
+}

@@ -79,6 +79,59 @@ fn a_task_that_ends_by_itself_is_freed_by_its_last_handle() {
 }
 
 #[test]
+fn a_weak_handle_holds_the_cell_and_not_the_task() {
+    loom::model(|| {
+        let world = World::new();
+        world.task.add_weak();
+        let strong = {
+            let world = Arc::clone(&world);
+            loom::thread::spawn(move || world.drop_handle())
+        };
+        let is_upgraded = world.task.upgrade();
+        assert!(is_upgraded, "the task is not over");
+        if world.task.drop_weak() {
+            world.free();
+        }
+        // The runner looks before the upgraded handle goes, whatever it was told.
+        assert!(!world.task.is_unreferenced(), "an upgraded handle is a reason to stay");
+        world.drop_handle();
+        strong.join().unwrap();
+        assert!(*world.orphan.lock().unwrap(), "nobody told the runner");
+        assert!(world.task.is_unreferenced());
+        assert_eq!(world.freed.load(Ordering::Acquire), 0, "the task is not over yet");
+        if world.task.release_own() {
+            world.free();
+        }
+        assert_eq!(world.freed.load(Ordering::Acquire), 1, "leaked");
+    });
+}
+
+#[test]
+fn the_end_and_the_last_weak_handle_free_the_cell_once_and_an_upgrade_after_it_fails() {
+    loom::model(|| {
+        let world = World::new();
+        world.task.add_weak();
+        world.drop_handle();
+        let weak = {
+            let world = Arc::clone(&world);
+            loom::thread::spawn(move || {
+                if world.task.upgrade() {
+                    world.drop_handle();
+                }
+                if world.task.drop_weak() {
+                    world.free();
+                }
+            })
+        };
+        if world.task.release_own() {
+            world.free();
+        }
+        weak.join().unwrap();
+        assert_eq!(world.freed.load(Ordering::Acquire), 1, "leaked");
+    });
+}
+
+#[test]
 #[should_panic]
 fn twin_handing_the_count_over_lets_the_cell_go_during_the_signal() {
     loom::model(|| {

@@ -243,6 +243,21 @@ impl Task {
         self.refs.add();
     }
 
+    /// One more handle that is no reason to stay.
+    pub fn add_weak(&self) {
+        self.refs.weaken();
+    }
+
+    /// Makes a handle of a weak one. False if the task is over.
+    pub fn upgrade(&self) -> bool {
+        self.refs.strengthen()
+    }
+
+    /// A weak handle goes. Whether the cell is to be freed.
+    pub fn drop_weak(&self) -> bool {
+        self.refs.left() == Leave::Free
+    }
+
     pub fn is_unreferenced(&self) -> bool {
         self.refs.is_unreferenced()
     }

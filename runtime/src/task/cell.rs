@@ -359,6 +359,11 @@ impl Header {
         !result.dead
     }
 
+    /// The count of references.
+    pub(super) fn refs(&self) -> &References {
+        &self.refs
+    }
+
     /// Whether no handle is left but such as are on their way out. Only before the task is over.
     pub(crate) fn is_unreferenced(&self) -> bool {
         self.refs.is_unreferenced()
@@ -414,6 +419,15 @@ impl TaskRef {
         // SAFETY: the caller says it is alive.
         let shared = unsafe { header.as_ref() };
         shared.refs.add();
+        Self(header)
+    }
+
+    /// The reference that was counted already.
+    ///
+    /// # Safety
+    ///
+    /// The caller has counted it, and makes no other of it.
+    pub(super) unsafe fn counted(header: NonNull<Header>) -> Self {
         Self(header)
     }
 

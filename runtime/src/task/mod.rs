@@ -30,6 +30,8 @@ mod slab;
 mod submit;
 #[cfg(not(turnwheel_loom))]
 mod urgent;
+#[cfg(not(turnwheel_loom))]
+mod weak;
 
 #[cfg(not(turnwheel_loom))]
 mod node;
@@ -54,4 +56,5 @@ pub use self::{
     mail::{Mailbox, Overflow},
     node::Flow,
     submit::{Permit, Reserve, SubmitError, SubmitErrorKind, TaskJob},
+    weak::WeakTask,
 };

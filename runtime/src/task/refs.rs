@@ -38,6 +38,26 @@ impl References {
         debug_assert!(before & !OVER > 0, "a task came back from the dead");
     }
 
+    /// One more that is no reason to stay, made from an existing one.
+    pub(crate) fn weaken(&self) {
+        // Relaxed: as in `add`.
+        let before = self.0.fetch_add(LEAVING + 1, Ordering::Relaxed);
+        debug_assert!(before & !OVER > 0, "a task came back from the dead");
+    }
+
+    /// One more handle, made from one that is no reason to stay. False if the task is over.
+    pub(crate) fn strengthen(&self) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while seen & OVER == 0 {
+            // AcqRel: in line with the handles that have left, as if it had been one of them.
+            match self.0.compare_exchange(seen, seen + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
     /// Whether only the task's own is left, those that leave not counted.
     pub(crate) fn is_unreferenced(&self) -> bool {
         // Acquire: pairs with the exchange in `leave`.
@@ -63,7 +83,7 @@ impl References {
         }
     }
 
-    /// The last handle has signalled and goes.
+    /// The last handle has signalled, or one goes that was no reason to stay.
     pub(crate) fn left(&self) -> Leave {
         self.release(LEAVING + 1)
     }
