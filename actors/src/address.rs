@@ -9,6 +9,7 @@ use crate::actor::Actor;
 use crate::ask::Ask;
 use crate::context::Context;
 use crate::dead_letter::DeadLetterReason;
+use crate::deadline::deadline_after;
 use crate::envelope::{Bare, Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::{kind, Access, Receive, Turn};
@@ -165,10 +166,8 @@ impl<A: Actor> Address<A> {
             chain.push(self.name());
             return Ask::refused(AskError::Cycle { chain, message: Some(message) });
         }
-        let group = self.system.group();
-        let now_ns = group.recent_ns();
-        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_ns = now_ns.saturating_add(limit_ns).min(outgoing.deadline_ns);
+        let now_ns = self.system.asking_ns(limit);
+        let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
         let slot = Slot::new(deadline_ns, outgoing.chain);
         let reply = ReplyTo::new(std::sync::Arc::clone(&slot));
         let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };

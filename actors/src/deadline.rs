@@ -72,6 +72,11 @@ struct Heap {
     sweep_at: usize,
 }
 
+/// The end of a limit; `u64::MAX` if that is beyond all time.
+pub(crate) fn deadline_after(now_ns: u64, limit: Duration) -> u64 {
+    now_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// The deadlines of a system.
 pub(crate) struct Deadlines {
     group: Group,

@@ -17,6 +17,10 @@ use crate::spawn::ActorBuilder;
 /// one shows.
 pub const ASK_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 
+/// A limit from which on it does not matter that the clock was read at the begin of the turn: no turn
+/// should last a twentieth of it, and a reading costs as much as half a message.
+const RECENT_LIMIT: Duration = Duration::from_secs(10);
+
 /// The actors of a program, on one group of workers. Clones share it.
 ///
 /// It owns nothing but counters and settings: shutting the group down ends the actors.
@@ -46,6 +50,20 @@ impl System {
             group: group.clone(),
             dead_letters: DeadLetters::default(),
             ask_limit: ASK_LIMIT_DEFAULT,
+        }
+    }
+
+    /// The time from which the limit of a call counts.
+    ///
+    /// A short limit wants a reading of the clock: the worker's own is from the begin of the turn, so
+    /// a call after a long computation would be late before it is sent.
+    #[inline]
+    pub(crate) fn asking_ns(&self, limit: Duration) -> u64 {
+        let group = self.group();
+        if limit >= RECENT_LIMIT {
+            group.recent_ns()
+        } else {
+            group.now_ns()
         }
     }
 

@@ -404,3 +404,31 @@ fn a_deadline_holds_for_later_calls_of_a_piped_future_too() -> Outcome {
     assert!(sim.block_on(asked)?.is_err());
     Ok(())
 }
+
+/// Computes for longer than the limit of the call that follows.
+struct Compute;
+
+impl AsyncHandler<Compute> for Asker {
+    type Reply = Result<usize, String>;
+
+    async fn handle(&mut self, _: Compute, cx: AsyncContext<Self>) -> Self::Reply {
+        let group = cx.system().group().clone();
+        let end_ns = group.now_ns() + 300_000_000;
+        while group.now_ns() < end_ns {
+            std::hint::spin_loop();
+        }
+        let asked = self.silent.ask_within(Answer(1), Duration::from_millis(250));
+        asked.await.map_err(|error| error.to_string())
+    }
+}
+
+#[test]
+fn a_limit_counts_from_the_call_and_not_from_the_begin_of_a_long_turn() -> Outcome {
+    let group = Group::builder("long").workers(2).pinning(Pinning::None).build()?;
+    let system = System::new(&group);
+    let silent = system.spawn(Silent::default())?;
+    let asker = system.spawn(Asker { silent, heard: Vec::new() })?;
+    assert_eq!(asker.ask(Compute).wait()?, Ok(0));
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}

@@ -10,6 +10,7 @@ use super::directory::{Pending, Refusal};
 use super::{Directory, Entity, EntityKey};
 use crate::ask::Ask;
 use crate::dead_letter::DeadLetterReason;
+use crate::deadline::deadline_after;
 use crate::envelope::{Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::Receive;
@@ -94,10 +95,8 @@ impl<E: Entity> EntityRef<E> {
                 return Ask::refused(AskError::Cycle { chain, message: Some(message) });
             }
         }
-        let group = self.directory.system.group();
-        let now_ns = group.recent_ns();
-        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_ns = now_ns.saturating_add(limit_ns).min(outgoing.deadline_ns);
+        let now_ns = self.directory.system.asking_ns(limit);
+        let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
         let slot = Slot::new(deadline_ns, outgoing.chain);
         let reply = Some(ReplyTo::new(Arc::clone(&slot)));
         let delivery = Delivery { message, baggage: outgoing.baggage, reply };
