@@ -7,7 +7,7 @@ use std::time::Duration;
 use turnwheel_runtime::completion::{
     all, completion, first_success, race, traverse, Executor, InlineExecutor, Rejected,
 };
-use turnwheel_runtime::{Completion, Failure, Group};
+use turnwheel_runtime::{Completer, Completion, Context, Failure, Group};
 
 /// Counts what it runs, at once.
 #[derive(Clone, Default)]
@@ -57,25 +57,59 @@ fn a_failure_reaches_the_waiter_as_the_very_error() {
     assert!(answer.wait().unwrap_err().same_as(&failure));
 }
 
+/// Has a task of another thread complete it, or fail it with the text «why».
+fn complete_in_task(group: &Group, completer: Completer<u32>, is_failing: bool) {
+    let task = group.spawn(()).expect("the group is open");
+    let job = move |(): &mut (), _: &mut Context<'_, ()>| {
+        let result = if is_failing { Err(Failure::message("why")) } else { Ok(9) };
+        completer.complete_with(result).expect("it is completed once");
+    };
+    task.submit(job).expect("room");
+}
+
 // Z-026, Z-027, Z-029
 #[test]
-fn a_blocked_thread_is_woken_by_a_task() {
+fn a_blocked_thread_is_woken_by_a_task_with_the_value_or_the_message() {
+    type Wait = fn(Completion<u32>) -> Result<u32, Failure>;
+    const WAITS: [Wait; 2] =
+        [Completion::wait, |answer| answer.wait_timeout(Duration::from_secs(60))];
     let group = Group::builder("completions").workers(1).build().unwrap();
-    let task = group.spawn(()).unwrap();
+    for wait in WAITS {
+        for is_failing in [false, true] {
+            let (completer, answer) = completion();
+            let waiter = std::thread::spawn(move || wait(answer));
+            complete_in_task(&group, completer, is_failing);
+            match waiter.join().unwrap() {
+                Ok(value) => assert_eq!((value, is_failing), (9, false)),
+                Err(failure) => {
+                    assert_eq!((failure.to_string().as_str(), is_failing), ("why", true))
+                }
+            }
+        }
+        // Of one that has failed before anybody waits.
+        let failed = Completion::failed(Failure::message("why"));
+        assert_eq!(wait(failed).unwrap_err().to_string(), "why");
+    }
+    group.shutdown().unwrap();
+}
+
+// Z-035, Z-037
+#[test]
+fn a_callback_from_outside_runs_once_when_a_task_completes_or_fails() {
+    let group = Group::builder("callbacks").workers(2).build().unwrap();
     for is_failing in [false, true] {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
         let (completer, answer) = completion();
-        let waiter = std::thread::spawn(move || answer.wait_timeout(Duration::from_secs(60)));
-        task.submit(move |(), _| {
-            let _ = if is_failing {
-                completer.fail(Failure::message("why")).map_err(drop)
-            } else {
-                completer.complete(9).map_err(drop)
-            };
-        })
-        .unwrap();
-        let outcome = waiter.join().unwrap();
-        assert_eq!(outcome.as_ref().ok(), (!is_failing).then_some(&9));
-        assert_eq!(outcome.is_err(), is_failing);
+        let seen = answer.then_on(InlineExecutor, move |outcome| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(outcome.map_err(|failure| failure.to_string()))
+        });
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "not before it is done");
+        complete_in_task(&group, completer, is_failing);
+        let expected = if is_failing { Err("why".to_owned()) } else { Ok(9) };
+        assert_eq!(seen.wait().unwrap(), expected);
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
     }
     group.shutdown().unwrap();
 }
@@ -116,18 +150,39 @@ fn a_worker_may_not_wait_for_what_is_not_done() {
     group.shutdown().unwrap();
 }
 
-// Z-036, Z-039, Z-040
+// Z-036
 #[test]
-fn a_continuation_runs_once_on_its_executor_before_and_after_completion() {
+fn a_continuation_runs_once_on_its_executor_when_completed() {
     let executor = Counting::default();
     let (completer, answer) = completion();
     let after = answer.then_on(executor.clone(), |outcome| outcome.map(|value: u32| value + 1));
     assert_eq!(executor.0.load(Ordering::SeqCst), 0);
     completer.complete(1).unwrap();
     assert_eq!((after.wait().unwrap(), executor.0.load(Ordering::SeqCst)), (2, 1));
-    let late =
-        Completion::<u32>::failed(Failure::Closed).then_on(executor.clone(), |o| Ok(o.is_err()));
-    assert_eq!((late.wait().unwrap(), executor.0.load(Ordering::SeqCst)), (true, 2));
+}
+
+// Z-039, Z-040
+#[test]
+fn a_continuation_of_what_is_done_runs_at_once_and_once_on_its_executor() {
+    for outcome in [Ok(7), Err("why")] {
+        let (executor, runs) = (Counting::default(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&runs);
+        let done = match outcome {
+            Ok(value) => Completion::done(value),
+            Err(text) => Completion::failed(Failure::message(text)),
+        };
+        let after = done.then_on(executor.clone(), move |outcome: Result<u32, Failure>| {
+            seen.lock().expect("nobody panics while writing").push(outcome.clone().ok());
+            outcome
+        });
+        assert!(after.is_done(), "at once");
+        assert_eq!(*runs.lock().unwrap(), [outcome.ok()]);
+        assert_eq!(executor.0.load(Ordering::SeqCst), 1);
+        assert_eq!(
+            after.wait().map_err(|failure| failure.to_string()),
+            outcome.map_err(str::to_owned)
+        );
+    }
 }
 
 // Z-041, Z-042, Z-221, Z-222, Z-223, Z-224
@@ -293,7 +348,7 @@ fn a_continuation_runs_as_a_job_of_its_own_task() {
     group.shutdown().unwrap();
 }
 
-// Z-014, Z-015, Z-016
+// Z-014, Z-015
 #[test]
 fn a_list_of_completions_is_one_continuation() {
     let group = Group::builder("lists").workers(1).build().unwrap();
@@ -309,5 +364,29 @@ fn a_list_of_completions_is_one_continuation() {
     })
     .unwrap();
     assert_eq!(seen.wait().unwrap(), (vec![1, 2], 0));
+    group.shutdown().unwrap();
+}
+
+// Z-016
+#[test]
+fn a_list_of_which_several_fail_is_one_continuation_with_every_failure() {
+    let group = Group::builder("lists").workers(2).build().unwrap();
+    let task = group.spawn(0_u32).unwrap();
+    let ((one, first), (two, second)) = (completion::<u32>(), completion::<u32>());
+    let (completer, seen) = completion();
+    let registered = task.call(move |_, cx| {
+        cx.on_all(vec![first, second], move |runs, _, outcome| {
+            *runs += 1;
+            completer.complete(outcome.expect_err("both fail")).expect("it runs once");
+        });
+    });
+    registered.wait().unwrap();
+    two.fail(Failure::message("b")).unwrap();
+    assert_eq!(task.call(|runs, _| *runs).wait().unwrap(), 0, "not before all are done");
+    one.fail(Failure::message("a")).unwrap();
+    let Failure::Many(failures) = seen.wait().unwrap() else { panic!("both are listed") };
+    let texts: Vec<_> = failures.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["a", "b"], "in the order of the list, not of time");
+    assert_eq!(task.call(|runs, _| *runs).wait().unwrap(), 1);
     group.shutdown().unwrap();
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use turnwheel_runtime::time::{Clock, ManualClock};
 use turnwheel_runtime::{
-    BuildError, Cancelled, Failure, Group, Late, Pinning, Runtime, RuntimeBuilder, ShutdownError,
-    SpawnErrorKind, Task, Timer,
+    BuildError, Cancelled, Context, Failure, Group, Late, Lifecycle, Pinning, Runtime,
+    RuntimeBuilder, ShutdownError, SpawnErrorKind, Task, Timer,
 };
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -290,31 +290,50 @@ fn a_task_elsewhere_gets_one_of_two_equal_timers_cancelled() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn a_call_into_another_group_comes_back_to_the_callers_group() -> Outcome {
-    const CALLS: u32 = 1_000;
-    let runtime = small().build()?;
-    let cpu = runtime.spawn(0_u32)?;
-    let (ended, end) = mpsc::channel();
-    let io = runtime.io().spawn(0_u32)?;
-    io.submit(move |_, cx| {
+/// Calls that a task makes into another group while it starts.
+const CALLS: u32 = 1_000;
+
+/// Asks another task which thread it runs on, many times, and waits for the answers in its start.
+struct Asking {
+    callee: Task<u32>,
+    is_holding: bool,
+}
+
+impl Lifecycle<u32> for Asking {
+    fn starting(&mut self, _: &mut u32, cx: &mut Context<'_, u32>) -> Result<(), Failure> {
         for _ in 0..CALLS {
-            let ended = ended.clone();
-            let answer = cpu.call(|calls, _| {
+            let answer = self.callee.call(|calls, _| {
                 *calls += 1;
                 thread_name()
             });
-            cx.on_completion(answer, move |back: &mut u32, _, there: Result<String, Failure>| {
-                assert_eq!(there.expect("the callee lives"), "cpu-0");
-                assert_eq!(thread_name(), "io-0");
-                *back += 1;
-                if *back == CALLS {
-                    tell(&ended, ());
-                }
-            });
+            let back =
+                |back: &mut u32, _: &mut Context<'_, u32>, there: Result<String, Failure>| {
+                    assert_eq!(there.expect("the callee lives"), "cpu-0");
+                    assert_eq!(thread_name(), "io-0");
+                    *back += 1;
+                };
+            if self.is_holding {
+                cx.on_completion_holding(answer, back);
+            } else {
+                cx.on_completion(answer, back);
+            }
         }
-    })?;
-    end.recv_timeout(PATIENCE)?;
+        Ok(())
+    }
+}
+
+// Z-079, Z-080
+#[test]
+fn a_call_into_another_group_comes_back_to_the_callers_group() -> Outcome {
+    let runtime = small().build()?;
+    for is_holding in [false, true] {
+        let callee = runtime.spawn(0_u32)?;
+        let hooks = Asking { callee: callee.clone(), is_holding };
+        let asker = runtime.io().task(0_u32).lifecycle(hooks).spawn()?;
+        asker.started().wait_timeout(PATIENCE)?;
+        assert_eq!(asker.call(|back, _| *back).wait()?, CALLS, "the start waits for all");
+        assert_eq!(callee.call(|calls, _| *calls).wait()?, CALLS);
+    }
     assert!(runtime.shutdown()?.is_clean());
     Ok(())
 }
