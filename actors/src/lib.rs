@@ -15,6 +15,7 @@ mod error;
 mod gate;
 pub mod handler;
 mod hooks;
+mod macros;
 mod recipient;
 mod reply;
 mod request;
@@ -40,6 +41,7 @@ pub use gate::WAITING_MAX;
 pub use handler::{
     Access, Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler,
 };
+pub use macros::{messages, Actor};
 pub use recipient::{Callee, Recipient};
 pub use reply::ReplyTo;
 pub use request::{RequestContext, TraceContext, TraceContextError};
