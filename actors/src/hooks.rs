@@ -94,7 +94,10 @@ impl<A: Actor> Seat<A> {
             self.begin_anew(turn);
         } else {
             let sleep = turn.group().sleep(pause);
-            turn.await_exclusive(sleep, |seat, turn, _| seat.begin_anew(turn));
+            turn.await_exclusive(sleep, |seat, turn, _| {
+                seat.begin_anew(turn);
+                seat.drain(turn.reborrow());
+            });
         }
         OnFailure::Resume
     }
@@ -102,9 +105,10 @@ impl<A: Actor> Seat<A> {
     fn begin_anew(&mut self, turn: &mut Turn<'_, A>) {
         let made = self.rest.cold().rebirth.as_mut().map(crate::restart::Rebirth::make);
         self.actor = made;
-        match self.call(turn, |actor, cx| actor.starting(cx)) {
-            Ok(()) => self.drain(turn.reborrow()),
-            Err(error) => turn.fail(Failure::error(error)),
+        if let Err(error) = self.call(turn, |actor, cx| actor.starting(cx)) {
+            // Nothing is handled by an actor that has not started.
+            self.actor = None;
+            turn.fail(Failure::error(error));
         }
     }
 }

@@ -344,7 +344,11 @@ impl<A: Actor> Seat<A> {
         }
         while self.actor.is_some() {
             let Some(open) = self.rest.cold().gate.next() else { break };
-            open(self, turn.reborrow());
+            // A panic goes on to the policy hook; the rest comes after it.
+            let run = AssertUnwindSafe(|| open(self, turn.reborrow()));
+            if let Err(panic) = catch_unwind(run) {
+                return self.go_on(Some(panic), &mut turn);
+            }
         }
         let cold = self.rest.cold();
         if cold.gate.is_free() {

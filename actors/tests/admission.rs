@@ -7,11 +7,11 @@ use std::future::Future;
 
 use turnwheel_actors::{
     Access, Actor, Address, Admits, Ask, AskError, AsyncContext, AsyncHandler, Context,
-    DeadLetterReason, Directive, Handler, InterleavedHandler, System, WAITING_MAX,
+    DeadLetterReason, Directive, Handler, InterleavedHandler, Restart, System, WAITING_MAX,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Completer, Completion, Failure};
+use turnwheel_runtime::{Backoff, Completer, Completion, Failure};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -335,5 +335,90 @@ fn two_chains_that_wait_for_each_other_end_with_the_deadline() -> Outcome {
         Ok(Ok(_)) => false,
     };
     assert!(timed_out(&one) && timed_out(&two));
+    Ok(())
+}
+
+/// Fails when it is told to, and begins anew.
+struct Fragile {
+    log: std::sync::mpsc::Sender<String>,
+    life: u32,
+}
+
+impl Actor for Fragile {
+    type Error = Infallible;
+}
+
+struct Fail(Completion<()>);
+
+impl InterleavedHandler<Fail> for Fragile {
+    type Reply = ();
+    const ADMITS: Admits = Admits::Chain;
+
+    fn handle(
+        &mut self,
+        Fail(gate): Fail,
+        _: &mut Context<'_, Self>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let life = self.life;
+        async move {
+            let _ = gate.await;
+            panic!("life {life} ends on purpose");
+        }
+    }
+}
+
+/// Says in which life it was handled; zero panics.
+struct Say(u32);
+
+impl Handler<Say> for Fragile {
+    type Reply = u32;
+
+    fn handle(&mut self, Say(number): Say, _: &mut Context<'_, Self>) -> u32 {
+        assert_ne!(number, 0, "on purpose");
+        self.log.send(format!("{number} in life {}", self.life)).expect("the test listens");
+        self.life
+    }
+}
+
+#[test]
+fn what_waits_is_kept_over_restarts_with_and_without_a_pause() -> Outcome {
+    for pause in [None, Some(std::time::Duration::from_secs(1))] {
+        let sim = Sim::fifo();
+        let system = System::new(&sim.group("cpu"));
+        let (log, seen) = std::sync::mpsc::channel();
+        let mut life = 1;
+        let restart = match pause {
+            None => Restart::default(),
+            Some(pause) => Restart::default().backoff(Backoff::constant(pause).jitter_percent(0)),
+        };
+        let again = log.clone();
+        let fragile = system
+            .actor(Fragile { log, life })
+            .restart(restart, move || {
+                life += 1;
+                Fragile { log: again.clone(), life }
+            })
+            .spawn()?;
+        let (failing, until_failed) = gate();
+        let failed = fragile.ask(Fail(until_failed));
+        let first = fragile.ask(Say(1));
+        let bad = fragile.ask(Say(0));
+        let last = fragile.ask(Say(2));
+        sim.run_until_idle();
+        open(&failing)?;
+        for _ in 0..5 {
+            sim.run_until_idle();
+            sim.advance(std::time::Duration::from_secs(1));
+        }
+        for panicked in
+            [sim.block_on(failed)?.err().map(|_| ()), sim.block_on(bad)?.err().map(|_| ())]
+        {
+            assert!(panicked.is_some());
+        }
+        assert_eq!(sim.block_on(first)??, 2, "pause {pause:?}");
+        assert_eq!(sim.block_on(last)??, 3, "pause {pause:?}");
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["1 in life 2", "2 in life 3"]);
+        assert_eq!(system.dead_letters(), 0);
+    }
     Ok(())
 }
