@@ -161,3 +161,12 @@ impl Error for Failure {
         }
     }
 }
+
+/// Runs user code for whose outcome nobody waits: a panic of it is logged and ends nothing else.
+pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
+    let run = std::panic::AssertUnwindSafe(run);
+    if let Err(panic) = std::panic::catch_unwind(run) {
+        let failure = Failure::from_panic(panic);
+        tracing::error!(%failure, what, "user code panicked");
+    }
+}

@@ -5,11 +5,10 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::sync::{wait_told, Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
 
 /// What a completer meets that is too late; gives the value back.
@@ -95,8 +94,7 @@ impl<T> Shared<T> {
         drop(state);
         self.changed.notify_all();
         wake(waker);
-        // A waker's destructor is user code, too.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(on_cancel)));
+        contain("dropping a waker", || drop(on_cancel));
         Ok(())
     }
 
@@ -106,7 +104,7 @@ impl<T> Shared<T> {
 
     /// The consumer gives up. Returns whether it came first.
     fn cancel(&self) -> bool {
-        let on_cancel = {
+        let (waker, on_cancel) = {
             let mut state = self.state.lock();
             if !matches!(state.value, Value::Pending) {
                 return false;
@@ -114,20 +112,19 @@ impl<T> Shared<T> {
             state.value = Value::Ready(Err(Failure::Cancelled));
             self.is_cancelled.store(true, Ordering::Release);
             self.is_done.store(true, Ordering::Release);
-            state.on_cancel.take()
+            (state.waker.take(), state.on_cancel.take())
         };
         self.changed.notify_all();
         wake(on_cancel);
+        // Nobody polls it any more; the producer may keep the rest for long.
+        contain("dropping a waker", || drop(waker));
         true
     }
 }
 
 fn wake(waker: Option<Waker>) {
     let Some(waker) = waker else { return };
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        let failure = Failure::from_panic(panic);
-        tracing::error!(%failure, "the waker of a completion panicked");
-    }
+    contain("the waker of a completion", || waker.wake());
 }
 
 /// A pair of producer and consumer. One heap allocation.

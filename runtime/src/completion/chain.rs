@@ -129,7 +129,8 @@ pub(crate) struct OrClosed<T>(pub(crate) Completer<T>);
 impl<T> Drop for OrClosed<T> {
     fn drop(&mut self) {
         let failure = if std::thread::panicking() {
-            // Only a simulation drops a job that way: in its place it lets the task panic.
+            // Something else in the job has panicked when it was dropped; or a simulation lets the
+            // task panic in its place.
             Failure::Panicked("the job panicked before it had begun".into())
         } else {
             Failure::Closed

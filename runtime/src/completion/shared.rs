@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::chain::spawn_inline;
 use super::{block_on, block_on_timeout, completion, Completer, Completion};
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::sync::{Arc, Mutex};
 
 /// A completion whose value every clone gets; told in the order in which they first asked. When
@@ -48,11 +48,7 @@ impl<T> Inner<T> {
         let wakers: Vec<Waker> =
             self.state.lock().wakers.iter_mut().filter_map(Option::take).collect();
         for waker in wakers {
-            let call = std::panic::AssertUnwindSafe(|| waker.wake());
-            if let Err(panic) = std::panic::catch_unwind(call) {
-                let failure = Failure::from_panic(panic);
-                tracing::error!(%failure, "the waker of a completion panicked");
-            }
+            contain("the waker of a completion", || waker.wake());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::sync::{Arc, Condvar, Mutex};
 
 /// Threads of one pool, at most: enough to keep a disk or a data base busy, few enough to fit any
@@ -49,7 +49,7 @@ impl BlockingPool {
         }))
     }
 
-    /// Runs a closure on a thread of the pool. It must not unwind.
+    /// Runs a closure on a thread of the pool.
     pub(crate) fn run(&self, job: Job) -> Result<(), Failure> {
         let mut state = self.0.state.lock();
         if state.is_closed {
@@ -87,7 +87,9 @@ impl BlockingPool {
             std::mem::take(&mut state.queue)
         };
         self.0.work.notify_all();
-        drop(dropped);
+        for job in dropped {
+            contain("dropping a blocking closure", || drop(job));
+        }
     }
 
     /// Threads alive now.
@@ -101,7 +103,8 @@ fn work(shared: &Shared) {
     loop {
         if let Some(job) = state.queue.pop_front() {
             drop(state);
-            job();
+            // The closure catches its own panics; this is for destructors of what it leaves.
+            contain("a blocking closure", job);
             state = shared.state.lock();
             continue;
         }

@@ -31,7 +31,7 @@ use std::time::Duration;
 use crossbeam_deque::Worker;
 
 use crate::completion::{self, completion, Completion};
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::sync::Arc;
 use crate::task::TaskPtr;
 use crate::time::ClockListener;
@@ -219,17 +219,14 @@ fn worker_thread(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) 
     let _tokio = handle.as_ref().map(tokio::runtime::Handle::enter);
     let call = |hook: &Option<shared::Hook<dyn Fn(usize) + Send + Sync>>, which| {
         let Some(hook) = hook else { return };
-        let run = std::panic::AssertUnwindSafe(|| (hook.0)(index));
-        if std::panic::catch_unwind(run).is_err() {
-            tracing::error!(worker = index, which, "a worker hook panicked");
-        }
+        contain(which, || (hook.0)(index));
     };
-    call(&group.config.on_start, "start");
+    call(&group.config.on_start, "the start hook of a worker");
     let local = Local::new(Arc::clone(&group), index, queue);
     let outer = local.enter();
     worker::start(&local);
     Local::leave(outer);
-    call(&group.config.on_stop, "stop");
+    call(&group.config.on_stop, "the stop hook of a worker");
 }
 
 fn pin(group: &GroupShared, index: usize) {

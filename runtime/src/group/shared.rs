@@ -15,7 +15,7 @@ use super::timers::{TimerEntry, TimerKey, Timers, TimersFull};
 use super::watchdog::Watchdog;
 use super::{Budget, ShutdownError, ShutdownReport};
 use crate::completion::Completer;
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::subscription::Source;
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
 use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
@@ -305,10 +305,7 @@ impl GroupShared {
     pub(crate) fn escalate(&self, header: &Header, failure: &Failure) {
         tracing::error!(task = header.name(), %failure, "a failure was escalated");
         if let (Some(hook), Some(task)) = (&self.config.on_escalate, self.registry.find(header)) {
-            let call = std::panic::AssertUnwindSafe(|| (hook.0)(&task, failure));
-            if std::panic::catch_unwind(call).is_err() {
-                tracing::error!(group = self.config.name, "the escalation hook panicked");
-            }
+            contain("the escalation hook of a group", || (hook.0)(&task, failure));
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::earliest::Earliest;
 use crate::completion::Completer;
+use crate::failure::contain;
 use crate::limits::{TIMERS_FIRED_MAX, TIMERS_PENDING_MAX};
 use crate::subscription::{fire, Source, TimerState};
 use crate::sync::{Arc, Mutex, Ordering};
@@ -159,7 +160,7 @@ impl Timers {
             return;
         };
         let entry = shard.wheel.lock().cancel(key.key);
-        drop(entry);
+        contain("dropping what a timer held", || drop(entry));
     }
 
     /// The earliest deadline, or somewhat earlier; `u64::MAX` if there is none.
@@ -194,7 +195,8 @@ impl Timers {
         }
         let count = due.len();
         for entry in due {
-            Self::fire(entry);
+            // An entry may hold the last reference to a value or a waker of the user's.
+            contain("dropping what a timer held", || Self::fire(entry));
         }
         count
     }
@@ -222,7 +224,7 @@ impl Timers {
             let old = std::mem::replace(&mut *wheel, fresh);
             self.earliest.cleared_locked(index);
             drop(wheel);
-            drop(old);
+            contain("dropping what a timer held", || drop(old));
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::GroupShared;
+use crate::failure::contain;
 use crate::limits::WATCHDOG_PERIOD;
 use crate::sync::{park, Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
@@ -101,12 +102,7 @@ fn look(group: &Arc<GroupShared>, index: usize, seen: &mut Seen, now_ns: u64) {
     seen.is_reported = true;
     group.watchdog.long_turns.fetch_add(1, Ordering::Relaxed);
     match &group.config.on_long_turn {
-        Some(hook) => {
-            let call = std::panic::AssertUnwindSafe(|| (hook.0)(&task, held));
-            if std::panic::catch_unwind(call).is_err() {
-                tracing::error!(group = group.config.name, "the long-turn hook panicked");
-            }
-        }
+        Some(hook) => contain("the long-turn hook of a group", || (hook.0)(&task, held)),
         None => tracing::warn!(
             task = task.name(),
             worker = index,

@@ -7,7 +7,7 @@ use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
 use super::{HealthComponent, HealthIssue, HealthReport, HealthStatus};
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::group::Group;
 use crate::limits::{HEALTH_DEPTH_MAX, HEALTH_FIRST_CHECK, HEALTH_INTERVAL_DEFAULT};
 use crate::subscription::{Condition, ConditionMode};
@@ -455,9 +455,7 @@ impl Watch {
             if std::mem::replace(&mut listener.knows, report.status) == report.status {
                 continue;
             }
-            if catch_unwind(AssertUnwindSafe(|| (listener.tell)(&report))).is_err() {
-                tracing::error!(monitor, "a health listener panicked");
-            }
+            contain("a health listener", || (listener.tell)(&report));
         }
     }
 }

@@ -7,6 +7,7 @@ use super::queues::{Found, Picked};
 use super::random::Random;
 use super::record::{EventKind, Recorder};
 use super::world::{Sim, SimGroup, World};
+use crate::failure::contain;
 use crate::group::Budget;
 use crate::sync::Ordering;
 use crate::task::{run_simulated_turn, After};
@@ -169,7 +170,7 @@ impl World {
             Choice::Blocking { group } => {
                 let hub = &groups[group].hub;
                 if let Some(run) = hub.take_blocking(now_ns) {
-                    run();
+                    contain("a blocking closure", run);
                     recorder.add(&hub.group, None, None, EventKind::Blocked);
                 }
                 Step::Other

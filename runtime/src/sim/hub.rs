@@ -13,7 +13,7 @@ use super::queues::{Entry, Found, Picked, Queues};
 use super::random::Random;
 use super::record::{EventKind, Recorder};
 use crate::completion::Completer;
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::group::{ShutdownError, ShutdownReport, Simulated};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::task::{Header, Phase, TaskPtr};
@@ -219,7 +219,7 @@ impl Hub {
         state.is_over = true;
         let dropped = (std::mem::take(&mut state.blocking), std::mem::take(&mut state.endings));
         drop(state);
-        drop(dropped);
+        contain("dropping a blocking closure", || drop(dropped));
     }
 
     /// The entry for a task that is ready now. Every turn is measured: virtual time costs nothing.

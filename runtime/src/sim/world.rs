@@ -9,6 +9,7 @@ use super::hub::{Common, Hub};
 use super::random::Random;
 use super::record::{Events, FailedJob};
 use crate::completion;
+use crate::failure::contain;
 use crate::group::{BuildError, Group, GroupBuilder, GroupShared, WorkerHook};
 use crate::sync::Arc;
 use crate::time::clock::ClockSource;
@@ -207,10 +208,7 @@ impl World {
 /// Calls a hook that a real group calls on a worker's thread.
 pub(super) fn call_hook(hook: Option<&WorkerHook>, worker: usize) {
     let Some(hook) = hook else { return };
-    let run = std::panic::AssertUnwindSafe(|| (hook.0)(worker));
-    if std::panic::catch_unwind(run).is_err() {
-        tracing::error!(worker, "a worker hook panicked");
-    }
+    contain("a hook of a virtual worker", || (hook.0)(worker));
 }
 
 thread_local! {

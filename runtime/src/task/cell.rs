@@ -12,7 +12,7 @@ use super::node::{Link, Node};
 use super::refs::{Leave, References};
 use super::run::Turn;
 use super::{slab, Context};
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::group::{Class, GroupShared};
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell,
@@ -230,24 +230,21 @@ unsafe fn call_hook<S: Send + 'static>(
 }
 
 unsafe fn drop_state<S>(header: NonNull<Header>) {
-    /// Drops the state even if dropping the hooks panics.
-    struct Rest<'a, S>(&'a Cell<S>);
-    impl<S> Drop for Rest<'_, S> {
-        fn drop(&mut self) {
-            // SAFETY: the runner of the last turn has it for itself.
-            let state = self.0.state.with_mut(|state| unsafe { &mut *state });
-            // SAFETY: called once, in the last turn.
-            unsafe { ManuallyDrop::drop(state) };
-        }
-    }
     // SAFETY: the vtable belongs to this cell type.
     let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
-    let rest = Rest(cell);
     // SAFETY: the runner of the last turn has them for itself.
     let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
-    // SAFETY: called once, in the last turn.
-    unsafe { ManuallyDrop::drop(hooks) };
-    drop(rest);
+    // Contained one by one: both are dropped, and two panics at once would abort.
+    contain("dropping the hooks of a task", || {
+        // SAFETY: called once, in the last turn.
+        unsafe { ManuallyDrop::drop(hooks) };
+    });
+    // SAFETY: the runner of the last turn has it for itself.
+    let state = cell.state.with_mut(|state| unsafe { &mut *state });
+    contain("dropping the state of a task", || {
+        // SAFETY: called once, in the last turn.
+        unsafe { ManuallyDrop::drop(state) };
+    });
 }
 
 unsafe fn dealloc<S>(header: NonNull<Header>) {

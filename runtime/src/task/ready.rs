@@ -4,6 +4,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 use super::run::Turn;
 use super::{current, phases};
+use crate::failure::contain;
 use crate::subscription::{Source, Step};
 use crate::sync::Arc;
 
@@ -63,11 +64,12 @@ impl Turn {
             Ok(step) => step,
             Err(_) => own.step_after_panic(source),
         };
+        let mut left = Some(job);
         let removed = if step == Step::Done {
             own.remove(source)
         } else {
             if let Some(slot) = own.get(source) {
-                slot.job = Some(job);
+                slot.job = left.take();
             }
             if step == Step::More {
                 source.requeue_owner(&mut own.ready);
@@ -79,6 +81,8 @@ impl Turn {
             phases::subscription_ended(self);
         }
         if let Err(panic) = outcome {
+            // What a one-shot that panicked leaves is dropped apart: two panics at once would abort.
+            contain("dropping a subscription", || drop(left));
             resume_unwind(panic);
         }
     }
