@@ -79,3 +79,17 @@ fn upgrades_that_race_with_the_last_handle_end_well() -> Outcome {
     assert!(group.shutdown()?.is_clean());
     Ok(())
 }
+
+#[test]
+fn whoever_was_told_of_the_end_gets_no_handle_any_more() -> Outcome {
+    const ROUNDS: usize = if cfg!(miri) { 5 } else { 2_000 };
+    let group = Group::builder("told").workers(2).pinning(Pinning::None).build()?;
+    for _ in 0..ROUNDS {
+        let task = group.spawn(0_u32)?;
+        let weak = task.downgrade();
+        task.close().wait_timeout(PATIENCE)?;
+        assert!(weak.upgrade().is_none());
+    }
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}

@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use super::cell::{Header, TaskRef};
 use super::handle::Task;
 use super::refs::Leave;
+use crate::sync::Ordering;
 
 /// A handle that does not keep its task: with no other handle left the task closes, as if this one
 /// were not there. The memory of the task's cell, not that of its state, is held until it is dropped.
@@ -80,7 +81,8 @@ impl WeakRef {
     }
 
     fn upgrade(&self) -> Option<TaskRef> {
-        if !self.header().refs().strengthen() {
+        // Settled comes before whoever waits for the end is told, the end of the count after it.
+        if self.header().is_settled.load(Ordering::Acquire) || !self.header().refs().strengthen() {
             return None;
         }
         // SAFETY: `strengthen` has counted this one.
