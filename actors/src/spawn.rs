@@ -115,7 +115,10 @@ impl<A: Actor> ActorBuilder<A> {
         let seat = Seat::new(self.actor, id, self.system.clone(), self.rebirth);
         let group = self.group.as_ref().unwrap_or(self.system.group());
         let mut task = group.task(seat).lifecycle(Hooks);
-        task = task.class(self.class.as_deref().unwrap_or(std::any::type_name::<A>()));
+        task = match &self.class {
+            Some(class) => task.class(class),
+            None => task.class_of::<A>(),
+        };
         if let Some(name) = &self.name {
             task = task.name(name);
         }

@@ -239,7 +239,7 @@ impl<E: Entity> Directory<E> {
         let id = spawn::next_id();
         let seat = Seat::vacant(id, self.system.clone());
         let hooks = EntityHooks::new(key.clone(), myself);
-        let spawned = self.system.group().task(seat).class(std::any::type_name::<E>());
+        let spawned = self.system.group().task(seat).class_of::<E>();
         match spawned.lifecycle(hooks).spawn() {
             Ok(task) => {
                 let active = Active { task: task.clone(), id, used_ns: now_ns, seen: 0, failures };

@@ -273,7 +273,7 @@ impl Header {
     pub(crate) fn prefetch_for_turn(&self) {
         let start = ptr::from_ref(self).cast::<i8>();
         #[cfg(target_arch = "x86_64")]
-        for line in [1, 2] {
+        for line in [1, 2, 3] {
             use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
             // SAFETY: a hint; it may name any address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line * LINE)) };

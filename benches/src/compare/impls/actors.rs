@@ -1,22 +1,24 @@
-//! Typed actors of Turnwheel: a message type and a `Handler` for each, through `Address::tell`.
+//! Typed actors of Turnwheel: a type and a `Handler` for each message, through `Address::tell`, with
+//! metrics on, as they always are.
 
-use turnwheel::actors::{Actor, Address, Context, Handler, System, TellError};
+use std::sync::Arc;
+
+use turnwheel::actors::{
+    Actor, Address, AsyncContext, AsyncHandler, Context, Handler, System, TellError,
+};
 use turnwheel_runtime::{Group, Mailbox, SubmitErrorKind};
 
-use crate::compare::patterns;
-use crate::compare::peer::{Contender, Here, Link, Next, Offered, Peer, Role};
-use crate::compare::plan::{Impl, Run};
-use crate::compare::trial::Measured;
+use crate::compare::patterns::{Targets, Weigher};
+use crate::compare::peer::Contender;
+use crate::compare::plan::{
+    Impl, Run, Shape, BIG_ACTORS, BOUND, CHUNK, FJTHRU_ACTORS, RING_ACTORS,
+};
+use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
 
 /// A group with a system of actors.
 pub(crate) struct Actors {
     group: Group,
-    peer: ActorsPeer,
-}
-
-#[derive(Clone)]
-struct ActorsPeer {
     system: System,
 }
 
@@ -28,8 +30,35 @@ impl Actors {
             what: Impl::TurnwheelActors.to_string(),
             why: error.to_string(),
         })?;
-        let peer = ActorsPeer { system: System::new(&group) };
-        Ok(Self { group, peer })
+        let system = System::new(&group);
+        Ok(Self { group, system })
+    }
+
+    fn wakes(&self) -> Option<u64> {
+        Some(self.group.metrics().workers.iter().map(|worker| worker.wakes).sum())
+    }
+
+    fn spawn<A: Actor>(&self, actor: A) -> Address<A> {
+        spawn(&self.system, actor, Mailbox::unbounded())
+    }
+
+    /// Times from `start` to the last report, then lets everybody `finish` and go.
+    fn time<T>(
+        &self,
+        run: &Run,
+        collector: Collector,
+        actors: T,
+        start: impl FnOnce(&T),
+        finish: impl FnOnce(&T),
+    ) -> Result<Measured, BenchError> {
+        let what = run.what(Impl::TurnwheelActors);
+        let trial = Trial::begin(self.wakes());
+        start(&actors);
+        let measured = trial.end(&what, run, &collector, || self.wakes())?;
+        finish(&actors);
+        drop(actors);
+        collector.settle(&what, run)?;
+        Ok(measured)
     }
 }
 
@@ -46,100 +75,489 @@ impl Contender for Actors {
     }
 
     fn run(&mut self, run: &Run) -> Result<Option<Measured>, BenchError> {
-        patterns::run(&self.peer, run)
+        match run.shape {
+            Shape::Count => self.flood(run, 1),
+            Shape::CountBounded => self.count_bounded(run),
+            Shape::PingPong => self.ring(run, 2),
+            Shape::Ring => self.ring(run, RING_ACTORS),
+            Shape::FjCreate => self.create(run),
+            Shape::FjThru => self.flood(run, FJTHRU_ACTORS),
+            Shape::Big => self.big(run),
+            Shape::Entities => self.entities(run, 1),
+            Shape::EntitiesTwo => self.entities(run, 2),
+            Shape::Ask => self.ask(run),
+            Shape::Memory => return Ok(None),
+        }
+        .map(Some)
     }
 
     fn memory(&mut self, actors: u64) -> Result<f64, BenchError> {
-        patterns::memory(&self.peer, actors)
-    }
-}
-
-/// An actor that plays a role.
-struct Host<R> {
-    role: R,
-    peer: ActorsPeer,
-}
-
-impl<R: Role<ActorsPeer>> Actor for Host<R> {
-    type Error = std::convert::Infallible;
-}
-
-impl<R: Role<ActorsPeer>> Handler<R::Message> for Host<R> {
-    type Reply = ();
-
-    #[inline]
-    fn handle(&mut self, message: R::Message, cx: &mut Context<'_, Self>) {
-        let mut here = Inside { cx, peer: &self.peer };
-        if self.role.handle(message, &mut here) == Next::Stop {
-            cx.stop();
+        const WHAT: &str = "memory on turnwheel-actors";
+        let mut tasks = Vec::with_capacity(actors as usize);
+        let weigher = Weigher::begin();
+        for made in 1..=actors {
+            let task = self.spawn(Weighed(0));
+            sent(task.tell(Weigh()));
+            tasks.push(task);
+            weigher.pace(WHAT, made)?;
         }
+        weigher.end(WHAT, actors, std::mem::size_of::<Address<Weighed>>())
     }
 }
 
-struct Inside<'a, 'b, R: Role<ActorsPeer>> {
-    cx: &'a mut Context<'b, Host<R>>,
-    peer: &'a ActorsPeer,
-}
-
-impl<R: Role<ActorsPeer>> Here<ActorsPeer, R> for Inside<'_, '_, R> {
-    fn tell_self(&mut self, message: R::Message) {
-        taken(self.cx.tell_self(message));
-    }
-
-    fn peer(&self) -> &ActorsPeer {
-        self.peer
-    }
-}
-
-impl Peer for ActorsPeer {
-    type Link<R: Role<Self>> = Address<Host<R>>;
-
-    fn id(&self) -> Impl {
-        Impl::TurnwheelActors
-    }
-
-    fn spawn<R: Role<Self>>(&self, role: R) -> Address<Host<R>> {
-        let host = Host { role, peer: self.clone() };
-        let spawned = self.system.actor(host).mailbox(Mailbox::unbounded()).spawn();
-        spawned.expect("the group runs until the contender is gone")
-    }
-
-    fn spawn_bounded<R: Role<Self>>(&self, role: R, bound: usize) -> Option<Address<Host<R>>> {
-        let host = Host { role, peer: self.clone() };
-        let spawned = self.system.actor(host).mailbox(Mailbox::bounded(bound as u64)).spawn();
-        Some(spawned.expect("the group runs until the contender is gone"))
-    }
-
-    fn wakes(&self) -> Option<u64> {
-        let metrics = self.system.group().metrics();
-        Some(metrics.workers.iter().map(|worker| worker.wakes).sum())
-    }
-}
-
-impl<R: Role<ActorsPeer>> Link<R::Message> for Address<Host<R>> {
-    #[inline]
-    fn tell(&self, message: R::Message) {
-        taken(Address::tell(self, message));
-    }
-
-    #[inline]
-    fn offer(&self, message: R::Message) -> Offered {
-        match Address::tell(self, message) {
-            Ok(()) => Offered::Taken,
-            Err(error) if error.kind == SubmitErrorKind::Full => Offered::Full,
-            Err(error) => {
-                taken(Err(error));
-                Offered::Full
-            }
-        }
-    }
+fn spawn<A: Actor>(system: &System, actor: A, mailbox: Mailbox) -> Address<A> {
+    let spawned = system.actor(actor).mailbox(mailbox).spawn();
+    spawned.expect("the group runs until the contender is gone")
 }
 
 /// A message that is refused would make the run wait for ever.
 #[inline]
-fn taken<M>(told: Result<(), TellError<M>>) {
+fn sent<M>(told: Result<(), TellError<M>>) {
     if let Err(error) = told {
         eprintln!("turnwheel-bench: {error}");
         std::process::exit(1);
+    }
+}
+
+/// Actors without hooks, and their messages: a type, its fields, what it does.
+macro_rules! takes {
+    ($actor:ident: $($message:ident($($field:ident: $type:ty),*) => |$me:ident, $cx:ident| $body:expr;)*) => {
+        impl Actor for $actor {
+            type Error = std::convert::Infallible;
+        }
+        $(
+            impl Handler<$message> for $actor {
+                type Reply = ();
+
+                #[inline]
+                fn handle(&mut self, message: $message, $cx: &mut Context<'_, Self>) {
+                    let $message($($field),*) = message;
+                    let $me = self;
+                    $body
+                }
+            }
+        )*
+    };
+}
+
+/// Work on, in chunks.
+struct GoOn();
+/// Tell the share and let go of the others.
+struct Finish();
+
+struct Weighed(u64);
+struct Weigh();
+
+takes! { Weighed:
+    Weigh() => |me, _cx| {
+        me.0 += 1;
+        Weigher::handled(me.0);
+    };
+}
+
+struct Increment();
+
+takes! { Counter:
+    Increment() => |me, _cx| me.increment();
+}
+
+/// Counts what it is sent and reports when it has all it expects.
+struct Counter {
+    count: u64,
+    expected: u64,
+    work: u32,
+    collector: Collector,
+}
+
+impl Counter {
+    fn new(expected: u64, run: &Run, collector: &Collector) -> Self {
+        Self { count: 0, expected, work: run.work, collector: collector.clone() }
+    }
+
+    #[inline]
+    fn increment(&mut self) {
+        work(self.work);
+        self.count += 1;
+        if self.count == self.expected {
+            self.collector.report(self.count);
+        }
+    }
+}
+
+/// Floods its targets in turn, in chunks.
+struct Producer {
+    targets: Vec<Address<Counter>>,
+    at: usize,
+    left: u64,
+}
+
+takes! { Producer:
+    GoOn() => |me, cx| me.go_on(cx);
+}
+
+impl Producer {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        for _ in 0..CHUNK.min(self.left) {
+            sent(self.targets[self.at].tell(Increment()));
+            self.at = if self.at + 1 == self.targets.len() { 0 } else { self.at + 1 };
+        }
+        self.left = self.left.saturating_sub(CHUNK);
+        if self.left > 0 {
+            sent(cx.tell_self(GoOn()));
+        }
+    }
+}
+
+/// Floods one bounded target in chunks; when it is full, goes on later.
+struct Offerer {
+    target: Address<Counter>,
+    left: u64,
+}
+
+takes! { Offerer:
+    GoOn() => |me, cx| me.go_on(cx);
+}
+
+impl Offerer {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        for _ in 0..CHUNK.min(self.left) {
+            match self.target.tell(Increment()) {
+                Ok(()) => self.left -= 1,
+                Err(error) if error.kind == SubmitErrorKind::Full => break,
+                Err(error) => sent(Err(error)),
+            }
+        }
+        if self.left > 0 {
+            sent(cx.tell_self(GoOn()));
+        }
+    }
+}
+
+impl Actors {
+    fn flood(&self, run: &Run, actors: u64) -> Result<Measured, BenchError> {
+        let collector = Collector::new(actors);
+        let expected = run.messages / actors;
+        let counter = || self.spawn(Counter::new(expected, run, &collector));
+        let targets = (0..actors).map(|_| counter()).collect();
+        let producer = self.spawn(Producer { targets, at: 0, left: run.messages });
+        let start = |producer: &Address<Producer>| sent(producer.tell(GoOn()));
+        self.time(run, collector, producer, start, |_| {})
+    }
+
+    fn count_bounded(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let counter = Counter::new(run.messages, run, &collector);
+        let target = spawn(&self.system, counter, Mailbox::bounded(BOUND as u64));
+        let producer = self.spawn(Offerer { target, left: run.messages });
+        let start = |producer: &Address<Offerer>| sent(producer.tell(GoOn()));
+        self.time(run, collector, producer, start, |_| {})
+    }
+}
+
+/// One station of a ring; two of them play ping-pong.
+struct Station {
+    next: Option<Address<Station>>,
+    count: u64,
+    work: u32,
+    collector: Collector,
+}
+
+struct Join(Address<Station>);
+struct Token(u64);
+
+takes! { Station:
+    Join(next: Address<Station>) => |me, _cx| me.next = Some(next);
+    Token(left: u64) => |me, _cx| me.token(left);
+    Finish() => |me, _cx| me.finish();
+}
+
+impl Station {
+    #[inline]
+    fn token(&mut self, left: u64) {
+        work(self.work);
+        self.count += 1;
+        match &self.next {
+            Some(next) if left > 0 => sent(next.tell(Token(left - 1))),
+            _ => self.collector.report(0),
+        }
+    }
+
+    /// Tells its share and lets go of its neighbour: a ring of handles would keep itself alive.
+    fn finish(&mut self) {
+        self.collector.add(self.count);
+        self.next = None;
+    }
+}
+
+impl Actors {
+    fn ring(&self, run: &Run, actors: u64) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let station =
+            || Station { next: None, count: 0, work: run.work, collector: collector.clone() };
+        let stations: Vec<_> = (0..actors).map(|_| self.spawn(station())).collect();
+        for (at, station) in stations.iter().enumerate() {
+            let next = stations[(at + 1) % stations.len()].clone();
+            sent(station.tell(Join(next)));
+        }
+        let last = run.messages - 1;
+        let start = |all: &Vec<Address<Station>>| sent(all[0].tell(Token(last)));
+        let finish = |all: &Vec<Address<Station>>| {
+            all.iter().for_each(|one| sent(one.tell(Finish())));
+        };
+        self.time(run, collector, stations, start, finish)
+    }
+}
+
+/// One of a crowd that pings at random.
+struct Pinger {
+    me: u32,
+    peers: Option<Arc<[Address<Pinger>]>>,
+    random: Random,
+    pinged: u32,
+    pings_left: u64,
+    handled: u64,
+    work: u32,
+    collector: Collector,
+}
+
+struct Meet(Arc<[Address<Pinger>]>);
+struct Start();
+struct Ping(u32);
+struct Pong(u32);
+
+takes! { Pinger:
+    Meet(peers: Arc<[Address<Pinger>]>) => |me, _cx| me.peers = Some(peers);
+    Start() => |me, _cx| me.ping();
+    Ping(from: u32) => |me, _cx| me.answer(from);
+    Pong(from: u32) => |me, _cx| me.answered(from);
+    Finish() => |me, _cx| me.finish();
+}
+
+impl Pinger {
+    #[inline]
+    fn peer(&self, at: u32) -> Option<&Address<Self>> {
+        self.peers.as_ref().map(|peers| &peers[at as usize])
+    }
+
+    fn ping(&mut self) {
+        if self.pings_left == 0 {
+            self.collector.report(0);
+            return;
+        }
+        self.pings_left -= 1;
+        // Anybody but itself.
+        let to = self.random.below(BIG_ACTORS - 1) as u32;
+        self.pinged = if to >= self.me { to + 1 } else { to };
+        let me = self.me;
+        if let Some(peer) = self.peer(self.pinged) {
+            sent(peer.tell(Ping(me)));
+        }
+    }
+
+    fn answer(&mut self, from: u32) {
+        work(self.work);
+        self.handled += 1;
+        let me = self.me;
+        if let Some(peer) = self.peer(from) {
+            sent(peer.tell(Pong(me)));
+        }
+    }
+
+    fn answered(&mut self, from: u32) {
+        work(self.work);
+        // An answer from somebody else is not counted, so that the sum is wrong.
+        self.handled += u64::from(from == self.pinged);
+        self.ping();
+    }
+
+    fn finish(&mut self) {
+        self.collector.add(self.handled);
+        self.peers = None;
+    }
+}
+
+impl Actors {
+    fn big(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(BIG_ACTORS);
+        let pinger = |me: u64| Pinger {
+            me: me as u32,
+            peers: None,
+            random: Random::new(me + 1),
+            pinged: 0,
+            pings_left: run.messages / 2 / BIG_ACTORS,
+            handled: 0,
+            work: run.work,
+            collector: collector.clone(),
+        };
+        let all: Arc<[_]> = (0..BIG_ACTORS).map(|me| self.spawn(pinger(me))).collect();
+        for one in all.iter() {
+            let peers = Arc::clone(&all);
+            sent(one.tell(Meet(peers)));
+        }
+        let start = |all: &Arc<[Address<Pinger>]>| {
+            all.iter().for_each(|one| sent(one.tell(Start())));
+        };
+        let finish = |all: &Arc<[Address<Pinger>]>| {
+            all.iter().for_each(|one| sent(one.tell(Finish())));
+        };
+        self.time(run, collector, all, start, finish)
+    }
+}
+
+/// Handles one message and ends, since nobody holds it.
+struct Child {
+    count: u64,
+    work: u32,
+    collector: Collector,
+}
+
+struct Once();
+
+takes! { Child:
+    Once() => |me, _cx| me.handle();
+}
+
+impl Child {
+    #[inline]
+    fn handle(&mut self) {
+        work(self.work);
+        self.count += 1;
+        self.collector.report(self.count);
+    }
+}
+
+/// Makes children, in chunks.
+struct Creator {
+    left: u64,
+    work: u32,
+    collector: Collector,
+    system: System,
+}
+
+takes! { Creator:
+    GoOn() => |me, cx| me.go_on(cx);
+}
+
+impl Creator {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        for _ in 0..CHUNK.min(self.left) {
+            let child = Child { count: 0, work: self.work, collector: self.collector.clone() };
+            let child = self.system.spawn(child).expect("the group runs");
+            sent(child.tell(Once()));
+        }
+        self.left = self.left.saturating_sub(CHUNK);
+        if self.left > 0 {
+            sent(cx.tell_self(GoOn()));
+        }
+    }
+}
+
+/// Sends to actors in a given order, in chunks.
+struct Scatterer {
+    actors: Arc<[Address<Counter>]>,
+    sequence: Vec<u32>,
+    at: usize,
+}
+
+takes! { Scatterer:
+    GoOn() => |me, cx| me.go_on(cx);
+}
+
+impl Scatterer {
+    fn go_on(&mut self, cx: &mut Context<'_, Self>) {
+        let end = self.sequence.len().min(self.at + CHUNK as usize);
+        for target in &self.sequence[self.at..end] {
+            sent(self.actors[*target as usize].tell(Increment()));
+        }
+        self.at = end;
+        if end < self.sequence.len() {
+            sent(cx.tell_self(GoOn()));
+        }
+    }
+}
+
+impl Actors {
+    fn create(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(run.messages);
+        let creator = self.spawn(Creator {
+            left: run.messages,
+            work: run.work,
+            collector: collector.clone(),
+            system: self.system.clone(),
+        });
+        let start = |creator: &Address<Creator>| sent(creator.tell(GoOn()));
+        self.time(run, collector, creator, start, |_| {})
+    }
+
+    fn entities(&self, run: &Run, producers: u64) -> Result<Measured, BenchError> {
+        let targets = Targets::draw(run.messages, producers);
+        let collector = Collector::new(targets.receivers);
+        let counter = |expected: &u64| self.spawn(Counter::new(*expected, run, &collector));
+        let actors: Arc<[_]> = targets.expected.iter().map(counter).collect();
+        let scatterer =
+            |sequence| self.spawn(Scatterer { actors: Arc::clone(&actors), sequence, at: 0 });
+        let producers: Vec<_> = targets.sequences.into_iter().map(scatterer).collect();
+        let start = |(producers, _): &(Vec<Address<Scatterer>>, Arc<[Address<Counter>]>)| {
+            producers.iter().for_each(|producer| sent(producer.tell(GoOn())));
+        };
+        self.time(run, collector, (producers, actors), start, |_| {})
+    }
+}
+
+/// Counts the questions it has answered.
+struct Server {
+    count: u64,
+    work: u32,
+}
+
+impl Actor for Server {
+    type Error = std::convert::Infallible;
+}
+
+struct Question;
+
+impl Handler<Question> for Server {
+    type Reply = u64;
+
+    #[inline]
+    fn handle(&mut self, _: Question, _: &mut Context<'_, Self>) -> u64 {
+        work(self.work);
+        self.count += 1;
+        self.count
+    }
+}
+
+/// Asks, awaits the answer, and asks again.
+struct Asker {
+    server: Address<Server>,
+    collector: Collector,
+}
+
+impl Actor for Asker {
+    type Error = std::convert::Infallible;
+}
+
+struct Ask(u64);
+
+impl AsyncHandler<Ask> for Asker {
+    type Reply = ();
+
+    async fn handle(&mut self, Ask(questions): Ask, _: AsyncContext<Self>) {
+        let mut last = 0;
+        for _ in 0..questions {
+            // A missing answer leaves the count behind.
+            last = self.server.ask(Question).await.unwrap_or(last);
+        }
+        self.collector.report(last);
+    }
+}
+
+impl Actors {
+    fn ask(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let server = self.spawn(Server { count: 0, work: run.work });
+        let asker = self.spawn(Asker { server, collector: collector.clone() });
+        let start = |asker: &Address<Asker>| sent(asker.tell(Ask(run.messages)));
+        self.time(run, collector, asker, start, |_| {})
     }
 }
