@@ -95,6 +95,19 @@ impl<R> Slot<R> {
         }
     }
 
+    /// The deadline has passed: there will be no answer, unless it has come.
+    fn end_late(&self) {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Expired) {
+            State::Empty => {}
+            State::Awaited(waker) => {
+                drop(state);
+                waker.wake();
+            }
+            settled => *state = settled,
+        }
+    }
+
     /// Gives up waiting; an answer that has come is dropped.
     pub(crate) fn give_up(&self) {
         let former = std::mem::replace(&mut *self.state.lock(), State::Over);
@@ -116,15 +129,7 @@ pub(crate) enum Outcome<R> {
 
 impl<R: Send> Expire for Slot<R> {
     fn expire(&self) {
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Expired) {
-            State::Empty => {}
-            State::Awaited(waker) => {
-                drop(state);
-                waker.wake();
-            }
-            settled => *state = settled,
-        }
+        self.end_late();
     }
 
     fn is_settled(&self) -> bool {
@@ -178,6 +183,8 @@ impl<R> ReplyTo<R> {
     pub(crate) fn begin(&self, now_ns: u64) -> bool {
         let Some(slot) = &self.slot else { return false };
         if now_ns >= slot.deadline_ns {
+            // Said here, and not left to the timer: what comes next is that the reply is dropped.
+            slot.end_late();
             return false;
         }
         slot.started_ns.store(now_ns.max(1), Ordering::Relaxed);

@@ -1,0 +1,204 @@
+//! Many threads at once on real workers: every call ends once, readers and writers keep their rules.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::Future;
+use std::time::Duration;
+
+use turnwheel_actors::{
+    Access, Actor, Admits, AskError, AsyncContext, AsyncHandler, Context, Handler,
+    InterleavedHandler, System,
+};
+use turnwheel_runtime::{Group, Pinning};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+const THREADS: u64 = 4;
+const CALLS: u64 = 500;
+
+/// A cell that knows who is at work on it.
+#[derive(Default)]
+struct Register {
+    value: u64,
+    readers: u32,
+    is_written: bool,
+}
+
+impl Actor for Register {
+    type Error = Infallible;
+}
+
+/// Reads twice with a pause between; the value must not change.
+struct Read;
+
+impl InterleavedHandler<Read> for Register {
+    type Reply = u64;
+    const ADMITS: Admits = Admits::Readers;
+
+    fn handle(
+        &mut self,
+        _: Read,
+        cx: &mut Context<'_, Self>,
+    ) -> impl Future<Output = u64> + Send + 'static {
+        assert!(!self.is_written, "a reader began beside a writer");
+        self.readers += 1;
+        let (myself, before) = (cx.myself(), self.value);
+        async move {
+            let after = myself.ask(Leave).await.expect("it passes");
+            assert_eq!(before, after, "a writer came in between");
+            after
+        }
+    }
+}
+
+/// Ends a read.
+struct Leave;
+
+impl Handler<Leave> for Register {
+    type Reply = u64;
+    const ACCESS: Access = Access::Always;
+
+    fn handle(&mut self, _: Leave, _: &mut Context<'_, Self>) -> u64 {
+        self.readers -= 1;
+        self.value
+    }
+}
+
+struct Write;
+
+impl Handler<Write> for Register {
+    type Reply = u64;
+
+    fn handle(&mut self, _: Write, _: &mut Context<'_, Self>) -> u64 {
+        assert_eq!(self.readers, 0, "a writer came in beside readers");
+        self.value += 1;
+        self.value
+    }
+}
+
+/// Writes in two steps with a pause between.
+struct LongWrite;
+
+impl AsyncHandler<LongWrite> for Register {
+    type Reply = u64;
+
+    async fn handle(&mut self, _: LongWrite, cx: AsyncContext<Self>) -> u64 {
+        assert_eq!(self.readers, 0, "a writer came in beside readers");
+        self.is_written = true;
+        cx.sleep(Duration::from_micros(1)).await.expect("there is room for a timer");
+        self.is_written = false;
+        self.value += 1;
+        self.value
+    }
+}
+
+struct Value;
+
+impl Handler<Value> for Register {
+    type Reply = u64;
+
+    fn handle(&mut self, _: Value, _: &mut Context<'_, Self>) -> u64 {
+        self.value
+    }
+}
+
+#[test]
+fn readers_and_writers_of_many_threads_keep_their_rules() -> Outcome {
+    let group = Group::builder("readers").workers(2).pinning(Pinning::None).build()?;
+    let system = System::new(&group);
+    let register = system.spawn(Register::default())?;
+    let threads: Vec<_> = (0..THREADS)
+        .map(|thread| {
+            let register = register.clone();
+            std::thread::spawn(move || -> Result<u64, String> {
+                let mut written = 0;
+                for call in 0..CALLS {
+                    let kind = (call + thread) % 8;
+                    let answered = match kind {
+                        0 => register.ask(Write).wait().map_err(|error| error.to_string()),
+                        1 => register.ask(LongWrite).wait().map_err(|error| error.to_string()),
+                        _ => register.ask(Read).wait().map_err(|error| error.to_string()),
+                    };
+                    answered?;
+                    written += u64::from(kind < 2);
+                }
+                Ok(written)
+            })
+        })
+        .collect();
+    let mut written = 0;
+    for thread in threads {
+        written += thread.join().map_err(|_| "a thread panicked")??;
+    }
+    assert_eq!(register.ask(Value).wait()?, written);
+    assert_eq!(system.dead_letters(), 0);
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}
+
+/// Counts what it has answered.
+#[derive(Default)]
+struct Echo(u64);
+
+impl Actor for Echo {
+    type Error = Infallible;
+}
+
+struct Say(u64);
+
+impl Handler<Say> for Echo {
+    type Reply = u64;
+
+    fn handle(&mut self, Say(number): Say, _: &mut Context<'_, Self>) -> u64 {
+        self.0 += 1;
+        number
+    }
+}
+
+struct Count;
+
+impl Handler<Count> for Echo {
+    type Reply = u64;
+
+    fn handle(&mut self, _: Count, _: &mut Context<'_, Self>) -> u64 {
+        self.0
+    }
+}
+
+#[test]
+fn calls_whose_deadlines_race_with_their_answers_end_once_with_one_of_them() -> Outcome {
+    let group = Group::builder("races").workers(2).pinning(Pinning::None).build()?;
+    let system = System::new(&group);
+    let echo = system.spawn(Echo::default())?;
+    let threads: Vec<_> = (0..THREADS)
+        .map(|thread| {
+            let echo = echo.clone();
+            std::thread::spawn(move || -> Result<(u64, u64), String> {
+                let (mut answered, mut late) = (0, 0);
+                for call in 0..CALLS {
+                    let number = thread * CALLS + call;
+                    let limit = Duration::from_micros(call % 40);
+                    match echo.ask_within(Say(number), limit).wait() {
+                        Ok(said) if said == number => answered += 1,
+                        Ok(said) => return Err(format!("asked {number}, answered {said}")),
+                        Err(AskError::TimedOut(_)) => late += 1,
+                        Err(error) => return Err(error.to_string()),
+                    }
+                }
+                Ok((answered, late))
+            })
+        })
+        .collect();
+    let (mut answered, mut late) = (0, 0);
+    for thread in threads {
+        let counted = thread.join().map_err(|_| "a thread panicked")??;
+        answered += counted.0;
+        late += counted.1;
+    }
+    assert_eq!(answered + late, THREADS * CALLS);
+    let handled = echo.ask(Count).wait()?;
+    assert!(handled >= answered, "{answered} were answered, {handled} handled");
+    assert_eq!(handled + system.dead_letters(), THREADS * CALLS, "the rest came too late");
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}
