@@ -6,8 +6,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use turnwheel_actors::{
-    Access, Actor, Admits, AskError, AsyncContext, AsyncHandler, Context, Handler,
-    InterleavedHandler, System,
+    Access, Actor, Address, Admits, AskError, AsyncContext, AsyncHandler, Context, Handler,
+    InterleavedHandler, ReplyHandler, ReplyTo, System,
 };
 use turnwheel_runtime::{Group, Pinning};
 
@@ -199,6 +199,94 @@ fn calls_whose_deadlines_race_with_their_answers_end_once_with_one_of_them() -> 
     let handled = echo.ask(Count).wait()?;
     assert!(handled >= answered, "{answered} were answered, {handled} handled");
     assert_eq!(handled + system.dead_letters(), THREADS * CALLS, "the rest came too late");
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}
+
+/// Never answers.
+#[derive(Default)]
+struct Silent(Vec<ReplyTo<()>>);
+
+impl Actor for Silent {
+    type Error = Infallible;
+}
+
+struct Question;
+
+impl ReplyHandler<Question> for Silent {
+    type Reply = ();
+
+    fn handle(&mut self, _: Question, reply: ReplyTo<()>, _: &mut Context<'_, Self>) {
+        self.0.push(reply);
+    }
+}
+
+/// Pipes many calls at once, and says when all have ended.
+struct Piper {
+    silent: Address<Silent>,
+    left: u64,
+    done: Option<ReplyTo<()>>,
+}
+
+impl Actor for Piper {
+    type Error = Infallible;
+}
+
+struct PipeAll(u64);
+
+impl ReplyHandler<PipeAll> for Piper {
+    type Reply = ();
+
+    fn handle(&mut self, PipeAll(count): PipeAll, reply: ReplyTo<()>, cx: &mut Context<'_, Self>) {
+        (self.left, self.done) = (count, Some(reply));
+        for call in 0..count {
+            let asked = self.silent.ask_within(Question, Duration::from_micros(call * 7 % 3_000));
+            cx.pipe(asked, |answer| Ended(answer.is_err_and(|error| error.is_timed_out())));
+        }
+    }
+}
+
+struct Ended(bool);
+
+impl Handler<Ended> for Piper {
+    type Reply = ();
+
+    fn handle(&mut self, Ended(is_late): Ended, _: &mut Context<'_, Self>) {
+        assert!(is_late, "nobody answers");
+        self.left -= 1;
+        if let Some(done) = self.done.take_if(|_| self.left == 0) {
+            done.send(());
+        }
+    }
+}
+
+#[test]
+fn calls_that_are_never_answered_all_end_from_threads_and_from_actors() -> Outcome {
+    let group = Group::builder("silence").workers(2).pinning(Pinning::None).build()?;
+    let system = System::new(&group);
+    let silent = system.spawn(Silent::default())?;
+    let pipers: Vec<_> = (0..THREADS)
+        .map(|_| system.spawn(Piper { silent: silent.clone(), left: 0, done: None }))
+        .collect::<Result<_, _>>()?;
+    let piped: Vec<_> = pipers.iter().map(|piper| piper.ask(PipeAll(CALLS))).collect();
+    let threads: Vec<_> = (0..THREADS)
+        .map(|thread| {
+            let silent = silent.clone();
+            std::thread::spawn(move || {
+                (0..CALLS / 5).all(|call| {
+                    let limit = Duration::from_micros((call * 31 + thread * 7) % 2_000);
+                    let ended = silent.ask_within(Question, limit).wait();
+                    ended.is_err_and(|error| error.is_timed_out())
+                })
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert!(thread.join().map_err(|_| "a thread panicked")?);
+    }
+    for all_ended in piped {
+        all_ended.wait()?;
+    }
     assert!(group.shutdown()?.is_clean());
     Ok(())
 }
