@@ -25,6 +25,7 @@ mod seat;
 mod spawn;
 mod stream;
 mod system;
+pub mod testkit;
 mod weak;
 
 pub use actor::{Actor, Directive, Exit};

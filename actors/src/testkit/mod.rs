@@ -1,0 +1,15 @@
+#![doc = include_str!("README.md")]
+
+mod check;
+mod history;
+mod linearize;
+mod probe;
+mod stage;
+
+pub use check::{check, explore, find};
+pub use history::{Call, History, Recorded};
+pub use linearize::{
+    linearize, NotLinearizable, Operation, Unexplained, OPERATIONS_MAX, STATES_MAX,
+};
+pub use probe::{Probe, Probing};
+pub use stage::{Stage, PATIENCE};

@@ -1,0 +1,268 @@
+//! Where the actors of a test play: a simulation with a system in it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::sim::{Leak, Sim, Stuck};
+use turnwheel_runtime::Group;
+
+use crate::actor::Actor;
+use crate::address::Address;
+use crate::ask::Ask;
+use crate::dead_letter::DeadLetter;
+use crate::system::System;
+
+/// How much virtual time [`Stage::wait`] lets pass: longer than every default limit of this crate, short
+/// enough that actors with a timer of a millisecond come to the end of it.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Dead letters that are kept: a test looks at a few, and a flood must not fill the memory.
+const DEAD_LETTERS_MAX: usize = 10_000;
+
+/// The least that time moves.
+const TICK: Duration = Duration::from_nanos(1);
+
+/// The name of the group that a stage runs its actors in.
+const GROUP: &str = "stage";
+
+/// A simulation with a system of actors: one thread, virtual time, every choice made by a seed.
+///
+/// Nothing happens but in calls of its methods. Equal seeds give equal runs. It is for tests: what goes
+/// wrong in the test itself panics, with the caller's line.
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_actors::testkit::Stage;
+/// use turnwheel_actors::{messages, Actor};
+///
+/// #[derive(Actor)]
+/// struct Counter(u64);
+///
+/// #[messages]
+/// impl Counter {
+///     #[message]
+///     fn add(&mut self, by: u64) -> u64 {
+///         self.0 += by;
+///         self.0
+///     }
+/// }
+///
+/// let stage = Stage::new(7);
+/// let counter = stage.spawn(Counter(0));
+/// counter.tell_after(Duration::from_secs(3600), Add { by: 2 }).expect("room for a timer");
+/// assert_eq!(stage.answer(counter.add(1)), 1);
+/// stage.advance(Duration::from_secs(3600));
+/// assert_eq!(stage.answer(counter.add(1)), 4);
+/// drop(counter);
+/// stage.assert_empty();
+/// ```
+#[derive(Debug)]
+pub struct Stage<'a> {
+    sim: Place<'a>,
+    system: System,
+    letters: Arc<Mutex<Vec<DeadLetter>>>,
+    /// The tasks of probes, which do not count as left over.
+    probes: Mutex<Vec<u64>>,
+}
+
+/// A simulation of its own, or somebody's.
+#[derive(Debug)]
+enum Place<'a> {
+    Own(Sim),
+    Others(&'a Sim),
+}
+
+impl Stage<'static> {
+    /// A stage whose chances this seed decides.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self::over(Place::Own(Sim::new(seed)))
+    }
+
+    /// A stage without chance: what became ready first runs first.
+    #[must_use]
+    pub fn fifo() -> Self {
+        Self::over(Place::Own(Sim::fifo()))
+    }
+}
+
+impl<'a> Stage<'a> {
+    /// A stage in a simulation made elsewhere: with another number of workers, with faults, or one of
+    /// [`check`](super::check).
+    #[must_use]
+    pub fn on(sim: &'a Sim) -> Self {
+        Self::over(Place::Others(sim))
+    }
+
+    fn over(sim: Place<'a>) -> Self {
+        let group = match &sim {
+            Place::Own(sim) => sim.group(GROUP),
+            Place::Others(sim) => sim.group(GROUP),
+        };
+        let letters = Arc::<Mutex<Vec<_>>>::default();
+        let kept = Arc::clone(&letters);
+        let keep = move |letter: &DeadLetter| {
+            let mut kept = kept.lock();
+            if kept.len() < DEAD_LETTERS_MAX {
+                kept.push(letter.clone());
+            }
+        };
+        let system = System::builder(&group).on_dead_letter(keep).build();
+        Self { sim, system, letters, probes: Mutex::default() }
+    }
+
+    /// The simulation: for faults, recorded events, further groups.
+    pub fn sim(&self) -> &Sim {
+        match &self.sim {
+            Place::Own(sim) => sim,
+            Place::Others(sim) => sim,
+        }
+    }
+
+    /// The system that its actors live in.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// The group that its actors run in.
+    pub fn group(&self) -> &Group {
+        self.system.group()
+    }
+
+    /// Virtual time since the simulation was made.
+    pub fn now(&self) -> Duration {
+        self.sim().now()
+    }
+
+    /// Spawns an actor. For one with options, or one that may be refused: [`System::actor`].
+    ///
+    /// # Panics
+    ///
+    /// If the group shuts down.
+    #[track_caller]
+    pub fn spawn<A: Actor>(&self, actor: A) -> Address<A> {
+        match self.system.spawn(actor) {
+            Ok(address) => address,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Runs until nothing is left to do at the present time. Returns the number of turns.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn run(&self) -> usize {
+        self.sim().run_until_idle()
+    }
+
+    /// Lets time pass, and does what is due in it. Returns the number of turns.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn advance(&self, time: Duration) -> usize {
+        self.sim().advance(time)
+    }
+
+    /// Runs until the future is done, and lets up to [`PATIENCE`] pass for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Stuck`] if nothing is left that it could wait for, or the time is over; it says who is left.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn wait<F: Future>(&self, future: F) -> Result<F::Output, Stuck> {
+        self.wait_within(future, PATIENCE)
+    }
+
+    /// As [`Stage::wait`] with another limit; with zero, at the present time only.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stage::wait`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn wait_within<F: Future>(&self, future: F, limit: Duration) -> Result<F::Output, Stuck> {
+        let sim = self.sim();
+        let end = sim.now().saturating_add(limit);
+        let mut future = pin!(future);
+        loop {
+            let stuck = match sim.block_on(future.as_mut()) {
+                Ok(output) => return Ok(output),
+                Err(stuck) => stuck,
+            };
+            match stuck.left.next.filter(|next| *next <= end) {
+                // The place of a cancelled timer may lie in the past.
+                Some(next) => sim.clock().advance(next.saturating_sub(sim.now()).max(TICK)),
+                None => {
+                    sim.clock().advance(end.saturating_sub(sim.now()));
+                    return Err(stuck);
+                }
+            }
+        }
+    }
+
+    /// Waits for the answer of a call that must succeed. For one that may fail: [`Stage::wait`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no answer; the message says why. And as [`Sim::run_until_idle`].
+    #[track_caller]
+    pub fn answer<M, R>(&self, ask: Ask<M, R>) -> R {
+        match self.wait(ask) {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => panic!("no answer to a `{}`: {error}", std::any::type_name::<M>()),
+            Err(stuck) => panic!("no answer to a `{}`: {stuck}", std::any::type_name::<M>()),
+        }
+    }
+
+    /// The messages that nobody has handled, so far; at most the first ten thousand.
+    pub fn dead_letters(&self) -> Vec<DeadLetter> {
+        self.letters.lock().clone()
+    }
+
+    /// Runs until idle; the tasks that live then, without those of probes.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sim::run_until_idle`].
+    pub fn left(&self) -> Vec<Leak> {
+        self.run();
+        let probes = self.probes.lock();
+        self.sim().leaks().into_iter().filter(|leak| !probes.contains(&leak.id)).collect()
+    }
+
+    /// Runs until idle and checks that no actor lives any more, but for probes: that addresses are
+    /// dropped, children closed, and nobody waits for what never comes.
+    ///
+    /// # Panics
+    ///
+    /// If one does; the message names all. And as [`Sim::run_until_idle`].
+    #[track_caller]
+    pub fn assert_empty(&self) {
+        let left: Vec<_> = self.left().iter().map(ToString::to_string).collect();
+        assert!(left.is_empty(), "actors are left: {}", left.join("; "));
+    }
+
+    /// Checks that no handler and no hook has failed.
+    ///
+    /// # Panics
+    ///
+    /// If one has; the message names all.
+    #[track_caller]
+    pub fn assert_no_failures(&self) {
+        self.sim().assert_no_failures();
+    }
+
+    pub(super) fn add_probe(&self, task: u64) {
+        self.probes.lock().push(task);
+    }
+}
