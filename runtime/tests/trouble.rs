@@ -51,6 +51,28 @@ fn impossible_groups_and_tasks_are_refused_by_name() -> Outcome {
 }
 
 #[test]
+fn a_task_that_waits_is_stopped_in_order_before_the_deadline_of_the_shutdown() -> Outcome {
+    struct Waits(Arc<AtomicUsize>);
+    impl Lifecycle<()> for Waits {
+        fn started(&mut self, (): &mut (), cx: &mut Context<'_, ()>) -> Result<(), Failure> {
+            cx.await_exclusive(std::future::pending::<()>(), |(), _, ()| {});
+            Ok(())
+        }
+        fn closed(&mut self, (): &mut (), _: &mut Context<'_, ()>) -> Result<(), Failure> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+    let group = group(1)?;
+    let closed = Arc::new(AtomicUsize::new(0));
+    let task = group.task(()).lifecycle(Waits(Arc::clone(&closed))).spawn()?;
+    task.started().wait_timeout(PATIENCE)?;
+    assert!(group.shutdown_within(Duration::from_secs(4))?.is_clean());
+    assert_eq!(closed.load(Ordering::Relaxed), 1, "its hooks ran");
+    Ok(())
+}
+
+#[test]
 fn after_the_shutdown_spawns_and_submissions_are_answered_closed() -> Outcome {
     let group = group(1)?;
     let task = group.spawn(0_u32)?;

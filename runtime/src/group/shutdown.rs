@@ -8,6 +8,9 @@ use crate::failure::Failure;
 use crate::limits::SHUTDOWN_DEADLINE;
 use crate::sync::{Arc, Ordering};
 
+/// This part of a shutdown's deadline is left to tasks that were stopped, to end in order.
+const STOP_SHARE: u32 = 8;
+
 /// How long the end waits for tasks that were killed, and for threads.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
@@ -97,10 +100,12 @@ impl Group {
 pub(crate) fn begin(group: &GroupShared, deadline: Duration) -> usize {
     // 1. No task is added any more.
     group.registry.close();
-    // 2. Every task closes in order, within the deadline.
+    // 2. Every task closes in order. One that has not by then is stopped, with time left to end in
+    // order before it is killed.
     let tasks = group.registry.all();
+    let stop = deadline - deadline / STOP_SHARE;
     for task in &tasks {
-        drop(task.close_within(deadline));
+        drop(task.close_within(stop));
     }
     tasks.len()
 }
