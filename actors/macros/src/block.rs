@@ -22,6 +22,7 @@ pub(crate) const ADDRESS_METHODS: &[&str] = &[
     "close",
     "close_within",
     "closed",
+    "downgrade",
     "eq",
     "forward",
     "id",
@@ -139,8 +140,8 @@ fn check_methods(
             report.add(&method.name, text);
         }
     }
-    if methods.is_empty() && block.items.iter().all(|item| !matches!(item, ImplItem::Fn(_))) {
-        let text = "there is no method here: write one and mark it `#[message]`";
+    if methods.is_empty() && report.is_empty() {
+        let text = "there is no message here: mark a method `#[message]`";
         report.add(&block.self_ty, text);
     }
     !methods.is_empty()

@@ -33,6 +33,11 @@ impl Report {
         }
     }
 
+    /// Whether there are no errors so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The errors as code that does not compile; nothing if there are none.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0.map(|error| error.into_compile_error()).unwrap_or_default()
