@@ -43,6 +43,32 @@ fn a_timer_armed_by_a_worker_fires_though_another_keeps_the_time() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_timer_fires_while_the_worker_that_kept_the_time_is_in_a_long_turn() -> Outcome {
+    for workers in [2, WORKERS] {
+        let group = Group::builder("keeper").workers(workers).pinning(Pinning::None).build()?;
+        let task = group.spawn(())?;
+        for _ in 0..ROUNDS {
+            let ((entered, inside), (release, released)) = (mpsc::channel(), mpsc::channel());
+            // Armed from outside: all workers sleep, and one of them keeps the time.
+            let first = group.sleep(Duration::from_millis(1));
+            let second = group.sleep(Duration::from_millis(3));
+            task.submit(move |(), cx| {
+                cx.on_completion(first, move |(), _, _| {
+                    entered.send(()).expect("the test listens");
+                    // The turn lasts until the later timer has fired.
+                    released.recv_timeout(PATIENCE).expect("the test sends");
+                });
+            })?;
+            inside.recv_timeout(PATIENCE)?;
+            second.wait_timeout(PATIENCE)?;
+            release.send(())?;
+        }
+        group.shutdown()?;
+    }
+    Ok(())
+}
+
 /// All jobs meet at a barrier: they must be on different workers at the same time.
 fn meet(group: &Group, tasks: &[turnwheel_runtime::Task<()>], is_inside: bool) -> Outcome {
     let barrier = Arc::new(Barrier::new(tasks.len()));

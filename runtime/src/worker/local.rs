@@ -207,7 +207,29 @@ impl Local {
     #[inline(always)]
     pub(crate) fn fetch_injected(&self) {
         let injector = &self.group.injector;
-        while !injector.is_empty() && injector.steal_batch(&self.queue).is_retry() {}
+        if injector.is_empty() {
+            return;
+        }
+        while injector.steal_batch(&self.queue).is_retry() {}
+        self.hand_on_batch();
+    }
+
+    /// As `pop_injected` for a worker that does not search: nobody looks after what it brings along.
+    #[inline(always)]
+    pub(crate) fn take_injected(&self) -> Option<TaskPtr> {
+        let task = self.pop_injected()?;
+        self.hand_on_batch();
+        Some(task)
+    }
+
+    /// What came along with a batch must not wait behind a long turn while a sibling sleeps.
+    fn hand_on_batch(&self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        if let Some(sleeper) = self.group.sleep.wake_for_batch() {
+            self.group.workers[sleeper].unpark();
+        }
     }
 
     /// A task of the system class.

@@ -53,7 +53,7 @@ fn next(local: &Local, until_injector: &mut u32) -> Option<TaskPtr> {
         *until_injector = INJECTOR_TURNS;
         local.fetch_injected();
     }
-    local.pop().or_else(|| local.pop_injected())
+    local.pop().or_else(|| local.take_injected())
 }
 
 /// One turn of a task on this worker, and its book-keeping.

@@ -7,7 +7,7 @@ use crossbeam_deque::Steal;
 use super::sleep::Rest;
 use super::Local;
 use crate::limits::{STEAL_AGE_NS, STUCK_TURN_NS, WATCH_NS};
-use crate::sync::{park, spin_hint};
+use crate::sync::{fence, park, spin_hint, Ordering};
 use crate::task::TaskPtr;
 
 /// What a sibling looked like.
@@ -152,17 +152,27 @@ impl Search {
 
     /// The caller goes to work and nobody searches. While anything waits beside a sleeper, somebody
     /// must search or be on watch: a batch may hold long turns, and who makes them may be stuck.
+    /// And if the caller was the keeper of the time, a sleeper must see to the timers that follow.
     fn hand_on(&self, local: &Local) {
         let group = &local.group;
+        // Pairs with the fence in `wake_for_batch`: we no longer search or watch, and look now.
+        fence(Ordering::SeqCst);
         if group.sleep.parked() == 0 {
             return;
         }
         if !(group.injector.is_empty() && group.system.is_empty()) {
-            group.wake_one();
-        } else if group.config.is_stealing && group.workers.iter().any(|one| one.waiting() > 0) {
-            if let Some(sleeper) = group.sleep.wake_for_local_push() {
-                group.workers[sleeper].unpark();
-            }
+            return group.wake_one();
+        }
+        let sleeper =
+            if group.config.is_stealing && group.workers.iter().any(|one| one.waiting() > 0) {
+                group.sleep.wake_for_local_push()
+            } else if group.timers.earliest_ns() != u64::MAX {
+                group.sleep.wake_for_time()
+            } else {
+                None
+            };
+        if let Some(sleeper) = sleeper {
+            group.workers[sleeper].unpark();
         }
     }
 

@@ -173,6 +173,15 @@ impl Sleep {
         self.book()
     }
 
+    /// After a batch has come from a shared queue into the caller's own: whom to wake. For a moment
+    /// it was in neither, and a last searcher that looked then has seen nothing.
+    pub(crate) fn wake_for_batch(&self) -> Option<usize> {
+        // Pairs with the fences in `end_search` and `hand_on`: either we see that nobody searches
+        // or watches any more, or the one who stops sees the batch.
+        fence(Ordering::SeqCst);
+        self.wake_for_local_push()
+    }
+
     /// Takes a parked worker off the list and books a search for it.
     #[cold]
     fn book(&self) -> Option<usize> {
@@ -187,6 +196,20 @@ impl Sleep {
         let watch = if rest == Rest::Watch { WATCH } else { 0 };
         self.word.fetch_sub(PARKED + watch - SEARCHING, Ordering::SeqCst);
         Some(worker)
+    }
+
+    /// Which sleeper to wake when the caller goes to work and timers are pending: nobody if somebody
+    /// keeps the time, is on watch or searches. It stays on the list, and goes on watch.
+    pub(crate) fn wake_for_time(&self) -> Option<usize> {
+        let word = self.word.load(Ordering::Relaxed);
+        if word & (COUNT | WATCH) != 0 || (word >> 8) & COUNT == 0 {
+            return None;
+        }
+        let parked = self.parked.lock();
+        if parked.keeper.is_some() {
+            return None;
+        }
+        parked.list.last().map(|(worker, _)| *worker)
     }
 
     /// Any parked worker, for a timer that is earlier than all before. It stays on the list.
