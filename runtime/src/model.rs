@@ -415,6 +415,10 @@ impl Sleepers {
         self.0.wake_for_local_push()
     }
 
+    pub fn wake_for_batch(&self) -> Option<usize> {
+        self.0.wake_for_batch()
+    }
+
     /// One worker keeps the time.
     pub fn keeps_time(&self, worker: usize, until_ns: u64) -> bool {
         self.0.keeps_time(worker, until_ns)
