@@ -5,8 +5,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use turnwheel_actors::{
-    messages, Access, Actor, Address, Admits, AsyncContext, Context, Handler, InterleavedHandler,
-    ReplyTo, System,
+    messages, Access, Actor, Address, Admits, AsyncContext, Context, Entities, Entity, Handler,
+    InterleavedHandler, ReplyTo, System,
 };
 use turnwheel_runtime::completion::{completion, Completion};
 use turnwheel_runtime::sim::Sim;
@@ -210,4 +210,78 @@ fn messages_are_values_with_the_derives_asked_for() {
     let add = Add { by: 3 };
     assert_eq!(add.clone(), add);
     assert_eq!(format!("{add:?} {:?}", Get), "Add { by: 3 } Get");
+}
+
+/// Where the crates are not found under their own names.
+mod facade {
+    pub(crate) use turnwheel_actors as actors;
+}
+
+#[derive(Actor)]
+#[actor(crate = facade::actors)]
+struct Account(i64);
+
+impl Entity for Account {
+    type Key = u64;
+
+    fn create(_: &u64) -> Self {
+        Self(0)
+    }
+}
+
+#[messages(crate = facade::actors, entity)]
+impl Account {
+    #[message]
+    async fn deposit(&mut self, amount: i64) -> i64 {
+        self.0 += amount;
+        self.0
+    }
+}
+
+#[test]
+fn references_of_entities_have_the_methods_if_asked_for() -> Outcome {
+    let sim = Sim::new(4);
+    let system = System::new(&sim.group("sim"));
+    let entities = Entities::new(&system);
+    assert_eq!(sim.block_on(entities.get::<Account>(42_u64).deposit(5))??, 5);
+    assert_eq!(sim.block_on(entities.get::<Account>(42_u64).deposit(5))??, 10);
+    assert_eq!(sim.block_on(entities.get::<Account>(43_u64).deposit(5))??, 5);
+    let account = system.spawn(Account(1))?;
+    assert_eq!(sim.block_on(account.deposit(5))??, 6);
+    Ok(())
+}
+
+/// As the derive makes it for a type with parameters.
+#[derive(Actor)]
+struct Cache<T>
+where
+    T: Send + 'static,
+{
+    last: Option<T>,
+}
+
+#[messages]
+impl Cache<String> {
+    #[message]
+    fn keep(&mut self, text: String) -> Option<<Self as Kept>::Value> {
+        self.last.replace(text)
+    }
+}
+
+/// `Self` in a path that the type and the trait of the methods must spell out.
+trait Kept {
+    type Value;
+}
+
+impl<T: Send + 'static> Kept for Cache<T> {
+    type Value = T;
+}
+
+#[test]
+fn an_actor_of_a_concrete_type_of_a_generic_one_has_messages() -> Outcome {
+    let sim = Sim::new(5);
+    let cache = System::new(&sim.group("sim")).spawn(Cache { last: None })?;
+    assert_eq!(sim.block_on(cache.keep("one".to_owned()))??, None);
+    assert_eq!(sim.block_on(cache.keep("two".to_owned()))??.as_deref(), Some("one"));
+    Ok(())
 }
