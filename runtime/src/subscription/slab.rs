@@ -63,10 +63,18 @@ impl Slot {
         }
     }
 
-    /// Whether the phase lasts while it is there.
-    fn holds(&self, phase: Phase) -> bool {
-        let waits = matches!(self.kind, Kind::Plain | Kind::Holding);
-        waits && phase != Phase::Started && self.triggers_in(phase)
+    /// The phase that lasts while it is there; Started lasts by itself.
+    fn holds(&self) -> Option<Phase> {
+        match (self.kind, self.since) {
+            (Kind::Timer | Kind::Condition, _) | (Kind::Plain, Phase::Started) => None,
+            (Kind::Holding, Phase::Started) => Some(Phase::CloseRequested),
+            (Kind::Plain | Kind::Holding, since) => Some(since),
+        }
+    }
+
+    /// Whether it is a future or a continuation.
+    fn is_future(&self) -> bool {
+        matches!(self.kind, Kind::Plain | Kind::Holding)
     }
 
     /// Whether it can still trigger in this phase or a later one.
@@ -78,11 +86,16 @@ impl Slot {
     }
 }
 
+/// Phases of a task.
+const PHASES: usize = Phase::Failed as usize + 1;
+
 /// All subscriptions of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
+    /// How many hold each phase, counted: a task is left more often than it has subscriptions.
+    holding: [u32; PHASES],
     /// Ready ones in the order in which they became ready.
     pub(crate) ready: VecDeque<Arc<Source>>,
     /// Ready in a phase in which they may not run yet.
@@ -118,6 +131,9 @@ impl Subscriptions {
             return (source, Some(job));
         }
         let slot = Slot { source: Arc::clone(&source), kind, since: phase, job: Some(job) };
+        if let Some(phase) = slot.holds() {
+            self.holding[phase as usize] += 1;
+        }
         self.slots[index as usize] = Some(slot);
         (source, None)
     }
@@ -143,6 +159,9 @@ impl Subscriptions {
     pub(crate) fn remove(&mut self, source: &Arc<Source>) -> Option<Slot> {
         self.get(source)?;
         let slot = self.slots[source.index as usize].take();
+        if let Some(phase) = slot.as_ref().and_then(Slot::holds) {
+            self.holding[phase as usize] -= 1;
+        }
         // A one-shot timer has run, or panicked: a later cancel is too late.
         source.timer.step(TimerState::Running, TimerState::Done);
         source.detach_owner();
@@ -166,13 +185,12 @@ impl Subscriptions {
 
     /// Whether something registered keeps the task in this phase.
     pub(crate) fn is_held(&self, phase: Phase) -> bool {
-        self.slots.iter().flatten().any(|slot| slot.holds(phase))
+        self.holding[phase as usize] > 0
     }
 
     /// Futures that are not done.
     pub(crate) fn futures(&self) -> usize {
-        let is_future = |slot: &&Slot| matches!(slot.kind, Kind::Plain | Kind::Holding);
-        self.slots.iter().flatten().filter(is_future).count()
+        self.slots.iter().flatten().filter(|slot| slot.is_future()).count()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
