@@ -40,7 +40,7 @@
 /// | `fn (&self, ..) -> R` | a handler that only reads: [`Access::Read`](crate::Access::Read) |
 /// | `#[message(always)] fn ..` | a handler beside everything: [`Access::Always`](crate::Access::Always) |
 /// | `async fn (&mut self, ..) -> R` | [`AsyncHandler`](crate::AsyncHandler) |
-/// | `#[message(interleaved)] fn (..) -> impl Future<Output = R> + Send` | [`InterleavedHandler`](crate::InterleavedHandler) |
+/// | `#[message(interleaved)] fn (..) -> impl Future<Output = R> + Send`, without a borrow of `self`, | [`InterleavedHandler`](crate::InterleavedHandler) |
 /// | `#[message(interleaved, admits = "readers")]`, `"chain"`, `"all"` | with what it [`Admits`](crate::Admits) |
 /// | `fn (&mut self, .., reply: ReplyTo<R>)` | [`ReplyHandler`](crate::ReplyHandler) |
 ///

@@ -140,7 +140,7 @@ fn check_methods(
             report.add(&method.name, text);
         }
     }
-    if methods.is_empty() && report.is_empty() {
+    if methods.is_empty() && report.count() == 0 {
         let text = "there is no message here: mark a method `#[message]`";
         report.add(&block.self_ty, text);
     }

@@ -1,7 +1,8 @@
 //! What is made of the methods: types of messages, handlers, and methods on addresses.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
+use syn::spanned::Spanned as _;
 use syn::Type;
 
 use crate::block::Block;
@@ -89,7 +90,8 @@ fn handler(method: &Method, actor: &Type, root: &TokenStream) -> TokenStream {
     // Here and not at the attribute, so that a future that is not `Send` is shown where it is made.
     let call = quote_spanned!(*output_span=> Self::#name(self #(, #given)*));
     let pattern = with_fields(method);
-    let context = quote!(&mut #root::Context<'_, Self>);
+    let at_actor = at(root, actor.span());
+    let context = quote_spanned!(actor.span()=> &mut #at_actor::Context<'_, Self>);
     let (handler, constant, parameters, output) = match kind {
         Kind::Plain(access) => {
             let constant = access
@@ -102,7 +104,8 @@ fn handler(method: &Method, actor: &Type, root: &TokenStream) -> TokenStream {
             (quote!(ReplyHandler), None, parameters, quote!())
         }
         Kind::Exclusive => {
-            let parameters = quote!(#cx_name: #root::AsyncContext<Self>);
+            let context = quote_spanned!(actor.span()=> #at_actor::AsyncContext<Self>);
+            let parameters = quote!(#cx_name: #context);
             (quote!(AsyncHandler), None, parameters, future(&answer, *output_span, &quote!()))
         }
         Kind::Interleaved(admits) => {
@@ -126,6 +129,16 @@ fn handler(method: &Method, actor: &Type, root: &TokenStream) -> TokenStream {
             }
         }
     }
+}
+
+/// A path as if it were written elsewhere: at the actor's type, so that one that is no actor is shown
+/// there.
+fn at(path: &TokenStream, span: Span) -> TokenStream {
+    let respan = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    path.clone().into_iter().map(respan).collect()
 }
 
 fn future(answer: &TokenStream, span: Span, bounds: &TokenStream) -> TokenStream {
@@ -184,6 +197,10 @@ fn implementation(
     address: &TokenStream,
 ) -> TokenStream {
     let Block { actor, extension, methods, .. } = block;
+    let target = {
+        let (root, address) = (at(root, actor.span()), at(address, actor.span()));
+        quote_spanned!(actor.span()=> #root::#address<#actor>)
+    };
     let methods = methods.iter().zip(heads).map(|(method, head)| {
         let Method { message, conditions, kind, .. } = method;
         let kind = match kind {
@@ -203,7 +220,7 @@ fn implementation(
     });
     quote! {
         #[automatically_derived]
-        impl #extension for #root::#address<#actor> {
+        impl #extension for #target {
             #(#methods)*
         }
     }

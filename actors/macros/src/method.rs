@@ -47,6 +47,7 @@ pub(crate) enum Kind {
 impl Method {
     /// Reads a method; `None` if it is not marked, or not usable, which the report says.
     pub(crate) fn parse(method: &mut ImplItemFn, report: &mut Report) -> Option<Self> {
+        let errors = report.count();
         let options = report.value(MessageOptions::take(&mut method.attrs))??;
         refuse_forms(&method.sig, report);
         let is_shared = receiver(&method.sig, report)?.mutability.is_none();
@@ -62,7 +63,11 @@ impl Method {
         };
         let (docs, conditions) = (of_path("doc"), of_path("cfg"));
         let (kind, answer) = kind(&method.sig, &options, &parameters, is_shared, report)?;
-        Some(Self {
+        if options.interleaved.is_some() {
+            bound_future(&mut method.sig.output);
+        }
+        // What is made of a refused method would only fail again, elsewhere and less clearly.
+        (report.count() == errors).then(|| Self {
             name: method.sig.ident.clone(),
             message: options.name.unwrap_or_else(|| camel_case(&method.sig.ident)),
             visibility: method.vis.clone(),
@@ -217,6 +222,19 @@ fn interleaved(
         named => quote!(<#named as ::core::future::Future>::Output),
     };
     Some((Kind::Interleaved(options.admits.clone()), answer))
+}
+
+/// Adds what the future must be and need not be written: then a borrow in it is shown where it is made,
+/// and in the newer editions it captures no lifetime.
+fn bound_future(output: &mut ReturnType) {
+    let ReturnType::Type(_, ty) = output else { return };
+    let Type::ImplTrait(opaque) = &mut **ty else { return };
+    let span = opaque.impl_token.span;
+    let is_static = |bound: &TypeParamBound| matches!(bound, TypeParamBound::Lifetime(_));
+    if !opaque.bounds.iter().any(is_static) {
+        let lifetime = syn::Lifetime::new("'static", span);
+        opaque.bounds.push(TypeParamBound::Lifetime(lifetime));
+    }
 }
 
 /// The `T` of a bound `Future<Output = T>`.

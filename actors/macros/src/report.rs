@@ -6,7 +6,7 @@ use syn::Error;
 
 /// Errors found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Report(Option<Error>);
+pub(crate) struct Report(Vec<Error>);
 
 impl Report {
     /// Notes an error at the place of these tokens.
@@ -16,10 +16,7 @@ impl Report {
 
     /// Notes an error.
     pub(crate) fn push(&mut self, error: Error) {
-        match &mut self.0 {
-            Some(errors) => errors.combine(error),
-            None => self.0 = Some(error),
-        }
+        self.0.push(error);
     }
 
     /// Notes the error of a result, and gives its value.
@@ -33,18 +30,18 @@ impl Report {
         }
     }
 
-    /// Whether there are no errors so far.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+    /// How many errors there are so far.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// The errors as code that does not compile; nothing if there are none.
     pub(crate) fn into_tokens(self) -> TokenStream {
-        self.0.map(|error| error.into_compile_error()).unwrap_or_default()
+        self.0.iter().map(Error::to_compile_error).collect()
     }
 
     #[cfg(test)]
     pub(crate) fn into_errors(self) -> Vec<Error> {
-        self.0.into_iter().flatten().collect()
+        self.0
     }
 }
