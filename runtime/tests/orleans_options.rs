@@ -64,7 +64,12 @@ const OPTIONS: &[(&str, &[(&str, &str)])] = &[
 
 fn read_all(folder: &Path, text: &mut String) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(folder)? {
-        text.push_str(&fs::read_to_string(entry?.path())?);
+        let path = entry?.path();
+        if path.is_dir() {
+            read_all(&path, text)?;
+        } else {
+            text.push_str(&fs::read_to_string(path)?);
+        }
     }
     Ok(())
 }
