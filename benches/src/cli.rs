@@ -123,10 +123,14 @@ pub(crate) struct LatencyArgs {
     pub(crate) output: Output,
 }
 
-/// Rows of `timers`: nanoseconds of a call with 1 million pending; microseconds from the deadline
-/// to the start of the job while idle, saturated, and with one of two workers blocked for a second.
+/// Rows of `timers`: nanoseconds of a call with a million or more pending; microseconds from the
+/// deadline to the start of the job while idle, saturated, and with one of two workers blocked for a
+/// second.
 #[derive(Debug, Args)]
 pub(crate) struct TimersArgs {
+    /// Pending timers while costs are taken, in millions: about 300 MB each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) millions: u64,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -71,7 +71,7 @@ fn run(verb: Verb) -> Result<(), BenchError> {
         }
         Verb::Timers(args) => {
             let bar = progress();
-            let rows = timers::run(&bar)?;
+            let rows = timers::run(args.millions, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }

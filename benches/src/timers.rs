@@ -11,8 +11,8 @@ use crate::error::{check, BenchError};
 use crate::load::{self, AlwaysReady, Probe, Quantiles};
 use crate::report::{figure, median, Row};
 
-/// Pending timers while costs are taken, spread over tasks as they are in a service.
-const PENDING: u64 = 1_000_000;
+/// Pending timers while costs are taken come in millions, spread over tasks as they are in a service.
+const MILLION: u64 = 1_000_000;
 const PENDING_TASKS: u64 = 1_000;
 /// They are due between one and two hours from now: never in a run.
 const FAR: Duration = Duration::from_secs(3_600);
@@ -33,7 +33,7 @@ const WORKERS: usize = 2;
 #[serde(untagged)]
 pub(crate) enum TimerRow {
     /// Nanoseconds of one call.
-    Cost { case: &'static str, median_ns: f64 },
+    Cost { case: String, median_ns: f64 },
     /// From the deadline to the start of the job.
     Late { case: &'static str, p50_us: f64, p99_us: f64 },
 }
@@ -47,7 +47,7 @@ impl Row for TimerRow {
         let none = || "-".to_owned();
         match self {
             Self::Cost { case, median_ns } => {
-                vec![(*case).to_owned(), figure(*median_ns), none(), none()]
+                vec![case.clone(), figure(*median_ns), none(), none()]
             }
             Self::Late { case, p50_us, p99_us } => {
                 vec![(*case).to_owned(), none(), figure(*p50_us), figure(*p99_us)]
@@ -57,10 +57,10 @@ impl Row for TimerRow {
 }
 
 /// Runs all cases.
-pub(crate) fn run(bar: &ProgressBar) -> Result<Vec<TimerRow>, BenchError> {
+pub(crate) fn run(millions: u64, bar: &ProgressBar) -> Result<Vec<TimerRow>, BenchError> {
     bar.set_length(4);
-    bar.set_message("arm and cancel, 1 million pending");
-    let mut rows = costs()?;
+    bar.set_message(format!("arm and cancel, {millions} million pending"));
+    let mut rows = costs(millions)?;
     bar.inc(1);
     type Case = fn() -> Result<Vec<f64>, BenchError>;
     let cases: [(&str, Case); 3] = [
@@ -81,14 +81,15 @@ fn far(random: &mut Random) -> Duration {
     FAR + Duration::from_nanos(random.below(FAR.as_nanos() as u64))
 }
 
-fn costs() -> Result<Vec<TimerRow>, BenchError> {
+fn costs(millions: u64) -> Result<Vec<TimerRow>, BenchError> {
+    let pending = millions * MILLION;
     let group = load::group("timers-cost", WORKERS)?;
     let mut holders = Vec::new();
     for seed in 0..PENDING_TASKS {
         let holder = load::spawn(&group, ())?;
         load::submit(&holder, move |(), cx| {
             let mut random = Random::new(seed);
-            for _ in 0..PENDING / PENDING_TASKS {
+            for _ in 0..pending / PENDING_TASKS {
                 // A timer that was refused is missing in the check below.
                 let _ = cx.after(far(&mut random), |(), _| {});
             }
@@ -98,7 +99,7 @@ fn costs() -> Result<Vec<TimerRow>, BenchError> {
     for holder in &holders {
         load::fetch(holder, |()| ())?;
     }
-    check("timers pending", group.metrics().timers as u64, PENDING)?;
+    check("timers pending", group.metrics().timers as u64, pending)?;
     let measurer = load::spawn(&group, (Vec::new(), Vec::new()))?;
     load::submit(&measurer, measure_costs)?;
     let (arm_ns, cancel_ns) = load::fetch(&measurer, std::mem::take)?;
@@ -106,16 +107,18 @@ fn costs() -> Result<Vec<TimerRow>, BenchError> {
     holders.iter().for_each(|holder| drop(holder.stop()));
     // The timers of stopped tasks go with them.
     let _ = group.shutdown();
-    Ok(vec![
-        TimerRow::Cost { case: "arm_1m_pending", median_ns: load::rounded(median(&arm_ns)) },
-        TimerRow::Cost { case: "cancel_1m_pending", median_ns: load::rounded(median(&cancel_ns)) },
-    ])
+    Ok(vec![cost("arm", millions, &arm_ns), cost("cancel", millions, &cancel_ns)])
+}
+
+fn cost(what: &str, millions: u64, batches_ns: &[f64]) -> TimerRow {
+    let case = format!("{what}_{millions}m_pending");
+    TimerRow::Cost { case, median_ns: load::rounded(median(batches_ns)) }
 }
 
 type Costs = (Vec<f64>, Vec<f64>);
 
 fn measure_costs((arm_ns, cancel_ns): &mut Costs, cx: &mut Context<'_, Costs>) {
-    let mut random = Random::new(PENDING);
+    let mut random = Random::new(MILLION);
     let delays: Vec<Duration> = (0..BATCH).map(|_| far(&mut random)).collect();
     let mut timers: Vec<Timer> = Vec::with_capacity(BATCH);
     for _ in 0..BATCHES {

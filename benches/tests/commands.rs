@@ -87,6 +87,7 @@ fn absurd_numbers_are_refused() {
         ["savina", "--workers", "0"],
         ["latency", "--samples", "0"],
         ["idle", "--seconds", "0"],
+        ["timers", "--millions", "0"],
     ] {
         assert_eq!(bench(&arguments).status.code(), Some(1), "{arguments:?}");
     }
