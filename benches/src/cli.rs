@@ -56,15 +56,16 @@ pub(crate) enum Verb {
 /// ratio to tokio in the same run, heap allocations and wake-ups a message.
 ///
 /// Patterns: count, count_bounded, pingpong, ring (100 actors), fjcreate (100,000), fjthru (60),
-/// big (120), entities (100,000; entities_two: from two producers), ask (question and answer,
-/// turnwheel and tokio only), each also with 100 ns of real work a message (suffix _work100), and
-/// memory (bytes of an idle actor that has handled one message).
+/// big (120), entities (100,000; entities_two: from two producers), ask_lone (question and
+/// answer), ask_64to1 (64 askers of one actor), ask_chain8 (through eight actors; a figure an actor),
+/// each also with 100 ns of real work a message (suffix _work100), and memory (bytes of an idle actor
+/// that has handled one message).
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Patterns, separated by commas [default: all]
     #[arg(long, value_name = "P", value_delimiter = ',')]
     pub(crate) pattern: Vec<String>,
-    /// Implementations of turnwheel, tokio, ractor, kameo, actix [default: all]
+    /// Implementations of turnwheel, turnwheel-actors, tokio, ractor, kameo, actix [default: all]
     #[arg(long = "impl", value_name = "I", value_delimiter = ',')]
     pub(crate) contenders: Vec<String>,
     /// Repetitions of each, over all processes

@@ -16,6 +16,9 @@ pub(crate) const BOUND: usize = 4_096;
 pub(crate) const RING_ACTORS: u64 = 100;
 pub(crate) const FJTHRU_ACTORS: u64 = 60;
 pub(crate) const BIG_ACTORS: u64 = 120;
+/// Those who ask one actor in `ask_64to1`; actors that a call of `ask_chain8` goes through.
+pub(crate) const ASKERS: u64 = 64;
+pub(crate) const CALL_DEPTH: u64 = 8;
 /// Actors made in `fjcreate`, alive in `entities`, idle in `memory`.
 pub(crate) const MANY_ACTORS: u64 = 100_000;
 
@@ -42,13 +45,19 @@ pub(crate) enum Shape {
     /// Two producers do, each its half of the messages: as many as there are workers.
     EntitiesTwo,
     /// One actor asks another and waits for the answer.
-    Ask,
+    AskLone,
+    /// 64 askers of one actor.
+    #[serde(rename = "ask_64to1")]
+    AskCrowd,
+    /// One asker of a chain of eight actors: each asks the next before it answers.
+    #[serde(rename = "ask_chain8")]
+    AskChain,
     /// Bytes of an idle actor that has handled one message.
     Memory,
 }
 
 impl Shape {
-    const ALL: [(Self, &'static str); 11] = [
+    const ALL: [(Self, &'static str); 13] = [
         (Self::Count, "count"),
         (Self::CountBounded, "count_bounded"),
         (Self::PingPong, "pingpong"),
@@ -58,7 +67,9 @@ impl Shape {
         (Self::Big, "big"),
         (Self::Entities, "entities"),
         (Self::EntitiesTwo, "entities_two"),
-        (Self::Ask, "ask"),
+        (Self::AskLone, "ask_lone"),
+        (Self::AskCrowd, "ask_64to1"),
+        (Self::AskChain, "ask_chain8"),
         (Self::Memory, "memory"),
     ];
 
@@ -216,7 +227,10 @@ impl Run {
             Shape::Count | Shape::CountBounded => 1_000_000 / slow,
             Shape::Entities | Shape::EntitiesTwo => 1_000_000 / slow,
             Shape::PingPong | Shape::Ring => 1_000_000 / slow / crossing,
-            Shape::Ask => 400_000,
+            Shape::AskLone => 400_000 / slow / crossing,
+            Shape::AskCrowd => ASKERS * (10_000 / slow / crossing),
+            // One for each actor on the way.
+            Shape::AskChain => CALL_DEPTH * (50_000 / slow / crossing),
             Shape::FjCreate | Shape::Memory => MANY_ACTORS,
             Shape::FjThru => FJTHRU_ACTORS * 10_000,
             // Two messages for each ping.
@@ -242,7 +256,7 @@ mod tests {
         for pattern in Pattern::all() {
             assert_eq!(Pattern::parse(&pattern.to_string()).unwrap(), pattern);
         }
-        assert_eq!(Pattern::all().len(), 21);
+        assert_eq!(Pattern::all().len(), 25);
     }
 
     #[test]

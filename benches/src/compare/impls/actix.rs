@@ -26,7 +26,7 @@ pub(crate) struct Actix {
 }
 
 #[derive(Clone)]
-struct ActixPeer(Arc<Shared>);
+pub(super) struct ActixPeer(Arc<Shared>);
 
 struct Shared {
     arbiters: Vec<ArbiterHandle>,
@@ -96,11 +96,16 @@ impl Contender for Actix {
 }
 
 impl ActixPeer {
-    fn spawn_with<R: Role<Self>>(&self, role: R, bound: Option<usize>) -> Addr<Host<R>> {
+    /// Each in turn.
+    pub(super) fn next_arbiter(&self) -> &ArbiterHandle {
         let shared = &self.0;
         let at = shared.next.fetch_add(1, Ordering::Relaxed) % shared.arbiters.len();
+        &shared.arbiters[at]
+    }
+
+    fn spawn_with<R: Role<Self>>(&self, role: R, bound: Option<usize>) -> Addr<Host<R>> {
         let peer = self.clone();
-        Host::start_in_arbiter(&shared.arbiters[at], move |context| {
+        Host::start_in_arbiter(self.next_arbiter(), move |context| {
             if let Some(bound) = bound {
                 context.set_mailbox_capacity(bound);
             }
@@ -144,7 +149,7 @@ impl<R: Role<ActixPeer>> Link<R::Message> for Addr<Host<R>> {
     }
 }
 
-struct Host<R> {
+pub(super) struct Host<R> {
     role: R,
     peer: ActixPeer,
 }

@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
-use turnwheel::actors::{
-    Actor, Address, AsyncContext, AsyncHandler, Context, Handler, System, TellError,
-};
+use turnwheel::actors::{Actor, Address, Context, Handler, System, TellError};
 use turnwheel_runtime::{Group, Mailbox, SubmitErrorKind};
 
 use crate::compare::patterns::{Targets, Weigher};
 use crate::compare::peer::Contender;
 use crate::compare::plan::{
-    Impl, Run, Shape, BIG_ACTORS, BOUND, CHUNK, FJTHRU_ACTORS, RING_ACTORS,
+    Impl, Run, Shape, ASKERS, BIG_ACTORS, BOUND, CALL_DEPTH, CHUNK, FJTHRU_ACTORS, RING_ACTORS,
 };
 use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
@@ -38,12 +36,12 @@ impl Actors {
         Some(self.group.metrics().workers.iter().map(|worker| worker.wakes).sum())
     }
 
-    fn spawn<A: Actor>(&self, actor: A) -> Address<A> {
+    pub(super) fn spawn<A: Actor>(&self, actor: A) -> Address<A> {
         spawn(&self.system, actor, Mailbox::unbounded())
     }
 
     /// Times from `start` to the last report, then lets everybody `finish` and go.
-    fn time<T>(
+    pub(super) fn time<T>(
         &self,
         run: &Run,
         collector: Collector,
@@ -85,7 +83,9 @@ impl Contender for Actors {
             Shape::Big => self.big(run),
             Shape::Entities => self.entities(run, 1),
             Shape::EntitiesTwo => self.entities(run, 2),
-            Shape::Ask => self.ask(run),
+            Shape::AskLone => self.ask(run, 1, 1),
+            Shape::AskCrowd => self.ask(run, ASKERS, 1),
+            Shape::AskChain => self.ask(run, 1, CALL_DEPTH),
             Shape::Memory => return Ok(None),
         }
         .map(Some)
@@ -93,12 +93,11 @@ impl Contender for Actors {
 
     fn memory(&mut self, actors: u64) -> Result<f64, BenchError> {
         const WHAT: &str = "memory on turnwheel-actors";
-        let mut tasks = Vec::with_capacity(actors as usize);
+        let mut held = Vec::with_capacity(actors as usize);
         let weigher = Weigher::begin();
         for made in 1..=actors {
-            let task = self.spawn(Weighed(0));
-            sent(task.tell(Weigh()));
-            tasks.push(task);
+            held.push(self.spawn(Weighed(0)));
+            sent(held[made as usize - 1].tell(Weigh()));
             weigher.pace(WHAT, made)?;
         }
         weigher.end(WHAT, actors, std::mem::size_of::<Address<Weighed>>())
@@ -106,13 +105,12 @@ impl Contender for Actors {
 }
 
 fn spawn<A: Actor>(system: &System, actor: A, mailbox: Mailbox) -> Address<A> {
-    let spawned = system.actor(actor).mailbox(mailbox).spawn();
-    spawned.expect("the group runs until the contender is gone")
+    system.actor(actor).mailbox(mailbox).spawn().expect("the group runs while the contender does")
 }
 
 /// A message that is refused would make the run wait for ever.
 #[inline]
-fn sent<M>(told: Result<(), TellError<M>>) {
+pub(super) fn sent<M>(told: Result<(), TellError<M>>) {
     if let Err(error) = told {
         eprintln!("turnwheel-bench: {error}");
         std::process::exit(1);
@@ -390,10 +388,7 @@ impl Actors {
             collector: collector.clone(),
         };
         let all: Arc<[_]> = (0..BIG_ACTORS).map(|me| self.spawn(pinger(me))).collect();
-        for one in all.iter() {
-            let peers = Arc::clone(&all);
-            sent(one.tell(Meet(peers)));
-        }
+        all.iter().for_each(|one| sent(one.tell(Meet(Arc::clone(&all)))));
         let start = |all: &Arc<[Address<Pinger>]>| {
             all.iter().for_each(|one| sent(one.tell(Start())));
         };
@@ -501,63 +496,5 @@ impl Actors {
             producers.iter().for_each(|producer| sent(producer.tell(GoOn())));
         };
         self.time(run, collector, (producers, actors), start, |_| {})
-    }
-}
-
-/// Counts the questions it has answered.
-struct Server {
-    count: u64,
-    work: u32,
-}
-
-impl Actor for Server {
-    type Error = std::convert::Infallible;
-}
-
-struct Question;
-
-impl Handler<Question> for Server {
-    type Reply = u64;
-
-    #[inline]
-    fn handle(&mut self, _: Question, _: &mut Context<'_, Self>) -> u64 {
-        work(self.work);
-        self.count += 1;
-        self.count
-    }
-}
-
-/// Asks, awaits the answer, and asks again.
-struct Asker {
-    server: Address<Server>,
-    collector: Collector,
-}
-
-impl Actor for Asker {
-    type Error = std::convert::Infallible;
-}
-
-struct Ask(u64);
-
-impl AsyncHandler<Ask> for Asker {
-    type Reply = ();
-
-    async fn handle(&mut self, Ask(questions): Ask, _: AsyncContext<Self>) {
-        let mut last = 0;
-        for _ in 0..questions {
-            // A missing answer leaves the count behind.
-            last = self.server.ask(Question).await.unwrap_or(last);
-        }
-        self.collector.report(last);
-    }
-}
-
-impl Actors {
-    fn ask(&self, run: &Run) -> Result<Measured, BenchError> {
-        let collector = Collector::new(1);
-        let server = self.spawn(Server { count: 0, work: run.work });
-        let asker = self.spawn(Asker { server, collector: collector.clone() });
-        let start = |asker: &Address<Asker>| sent(asker.tell(Ask(run.messages)));
-        self.time(run, collector, asker, start, |_| {})
     }
 }

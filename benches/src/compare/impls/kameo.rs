@@ -21,8 +21,8 @@ pub(crate) struct Kameo {
 }
 
 #[derive(Clone)]
-struct KameoPeer {
-    handle: Handle,
+pub(super) struct KameoPeer {
+    pub(super) handle: Handle,
 }
 
 impl Kameo {
@@ -88,7 +88,7 @@ impl<R: Role<KameoPeer>> Link<R::Message> for ActorRef<Host<R>> {
 }
 
 /// The actor: its state is itself.
-struct Host<R> {
+pub(super) struct Host<R> {
     role: R,
     peer: KameoPeer,
 }

@@ -2,6 +2,7 @@
 
 mod actix;
 mod actors;
+mod asking;
 mod kameo;
 mod ractor;
 mod tokio;

@@ -20,8 +20,8 @@ pub(crate) struct Ractor {
 }
 
 #[derive(Clone)]
-struct RactorPeer {
-    handle: Handle,
+pub(super) struct RactorPeer {
+    pub(super) handle: Handle,
 }
 
 impl Ractor {
@@ -74,7 +74,7 @@ impl Peer for RactorPeer {
 
 /// An actor's reference. A type of its own, since messages hold the addresses of actors that get
 /// them.
-struct Address<R: Role<RactorPeer>>(ActorRef<R::Message>);
+pub(super) struct Address<R: Role<RactorPeer>>(ActorRef<R::Message>);
 
 impl<R: Role<RactorPeer>> Clone for Address<R> {
     fn clone(&self) -> Self {

@@ -7,12 +7,11 @@ use ::tokio::sync::mpsc::{
     channel, unbounded_channel, Receiver, Sender, UnboundedReceiver, UnboundedSender,
     WeakUnboundedSender,
 };
-use ::tokio::sync::oneshot;
 
 use crate::compare::patterns::{self, Count, Counter};
 use crate::compare::peer::{Contender, Here, Link, Next, Offered, Peer, Role};
 use crate::compare::plan::{Impl, Run, Shape, BOUND, CHUNK};
-use crate::compare::trial::{work, Collector, Measured, Trial};
+use crate::compare::trial::{Collector, Measured, Trial};
 use crate::error::BenchError;
 
 /// A running tokio runtime.
@@ -24,7 +23,7 @@ pub(crate) struct Tokio {
 /// The handle that actors have.
 #[derive(Clone)]
 pub(super) struct TokioPeer {
-    handle: Handle,
+    pub(super) handle: Handle,
 }
 
 /// Builds the runtime that tokio, ractor and kameo run on.
@@ -67,22 +66,6 @@ impl Tokio {
         collector.settle(&what, run)?;
         Ok(measured)
     }
-
-    /// A question is a message with a oneshot sender for the answer.
-    fn ask(&self, run: &Run) -> Result<Measured, BenchError> {
-        let what = run.what(Impl::Tokio);
-        let collector = Collector::new(1);
-        let (server, questions) = unbounded_channel();
-        let (start, started) = oneshot::channel();
-        self.runtime.spawn(answer(questions, run.work));
-        self.runtime.spawn(ask(server, started, run.messages, collector.clone()));
-        let trial = Trial::begin(self.peer.wakes());
-        // The asker waits for it.
-        let _ = start.send(());
-        let measured = trial.end(&what, run, &collector, || self.peer.wakes())?;
-        collector.settle(&what, run)?;
-        Ok(measured)
-    }
 }
 
 impl Contender for Tokio {
@@ -93,7 +76,6 @@ impl Contender for Tokio {
     fn run(&mut self, run: &Run) -> Result<Option<Measured>, BenchError> {
         match run.shape {
             Shape::CountBounded => self.count_bounded(run).map(Some),
-            Shape::Ask => self.ask(run).map(Some),
             _ => patterns::run(&self.peer, run),
         }
     }
@@ -209,33 +191,4 @@ async fn produce_bounded(
         // It is ours: open.
         let _ = me.send(());
     }
-}
-
-async fn answer(mut questions: UnboundedReceiver<oneshot::Sender<u64>>, rounds: u32) {
-    let mut count = 0;
-    while let Some(asker) = questions.recv().await {
-        work(rounds);
-        count += 1;
-        // An asker that is gone has been counted.
-        let _ = asker.send(count);
-    }
-}
-
-async fn ask(
-    server: UnboundedSender<oneshot::Sender<u64>>,
-    started: oneshot::Receiver<()>,
-    questions: u64,
-    collector: Collector,
-) {
-    let mut last = 0;
-    if started.await.is_err() {
-        return;
-    }
-    for _ in 0..questions {
-        let (asker, answer) = oneshot::channel();
-        // A missing answer leaves the count behind.
-        let _ = server.send(asker);
-        last = answer.await.unwrap_or(last);
-    }
-    collector.report(last);
 }

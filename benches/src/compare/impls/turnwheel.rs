@@ -8,7 +8,7 @@ use turnwheel_runtime::{Context, Group, Mailbox, SubmitErrorKind, Task};
 use crate::compare::patterns::{Targets, Weigher};
 use crate::compare::peer::Contender;
 use crate::compare::plan::{
-    Impl, Run, Shape, BIG_ACTORS, BOUND, CHUNK, FJTHRU_ACTORS, RING_ACTORS,
+    Impl, Run, Shape, ASKERS, BIG_ACTORS, BOUND, CALL_DEPTH, CHUNK, FJTHRU_ACTORS, RING_ACTORS,
 };
 use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
@@ -34,12 +34,12 @@ impl Turnwheel {
         Some(self.group.metrics().workers.iter().map(|worker| worker.wakes).sum())
     }
 
-    fn spawn<S: Send + 'static>(&self, state: S) -> Task<S> {
+    pub(super) fn spawn<S: Send + 'static>(&self, state: S) -> Task<S> {
         spawn(&self.group, state, Mailbox::unbounded())
     }
 
     /// Times from `start` to the last report, then lets everybody `finish` and go.
-    fn time<T>(
+    pub(super) fn time<T>(
         &self,
         run: &Run,
         collector: Collector,
@@ -81,7 +81,9 @@ impl Contender for Turnwheel {
             Shape::Big => self.big(run),
             Shape::Entities => self.entities(run, 1),
             Shape::EntitiesTwo => self.entities(run, 2),
-            Shape::Ask => self.ask(run),
+            Shape::AskLone => self.ask(run, 1, 1),
+            Shape::AskCrowd => self.ask(run, ASKERS, 1),
+            Shape::AskChain => self.ask(run, 1, CALL_DEPTH),
             Shape::Memory => return Ok(None),
         }
         .map(Some)
@@ -404,50 +406,5 @@ impl Turnwheel {
             producers.iter().for_each(|producer| sent(producer.submit(Scatterer::go_on)));
         };
         self.time(run, collector, (producers, actors), start, |_| {})
-    }
-}
-
-/// Counts the questions it has answered.
-struct Server {
-    count: u64,
-    work: u32,
-}
-
-/// Asks, and asks again with the answer.
-struct Asker {
-    server: Task<Server>,
-    left: u64,
-    last: u64,
-    collector: Collector,
-}
-
-impl Asker {
-    fn ask(&mut self, cx: &mut Context<'_, Self>) {
-        if self.left == 0 {
-            self.collector.report(self.last);
-            return;
-        }
-        self.left -= 1;
-        let answer = self.server.call(|server, _| {
-            work(server.work);
-            server.count += 1;
-            server.count
-        });
-        cx.on_completion(answer, |asker, cx, answer| {
-            // A missing answer leaves the count behind.
-            asker.last = answer.unwrap_or(asker.last);
-            asker.ask(cx);
-        });
-    }
-}
-
-impl Turnwheel {
-    fn ask(&self, run: &Run) -> Result<Measured, BenchError> {
-        let collector = Collector::new(1);
-        let server = self.spawn(Server { count: 0, work: run.work });
-        let asker = Asker { server, left: run.messages, last: 0, collector: collector.clone() };
-        let asker = self.spawn(asker);
-        let start = |asker: &Task<Asker>| sent(asker.submit(Asker::ask));
-        self.time(run, collector, asker, start, |_| {})
     }
 }
