@@ -39,6 +39,7 @@ const OPTIONS: &[(&str, &[(&str, &str)])] = &[
     ("group/spawn.rs", &[
         ("name", "a_task_has_the_name_it_was_given_or_its_class"),
         ("class", "a_task_has_the_name_it_was_given_or_its_class"),
+        ("class_of", "a_task_can_be_counted_under_the_type_that_its_state_wraps"),
         ("mailbox", "the_mailbox_of_the_group_is_for_tasks_without_one_of_their_own"),
         ("budget", "a_turn_ends_after_its_budget_of_jobs_and_lets_the_others_run"),
         ("lifecycle", "the_policy_hook_gets_the_panic_of_a_job"),
@@ -86,6 +87,7 @@ fn every_option_has_a_test_that_shows_its_effect() -> Result<(), Box<dyn Error>>
         let source = source.replace("(\n        mut self", "(mut self");
         let names = source.lines().filter_map(|line| {
             let (name, parameters) = line.trim().strip_prefix("pub fn ")?.split_once('(')?;
+            let name = name.split_once('<').map_or(name, |(name, _)| name);
             parameters.starts_with("mut self").then_some(name)
         });
         let shown: BTreeMap<_, _> = options.iter().copied().collect();
@@ -103,6 +105,16 @@ fn group(
 ) -> Group {
     let builder = Group::builder("options").workers(1).pinning(Pinning::None);
     configure(builder).build().expect("a group with one worker")
+}
+
+#[test]
+fn a_task_can_be_counted_under_the_type_that_its_state_wraps() {
+    let group = group(|group| group);
+    let wrapped = group.task((0_u8, "mail")).class_of::<u8>().spawn().expect("the group runs");
+    assert_eq!((wrapped.class(), wrapped.name()), ("u8".to_owned(), "u8".to_owned()));
+    let both = group.task(0_u8).class_of::<u16>().class("Account").spawn().expect("it runs");
+    assert_eq!(both.class(), "Account", "the name that is given counts");
+    group.shutdown().expect("not on a worker");
 }
 
 /// The cores that the calling thread may use, as the system writes them.
