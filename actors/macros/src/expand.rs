@@ -56,11 +56,13 @@ fn message(method: &Method, actor: &Type) -> TokenStream {
         }
     });
     let derives = (!derives.is_empty()).then(|| quote!(#[derive(#(#derives),*)]));
+    // At the method, where a name that is taken is to be seen.
+    let head = quote_spanned!(message.span()=> #visibility struct);
     quote! {
         #(#conditions)*
         #docs
         #derives
-        #visibility struct #message #body
+        #head #message #body
         #debug
     }
 }

@@ -241,7 +241,8 @@ impl<'a> Stage<'a> {
     }
 
     /// Runs until idle and checks that no actor lives any more, but for probes: that addresses are
-    /// dropped, children closed, and nobody waits for what never comes.
+    /// dropped, children closed, and nobody waits for what never comes. Entities live until they are
+    /// idle, and so does the task that collects them: let their idle time pass before.
     ///
     /// # Panics
     ///
