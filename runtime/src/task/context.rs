@@ -405,7 +405,7 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        self.await_future(Kind::Plain, future, then)
+        self.await_future(Kind::Plain, Box::pin(future), then)
     }
 
     /// As [`Context::await_interleaved`], but the task does not go on to Closing before it is done.
@@ -414,7 +414,7 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        self.await_future(Kind::Holding, future, then)
+        self.await_future(Kind::Holding, Box::pin(future), then)
     }
 
     /// Runs a future on this task; no other job of the task runs until it ends. Its output goes to
@@ -424,7 +424,7 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        let subscription = self.await_future(Kind::Holding, future, then);
+        let subscription = self.await_future(Kind::Holding, Box::pin(future), then);
         if subscription.is_registered() {
             let extra = self.turn.header().extra_or_make();
             // SAFETY: we are in the task's turn and the borrow ends here.
@@ -457,11 +457,11 @@ impl<S: Send + 'static> Context<'_, S> {
 
     fn await_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Subscription
     where
-        Fut: Future + Send + 'static,
+        Fut: Future + Send + Unpin + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
         let mut then = Some(then);
-        let mut future: Option<Pin<Box<Fut>>> = Some(Box::pin(future));
+        let mut future = Some(future);
         let mut waker: Option<Waker> = None;
         let source = self.add(
             kind,
@@ -471,7 +471,7 @@ impl<S: Send + 'static> Context<'_, S> {
                     return Step::Done;
                 };
                 let waker = waker.get_or_insert_with(|| Waker::from(Arc::clone(source)));
-                let answer = polled.as_mut().poll(&mut PollContext::from_waker(waker));
+                let answer = Pin::new(polled).poll(&mut PollContext::from_waker(waker));
                 let Poll::Ready(value) = answer else { return Step::Stay };
                 future = None;
                 if let Some(then) = then.take() {
