@@ -14,6 +14,8 @@ use crate::report::{figure, median, Row};
 /// Pending timers while costs are taken come in millions, spread over tasks as they are in a service.
 const MILLION: u64 = 1_000_000;
 const PENDING_TASKS: u64 = 1_000;
+/// More than fit the memory of any machine that this was run on: about 30 GB.
+const MILLIONS_MAX: u64 = 100;
 /// They are due between one and two hours from now: never in a run.
 const FAR: Duration = Duration::from_secs(3_600);
 /// Timers armed, then cancelled, between two clock readings; a reading costs about a tenth of one.
@@ -58,6 +60,10 @@ impl Row for TimerRow {
 
 /// Runs all cases.
 pub(crate) fn run(millions: u64, bar: &ProgressBar) -> Result<Vec<TimerRow>, BenchError> {
+    if !(1..=MILLIONS_MAX).contains(&millions) {
+        let limits = format!("--millions is from 1 to {MILLIONS_MAX}, not {millions}");
+        return Err(BenchError::BadValue(limits));
+    }
     bar.set_length(4);
     bar.set_message(format!("arm and cancel, {millions} million pending"));
     let mut rows = costs(millions)?;
