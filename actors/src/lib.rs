@@ -26,6 +26,7 @@ mod spawn;
 mod stream;
 mod system;
 pub mod testkit;
+mod topic;
 mod weak;
 
 pub use actor::{Actor, Directive, Exit};
@@ -52,4 +53,5 @@ pub use seat::Seat;
 pub use spawn::ActorBuilder;
 pub use stream::Attached;
 pub use system::{System, SystemBuilder, ASK_LIMIT_DEFAULT};
+pub use topic::{Published, SubscriptionId, Topic, TopicOverflow};
 pub use weak::WeakAddress;
