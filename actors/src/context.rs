@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use turnwheel_runtime::{Completion, Failure, Group, Late, Subscription, Timer, TimersFull};
+use turnwheel_runtime::{Completion, Failure, Group, Late, Phase, Subscription, Timer, TimersFull};
 
 use crate::actor::Actor;
 use crate::address::Address;
@@ -14,6 +14,7 @@ use crate::handler::{Receive, Turn};
 use crate::request::{self, Ambient};
 use crate::scope;
 use crate::seat::Rest;
+use crate::supervise::Children;
 use crate::system::System;
 
 /// The running actor as its own handler or hook sees it.
@@ -177,6 +178,26 @@ impl<'a, A: Actor> Context<'a, A> {
     {
         let done: Completion<T> = self.group().run_blocking(block, limit);
         self.pipe(done, map)
+    }
+
+    pub(crate) fn children(&mut self) -> &mut Children {
+        self.rest.children()
+    }
+
+    pub(crate) fn turn_mut(&mut self) -> &mut Turn<'a, A> {
+        &mut self.turn
+    }
+
+    /// Runs a registration now, or when the actor has started.
+    pub(crate) fn once_started(
+        &mut self,
+        register: impl FnOnce(&mut Turn<'_, A>) + Send + 'static,
+    ) {
+        if self.turn.phase() < Phase::Started {
+            self.rest.defer(Box::new(register));
+        } else {
+            register(&mut self.turn);
+        }
     }
 
     pub(crate) fn set_kept_until(&mut self, until_ns: u64) {

@@ -18,7 +18,21 @@ impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
         seat.call(cx, |actor, cx| actor.starting(cx)).map_err(Failure::error)
     }
 
+    fn started(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        seat.rest.take_deferred().into_iter().for_each(|register| register(cx));
+        Ok(())
+    }
+
     fn closing(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        let children = seat.take_children();
+        if !children.is_empty() {
+            cx.await_holding(children.close(cx.group()), |seat: &mut Seat<A>, cx, ()| {
+                if let Err(error) = seat.call(cx, |actor, cx| actor.closing(cx)) {
+                    cx.fail(Failure::error(error));
+                }
+            });
+            return Ok(());
+        }
         seat.call(cx, |actor, cx| actor.closing(cx)).map_err(Failure::error)
     }
 
@@ -27,7 +41,8 @@ impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
         Ok(())
     }
 
-    fn failed(&mut self, seat: &mut Seat<A>, _: &mut Turn<'_, A>, failure: &Failure) {
+    fn failed(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>, failure: &Failure) {
+        seat.take_children().close_alone(&cx.group());
         seat.end(&Exit::Failed(failure.clone()));
     }
 
@@ -90,11 +105,19 @@ impl<A: Actor> Seat<A> {
         };
         self.end(&Exit::Failed(failure.clone()));
         tracing::warn!(actor = turn.name(), %failure, ?pause, "restarting an actor");
-        if pause.is_zero() {
+        let children = self.take_children();
+        if pause.is_zero() && children.is_empty() {
             self.begin_anew(turn);
         } else {
-            let sleep = turn.group().sleep(pause);
-            turn.await_exclusive(sleep, |seat, turn, _| {
+            let group = turn.group();
+            let ready = async move {
+                children.close(group.clone()).await;
+                if !pause.is_zero() {
+                    // A group without room for a timer restarts at once.
+                    let _ = group.sleep(pause).await;
+                }
+            };
+            turn.await_exclusive(ready, |seat, turn, ()| {
                 seat.begin_anew(turn);
                 seat.drain(turn.reborrow());
             });

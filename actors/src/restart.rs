@@ -46,6 +46,11 @@ impl Restart {
         Self::limited(u32::MAX, Duration::ZERO)
     }
 
+    /// Its pauses, without its limit.
+    pub(crate) fn pauses(&self) -> Self {
+        Self { backoff: self.backoff, ..Self::endless() }
+    }
+
     /// Pauses that grow with each restart, and begin anew after a time without one.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
@@ -54,9 +59,9 @@ impl Restart {
     }
 }
 
-/// A factory with its policy and what was used up of it.
-pub(crate) struct Rebirth<A> {
-    factory: Box<dyn FnMut() -> A + Send>,
+/// How often something was restarted, against its policy.
+#[derive(Debug)]
+pub(crate) struct Tally {
     policy: Restart,
     /// When it was restarted, nanoseconds; as many as the limit at most.
     history: VecDeque<u64>,
@@ -64,16 +69,9 @@ pub(crate) struct Rebirth<A> {
     delays: Option<Delays>,
 }
 
-impl<A> fmt::Debug for Rebirth<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rebirth").field("policy", &self.policy).finish_non_exhaustive()
-    }
-}
-
-impl<A: Actor> Rebirth<A> {
-    pub(crate) fn new(policy: Restart, factory: impl FnMut() -> A + Send + 'static) -> Self {
-        let factory = Box::new(factory);
-        Self { factory, policy, history: VecDeque::new(), last_ns: 0, delays: None }
+impl Tally {
+    pub(crate) fn new(policy: Restart) -> Self {
+        Self { policy, history: VecDeque::new(), last_ns: 0, delays: None }
     }
 
     /// The pause before the next restart; `None` if it was restarted too often.
@@ -95,6 +93,29 @@ impl<A: Actor> Rebirth<A> {
         let Some(backoff) = &self.policy.backoff else { return Some(Duration::ZERO) };
         let delays = self.delays.get_or_insert_with(|| backoff.delays(seed));
         Some(delays.next().unwrap_or_default())
+    }
+}
+
+/// A factory with its policy and what was used up of it.
+pub(crate) struct Rebirth<A> {
+    factory: Box<dyn FnMut() -> A + Send>,
+    tally: Tally,
+}
+
+impl<A> fmt::Debug for Rebirth<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rebirth").field("tally", &self.tally).finish_non_exhaustive()
+    }
+}
+
+impl<A: Actor> Rebirth<A> {
+    pub(crate) fn new(policy: Restart, factory: impl FnMut() -> A + Send + 'static) -> Self {
+        Self { factory: Box::new(factory), tally: Tally::new(policy) }
+    }
+
+    /// As [`Tally::next`].
+    pub(crate) fn next(&mut self, now_ns: u64, seed: u64) -> Option<Duration> {
+        self.tally.next(now_ns, seed)
     }
 
     pub(crate) fn make(&mut self) -> A {

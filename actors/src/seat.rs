@@ -20,6 +20,7 @@ use crate::reply::ReplyTo;
 use crate::request::{Ambient, Asker, Link};
 use crate::restart::Rebirth;
 use crate::scope::{self, Panic};
+use crate::supervise::{Children, Deferred};
 use crate::system::System;
 
 /// What an actor's task holds.
@@ -44,7 +45,6 @@ pub(crate) struct Rest<A: Actor> {
 }
 
 /// What few actors need.
-#[derive(Debug)]
 pub(crate) struct Cold<A: Actor> {
     gate: Gate<A>,
     /// Where an exclusive handler's future gives the actor back, also when it is dropped.
@@ -53,10 +53,19 @@ pub(crate) struct Cold<A: Actor> {
     /// Streams that wait until the gate is free.
     paused: Vec<Waker>,
     pub(crate) rebirth: Option<Rebirth<A>>,
+    children: Children,
+    /// What is subscribed to once the actor has started.
+    deferred: Vec<Deferred<A>>,
     /// Why no message is handled any more.
     broken: Option<Failure>,
     /// Until when an entity is not idle, whatever it does; nanoseconds.
     pub(crate) kept_until_ns: u64,
+}
+
+impl<A: Actor> std::fmt::Debug for Cold<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cold").field("gate", &self.gate).finish_non_exhaustive()
+    }
 }
 
 type Home<A> = Arc<Mutex<Option<A>>>;
@@ -69,6 +78,8 @@ impl<A: Actor> Default for Cold<A> {
             name: None,
             paused: Vec::new(),
             rebirth: None,
+            children: Children::default(),
+            deferred: Vec::new(),
             broken: None,
             kept_until_ns: 0,
         }
@@ -104,6 +115,22 @@ impl<A: Actor> Rest<A> {
     /// Why no message is handled any more.
     pub(crate) fn broken(&self) -> Option<Failure> {
         self.cold.as_ref()?.broken.clone()
+    }
+
+    pub(crate) fn children(&mut self) -> &mut Children {
+        &mut self.cold().children
+    }
+
+    pub(crate) fn take_children(&mut self) -> Children {
+        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.children)).unwrap_or_default()
+    }
+
+    pub(crate) fn take_deferred(&mut self) -> Vec<Deferred<A>> {
+        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.deferred)).unwrap_or_default()
+    }
+
+    pub(crate) fn defer(&mut self, run: Deferred<A>) {
+        self.cold().deferred.push(run);
     }
 
     /// Messages begun, modulo 2^32.

@@ -1,0 +1,83 @@
+//! Ending an actor within a limit, and saying what was left.
+
+use std::future::Future;
+use std::time::Duration;
+
+use turnwheel_runtime::completion::timeout;
+use turnwheel_runtime::{AnyTask, Group};
+
+use crate::actor::{Actor, Exit};
+use crate::address::Address;
+
+/// How long an actor that was told to stop may take before it is killed: for its closing hook.
+pub const DRAIN_GRACE: Duration = Duration::from_secs(1);
+
+/// How an actor ended that was drained.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Drained {
+    /// How it ended; `None` if it has not: a handler of it does not return.
+    pub exit: Option<Exit>,
+    /// Messages that it had not handled at the limit, about; they are dead letters.
+    pub left: u64,
+    /// Whether it was killed, since it did not stop in time.
+    pub was_killed: bool,
+}
+
+impl Drained {
+    /// Whether everything was handled and the actor has closed in order.
+    pub fn is_complete(&self) -> bool {
+        self.left == 0 && matches!(self.exit, Some(Exit::Closed))
+    }
+}
+
+impl<A: Actor> Address<A> {
+    /// Closes the actor in order and says what was left.
+    ///
+    /// What was sent before is handled, up to the limit; then the rest is skipped, and what holds the
+    /// actor is dropped. An actor that has not stopped [`DRAIN_GRACE`] later is killed. Admission
+    /// ends with the call; the limit counts from the first poll.
+    pub fn drain(&self, limit: Duration) -> impl Future<Output = Drained> + Send + 'static {
+        self.task.close().detach();
+        let task = self.task.erased();
+        let group = self.task.group();
+        async move { drain(&task, limit, &group).await }
+    }
+}
+
+pub(crate) async fn drain(task: &AnyTask, limit: Duration, group: &Group) -> Drained {
+    if let Some(exit) = within(task, limit, group).await {
+        return Drained { exit: Some(exit), left: 0, was_killed: false };
+    }
+    let left = task.queue_len();
+    task.stop().detach();
+    if let Some(exit) = within(task, DRAIN_GRACE, group).await {
+        return Drained { exit: Some(exit), left, was_killed: false };
+    }
+    task.kill().detach();
+    let exit = within(task, DRAIN_GRACE, group).await;
+    if exit.is_none() {
+        tracing::error!(actor = task.name(), "a handler does not return: the actor was left");
+    }
+    Drained { exit, left, was_killed: true }
+}
+
+/// Closes a child in order; what is left at the limit is skipped.
+pub(crate) async fn end_within(task: &AnyTask, limit: Duration, group: &Group) {
+    // The timer of the task stops it, also if this future is dropped.
+    task.close_within(limit).detach();
+    let drained = drain(task, limit, group).await;
+    if drained.left > 0 || drained.was_killed {
+        let Drained { left, was_killed, .. } = drained;
+        tracing::warn!(actor = task.name(), left, was_killed, "a child did not close in time");
+    }
+}
+
+/// How the task has ended, if it does within the limit.
+async fn within(task: &AnyTask, limit: Duration, group: &Group) -> Option<Exit> {
+    let outcome = timeout(task.closed(), group.sleep(limit), limit).await;
+    match outcome {
+        Err(_) if !task.phase().is_over() => None,
+        outcome => Some(outcome.into()),
+    }
+}

@@ -1,0 +1,29 @@
+//! What actors have to do with each other's ends: children, watchers, links and supervisors.
+//!
+//! | wanted | how |
+//! | --- | --- |
+//! | an actor that ends with another | [`Context::spawn_child`](crate::Context::spawn_child) |
+//! | to be told of an end | [`Context::watch`](crate::Context::watch) |
+//! | two that fail together | [`Address::link`](crate::Address::link) |
+//! | a fresh state after a failure, same address and mailbox | [`Restart`](crate::Restart) |
+//! | a fresh actor, order among several, limits, escalation | [`Supervisor`] |
+//! | an end within a limit, and what it left | [`Address::drain`](crate::Address::drain) |
+
+mod children;
+mod drain;
+mod link;
+mod plan;
+mod spec;
+mod supervisor;
+mod watch;
+
+pub(crate) use children::Children;
+pub use children::CHILD_CLOSE_LIMIT_DEFAULT;
+pub use drain::{Drained, DRAIN_GRACE};
+pub use link::{Link, LinkBroken};
+pub use spec::{ChildRef, ChildSpec, RestartKind};
+pub use supervisor::{
+    ChildError, ChildInfo, EscalatedFailure, ListChildren, StartChild, StopChild, Strategy,
+    Supervisor,
+};
+pub(crate) use watch::Deferred;

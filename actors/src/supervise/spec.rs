@@ -1,0 +1,149 @@
+//! What a supervisor knows about a child: its name, how it is made, when it is made anew.
+
+use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{AnyTask, Completion, Failure};
+
+use super::children::CHILD_CLOSE_LIMIT_DEFAULT;
+use crate::actor::{Actor, Exit};
+use crate::address::Address;
+use crate::error::SpawnError;
+use crate::system::System;
+use crate::weak::WeakAddress;
+
+/// After which ends a child is made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestartKind {
+    /// After every end.
+    Permanent,
+    /// After a failure; one that has closed in order stays closed.
+    Transient,
+    /// After none; its place is given up when it ends.
+    Temporary,
+}
+
+impl RestartKind {
+    pub(crate) fn restarts_after(self, exit: &Exit) -> bool {
+        match self {
+            Self::Permanent => true,
+            Self::Transient => exit.is_failure(),
+            Self::Temporary => false,
+        }
+    }
+}
+
+type Factory<A> = Box<dyn FnMut(&System) -> Result<Address<A>, SpawnError<A>> + Send>;
+
+/// Describes a child of a [`Supervisor`](crate::Supervisor); permanent by default.
+#[must_use]
+pub struct ChildSpec<A: Actor> {
+    name: String,
+    kind: RestartKind,
+    limit: Duration,
+    factory: Factory<A>,
+    current: ChildRef<A>,
+}
+
+impl<A: Actor> fmt::Debug for ChildSpec<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, .. } = self;
+        f.debug_struct("ChildSpec").field("name", name).field("kind", kind).finish_non_exhaustive()
+    }
+}
+
+impl<A: Actor> ChildSpec<A> {
+    /// A child whose actors come from `factory`, which runs in turns of the supervisor. The name is
+    /// the supervisor's for it, unique among its children.
+    pub fn new(
+        name: &str,
+        factory: impl FnMut(&System) -> Result<Address<A>, SpawnError<A>> + Send + 'static,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: RestartKind::Permanent,
+            limit: CHILD_CLOSE_LIMIT_DEFAULT,
+            factory: Box::new(factory),
+            current: ChildRef { address: Arc::default() },
+        }
+    }
+
+    /// After which ends it is made anew.
+    pub fn kind(mut self, kind: RestartKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// How long it may take for what is queued when the supervisor closes it.
+    pub fn close_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Where to find the actor of this child, whichever it is at the time.
+    pub fn current(&self) -> ChildRef<A> {
+        self.current.clone()
+    }
+}
+
+/// Finds the actor of a child, whichever it is at the time.
+#[derive(Debug)]
+pub struct ChildRef<A: Actor> {
+    address: Arc<Mutex<Option<WeakAddress<A>>>>,
+}
+
+impl<A: Actor> Clone for ChildRef<A> {
+    fn clone(&self) -> Self {
+        Self { address: Arc::clone(&self.address) }
+    }
+}
+
+impl<A: Actor> ChildRef<A> {
+    /// The address of now; `None` while there is no actor. Keep the reference, not the address: after
+    /// a restart it is another one.
+    pub fn get(&self) -> Option<Address<A>> {
+        self.address.lock().as_ref().and_then(WeakAddress::upgrade)
+    }
+}
+
+/// An actor just made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) task: AnyTask,
+    pub(crate) started: Completion<()>,
+}
+
+/// A spec of whichever actor type.
+pub(crate) trait Spec: Send {
+    fn name(&self) -> &str;
+    fn kind(&self) -> RestartKind;
+    fn limit(&self) -> Duration;
+    /// Makes an actor; a panicking factory fails.
+    fn make(&mut self, system: &System) -> Result<Made, Failure>;
+}
+
+impl<A: Actor> Spec for ChildSpec<A> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> RestartKind {
+        self.kind
+    }
+
+    fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    fn make(&mut self, system: &System) -> Result<Made, Failure> {
+        let address = catch_unwind(AssertUnwindSafe(|| (self.factory)(system)))
+            .map_err(Failure::from_panic)?
+            .map_err(|error| Failure::message(format!("it was not spawned: {:?}", error.kind)))?;
+        *self.current.address.lock() = Some(address.downgrade());
+        Ok(Made { task: address.task.erased(), started: address.started() })
+    }
+}

@@ -1,0 +1,77 @@
+//! Being told of the end of another actor.
+
+use std::future::Future;
+
+use crate::actor::{Actor, Exit};
+use crate::address::Address;
+use crate::context::Context;
+use crate::envelope::Delivery;
+use crate::handler::{Receive, Turn};
+use crate::seat::Seat;
+
+/// What an actor subscribes to as soon as it has started: registered before, it would hold the start.
+pub(crate) type Deferred<A> = Box<dyn FnOnce(&mut Turn<'_, A>) + Send>;
+
+impl<A: Actor> Context<'_, A> {
+    /// Handles the message that `map` makes of the other actor's end, once; also when it is over
+    /// already. It is not queued, so a full mailbox does not lose it.
+    ///
+    /// Watching keeps neither actor from closing. One that closes first is not told.
+    pub fn watch<B, M, K>(
+        &mut self,
+        other: &Address<B>,
+        map: impl FnOnce(Exit) -> M + Send + 'static,
+    ) where
+        B: Actor,
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let closed = other.task.closed();
+        self.once_started(move |turn| {
+            turn.on_completion(closed, move |seat: &mut Seat<A>, turn, outcome: Result<(), _>| {
+                let delivery =
+                    Delivery { message: map(outcome.into()), baggage: None, reply: None };
+                A::receive(seat, delivery, turn.reborrow());
+            });
+        });
+    }
+
+    /// Runs a closure when a future is done that does not keep the actor from closing.
+    pub(crate) fn when_done<F: Future + Send + 'static>(
+        &mut self,
+        future: F,
+        then: impl FnOnce(&mut A, &mut Context<'_, A>, F::Output) + Send + 'static,
+    ) {
+        self.turn_mut().await_interleaved(future, move |seat: &mut Seat<A>, turn, output| {
+            seat.with_actor(turn, |actor, cx| then(actor, cx, output));
+        });
+    }
+
+    /// As [`Context::when_done`], but does not hold the start either.
+    pub(crate) fn when_done_started<F: Future + Send + 'static>(
+        &mut self,
+        future: F,
+        then: impl FnOnce(&mut A, &mut Context<'_, A>, F::Output) + Send + 'static,
+    ) {
+        self.once_started(move |turn| {
+            turn.await_interleaved(future, move |seat: &mut Seat<A>, turn, output| {
+                seat.with_actor(turn, |actor, cx| then(actor, cx, output));
+            });
+        });
+    }
+}
+
+impl<A: Actor> Seat<A> {
+    /// Runs a closure on the actor, if it is there.
+    fn with_actor(
+        &mut self,
+        turn: &mut Turn<'_, A>,
+        run: impl FnOnce(&mut A, &mut Context<'_, A>),
+    ) {
+        self.fetch();
+        if let Some(actor) = &mut self.actor {
+            run(actor, &mut Context::new(turn.reborrow(), &mut self.rest));
+        }
+    }
+}
