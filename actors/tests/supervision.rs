@@ -1,5 +1,7 @@
 //! Supervisors: order, strategies, limits, pauses, escalation, and factories that misbehave.
 
+#![expect(clippy::result_large_err, reason = "a refused spawn gives the actor back")]
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
