@@ -139,6 +139,8 @@ impl<R> Waiting<R> {
         match self.slot.started_ns.load(Ordering::Relaxed) {
             0 => TimeSpent { hops, queued: since(queued_ns, end_ns), running: None, depth },
             started_ns => {
+                // The worker's clock is read now and then, so it may show a time before the call.
+                let started_ns = started_ns.max(queued_ns);
                 let running = Some(since(started_ns, end_ns));
                 TimeSpent { hops, queued: since(queued_ns, started_ns), running, depth }
             }
