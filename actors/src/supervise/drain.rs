@@ -20,6 +20,8 @@ pub struct Drained {
     pub exit: Option<Exit>,
     /// Messages that it had not handled at the limit, about; they are dead letters.
     pub left: u64,
+    /// Whether it was told to stop at the limit; then also what its hooks had begun may be cut short.
+    pub was_stopped: bool,
     /// Whether it was killed, since it did not stop in time.
     pub was_killed: bool,
 }
@@ -27,7 +29,7 @@ pub struct Drained {
 impl Drained {
     /// Whether everything was handled and the actor has closed in order.
     pub fn is_complete(&self) -> bool {
-        self.left == 0 && matches!(self.exit, Some(Exit::Closed))
+        !self.was_stopped && matches!(self.exit, Some(Exit::Closed))
     }
 }
 
@@ -47,19 +49,19 @@ impl<A: Actor> Address<A> {
 
 pub(crate) async fn drain(task: &AnyTask, limit: Duration, group: &Group) -> Drained {
     if let Some(exit) = within(task, limit, group).await {
-        return Drained { exit: Some(exit), left: 0, was_killed: false };
+        return Drained { exit: Some(exit), left: 0, was_stopped: false, was_killed: false };
     }
     let left = task.queue_len();
     task.stop().detach();
     if let Some(exit) = within(task, DRAIN_GRACE, group).await {
-        return Drained { exit: Some(exit), left, was_killed: false };
+        return Drained { exit: Some(exit), left, was_stopped: true, was_killed: false };
     }
     task.kill().detach();
     let exit = within(task, DRAIN_GRACE, group).await;
     if exit.is_none() {
         tracing::error!(actor = task.name(), "a handler does not return: the actor was left");
     }
-    Drained { exit, left, was_killed: true }
+    Drained { exit, left, was_stopped: true, was_killed: true }
 }
 
 /// Closes a child in order; what is left at the limit is skipped.
@@ -67,7 +69,7 @@ pub(crate) async fn end_within(task: &AnyTask, limit: Duration, group: &Group) {
     // The timer of the task stops it, also if this future is dropped.
     task.close_within(limit).detach();
     let drained = drain(task, limit, group).await;
-    if drained.left > 0 || drained.was_killed {
+    if drained.was_stopped {
         let Drained { left, was_killed, .. } = drained;
         tracing::warn!(actor = task.name(), left, was_killed, "a child did not close in time");
     }

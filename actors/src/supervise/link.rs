@@ -1,33 +1,25 @@
 //! Two actors that fail together.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use turnwheel_runtime::completion::InlineExecutor;
-use turnwheel_runtime::{Completion, Failure};
+use turnwheel_runtime::Failure;
 
 use crate::actor::Actor;
 use crate::address::Address;
 
 /// Two linked actors. Dropping it keeps the link.
-#[must_use = "the link stays also without it; drop it with `let _ =` if it is never to be cut"]
 #[derive(Debug)]
 pub struct Link {
-    halves: Option<[Completion<()>; 2]>,
+    is_cut: Arc<AtomicBool>,
 }
 
 impl Link {
-    /// Cuts the link.
-    pub fn unlink(mut self) {
-        // Dropped, a completion is cancelled.
-        self.halves = None;
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        for half in self.halves.take().into_iter().flatten() {
-            half.detach();
-        }
+    /// Cuts the link. A failure that is under way to the other actor arrives all the same.
+    pub fn unlink(self) {
+        self.is_cut.store(true, Ordering::Release);
     }
 }
 
@@ -59,20 +51,25 @@ impl<A: Actor> Address<A> {
     ///
     /// A link keeps neither of them.
     pub fn link<B: Actor>(&self, other: &Address<B>) -> Link {
-        Link { halves: Some([half(self, other), half(other, self)]) }
+        let is_cut = Arc::default();
+        half(self, other, &is_cut);
+        half(other, self, &is_cut);
+        Link { is_cut }
     }
 }
 
 /// Fails `second` when `first` does.
-fn half<A: Actor, B: Actor>(first: &Address<A>, second: &Address<B>) -> Completion<()> {
+fn half<A: Actor, B: Actor>(first: &Address<A>, second: &Address<B>, is_cut: &Arc<AtomicBool>) {
     let name = first.name();
     let second = second.task.downgrade();
-    first.task.closed().on_error(InlineExecutor, move |failure| {
-        if matches!(failure, Failure::Cancelled) {
+    let is_cut = Arc::clone(is_cut);
+    let told = first.task.closed().on_error(InlineExecutor, move |failure| {
+        if is_cut.load(Ordering::Acquire) {
             return;
         }
         if let Some(second) = second.upgrade() {
             second.fail(Failure::error(LinkBroken { name, failure })).detach();
         }
-    })
+    });
+    told.detach();
 }

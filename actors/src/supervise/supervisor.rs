@@ -58,8 +58,8 @@ pub enum Strategy {
 /// ```
 pub struct Supervisor {
     strategy: Strategy,
-    policy: Restart,
-    tally: Tally,
+    policy: Box<Restart>,
+    tally: Box<Tally>,
     places: Places,
     /// Ends not yet looked at: child, its run, and how.
     ends: VecDeque<(u64, u64, Exit)>,
@@ -161,8 +161,8 @@ impl Supervisor {
         let policy = Restart::default();
         Self {
             strategy,
-            tally: Tally::new(policy.clone()),
-            policy,
+            tally: Box::new(Tally::new(policy.clone())),
+            policy: Box::new(policy),
             places: Places::default(),
             ends: VecDeque::new(),
             next_key: 0,
@@ -175,11 +175,11 @@ impl Supervisor {
     /// children are looked after during a pause.
     #[must_use]
     pub fn restart(mut self, policy: Restart) -> Self {
-        self.tally = Tally::new(policy.clone());
+        self.tally = Box::new(Tally::new(policy.clone()));
         for place in &mut self.places.list {
             place.tally = Tally::new(policy.pauses());
         }
-        self.policy = policy;
+        self.policy = Box::new(policy);
         self
     }
 
