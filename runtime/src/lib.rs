@@ -3,7 +3,7 @@
 #![warn(clippy::disallowed_methods)]
 #![cfg_attr(
     turnwheel_loom,
-    expect(dead_code, unused_imports, reason = "a model uses parts of a module")
+    expect(dead_code, reason = "a model uses parts of a module")
 )]
 
 #[cfg(not(turnwheel_loom))]

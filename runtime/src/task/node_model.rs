@@ -3,12 +3,12 @@
 use crate::sync::{AtomicPtr, UnsafeCell};
 
 /// The link of the submitted lane.
-pub type Link = AtomicPtr<Node>;
+pub(crate) type Link = AtomicPtr<Node>;
 
 /// One queued job.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Node {
+pub(crate) struct Node {
     /// Next node of the lane.
     pub next: Link,
     /// What the producer wrote.
