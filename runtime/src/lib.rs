@@ -1,10 +1,7 @@
 //! Work-stealing groups of threads, and tasks on them that take one turn at a time.
 
 #![warn(clippy::disallowed_methods)]
-#![cfg_attr(
-    turnwheel_loom,
-    expect(dead_code, reason = "a model uses parts of a module")
-)]
+#![cfg_attr(turnwheel_loom, expect(dead_code, reason = "a model uses parts of a module"))]
 
 #[cfg(not(turnwheel_loom))]
 mod channel;
