@@ -260,7 +260,7 @@ impl<A: Actor> Address<A> {
         }
         let letters = &self.system.shared().dead_letters;
         let reason = DeadLetterReason::Refused(kind);
-        letters.add(std::any::type_name::<M>(), self.name(), reason);
+        letters.add(std::any::type_name::<M>(), || self.name(), reason);
         TellError { kind, message: delivery.message }
     }
 }

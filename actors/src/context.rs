@@ -92,7 +92,7 @@ impl<'a, A: Actor> Context<'a, A> {
             let Delivery { message, .. } = error.job.open();
             let letters = &self.rest.system.shared().dead_letters;
             let reason = DeadLetterReason::Refused(error.kind);
-            letters.add(std::any::type_name::<M>(), self.turn.name().to_owned(), reason);
+            letters.add(std::any::type_name::<M>(), || self.turn.name().to_owned(), reason);
             TellError { kind: error.kind, message }
         })
     }
@@ -206,7 +206,7 @@ impl<'a, A: Actor> Context<'a, A> {
 
     pub(crate) fn expired<M>(&self) {
         let letters = &self.rest.system.shared().dead_letters;
-        let name = self.turn.name().to_owned();
+        let name = || self.turn.name().to_owned();
         letters.add(std::any::type_name::<M>(), name, DeadLetterReason::Expired);
     }
 }

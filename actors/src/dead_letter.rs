@@ -57,10 +57,20 @@ impl DeadLetters {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Counts a lost message; its recipient is named only if somebody looks, since a sender may come
+    /// up against a full mailbox again and again.
     #[cold]
-    pub(crate) fn add(&self, message: &'static str, recipient: String, reason: DeadLetterReason) {
+    pub(crate) fn add(
+        &self,
+        message: &'static str,
+        recipient: impl FnOnce() -> String,
+        reason: DeadLetterReason,
+    ) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        let letter = DeadLetter { message, recipient, reason };
+        if self.hook.is_none() && !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let letter = DeadLetter { message, recipient: recipient(), reason };
         tracing::debug!(message, recipient = letter.recipient, ?reason, "a dead letter");
         if let Some(hook) = &self.hook {
             hook(&letter);
@@ -116,7 +126,7 @@ fn lost(message: &'static str) {
     let only = systems.len() == 1;
     for system in systems {
         if only || system.group.is_current() {
-            system.dead_letters.add(message, recipient.clone(), DeadLetterReason::Dropped);
+            system.dead_letters.add(message, || recipient.clone(), DeadLetterReason::Dropped);
         }
     }
 }

@@ -462,7 +462,7 @@ impl<A: Actor> Seat<A> {
 
     fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
         let letters = &self.rest.system.shared().dead_letters;
-        letters.add(std::any::type_name::<M>(), turn.name().to_owned(), reason);
+        letters.add(std::any::type_name::<M>(), || turn.name().to_owned(), reason);
     }
 
     /// The actor was lost to a panic and is on its way out.

@@ -143,7 +143,7 @@ impl<E: Entity> Directory<E> {
     }
 
     fn lost<M>(&self, reason: DeadLetterReason) {
-        let recipient = std::any::type_name::<E>().to_owned();
+        let recipient = || std::any::type_name::<E>().to_owned();
         let letters = &self.system.shared().dead_letters;
         letters.add(std::any::type_name::<M>(), recipient, reason);
     }
