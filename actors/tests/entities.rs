@@ -1,4 +1,4 @@
-//! Entities: activation, passivation, failures, limits, state.
+//! Entities: activation, passivation, failures, limits.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -10,11 +10,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_actors::entity::{EntityContext, MemoryStore, StateStore, StoreError, Stored};
-use turnwheel_actors::{
-    Actor, Ask, AskError, AsyncContext, AsyncHandler, Context, Entities, Entity, Exit, Handler,
-    System,
-};
+use turnwheel_actors::entity::{EntityContext, Ownership, Placement};
+use turnwheel_actors::{Actor, Ask, AskError, Context, Entities, Entity, Exit, Handler, System};
 use turnwheel_runtime::completion::{completion, Completer, Completion};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Failure, Group, Pinning};
@@ -434,65 +431,6 @@ fn a_key_that_is_too_long_is_refused() -> Outcome {
     Ok(())
 }
 
-/// An entity whose state outlives it.
-struct Account {
-    balance: Option<Stored<i64>>,
-}
-
-impl Actor for Account {
-    type Error = StoreError;
-}
-
-impl Entity for Account {
-    type Key = String;
-    const NAME: &'static str = "account";
-
-    fn create(_: &String) -> Self {
-        Account { balance: None }
-    }
-
-    async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
-        self.balance = Some(Stored::load(&cx).await?);
-        Ok(())
-    }
-}
-
-struct Deposit(i64);
-
-impl AsyncHandler<Deposit> for Account {
-    type Reply = Result<i64, StoreError>;
-
-    async fn handle(&mut self, Deposit(amount): Deposit, _: AsyncContext<Self>) -> Self::Reply {
-        let balance = self.balance.as_mut().expect("it was activated");
-        balance.update(|balance| *balance += amount).await?;
-        Ok(**balance)
-    }
-}
-
-// O-T080, O-T160, O-T164
-#[test]
-fn stored_state_outlives_the_activation_and_a_conflict_leaves_the_memory_as_it_was() -> Outcome {
-    let sim = Sim::fifo();
-    let store: Arc<dyn StateStore> = Arc::new(MemoryStore::new());
-    let system = System::new(&sim.group("sim"));
-    let entities = Entities::builder(&system).store(Arc::clone(&store)).build();
-    let account = entities.get::<Account>("42");
-    assert_eq!(answer(&sim, account.ask(Deposit(5)))??, 5);
-    drop(account.passivate());
-    sim.run_until_idle();
-    assert_eq!(answer(&sim, account.ask(Deposit(2)))??, 7, "it was loaded");
-    // Somebody else writes.
-    let mut other = Box::pin(store.save("account", "42", b"100".to_vec(), 2, 1));
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(matches!(other.as_mut().poll(&mut cx), Poll::Ready(Ok(3))));
-    let error = answer(&sim, account.ask(Deposit(1)))?.expect_err("a conflict");
-    assert!(matches!(error, StoreError::Conflict { expected: 2, found: 3, .. }), "{error}");
-    drop(account.passivate());
-    sim.run_until_idle();
-    assert_eq!(answer(&sim, account.ask(Deposit(1)))??, 101);
-    Ok(())
-}
-
 #[test]
 fn the_end_of_the_group_leaves_no_waiting_caller() -> Outcome {
     let group = group(2)?;
@@ -504,5 +442,29 @@ fn the_end_of_the_group_leaves_no_waiting_caller() -> Outcome {
     assert_eq!(entities.active::<Counter>(), 0);
     let late = entities.get::<Counter>(key(10, 1)).ask_within(Add(1), PATIENCE).wait();
     assert!(late.is_err());
+    Ok(())
+}
+
+/// Owns the even keys.
+#[derive(Debug)]
+struct Even;
+
+impl Placement for Even {
+    fn place(&self, _: &str, key: &str) -> Ownership {
+        let is_local = key.parse::<u64>().is_ok_and(|key| key % 2 == 0);
+        Ownership { is_local, epoch: 1 }
+    }
+}
+
+#[test]
+fn a_key_that_another_process_owns_is_refused_and_not_activated() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("sim"));
+    let entities = Entities::builder(&system).placement(Arc::new(Even)).build();
+    assert_eq!(answer(&sim, entities.get::<Counter>(key(11, 2)).ask(Add(1)))?, 1);
+    let refused = answer(&sim, entities.get::<Counter>(key(11, 3)).ask(Add(1))).expect_err("odd");
+    assert!(refused.to_string().contains("another process"), "{refused}");
+    assert!(entities.get::<Counter>(key(11, 3)).tell(Add(1)).is_err());
+    assert_eq!(world(11).created.load(Ordering::Relaxed), 1);
     Ok(())
 }

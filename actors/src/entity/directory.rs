@@ -1,6 +1,6 @@
 //! Which key has an activation, and what waits for one; see the table in `mod.rs`.
 
-use std::collections::hash_map::{Entry as Place, HashMap};
+use std::collections::hash_map::{Entry as Known, HashMap};
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -205,6 +205,9 @@ impl<E: Entity> Directory<E> {
             },
             None => None,
         };
+        if let Some(refusal) = self.elsewhere(key) {
+            return Ok(Found::Refused(refusal));
+        }
         if !self.has_room() {
             let pending = VecDeque::new();
             shard.insert(key.clone(), Entry::Waiting { pending, failures });
@@ -216,6 +219,18 @@ impl<E: Entity> Directory<E> {
             Ok((task, id)) => Found::Task(task, id),
             Err(refusal) => Found::Refused(refusal),
         })
+    }
+
+    /// Why a key is not activated here, if another process owns it.
+    fn elsewhere(&self, key: &E::Key) -> Option<Refusal> {
+        let place = |settings: &Settings| settings.placement.place(E::NAME, &key.text()).is_local;
+        match self.settings(place) {
+            Some(true) => None,
+            Some(false) => {
+                Some(Refusal::Failed(Failure::Refused("another process owns this entity")))
+            }
+            None => Some(Refusal::Refused(SubmitErrorKind::Closed)),
+        }
     }
 
     /// Takes one of the places for activations.
@@ -303,7 +318,7 @@ impl<E: Entity> Directory<E> {
     pub(super) fn has_ended(&self, key: &E::Key, id: u64, failure: Option<&Failure>) {
         let mut shard = self.shard(key);
         let (pending, failures) = match shard.entry(key.clone()) {
-            Place::Occupied(entry) => match entry.remove() {
+            Known::Occupied(entry) => match entry.remove() {
                 Entry::Active(active) if active.id == id => (VecDeque::new(), active.failures),
                 Entry::Leaving { id: leaving, pending, failures } if leaving == id => {
                     (pending, failures)
@@ -313,10 +328,10 @@ impl<E: Entity> Directory<E> {
                     return;
                 }
             },
-            Place::Vacant(_) => return,
+            Known::Vacant(_) => return,
         };
         if let Some(failure) = failure {
-            self.hold(&mut shard, key, failure, failures);
+            self.hold(&mut shard, key, id, failure, failures);
             drop(shard);
             self.active.fetch_sub(1, Ordering::Relaxed);
             for waiting in pending {
@@ -338,10 +353,12 @@ impl<E: Entity> Directory<E> {
         &self,
         shard: &mut HashMap<E::Key, Entry<E>>,
         key: &E::Key,
+        id: u64,
         failure: &Failure,
         failures: Option<Failures>,
     ) {
-        let fresh = || self.settings(|settings| Box::new(settings.hold.delays(0)));
+        // Each activation has a jitter of its own, so that many that fail together do not come back so.
+        let fresh = || self.settings(|settings| Box::new(settings.hold.delays(id)));
         let Some(mut failures) = failures.or_else(fresh) else { return };
         let pause = failures.next().unwrap_or_default();
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);

@@ -51,7 +51,7 @@ mod store;
 
 pub(crate) use directory::Directory;
 pub use hooks::EntityContext;
-pub use placement::{Place, Placement, SingleNode};
+pub use placement::{Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
 pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
 

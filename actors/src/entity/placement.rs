@@ -4,8 +4,8 @@ use std::fmt;
 
 /// The owner of a key and the epoch of its ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Whether this process owns the key.
+pub struct Ownership {
+    /// Whether this process owns the key; if not, its messages are refused here.
     pub is_local: bool,
     /// Rises when the ownership changes; every durable write is checked against it.
     pub epoch: u64,
@@ -14,7 +14,7 @@ pub struct Place {
 /// Says who owns a key.
 pub trait Placement: Send + Sync + fmt::Debug {
     /// The owner of an entity, by its type's name and its key as text.
-    fn place(&self, entity: &str, key: &str) -> Place;
+    fn place(&self, entity: &str, key: &str) -> Ownership;
 }
 
 /// Everything is here, in the first epoch.
@@ -22,7 +22,7 @@ pub trait Placement: Send + Sync + fmt::Debug {
 pub struct SingleNode;
 
 impl Placement for SingleNode {
-    fn place(&self, _: &str, _: &str) -> Place {
-        Place { is_local: true, epoch: 1 }
+    fn place(&self, _: &str, _: &str) -> Ownership {
+        Ownership { is_local: true, epoch: 1 }
     }
 }

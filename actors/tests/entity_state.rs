@@ -1,0 +1,69 @@
+//! State of entities that outlives their activations.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use turnwheel_actors::entity::{EntityContext, MemoryStore, StateStore, StoreError, Stored};
+use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
+use turnwheel_runtime::sim::Sim;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// An entity whose state outlives it.
+struct Account {
+    balance: Option<Stored<i64>>,
+}
+
+impl Actor for Account {
+    type Error = StoreError;
+}
+
+impl Entity for Account {
+    type Key = String;
+    const NAME: &'static str = "account";
+
+    fn create(_: &String) -> Self {
+        Account { balance: None }
+    }
+
+    async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
+        self.balance = Some(Stored::load(&cx).await?);
+        Ok(())
+    }
+}
+
+struct Deposit(i64);
+
+impl AsyncHandler<Deposit> for Account {
+    type Reply = Result<i64, StoreError>;
+
+    async fn handle(&mut self, Deposit(amount): Deposit, _: AsyncContext<Self>) -> Self::Reply {
+        let balance = self.balance.as_mut().expect("it was activated");
+        balance.update(|balance| *balance += amount).await?;
+        Ok(**balance)
+    }
+}
+
+// O-T080, O-T160, O-T164
+#[test]
+fn stored_state_outlives_the_activation_and_a_conflict_leaves_the_memory_as_it_was() -> Outcome {
+    let sim = Sim::fifo();
+    let store: Arc<dyn StateStore> = Arc::new(MemoryStore::new());
+    let system = System::new(&sim.group("sim"));
+    let entities = Entities::builder(&system).store(Arc::clone(&store)).build();
+    let account = entities.get::<Account>("42");
+    assert_eq!(sim.block_on(account.ask(Deposit(5)))???, 5);
+    drop(account.passivate());
+    sim.run_until_idle();
+    assert_eq!(sim.block_on(account.ask(Deposit(2)))???, 7, "it was loaded");
+    // Somebody else writes.
+    let other = Arc::clone(&store);
+    let written = async move { other.save("account", "42", b"100".to_vec(), 2, 1).await };
+    assert_eq!(sim.block_on(written)??, 3);
+    let error = sim.block_on(account.ask(Deposit(1)))??.expect_err("a conflict");
+    assert!(matches!(error, StoreError::Conflict { expected: 2, found: 3, .. }), "{error}");
+    drop(account.passivate());
+    sim.run_until_idle();
+    assert_eq!(sim.block_on(account.ask(Deposit(1)))???, 101);
+    Ok(())
+}
