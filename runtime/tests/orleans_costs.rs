@@ -1,56 +1,19 @@
 //! What tasks cost: memory, allocations, turns, threads; in simulation where numbers are exact and on
 //! 1, 2 and 4 workers where threads are.
 
+mod at_rest;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::task::{Poll, Waker};
-use std::thread;
-use std::time::{Duration, Instant};
 
+use at_rest::{build, is_at_rest, on_workers, wait_until, work_done, PATIENCE};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::{EventKind, Sim};
-use turnwheel_runtime::{Condition, ConditionMode, Context, Group, IdlePolicy, Pinning, Task};
-
-/// Longer than any sound machine takes; a wait that ends by it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn build(name: &str, workers: usize) -> Group {
-    let group = Group::builder(name).workers(workers).pinning(Pinning::None);
-    group.idle(IdlePolicy::PowerFirst).build().expect("a group with few workers")
-}
-
-fn on_workers(test: impl Fn(&Group)) {
-    for workers in [1, 2, 4] {
-        let group = build("costs", workers);
-        test(&group);
-        assert!(group.shutdown().expect("not on a worker").is_clean(), "{workers} workers");
-    }
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        thread::yield_now();
-    }
-}
-
-/// Whether all workers sleep beside empty queues.
-fn is_at_rest(group: &Group) -> bool {
-    let metrics = group.metrics();
-    let is_empty = metrics.injected == 0 && metrics.workers.iter().all(|one| one.queued == 0);
-    is_empty && metrics.parked as usize == group.workers()
-}
-
-/// How often a task was taken up and how many jobs were run so far. A turn that could not go on, for
-/// instance because a sender was interrupted in the middle of sending, counts with its next one.
-fn work_done(group: &Group) -> (u64, u64) {
-    let workers = group.metrics().workers;
-    workers.iter().fold((0, 0), |sum, one| (sum.0 + one.turns - one.requeues, sum.1 + one.jobs))
-}
+use turnwheel_runtime::{Condition, ConditionMode, Context, Group, Pinning, Task};
 
 // --- memory ---
 
@@ -344,7 +307,7 @@ fn what_a_job_costs_does_not_depend_on_how_many_tasks_are_idle() {
     // How long turns are is left to chance; that an idle task has none is not.
     assert!(turns <= 200, "{turns}");
     assert_eq!(run(0).0, jobs);
-    on_workers(|group| {
+    on_workers("costs", |group| {
         let idle = idle_tasks(group, IDLE_TASKS);
         wait_until("all idle", || is_at_rest(group));
         let task = group.spawn(()).unwrap();

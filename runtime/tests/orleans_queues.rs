@@ -2,53 +2,16 @@
 //! in two places, no wake-up lost. In simulation where chance is the point and on 1, 2 and 4 workers
 //! where threads are.
 
+mod at_rest;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{mpsc, Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use at_rest::{build, is_at_rest, on_workers, wait_until, work_done, PATIENCE};
 use turnwheel_runtime::sim::{Event, EventKind, Fault, Sim};
-use turnwheel_runtime::{
-    Budget, Completion, Context, Group, IdlePolicy, Late, Mailbox, Pinning, Task,
-};
-
-/// Longer than any sound machine takes; a wait that ends by it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn build(name: &str, workers: usize) -> Group {
-    let group = Group::builder(name).workers(workers).pinning(Pinning::None);
-    group.idle(IdlePolicy::PowerFirst).build().expect("a group with few workers")
-}
-
-fn on_workers(test: impl Fn(&Group)) {
-    for workers in [1, 2, 4] {
-        let group = build("queues", workers);
-        test(&group);
-        assert!(group.shutdown().expect("not on a worker").is_clean(), "{workers} workers");
-    }
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        thread::yield_now();
-    }
-}
-
-/// Whether all workers sleep beside empty queues.
-fn is_at_rest(group: &Group) -> bool {
-    let metrics = group.metrics();
-    let is_empty = metrics.injected == 0 && metrics.workers.iter().all(|one| one.queued == 0);
-    is_empty && metrics.parked as usize == group.workers()
-}
-
-/// How often a task was taken up and how many jobs were run so far. A turn that could not go on, for
-/// instance because a sender was interrupted in the middle of sending, counts with its next one.
-fn work_done(group: &Group) -> (u64, u64) {
-    let workers = group.metrics().workers;
-    workers.iter().fold((0, 0), |sum, one| (sum.0 + one.turns - one.requeues, sum.1 + one.jobs))
-}
+use turnwheel_runtime::{Budget, Completion, Context, Group, Late, Mailbox, Pinning, Task};
 
 // --- the system class ---
 
@@ -211,7 +174,7 @@ fn each_task_has_a_queue_of_its_own_in_the_order_of_arrival() {
 #[test]
 fn many_senders_lose_nothing_and_keep_their_order() {
     const JOBS: usize = 3_200;
-    on_workers(|group| {
+    on_workers("queues", |group| {
         for senders in [1, 8, 64] {
             let state = vec![0_usize; senders];
             let task = group.task(state).mailbox(Mailbox::unbounded()).spawn().unwrap();
@@ -359,7 +322,7 @@ fn a_queue_holds_only_tasks_with_work_and_each_once() {
         assert_eq!(empty, 0, "seed {seed}: a turn without work");
         assert!(sim.quiescence().is_idle() && sim.pending() == 0);
     }
-    on_workers(|group| {
+    on_workers("queues", |group| {
         let tasks: Vec<_> = (0..20).map(|_| group.spawn(0_u32).unwrap()).collect();
         for number in 0..20_000 {
             let next = tasks[(number * 7 + 1) % 20].clone();
@@ -389,7 +352,7 @@ fn ask_often(task: &Task<u64>, rounds: u64, mut pause: u64) {
 #[test]
 fn no_wake_up_is_lost_at_the_edge_of_idleness() {
     const ROUNDS: u64 = 2_000;
-    on_workers(|group| {
+    on_workers("queues", |group| {
         // Alone: nobody else's wake-up helps out.
         let task = group.spawn(0_u64).unwrap();
         ask_often(&task, ROUNDS, 1);
