@@ -10,7 +10,7 @@ use super::handle::{request_fail, Task};
 use super::node::Flow;
 use super::run::Turn;
 use super::submit::{self, Once, Repeated, SubmitError};
-use super::{phases, AnyTask, Phase};
+use super::{phases, AnyTask, Phase, Subscription};
 use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::group::{Group, TimersFull};
@@ -89,23 +89,6 @@ impl<S> std::fmt::Debug for Context<'_, S> {
             .field("task", &self.turn.header().name())
             .field("phase", &self.turn.phase())
             .finish_non_exhaustive()
-    }
-}
-
-/// The handle of a continuation; lets the task give it up.
-#[derive(Clone, Debug)]
-pub struct Subscription(Arc<Source>);
-
-impl Subscription {
-    /// Drops the continuation unrun, from any thread, unless it has begun.
-    pub fn cancel(&self) {
-        self.0.is_cancelled.store(true, Ordering::Release);
-        self.0.ready();
-    }
-
-    /// Whether it is still registered.
-    pub fn is_registered(&self) -> bool {
-        self.0.is_attached()
     }
 }
 
@@ -429,7 +412,7 @@ impl<S: Send + 'static> Context<'_, S> {
             let extra = self.turn.header().extra_or_make();
             // SAFETY: we are in the task's turn and the borrow ends here.
             let own = unsafe { extra.subscriptions_owner() };
-            own.exclusive.push_back(subscription.0.index);
+            own.exclusive.push_back(subscription.index());
             self.turn.owner().open = false;
             self.turn.interrupt();
         }
@@ -482,7 +465,7 @@ impl<S: Send + 'static> Context<'_, S> {
         );
         // The first poll is a job like any other.
         source.ready();
-        Subscription(source)
+        Subscription::new(source)
     }
 
     fn add(&mut self, kind: Kind, job: Job) -> Arc<Source> {

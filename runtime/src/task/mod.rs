@@ -5,6 +5,8 @@ mod cell;
 #[cfg(not(turnwheel_loom))]
 mod context;
 #[cfg(not(turnwheel_loom))]
+mod continuation;
+#[cfg(not(turnwheel_loom))]
 pub(crate) mod current;
 #[cfg(not(turnwheel_loom))]
 mod extra;
@@ -50,7 +52,8 @@ pub(crate) use self::{
 };
 #[cfg(not(turnwheel_loom))]
 pub use self::{
-    context::{Context, Subscription},
+    context::Context,
+    continuation::Subscription,
     handle::{current_task, AnyTask, Task},
     lifecycle::{Lifecycle, OnFailure, Phase},
     mail::{Mailbox, Overflow},
