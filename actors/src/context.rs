@@ -98,6 +98,8 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     /// Handles a message of its own after a delay, never early. The request context goes with it.
+    /// The timer ends with the actor, and does not keep an idle entity active; for more control:
+    /// [`Context::timer`].
     ///
     /// # Errors
     ///
@@ -110,6 +112,7 @@ impl<'a, A: Actor> Context<'a, A> {
     {
         let baggage = request::baggage();
         self.turn.after(delay, move |seat, turn| {
+            seat.rest.uncount();
             A::receive(seat, Delivery { message, baggage, reply: None }, turn.reborrow());
         })
     }
@@ -133,6 +136,7 @@ impl<'a, A: Actor> Context<'a, A> {
         let baggage = request::baggage();
         self.turn.every(period, late, move |seat, turn| {
             let delivery = Delivery { message: message(), baggage: baggage.clone(), reply: None };
+            seat.rest.uncount();
             A::receive(seat, delivery, turn.reborrow());
         })
     }

@@ -39,7 +39,8 @@ pub(crate) struct Gate<A: crate::Actor> {
     readers: u32,
     chains: u32,
     waiting: VecDeque<Waiting<A>>,
-    /// The next message to be judged was taken from `waiting`, and fits.
+    /// The next message to be judged is to be taken: it was taken from `waiting` and fits, or passes
+    /// in any case.
     is_opened: bool,
 }
 
@@ -106,6 +107,11 @@ impl<A: crate::Actor> Gate<A> {
             Admits::Readers => self.readers -= 1,
             Admits::Chain => self.chains -= 1,
         }
+    }
+
+    /// Takes the next message, which must be judged at once, in any case.
+    pub(crate) fn open_once(&mut self) {
+        self.is_opened = true;
     }
 
     /// Keeps a message until it fits.

@@ -27,6 +27,7 @@ mod stream;
 pub mod supervise;
 mod system;
 pub mod testkit;
+mod timer;
 mod topic;
 mod weak;
 
@@ -55,5 +56,6 @@ pub use spawn::ActorBuilder;
 pub use stream::Attached;
 pub use supervise::{ChildSpec, Strategy, Supervisor};
 pub use system::{System, SystemBuilder, ASK_LIMIT_DEFAULT};
+pub use timer::{ActorTimer, TimerError, Timing};
 pub use topic::{Published, SubscriptionId, Topic, TopicOverflow};
 pub use weak::WeakAddress;

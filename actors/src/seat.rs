@@ -39,7 +39,7 @@ pub(crate) struct Rest<A: Actor> {
     pub(crate) id: u64,
     /// Whether every message is taken at once and as it comes.
     is_plain: bool,
-    /// Messages begun, modulo 2^32.
+    /// Messages begun, modulo 2^32; without the ticks of timers.
     handled: u32,
     cold: Option<Box<Cold<A>>>,
 }
@@ -136,6 +136,11 @@ impl<A: Actor> Rest<A> {
     /// Messages begun, modulo 2^32.
     pub(crate) fn handled(&self) -> u32 {
         self.handled
+    }
+
+    /// The message handled next is no activity.
+    pub(crate) fn uncount(&mut self) {
+        self.handled = self.handled.wrapping_sub(1);
     }
 
     pub(crate) fn kept_until_ns(&self) -> u64 {
@@ -382,6 +387,13 @@ impl<A: Actor> Seat<A> {
             let paused = std::mem::take(&mut cold.paused);
             self.rest.is_plain = true;
             paused.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// The message handled next passes the gate in any case.
+    pub(crate) fn admit_next(&mut self) {
+        if !self.rest.is_plain && self.rest.broken().is_none() {
+            self.rest.cold().gate.open_once();
         }
     }
 

@@ -203,6 +203,11 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
         Ok(())
     }
 
+    fn started(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        seat.rest.take_deferred().into_iter().for_each(|register| register(turn));
+        Ok(())
+    }
+
     fn closing(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
         self.directory.leaves(&self.key, seat.rest.id);
         if seat.rest.broken().is_some() {

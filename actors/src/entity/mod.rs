@@ -110,7 +110,8 @@ pub trait Entity: Actor {
     /// The name under which its state is stored. Change it and the state is another one.
     const NAME: &'static str = "";
 
-    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever.
+    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever. Ticks
+    /// of its timers do not count unless they are to ([`Timing::keep_alive`](crate::Timing::keep_alive)).
     const IDLE: Duration = IDLE_DEFAULT;
 
     /// How long [`activate`](Entity::activate) may take.
@@ -122,7 +123,8 @@ pub trait Entity: Actor {
     /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is for.
     fn create(key: &Self::Key) -> Self;
 
-    /// Prepares it for its first message: loads its state, arms its timers. Messages wait.
+    /// Prepares it for its first message: loads its state. Messages wait, and so do the ticks of timers
+    /// that [`starting`](Actor::starting) has armed.
     ///
     /// # Errors
     ///
