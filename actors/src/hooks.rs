@@ -15,6 +15,7 @@ pub(crate) type Outcome = Result<(), Failure>;
 
 impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
     fn starting(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        seat.make();
         seat.call(cx, |actor, cx| actor.starting(cx)).map_err(Failure::error)
     }
 
@@ -126,8 +127,8 @@ impl<A: Actor> Seat<A> {
     }
 
     fn begin_anew(&mut self, turn: &mut Turn<'_, A>) {
-        let made = self.rest.cold().rebirth.as_mut().map(crate::restart::Rebirth::make);
-        self.actor = made;
+        self.actor = None;
+        self.make();
         if let Err(error) = self.call(turn, |actor, cx| actor.starting(cx)) {
             // Nothing is handled by an actor that has not started.
             self.actor = None;

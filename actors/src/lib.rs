@@ -16,6 +16,7 @@ mod gate;
 pub mod handler;
 mod hooks;
 mod macros;
+pub mod pool;
 mod recipient;
 mod reply;
 mod request;
@@ -46,6 +47,7 @@ pub use handler::{
     Access, Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler,
 };
 pub use macros::{messages, Actor};
+pub use pool::{Pool, PoolBuilder, Routing};
 pub use recipient::{Callee, Recipient};
 pub use reply::ReplyTo;
 pub use request::{RequestContext, TraceContext, TraceContextError};

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use turnwheel_runtime::Failure;
 
 use crate::deadline::Expire;
+use crate::pool::Load;
 use crate::request::Link;
 
 /// Where the answer goes. Dropped without one, the caller is told that there will be none.
@@ -32,6 +33,8 @@ pub(crate) struct Slot<R> {
     pub(crate) deadline_ns: u64,
     /// The chain of calls that waits for this one.
     pub(crate) chain: Option<Arc<Link>>,
+    /// Where the message counts as in flight, if it went through a pool.
+    load: Option<Arc<Load>>,
 }
 
 #[derive(Debug)]
@@ -47,16 +50,44 @@ enum State<R> {
 
 impl<R> Slot<R> {
     pub(crate) fn new(deadline_ns: u64, chain: Option<Arc<Link>>) -> Arc<Self> {
+        Self::counted(deadline_ns, chain, None)
+    }
+
+    /// As [`Slot::new`], of a message that counts as in flight until its answer.
+    pub(crate) fn counted(
+        deadline_ns: u64,
+        chain: Option<Arc<Link>>,
+        load: Option<Arc<Load>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::Empty),
             started_ns: AtomicU64::new(0),
             forwarded_ns: AtomicU64::new(0),
             deadline_ns,
             chain,
+            load,
         })
     }
 
+    /// Of a message that nobody waits for the answer of, and that counts as in flight.
+    pub(crate) fn told(load: Arc<Load>) -> Arc<Self> {
+        let slot = Self::counted(u64::MAX, None, Some(load));
+        *slot.state.lock() = State::Over;
+        slot
+    }
+
+    /// The message is in flight no more: called once, by the side that answers.
+    fn settle_load(&self) {
+        // One that was forwarded has been another actor's since.
+        if self.forwarded_ns.load(Ordering::Relaxed) == 0 {
+            if let Some(load) = &self.load {
+                load.leave();
+            }
+        }
+    }
+
     fn answer(&self, answer: Result<R, Failure>) {
+        self.settle_load();
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Over) {
             State::Empty => *state = State::Answered(answer),
@@ -173,6 +204,7 @@ impl<R> ReplyTo<R> {
     /// Notes that another actor is to answer.
     pub(crate) fn forwarded(&self, now_ns: u64) {
         if let Some(slot) = &self.slot {
+            slot.settle_load();
             slot.forwarded_ns.store(now_ns.max(1), Ordering::Relaxed);
             slot.started_ns.store(0, Ordering::Relaxed);
         }

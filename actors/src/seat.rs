@@ -164,6 +164,22 @@ impl<A: Actor> Seat<A> {
         Self { actor: None, rest: Rest { system, id, is_plain: true, handled: 0, cold: None } }
     }
 
+    /// A seat whose actor comes from the factory in the first turn.
+    pub(crate) fn unmade(id: u64, system: System, rebirth: Rebirth<A>) -> Self {
+        let mut seat = Self::vacant(id, system);
+        seat.rest.cold().rebirth = Some(rebirth);
+        seat
+    }
+
+    /// Makes the actor if there is none and there is a factory.
+    pub(crate) fn make(&mut self) {
+        if self.actor.is_none() {
+            let cold = self.rest.cold.as_mut();
+            let rebirth = cold.and_then(|cold| cold.rebirth.as_mut());
+            self.actor = rebirth.map(Rebirth::make);
+        }
+    }
+
     /// Lends the actor to a future.
     pub(crate) fn lend(&mut self) -> Option<Loan<A>> {
         let actor = Some(self.actor.take()?);

@@ -1,0 +1,144 @@
+//! The actor behind a pool: is told of the ends of members, makes fresh ones, ends idle ones.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use turnwheel_runtime::Failure;
+
+use super::shared::{Grown, Shared};
+use crate::actor::{Actor, Exit};
+use crate::context::Context;
+use crate::handler::Handler;
+use crate::restart::Tally;
+
+/// The least pause between two looks for idle members.
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// What a pool fails with that gives up: [`Pool::closed`](crate::Pool::closed).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PoolFailure {
+    /// The name of the pool.
+    pub pool: String,
+    /// How the last member failed.
+    pub failure: Failure,
+}
+
+impl fmt::Display for PoolFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "members of the pool {} failed too often: {}", self.pool, self.failure)
+    }
+}
+
+impl std::error::Error for PoolFailure {}
+
+pub(super) struct Keeper<A: Actor> {
+    pool: Weak<Shared<A>>,
+    /// Counts the members that failed for good.
+    tally: Tally,
+    /// Members whose end is awaited.
+    watched: usize,
+    is_timing: bool,
+}
+
+/// The first message: the pool to keep. The keeper does not keep it alive.
+pub(super) struct Keep<A: Actor>(pub(super) Weak<Shared<A>>);
+
+/// There is something to look at: new members, or the pool is closed.
+pub(super) struct Look;
+
+impl<A: Actor> Keeper<A> {
+    pub(super) fn new(tally: Tally) -> Self {
+        Self { pool: Weak::new(), tally, watched: 0, is_timing: false }
+    }
+
+    fn look(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        for member in pool.take_unwatched() {
+            self.watched += 1;
+            let (id, closed) = (member.id(), member.closed());
+            drop(member);
+            cx.when_done_started(closed, move |keeper, cx, outcome| {
+                keeper.watched -= 1;
+                keeper.ended(id, &outcome.into(), cx);
+            });
+        }
+        if pool.is_closed() {
+            if self.watched == 0 {
+                cx.close();
+            }
+            return;
+        }
+        self.time(&pool, cx);
+    }
+
+    fn ended(&mut self, id: u64, exit: &Exit, cx: &mut Context<'_, Self>) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        pool.forget(id);
+        if let (Exit::Failed(failure), false) = (exit, pool.is_closed()) {
+            if self.tally.next(cx.group().now_ns(), id).is_none() {
+                pool.end();
+                let failure =
+                    PoolFailure { pool: pool.settings.name.clone(), failure: failure.clone() };
+                tracing::error!(%failure, "a pool gives up");
+                return cx.fail(Failure::error(failure));
+            }
+            tracing::warn!(pool = pool.settings.name, %failure, "a member of a pool is replaced");
+            // One that has closed in order is replaced when it is needed: a member that closes itself
+            // at once would be made again and again otherwise.
+            while let Grown::New(..) = pool.grow(pool.settings.min, false) {}
+        }
+        self.look(cx);
+    }
+
+    /// Looks for idle members when the first of them may be due.
+    fn time(&mut self, pool: &Arc<Shared<A>>, cx: &mut Context<'_, Self>) {
+        let now_ns = cx.group().now_ns();
+        let Some(due_ns) = pool.idle_due_ns(now_ns).filter(|_| !self.is_timing) else { return };
+        let pause = Duration::from_nanos(due_ns.saturating_sub(now_ns)).max(LOOK_PAUSE_MIN);
+        self.is_timing = true;
+        let pause = cx.group().sleep(pause);
+        cx.when_done_started(pause, |keeper, cx, slept| {
+            keeper.is_timing = false;
+            let Some(pool) = keeper.pool.upgrade() else { return };
+            if slept.is_err() {
+                // No room for a timer: the next new member brings the next look.
+                return;
+            }
+            pool.collect(cx.group().now_ns());
+            keeper.look(cx);
+        });
+    }
+}
+
+impl<A: Actor> Actor for Keeper<A> {
+    type Error = Infallible;
+
+    fn ended(&mut self, _: &Exit) {
+        // Also when the keeper was killed: without it nobody looks after the members.
+        if let Some(pool) = self.pool.upgrade() {
+            pool.end();
+        }
+    }
+}
+
+impl<A: Actor> Handler<Keep<A>> for Keeper<A> {
+    type Reply = ();
+
+    fn handle(&mut self, Keep(pool): Keep<A>, _: &mut Context<'_, Self>) {
+        self.pool = pool;
+    }
+}
+
+impl<A: Actor> Handler<Look> for Keeper<A> {
+    type Reply = ();
+
+    fn handle(&mut self, _: Look, cx: &mut Context<'_, Self>) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.was_looked_at();
+        }
+        self.look(cx);
+    }
+}

@@ -1,0 +1,98 @@
+//! One member of a pool, and the list of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use turnwheel_runtime::Phase;
+
+use super::load::Load;
+use crate::actor::Actor;
+use crate::address::Address;
+
+/// An actor of a pool.
+pub(super) struct Member<A: Actor> {
+    /// Its number in the pool; that of one that has ended goes to the next.
+    pub(super) place: usize,
+    pub(super) address: Address<A>,
+    pub(super) load: Arc<Load>,
+}
+
+impl<A: Actor> Clone for Member<A> {
+    fn clone(&self) -> Self {
+        let Self { place, address, load } = self;
+        Self { place: *place, address: address.clone(), load: Arc::clone(load) }
+    }
+}
+
+impl<A: Actor> Member<A> {
+    /// What it has to do: also what reached it past the pool.
+    pub(super) fn work(&self) -> u64 {
+        self.load.in_flight().max(self.address.queue_len())
+    }
+
+    /// Counts a message, if the member has nothing to do.
+    pub(super) fn claim(&self) -> bool {
+        self.address.queue_len() == 0 && self.load.claim()
+    }
+
+    /// Whether it has had nothing to do for this long.
+    pub(super) fn is_idle_for(&self, idle_ns: u64, now_ns: u64) -> bool {
+        self.idle_since_ns().is_some_and(|since| now_ns.saturating_sub(since) >= idle_ns)
+    }
+
+    /// Since when it has nothing to do; `None` if it has.
+    pub(super) fn idle_since_ns(&self) -> Option<u64> {
+        self.load.idle_since_ns().filter(|_| self.address.queue_len() == 0)
+    }
+
+    pub(super) fn info(&self) -> MemberInfo {
+        MemberInfo {
+            place: self.place,
+            name: self.address.name(),
+            in_flight: self.load.in_flight(),
+            queued: self.address.queue_len(),
+            phase: self.address.phase(),
+        }
+    }
+}
+
+/// The members, by place. Replaced as a whole, so that nothing is sent under a lock.
+pub(super) type Members<A> = Arc<Vec<Member<A>>>;
+
+/// A member of a [`Pool`](crate::Pool) as a listing shows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MemberInfo {
+    /// Its place: keys are spread over the places.
+    pub place: usize,
+    /// The name of its actor.
+    pub name: String,
+    /// Messages from the pool, queued or with a handler that has not ended; zero in a pool that does
+    /// not count (fixed size, round robin).
+    pub in_flight: u64,
+    /// Messages in its mailbox, about.
+    pub queued: u64,
+    /// Where it is in its life.
+    pub phase: Phase,
+}
+
+/// The place that a key belongs to: that with the highest score (rendezvous hashing). A place more or
+/// less moves only the keys that it wins or had.
+pub(super) fn place_of<A: Actor>(members: &[Member<A>], key: u64) -> usize {
+    let score = |member: &Member<A>| mix(key ^ mix(member.place as u64 + 1));
+    let best = members.iter().enumerate().max_by_key(|(_, member)| score(member));
+    best.map_or(0, |(index, _)| index)
+}
+
+/// Spreads all bits (the finalizer of `SplitMix64`).
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+impl<A: Actor> fmt::Debug for Member<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("place", &self.place).field("load", &self.load).finish()
+    }
+}

@@ -1,0 +1,269 @@
+//! Pools: actors of one type, without state that matters, that share the work sent to one address.
+
+mod builder;
+mod drain;
+mod keeper;
+mod load;
+mod member;
+mod send;
+mod shared;
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use turnwheel_runtime::Completion;
+
+pub use builder::{PoolBuilder, PoolError};
+pub use drain::PoolDrained;
+pub use keeper::PoolFailure;
+pub(crate) use load::Load;
+pub use member::MemberInfo;
+use shared::{Route, Shared};
+
+use crate::actor::Actor;
+use crate::ask::Ask;
+use crate::error::TellError;
+use crate::handler::Receive;
+use crate::system::System;
+
+/// Members of one pool, at most: a list of them is looked through for each message.
+pub const POOL_MEMBERS_MAX: usize = 1_024;
+
+/// How long a member above the least number may be idle by default: long enough to outlast the
+/// pauses of a busy hour, short enough that a peak is forgotten soon.
+pub const POOL_IDLE_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Which member of a pool gets a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Routing {
+    /// One after the other.
+    RoundRobin,
+    /// The oldest that has nothing to do; else the one with the least in flight: queued, or with a
+    /// handler that has not ended. Costs one heap allocation more for each `tell`.
+    LeastLoaded,
+}
+
+/// Actors of one type behind one handle, for work that any of them can do. Clones share it.
+///
+/// Each member is an ordinary actor: it takes one message at a time, as its handlers say. A message
+/// goes to one member, by the pool's [`Routing`] or by a key, at once and on the sender's thread;
+/// there is no router in between. A member whose mailbox is full is passed over. So the messages of one
+/// sender keep their order only if they have the same key.
+///
+/// A pool has a **fixed** number of members, or it **grows**: while all are busy a message makes one
+/// more, up to the most there may be; those above the least number that are idle for some time are
+/// closed. By default there is none at first, and one for each worker of the group at most.
+///
+/// **Failures.** A member that fails begins anew in its place, with its mailbox, by the pool's
+/// [`Restart`](crate::Restart) policy. One that fails for good, or is killed, is replaced; its queued
+/// messages are dead letters, their callers told. When more members than the policy allows end so, the
+/// pool gives up: it closes, and [`Pool::closed`] fails with [`PoolFailure`]. A member that closes
+/// itself is replaced when it is needed.
+///
+/// When the last clone is gone, the members close in order.
+///
+/// ```
+/// use turnwheel_actors::{Actor, Context, Handler, System};
+/// # use turnwheel_runtime::Group;
+/// struct Squarer;
+/// impl Actor for Squarer {
+///     type Error = std::convert::Infallible;
+/// }
+/// struct Square(u64);
+/// impl Handler<Square> for Squarer {
+///     type Reply = u64;
+///     fn handle(&mut self, Square(of): Square, _: &mut Context<'_, Self>) -> u64 { of * of }
+/// }
+/// # let group = Group::builder("doc").workers(1).build()?;
+/// let system = System::new(&group);
+/// let pool = system.pool(|| Squarer).fixed(4).build()?;
+/// assert_eq!(pool.ask(Square(7)).wait()?, 49);
+/// assert_eq!(pool.ask_keyed("a customer", Square(8)).wait()?, 64);
+/// pool.close().wait()?;
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Pool<A: Actor> {
+    shared: Arc<Shared<A>>,
+}
+
+/// What became of a message to all members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Broadcast {
+    /// Members that took it.
+    pub delivered: usize,
+    /// Members that did not: full, or just ended. Each is a dead letter.
+    pub refused: usize,
+}
+
+impl System {
+    /// Describes a pool of actors from `factory`, which runs in the turns of the members.
+    pub fn pool<A: Actor>(
+        &self,
+        factory: impl Fn() -> A + Send + Sync + 'static,
+    ) -> PoolBuilder<A> {
+        PoolBuilder::new(self.clone(), Arc::new(factory))
+    }
+}
+
+impl<A: Actor> Pool<A> {
+    /// The name given to it, or that of the actors' type.
+    pub fn name(&self) -> &str {
+        &self.shared.settings.name
+    }
+
+    /// How many members there are.
+    pub fn size(&self) -> usize {
+        self.shared.members().len()
+    }
+
+    /// The members, by place.
+    pub fn members(&self) -> Vec<MemberInfo> {
+        self.shared.members().iter().map(member::Member::info).collect()
+    }
+
+    /// Sends a message to one member; its answer is dropped.
+    ///
+    /// Never blocks. Cost: as [`Address::tell`](crate::Address::tell), a lock for the list and the
+    /// choice: a look at each member, but for round robin at fixed size. With [`Routing::LeastLoaded`],
+    /// and in pools that grow, one heap allocation.
+    ///
+    /// # Errors
+    ///
+    /// All members are full, the group's memory is used up, or the pool is closed; the message comes
+    /// back.
+    pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.shared.tell(Route::Any, message)
+    }
+
+    /// Sends a message to the member of this key: always the same one while the members do not
+    /// change. One that is replaced hands its keys on; one more, or one less, moves only its share of
+    /// them. In a pool that grows and is told with keys alone, use a least number: keys make none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::tell`]; also if this member alone is full.
+    pub fn tell_keyed<M, K>(
+        &self,
+        key: &(impl Hash + ?Sized),
+        message: M,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.shared.tell(Route::Key(hash(key)), message)
+    }
+
+    /// As [`Pool::tell`], but ahead of all that is queued at the member.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::tell`], with the bound of [`Address::tell_urgent`](crate::Address::tell_urgent).
+    pub fn tell_urgent<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.shared.tell_urgent(Route::Any, message)
+    }
+
+    /// Sends a message to one member and answers a future of the reply, with the system's deadline.
+    ///
+    /// Errors come through the future, with the message if no member took it. A call made by a member
+    /// to answer another goes to others; it is a cycle only if all members wait for it.
+    pub fn ask<M, K>(&self, message: M) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.ask_within(message, self.shared.settings.system.shared().ask_limit)
+    }
+
+    /// As [`Pool::ask`] with a deadline of its own.
+    pub fn ask_within<M, K>(&self, message: M, limit: Duration) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.shared.ask(Route::Any, message, limit)
+    }
+
+    /// As [`Pool::ask`], of the member of this key; see [`Pool::tell_keyed`].
+    pub fn ask_keyed<M, K>(&self, key: &(impl Hash + ?Sized), message: M) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let limit = self.shared.settings.system.shared().ask_limit;
+        self.shared.ask(Route::Key(hash(key)), message, limit)
+    }
+
+    /// Sends a copy to each member that there is now; makes none.
+    pub fn broadcast<M, K>(&self, message: &M) -> Broadcast
+    where
+        A: Receive<M, K>,
+        M: Clone + Send + 'static,
+        K: 'static,
+    {
+        let mut broadcast = Broadcast::default();
+        for member in self.shared.members().iter() {
+            match self.shared.tell_member(member, message.clone()) {
+                Ok(()) => broadcast.delivered += 1,
+                Err(_) => broadcast.refused += 1,
+            }
+        }
+        broadcast
+    }
+
+    /// Closes the pool in order: what was sent before is handled, by all members at once. Completes
+    /// when all are over.
+    pub fn close(&self) -> Completion<()> {
+        self.shared.end();
+        self.closed()
+    }
+
+    /// Completes when the pool is over: fails with [`PoolFailure`] if it has given up.
+    pub fn closed(&self) -> Completion<()> {
+        self.shared.keeper.closed()
+    }
+
+    /// Whether it takes no more messages.
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+}
+
+/// The same in every run: the hasher has no random keys.
+fn hash(key: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<A: Actor> Clone for Pool<A> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<A: Actor> fmt::Debug for Pool<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Pool");
+        shown.field("name", &self.name()).field("size", &self.size()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! Sending to a pool: one member after the other is offered the message until one takes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use turnwheel_runtime::SubmitErrorKind;
+
+use super::member::Member;
+use super::shared::{Route, Shared};
+use super::{Load, POOL_MEMBERS_MAX};
+use crate::actor::Actor;
+use crate::ask::Ask;
+use crate::dead_letter::DeadLetterReason;
+use crate::deadline::deadline_after;
+use crate::envelope::{Bare, Delivery, Envelope};
+use crate::error::{AskError, TellError};
+use crate::handler::Receive;
+use crate::reply::{ReplyTo, Slot};
+use crate::request::{self, Baggage, Link};
+
+/// How often the members are gone through again since some of them have ended meanwhile.
+const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;
+
+/// Why a member did not take a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Refused(SubmitErrorKind),
+    /// The member waits for the caller.
+    Cycle,
+}
+
+/// A message that was not taken.
+struct Refusal<M> {
+    why: Why,
+    message: M,
+}
+
+impl<M> Refusal<M> {
+    fn new(kind: SubmitErrorKind, message: M) -> Self {
+        Self { why: Why::Refused(kind), message }
+    }
+}
+
+/// Where the message counts as in flight, in a pool that counts.
+type Counted<'a> = Option<&'a Arc<Load>>;
+
+impl<A: Actor> Shared<A> {
+    /// Offers a message to the members, beginning with the chosen one. What `send` is given as counted
+    /// it takes over, also when the message is refused.
+    fn offer<M, T>(
+        &self,
+        route: Route,
+        message: M,
+        mut send: impl FnMut(&Member<A>, Counted<'_>, M) -> Result<T, Refusal<M>>,
+    ) -> Result<T, Refusal<M>> {
+        let closed = SubmitErrorKind::Closed;
+        let mut message = message;
+        for _ in 0..ROUNDS_MAX {
+            let Some((members, first)) = self.choose(route) else { break };
+            let (turn, rest) = (&members[first..], &members[..first]);
+            let tries = match route {
+                Route::Any => members.len(),
+                Route::Key(_) => 1,
+            };
+            let mut last = Why::Cycle;
+            let mut has_ended = false;
+            for (tried, member) in turn.iter().chain(rest).take(tries).enumerate() {
+                if tried > 0 {
+                    self.count(member);
+                }
+                let counted = self.counts().then_some(&member.load);
+                let refusal = match send(member, counted, message) {
+                    Ok(sent) => return Ok(sent),
+                    Err(refusal) => refusal,
+                };
+                message = refusal.message;
+                if refusal.why == Why::Refused(closed) {
+                    // It goes to a successor: this one was found before it ended.
+                    self.forget(member.address.id());
+                    has_ended = true;
+                } else if refusal.why != Why::Cycle {
+                    last = refusal.why;
+                }
+            }
+            if !has_ended {
+                return Err(Refusal { why: last, message });
+            }
+        }
+        Err(Refusal::new(closed, message))
+    }
+
+    pub(super) fn tell<M, K>(&self, route: Route, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let sent = self.offer(route, message, |member, counted, message| {
+            send_tell::<A, M, K>(member, counted, message)
+        });
+        sent.map_err(|refusal| self.unsent(refusal))
+    }
+
+    pub(super) fn tell_urgent<M, K>(&self, route: Route, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let sent = self.offer(route, message, |member, counted, message| {
+            let baggage = request::baggage();
+            let sent =
+                member.address.task.submit_job_urgent(told::<A, M, K>(counted, baggage, message));
+            sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
+        });
+        sent.map_err(|refusal| self.unsent(refusal))
+    }
+
+    /// To this member and no other.
+    pub(super) fn tell_member<M, K>(
+        &self,
+        member: &Member<A>,
+        message: M,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.count(member);
+        let counted = self.counts().then_some(&member.load);
+        let sent = send_tell::<A, M, K>(member, counted, message);
+        sent.map_err(|refusal| self.unsent(refusal))
+    }
+
+    pub(super) fn ask<M, K>(&self, route: Route, message: M, limit: Duration) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let outgoing = request::outgoing();
+        let system = &self.settings.system;
+        let now_ns = system.asking_ns(limit);
+        let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
+        let sent = self.offer(route, message, |member, counted, message| {
+            if Link::blocks(outgoing.chain.as_ref(), member.address.id()) {
+                counted.inspect(|load| load.leave());
+                return Err(Refusal { why: Why::Cycle, message });
+            }
+            let chain = outgoing.chain.clone();
+            let slot = Slot::counted(deadline_ns, chain, counted.cloned());
+            let reply = Some(ReplyTo::new(Arc::clone(&slot)));
+            let delivery = Delivery { message, baggage: outgoing.baggage.clone(), reply };
+            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+            match member.address.task.submit_job(envelope) {
+                Ok(()) => Ok(slot),
+                Err(error) => Err(Refusal::new(error.kind, error.job.open().message)),
+            }
+        });
+        match sent {
+            Ok(slot) => Ask::waiting(slot, system, now_ns),
+            Err(Refusal { why: Why::Cycle, message }) => {
+                let mut chain = Link::names(outgoing.chain.as_ref());
+                chain.push(self.settings.name.clone());
+                Ask::refused(AskError::Cycle { chain, message: Some(message) })
+            }
+            Err(refusal) => Ask::refused(AskError::Refused(self.unsent(refusal))),
+        }
+    }
+
+    /// The error of a message that nobody took, counted as a dead letter.
+    #[cold]
+    fn unsent<M>(&self, refusal: Refusal<M>) -> TellError<M> {
+        let Refusal { why, message } = refusal;
+        let kind = match why {
+            Why::Refused(kind) => kind,
+            Why::Cycle => unreachable!("only a call finds a cycle, and says so"),
+        };
+        let letters = &self.settings.system.shared().dead_letters;
+        let reason = DeadLetterReason::Refused(kind);
+        letters.add(std::any::type_name::<M>(), || self.settings.name.clone(), reason);
+        TellError { kind, message }
+    }
+}
+
+/// Sends a message without an answer.
+fn send_tell<A, M, K>(
+    member: &Member<A>,
+    counted: Counted<'_>,
+    message: M,
+) -> Result<(), Refusal<M>>
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    let task = &member.address.task;
+    let baggage = request::baggage();
+    if counted.is_none() && baggage.is_none() {
+        let sent = task.submit_job(Bare::<M, K>::new(message));
+        return sent
+            .map_err(|error| Refusal::new(error.kind, error.job.open::<A::Reply>().message));
+    }
+    let sent = task.submit_job(told::<A, M, K>(counted, baggage, message));
+    sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
+}
+
+/// A message that was told, with what counts it.
+fn told<A, M, K>(
+    counted: Counted<'_>,
+    baggage: Option<Arc<Baggage>>,
+    message: M,
+) -> Envelope<M, A::Reply, K>
+where
+    A: Receive<M, K>,
+{
+    let reply = counted.map(|load| ReplyTo::new(Slot::told(Arc::clone(load))));
+    Envelope::new(Delivery { message, baggage, reply })
+}
