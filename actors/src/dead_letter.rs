@@ -34,6 +34,8 @@ pub enum DeadLetterReason {
     Expired,
     /// It had to wait for another handler, and too many waited already.
     TooManyWaiting,
+    /// An interceptor of the actor refused it.
+    Intercepted,
 }
 
 /// The hook that is told of each dead letter.

@@ -4,6 +4,7 @@
 
 mod actor;
 mod address;
+mod admit;
 mod ask;
 mod context;
 mod dead_letter;
@@ -15,6 +16,8 @@ mod error;
 mod gate;
 pub mod handler;
 mod hooks;
+pub mod intercept;
+mod loan;
 mod macros;
 pub mod pool;
 mod recipient;

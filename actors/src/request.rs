@@ -46,6 +46,14 @@ impl RequestContext {
         Self(baggage())
     }
 
+    pub(crate) fn of(baggage: Option<Arc<Baggage>>) -> Self {
+        Self(baggage)
+    }
+
+    pub(crate) fn baggage(&self) -> Option<Arc<Baggage>> {
+        self.0.clone()
+    }
+
     /// With one more value; replaces a former one of the same key.
     #[must_use]
     pub fn with(mut self, key: &str, value: &str) -> Self {

@@ -4,20 +4,21 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::task::Waker;
 
-use parking_lot::Mutex;
 use turnwheel_runtime::Failure;
 
 use crate::actor::Actor;
 use crate::address::Address;
 use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
-use crate::envelope::{Delivery, Envelope};
-use crate::gate::{Gate, Verdict};
+use crate::envelope::Delivery;
+use crate::gate::Gate;
 use crate::handler::{
     Access, Admits, AsyncHandler, InterleavedHandler, Receive, ReplyHandler, Turn,
 };
+use crate::intercept::Chain;
+use crate::loan::{Home, Loan};
 use crate::reply::ReplyTo;
-use crate::request::{Ambient, Asker, Link};
+use crate::request::{Ambient, Asker};
 use crate::restart::Rebirth;
 use crate::scope::{self, Panic};
 use crate::supervise::{Children, Deferred};
@@ -37,8 +38,8 @@ pub(crate) struct Rest<A: Actor> {
     pub(crate) system: System,
     /// The number of this actor in the process.
     pub(crate) id: u64,
-    /// Whether every message is taken at once and as it comes.
-    is_plain: bool,
+    /// Whether every message is taken at once and as it comes, with nothing around it.
+    pub(crate) is_plain: bool,
     /// Messages begun, modulo 2^32; without the ticks of timers.
     handled: u32,
     cold: Option<Box<Cold<A>>>,
@@ -46,18 +47,21 @@ pub(crate) struct Rest<A: Actor> {
 
 /// What few actors need.
 pub(crate) struct Cold<A: Actor> {
-    gate: Gate<A>,
+    pub(crate) gate: Gate<A>,
     /// Where an exclusive handler's future gives the actor back, also when it is dropped.
     home: Home<A>,
     name: Option<Arc<str>>,
+    class: Option<Arc<str>>,
+    /// What goes around its messages.
+    chain: Chain,
     /// Streams that wait until the gate is free.
-    paused: Vec<Waker>,
+    pub(crate) paused: Vec<Waker>,
     pub(crate) rebirth: Option<Rebirth<A>>,
     children: Children,
     /// What is subscribed to once the actor has started.
     deferred: Vec<Deferred<A>>,
     /// Why no message is handled any more.
-    broken: Option<Failure>,
+    pub(crate) broken: Option<Failure>,
     /// Until when an entity is not idle, whatever it does; nanoseconds.
     pub(crate) kept_until_ns: u64,
 }
@@ -68,14 +72,14 @@ impl<A: Actor> std::fmt::Debug for Cold<A> {
     }
 }
 
-type Home<A> = Arc<Mutex<Option<A>>>;
-
 impl<A: Actor> Default for Cold<A> {
     fn default() -> Self {
         Self {
             gate: Gate::default(),
             home: Home::default(),
             name: None,
+            class: None,
+            chain: Chain::default(),
             paused: Vec::new(),
             rebirth: None,
             children: Children::default(),
@@ -86,30 +90,27 @@ impl<A: Actor> Default for Cold<A> {
     }
 }
 
-/// An actor on loan to a handler's future; goes home when the future ends or is dropped.
-pub(crate) struct Loan<A> {
-    actor: Option<A>,
-    home: Home<A>,
-}
-
-impl<A> Loan<A> {
-    pub(crate) fn get(&mut self) -> &mut A {
-        match &mut self.actor {
-            Some(actor) => actor,
-            None => unreachable!("a loan is made with its actor"),
-        }
-    }
-}
-
-impl<A> Drop for Loan<A> {
-    fn drop(&mut self) {
-        *self.home.lock() = self.actor.take();
-    }
-}
-
 impl<A: Actor> Rest<A> {
     pub(crate) fn cold(&mut self) -> &mut Cold<A> {
         self.cold.get_or_insert_default()
+    }
+
+    pub(crate) fn home(&mut self) -> Home<A> {
+        Arc::clone(&self.cold().home)
+    }
+
+    /// The interceptors around its messages; empty if there are none.
+    pub(crate) fn chain(&self) -> Chain {
+        self.cold.as_ref().map(|cold| cold.chain.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn is_intercepted(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| !cold.chain.is_empty())
+    }
+
+    /// Nothing waits at the gate any more.
+    pub(crate) fn set_free(&mut self) {
+        self.is_plain = !self.is_intercepted();
     }
 
     /// Why no message is handled any more.
@@ -159,6 +160,16 @@ impl<A: Actor> Seat<A> {
         Self { actor: Some(actor), rest: Rest { system, id, is_plain: true, handled: 0, cold } }
     }
 
+    /// With these interceptors around its messages; `name` is what they call it if not by its own.
+    pub(crate) fn intercepted(mut self, chain: Chain, name: Option<Arc<str>>) -> Self {
+        if !chain.is_empty() {
+            let cold = self.rest.cold();
+            (cold.chain, cold.name) = (chain, name);
+            self.rest.is_plain = false;
+        }
+        self
+    }
+
     /// A seat whose actor is made in its first turn.
     pub(crate) fn vacant(id: u64, system: System) -> Self {
         Self { actor: None, rest: Rest { system, id, is_plain: true, handled: 0, cold: None } }
@@ -182,8 +193,8 @@ impl<A: Actor> Seat<A> {
 
     /// Lends the actor to a future.
     pub(crate) fn lend(&mut self) -> Option<Loan<A>> {
-        let actor = Some(self.actor.take()?);
-        Some(Loan { actor, home: Arc::clone(&self.rest.cold().home) })
+        let actor = self.actor.take()?;
+        Some(Loan::new(actor, self.rest.home()))
     }
 
     /// From now on every message is answered with this failure.
@@ -195,7 +206,7 @@ impl<A: Actor> Seat<A> {
     /// Forgets the futures that the former actor had under way.
     pub(crate) fn start_anew(&mut self) {
         self.rest.cold().gate = Gate::default();
-        self.rest.is_plain = true;
+        self.rest.set_free();
     }
 
     /// The actor of a task that was not spawned.
@@ -231,8 +242,12 @@ impl<A: Actor> Seat<A> {
         if self.rest.is_plain {
             return self.plain(delivery, turn, handle);
         }
-        if let Some(delivery) = self.admit::<M, K>(delivery, access, &turn) {
-            self.plain(delivery, turn, handle);
+        match self.admit::<M, K>(delivery, access, &turn) {
+            Some(delivery) if self.rest.is_intercepted() => {
+                self.plain_intercepted(delivery, turn, handle);
+            }
+            Some(delivery) => self.plain(delivery, turn, handle),
+            None => {}
         }
     }
 
@@ -280,9 +295,16 @@ impl<A: Actor> Seat<A> {
         M: Send + 'static,
     {
         type Kind = crate::handler::kind::Replying;
-        let Some(delivery) = self.admit::<M, Kind>(delivery, A::ACCESS, &turn) else {
-            return;
-        };
+        let mut delivery = delivery;
+        if !self.rest.is_plain {
+            match self.admit::<M, Kind>(delivery, A::ACCESS, &turn) {
+                None => return,
+                Some(admitted) => delivery = admitted,
+            }
+            if self.rest.is_intercepted() {
+                return self.replying_intercepted(delivery, turn);
+            }
+        }
         if !self.begin(&delivery, &turn) {
             return;
         }
@@ -306,9 +328,16 @@ impl<A: Actor> Seat<A> {
         M: Send + 'static,
     {
         type Kind = crate::handler::kind::Exclusive;
-        let Some(delivery) = self.admit::<M, Kind>(delivery, Access::Write, &turn) else {
-            return;
-        };
+        let mut delivery = delivery;
+        if !self.rest.is_plain {
+            match self.admit::<M, Kind>(delivery, Access::Write, &turn) {
+                None => return,
+                Some(admitted) => delivery = admitted,
+            }
+            if self.rest.is_intercepted() {
+                return self.exclusive_intercepted(delivery, turn);
+            }
+        }
         let Some(actor) = self.actor.take() else {
             return self.nobody_home::<M>(&turn);
         };
@@ -319,10 +348,9 @@ impl<A: Actor> Seat<A> {
         let asker = self.asker(&turn);
         let ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
-        let home = Arc::clone(&self.rest.cold().home);
         let cx = AsyncContext::new(self.rest.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
-        let mut loan = Loan { actor: Some(actor), home };
+        let mut loan = Loan::new(actor, self.rest.home());
         let future = async move { loan.get().handle(message, cx).await };
         turn.await_exclusive(scope::contained(future, ambient), move |seat, cx, outcome| {
             seat.fetch();
@@ -342,9 +370,16 @@ impl<A: Actor> Seat<A> {
     {
         type Kind = crate::handler::kind::Shared;
         let access = <A as InterleavedHandler<M>>::ACCESS;
-        let Some(delivery) = self.admit::<M, Kind>(delivery, access, &turn) else {
-            return;
-        };
+        let mut delivery = delivery;
+        if !self.rest.is_plain {
+            match self.admit::<M, Kind>(delivery, access, &turn) {
+                None => return,
+                Some(admitted) => delivery = admitted,
+            }
+            if self.rest.is_intercepted() {
+                return self.interleaved_intercepted(delivery, turn);
+            }
+        }
         if !self.begin(&delivery, &turn) {
             return;
         }
@@ -359,119 +394,16 @@ impl<A: Actor> Seat<A> {
             let mut cx = Context::new(turn.reborrow(), &mut self.rest);
             ambient.within(|| actor.handle(message, &mut cx))
         };
-        if A::ADMITS != Admits::All {
-            self.rest.cold().gate.enter(A::ADMITS);
-            self.rest.is_plain = false;
-        }
+        self.enter(A::ADMITS);
         turn.await_holding(scope::contained(future, ambient), move |seat, cx, outcome| {
             let panic = settle(reply, outcome);
-            if A::ADMITS != Admits::All {
-                seat.rest.cold().gate.leave(A::ADMITS);
-            }
+            seat.leave(A::ADMITS);
             seat.go_on(panic, cx);
         });
     }
 
-    /// After a handler's future: takes what waited for it, or lets its panic go on.
-    fn go_on(&mut self, panic: Option<Panic>, turn: &mut Turn<'_, A>) {
-        let Some(panic) = panic else {
-            return self.drain(turn.reborrow());
-        };
-        if !self.rest.is_plain {
-            // After the policy hook, which may put another actor into the seat. Refused only with a
-            // full fast lane, and then the next future that ends takes what waits.
-            drop(turn.run(|seat, turn| seat.drain(turn.reborrow())));
-        }
-        resume_unwind(panic);
-    }
-
-    /// Takes what waits and fits now.
-    pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
-        if self.rest.is_plain || self.rest.broken().is_some() {
-            return;
-        }
-        while self.actor.is_some() {
-            let Some(open) = self.rest.cold().gate.next() else { break };
-            // A panic goes on to the policy hook; the rest comes after it.
-            let run = AssertUnwindSafe(|| open(self, turn.reborrow()));
-            if let Err(panic) = catch_unwind(run) {
-                return self.go_on(Some(panic), &mut turn);
-            }
-        }
-        let cold = self.rest.cold();
-        if cold.gate.is_free() {
-            let paused = std::mem::take(&mut cold.paused);
-            self.rest.is_plain = true;
-            paused.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    /// The message handled next passes the gate in any case.
-    pub(crate) fn admit_next(&mut self) {
-        if !self.rest.is_plain && self.rest.broken().is_none() {
-            self.rest.cold().gate.open_once();
-        }
-    }
-
-    /// Whether a stream may be pulled; if not, its waker is called when it may.
-    pub(crate) fn admits_streams(&mut self, waker: &Waker) -> bool {
-        if !self.rest.is_plain {
-            self.rest.cold().paused.push(waker.clone());
-        }
-        self.rest.is_plain
-    }
-
-    /// Lets a message through the gate, keeps it, or refuses it.
-    fn admit<M, K>(
-        &mut self,
-        delivery: Delivery<M, A::Reply>,
-        access: Access,
-        turn: &Turn<'_, A>,
-    ) -> Option<Delivery<M, A::Reply>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        if self.rest.is_plain {
-            return Some(delivery);
-        }
-        if let Some(failure) = self.rest.broken() {
-            if let Some(reply) = delivery.reply {
-                reply.fail(failure);
-            }
-            self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
-            return None;
-        }
-        let slot = delivery.reply.as_ref().and_then(|reply| reply.slot());
-        let chain = slot.and_then(|slot| slot.chain.clone());
-        let comes_back = Link::contains(chain.as_ref(), self.rest.id);
-        let gate = &mut self.rest.cold().gate;
-        match gate.judge(access, comes_back) {
-            Verdict::Take => return Some(delivery),
-            Verdict::Wait => {
-                let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-                gate.keep(access, Box::new(|seat, turn| A::receive(seat, envelope.open(), turn)));
-            }
-            Verdict::Cycle => {
-                let mut names = Link::names(chain.as_ref());
-                names.push(turn.name().to_owned());
-                if let Some(reply) = delivery.reply {
-                    reply.fail(Failure::error(crate::error::CallCycle { names }));
-                }
-            }
-            Verdict::TooMany => {
-                if let Some(reply) = delivery.reply {
-                    reply.fail(Failure::Refused("too many messages wait for other handlers"));
-                }
-                self.dead_letter::<M>(turn, DeadLetterReason::TooManyWaiting);
-            }
-        }
-        None
-    }
-
     /// Notes the begin of a handler. False if its deadline has passed.
-    fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
+    pub(crate) fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
         self.rest.handled = self.rest.handled.wrapping_add(1);
         // Not the turn's clock: the actor may run in another group than the system's.
         let now_ns = self.rest.system.group().recent_ns();
@@ -482,20 +414,44 @@ impl<A: Actor> Seat<A> {
         begun
     }
 
-    fn asker(&mut self, turn: &Turn<'_, A>) -> Asker {
+    pub(crate) fn asker(&mut self, turn: &Turn<'_, A>) -> Asker {
         let actor = self.rest.id;
-        let name = self.rest.cold().name.get_or_insert_with(|| turn.name().into());
-        Asker { actor, name: Arc::clone(name), is_reentrant: false }
+        let name = self.name(turn);
+        Asker { actor, name, is_reentrant: false }
     }
 
-    fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
+    /// The name that call chains and interceptors know it by.
+    pub(crate) fn name(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
+        Arc::clone(self.rest.cold().name.get_or_insert_with(|| turn.name().into()))
+    }
+
+    pub(crate) fn class(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
+        Arc::clone(self.rest.cold().class.get_or_insert_with(|| turn.class().into()))
+    }
+
+    /// Notes a future of a handler that keeps messages out.
+    pub(crate) fn enter(&mut self, admits: Admits) {
+        if admits != Admits::All {
+            self.rest.cold().gate.enter(admits);
+            self.rest.is_plain = false;
+        }
+    }
+
+    /// Notes its end.
+    pub(crate) fn leave(&mut self, admits: Admits) {
+        if admits != Admits::All {
+            self.rest.cold().gate.leave(admits);
+        }
+    }
+
+    pub(crate) fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
         let letters = &self.rest.system.shared().dead_letters;
         letters.add(std::any::type_name::<M>(), || turn.name().to_owned(), reason);
     }
 
     /// The actor was lost to a panic and is on its way out.
     #[cold]
-    fn nobody_home<M>(&self, turn: &Turn<'_, A>) {
+    pub(crate) fn nobody_home<M>(&self, turn: &Turn<'_, A>) {
         self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
     }
 }

@@ -9,6 +9,7 @@ use crate::actor::Actor;
 use crate::address::Address;
 use crate::error::SpawnError;
 use crate::hooks::Hooks;
+use crate::intercept::{Chain, Interceptor};
 use crate::restart::{Rebirth, Restart};
 use crate::seat::Seat;
 use crate::system::System;
@@ -33,6 +34,7 @@ pub struct ActorBuilder<A: Actor> {
     budget: Option<Budget>,
     labels: Vec<(String, String)>,
     is_system: bool,
+    incoming: Chain,
 }
 
 impl<A: Actor> fmt::Debug for ActorBuilder<A> {
@@ -54,6 +56,7 @@ impl<A: Actor> ActorBuilder<A> {
             budget: None,
             labels: Vec::new(),
             is_system: false,
+            incoming: Chain::default(),
         }
     }
 
@@ -105,6 +108,13 @@ impl<A: Actor> ActorBuilder<A> {
         self
     }
 
+    /// Puts an interceptor around every message that the actor handles, inside those of the system and
+    /// those that were put before. See [`intercept`](crate::intercept).
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.incoming.push(interceptor);
+        self
+    }
+
     /// Spawns the actor.
     ///
     /// # Errors
@@ -113,6 +123,7 @@ impl<A: Actor> ActorBuilder<A> {
     pub fn spawn(self) -> Result<Address<A>, SpawnError<A>> {
         let id = next_id();
         let seat = Seat::new(self.actor, id, self.system.clone(), self.rebirth);
+        let seat = seat.intercepted(self.system.shared().incoming.around(&self.incoming), None);
         let group = self.group.as_ref().unwrap_or(self.system.group());
         let mut task = group.task(seat).lifecycle(Hooks);
         task = match &self.class {

@@ -11,6 +11,7 @@ use crate::address::Address;
 use crate::dead_letter::{self, DeadLetter, DeadLetters};
 use crate::deadline::Deadlines;
 use crate::error::SpawnError;
+use crate::intercept::{Chain, Interceptor};
 use crate::spawn::ActorBuilder;
 
 /// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a lost
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) dead_letters: DeadLetters,
     pub(crate) ask_limit: Duration,
     pub(crate) deadlines: Arc<Deadlines>,
+    /// Around what its actors handle.
+    pub(crate) incoming: Chain,
 }
 
 impl System {
@@ -50,6 +53,7 @@ impl System {
             group: group.clone(),
             dead_letters: DeadLetters::default(),
             ask_limit: ASK_LIMIT_DEFAULT,
+            incoming: Chain::default(),
         }
     }
 
@@ -102,6 +106,7 @@ pub struct SystemBuilder {
     group: Group,
     dead_letters: DeadLetters,
     ask_limit: Duration,
+    incoming: Chain,
 }
 
 impl fmt::Debug for SystemBuilder {
@@ -123,11 +128,18 @@ impl SystemBuilder {
         self
     }
 
+    /// Puts an interceptor around every message that an actor of the system handles, inside those
+    /// that were put before. See [`intercept`](crate::intercept).
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.incoming.push(interceptor);
+        self
+    }
+
     /// Makes the system.
     pub fn build(self) -> System {
-        let Self { group, dead_letters, ask_limit } = self;
+        let Self { group, dead_letters, ask_limit, incoming } = self;
         let deadlines = Deadlines::new(&group);
-        let shared = Arc::new(Shared { group, dead_letters, ask_limit, deadlines });
+        let shared = Arc::new(Shared { group, dead_letters, ask_limit, deadlines, incoming });
         dead_letter::register(&shared);
         System { shared }
     }

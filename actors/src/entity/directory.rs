@@ -14,6 +14,7 @@ use super::hooks::EntityHooks;
 use super::{Entity, EntityKey, Settings, Shared, PENDING_MAX};
 use crate::envelope::Envelope;
 use crate::handler::Receive;
+use crate::intercept::Chain;
 use crate::seat::Seat;
 use crate::spawn;
 use crate::system::System;
@@ -79,6 +80,8 @@ pub(crate) struct Directory<E: Entity> {
     queue: Mutex<VecDeque<E::Key>>,
     myself: Weak<Self>,
     turn: AtomicUsize,
+    /// Around the messages of its entities.
+    incoming: Chain,
     pub(super) collector: super::collector::Collector,
 }
 
@@ -116,6 +119,7 @@ impl<E: Entity> Directory<E> {
             queue: Mutex::default(),
             myself: Weak::clone(myself),
             turn: AtomicUsize::new(0),
+            incoming: shared.chain_of::<E>(),
             collector: super::collector::Collector::default(),
         })
     }
@@ -252,7 +256,10 @@ impl<E: Entity> Directory<E> {
             return Err(Refusal::Refused(SubmitErrorKind::Closed));
         };
         let id = spawn::next_id();
-        let seat = Seat::vacant(id, self.system.clone());
+        let mut seat = Seat::vacant(id, self.system.clone());
+        if !self.incoming.is_empty() {
+            seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
+        }
         let hooks = EntityHooks::new(key.clone(), myself);
         let spawned = self.system.group().task(seat).class_of::<E>();
         match spawned.lifecycle(hooks).spawn() {
@@ -471,6 +478,11 @@ impl<E: Entity> Directory<E> {
     pub(super) fn waiting(&self) -> usize {
         self.queue.lock().len()
     }
+}
+
+/// The name of an entity for people.
+pub(super) fn name_of<E: Entity>(key: &E::Key) -> String {
+    format!("{} «{}»", std::any::type_name::<E>(), key.text())
 }
 
 /// What is wrong with a key.

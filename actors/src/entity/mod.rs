@@ -40,6 +40,7 @@ use parking_lot::RwLock;
 use turnwheel_runtime::Backoff;
 
 use crate::actor::Actor;
+use crate::intercept::{Chain, Interceptor};
 use crate::system::System;
 
 mod collector;
@@ -197,6 +198,19 @@ pub(crate) struct Settings {
     pub(crate) hold: Backoff,
     pub(crate) store: Arc<dyn StateStore>,
     pub(crate) placement: Arc<dyn Placement>,
+    /// Around the messages of each type, inside the system's.
+    pub(crate) incoming: HashMap<TypeId, Chain>,
+}
+
+impl Shared {
+    /// What goes around the messages of a type.
+    fn chain_of<E: Entity>(&self) -> Chain {
+        let outer = &self.system.shared().incoming;
+        match self.settings.incoming.get(&TypeId::of::<E>()) {
+            Some(inner) => outer.around(inner),
+            None => outer.clone(),
+        }
+    }
 }
 
 impl fmt::Debug for Entities {
@@ -220,6 +234,7 @@ impl Entities {
             hold: Backoff::exponential(Duration::from_millis(100), Duration::from_secs(30)),
             store: Arc::new(MemoryStore::new()),
             placement: Arc::new(SingleNode),
+            incoming: HashMap::new(),
         };
         EntitiesBuilder { system: system.clone(), settings }
     }
@@ -301,6 +316,13 @@ impl EntitiesBuilder {
     /// Who owns which key.
     pub fn placement(mut self, placement: Arc<dyn Placement>) -> Self {
         self.settings.placement = placement;
+        self
+    }
+
+    /// Puts an interceptor around every message that an entity of this type handles, inside those of
+    /// the system and those that were put before. See [`intercept`](crate::intercept).
+    pub fn intercept<E: Entity>(mut self, interceptor: impl Interceptor) -> Self {
+        self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
         self
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Failure, SubmitErrorKind};
 
-use super::directory::{Pending, Refusal};
+use super::directory::{name_of, Pending, Refusal};
 use super::{Directory, Entity, EntityKey};
 use crate::ask::Ask;
 use crate::dead_letter::DeadLetterReason;
@@ -126,7 +126,7 @@ impl<E: Entity> EntityRef<E> {
     }
 
     fn name(&self) -> String {
-        format!("{} «{}»", std::any::type_name::<E>(), self.key.text())
+        name_of::<E>(&self.key)
     }
 }
 

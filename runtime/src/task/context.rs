@@ -124,6 +124,11 @@ impl<'a, S> Context<'a, S> {
         self.turn.header().name()
     }
 
+    /// The class under which metrics are kept.
+    pub fn class(&self) -> &str {
+        self.turn.header().class().name()
+    }
+
     /// Where the task is in its life.
     pub fn phase(&self) -> Phase {
         self.turn.phase()

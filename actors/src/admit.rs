@@ -1,0 +1,117 @@
+//! How a seat lets messages through its gate.
+
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::task::Waker;
+
+use turnwheel_runtime::Failure;
+
+use crate::actor::Actor;
+use crate::dead_letter::DeadLetterReason;
+use crate::envelope::{Delivery, Envelope};
+use crate::gate::Verdict;
+use crate::handler::{Access, Receive, Turn};
+use crate::request::Link;
+use crate::scope::Panic;
+use crate::seat::Seat;
+
+impl<A: Actor> Seat<A> {
+    /// After a handler's future: takes what waited for it, or lets its panic go on.
+    pub(crate) fn go_on(&mut self, panic: Option<Panic>, turn: &mut Turn<'_, A>) {
+        let Some(panic) = panic else {
+            return self.drain(turn.reborrow());
+        };
+        if !self.rest.is_plain {
+            // After the policy hook, which may put another actor into the seat. Refused only with a
+            // full fast lane, and then the next future that ends takes what waits.
+            drop(turn.run(|seat, turn| seat.drain(turn.reborrow())));
+        }
+        resume_unwind(panic);
+    }
+
+    /// Takes what waits and fits now.
+    pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
+        if self.rest.is_plain || self.rest.broken().is_some() {
+            return;
+        }
+        while self.actor.is_some() {
+            let Some(open) = self.rest.cold().gate.next() else { break };
+            // A panic goes on to the policy hook; the rest comes after it.
+            let run = AssertUnwindSafe(|| open(self, turn.reborrow()));
+            if let Err(panic) = catch_unwind(run) {
+                return self.go_on(Some(panic), &mut turn);
+            }
+        }
+        let cold = self.rest.cold();
+        if cold.gate.is_free() {
+            let paused = std::mem::take(&mut cold.paused);
+            self.rest.set_free();
+            paused.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// The message handled next passes the gate in any case.
+    pub(crate) fn admit_next(&mut self) {
+        if !self.rest.is_plain && self.rest.broken().is_none() {
+            self.rest.cold().gate.open_once();
+        }
+    }
+
+    /// Whether a stream may be pulled; if not, its waker is called when it may.
+    pub(crate) fn admits_streams(&mut self, waker: &Waker) -> bool {
+        if self.rest.is_plain {
+            return true;
+        }
+        let cold = self.rest.cold();
+        let is_admitted = cold.gate.is_free() && cold.broken.is_none();
+        if !is_admitted {
+            cold.paused.push(waker.clone());
+        }
+        is_admitted
+    }
+
+    /// Lets a message through the gate, keeps it, or refuses it.
+    pub(crate) fn admit<M, K>(
+        &mut self,
+        delivery: Delivery<M, A::Reply>,
+        access: Access,
+        turn: &Turn<'_, A>,
+    ) -> Option<Delivery<M, A::Reply>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if let Some(failure) = self.rest.broken() {
+            if let Some(reply) = delivery.reply {
+                reply.fail(failure);
+            }
+            self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
+            return None;
+        }
+        let slot = delivery.reply.as_ref().and_then(|reply| reply.slot());
+        let chain = slot.and_then(|slot| slot.chain.clone());
+        let comes_back = Link::contains(chain.as_ref(), self.rest.id);
+        let gate = &mut self.rest.cold().gate;
+        match gate.judge(access, comes_back) {
+            Verdict::Take => return Some(delivery),
+            Verdict::Wait => {
+                let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+                gate.keep(access, Box::new(|seat, turn| A::receive(seat, envelope.open(), turn)));
+            }
+            Verdict::Cycle => {
+                let mut names = Link::names(chain.as_ref());
+                names.push(turn.name().to_owned());
+                if let Some(reply) = delivery.reply {
+                    reply.fail(Failure::error(crate::error::CallCycle { names }));
+                }
+            }
+            Verdict::TooMany => {
+                if let Some(reply) = delivery.reply {
+                    reply.fail(Failure::Refused("too many messages wait for other handlers"));
+                }
+                self.dead_letter::<M>(turn, DeadLetterReason::TooManyWaiting);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,126 @@
+//! What an interceptor sees, and may change, of the end of a message.
+
+use std::any::{type_name, Any};
+use std::fmt;
+
+use turnwheel_runtime::Failure;
+
+use crate::error::AskError;
+
+/// What came of a message.
+#[derive(Debug)]
+pub(crate) enum End<R> {
+    Replied(R),
+    /// No answer from here: the message was sent and nobody waits, or its handler answers by hand.
+    Open,
+    Failed(AskError<()>),
+}
+
+/// An end without the type of its answer.
+pub(crate) trait AnyEnd {
+    fn reply(&self) -> Option<&dyn Any>;
+    fn reply_mut(&mut self) -> Option<&mut dyn Any>;
+    fn error(&self) -> Option<&AskError<()>>;
+    fn fail(&mut self, error: AskError<()>);
+    /// `given` names the type of the answer.
+    fn answer(&mut self, reply: Box<dyn Any>, given: &'static str);
+}
+
+impl<R: Send + 'static> AnyEnd for End<R> {
+    fn reply(&self) -> Option<&dyn Any> {
+        match self {
+            Self::Replied(reply) => Some(reply),
+            Self::Open | Self::Failed(_) => None,
+        }
+    }
+
+    fn reply_mut(&mut self) -> Option<&mut dyn Any> {
+        match self {
+            Self::Replied(reply) => Some(reply),
+            Self::Open | Self::Failed(_) => None,
+        }
+    }
+
+    fn error(&self) -> Option<&AskError<()>> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::Open | Self::Replied(_) => None,
+        }
+    }
+
+    fn fail(&mut self, error: AskError<()>) {
+        if !matches!(self, Self::Open) {
+            *self = Self::Failed(error);
+        }
+    }
+
+    fn answer(&mut self, reply: Box<dyn Any>, given: &'static str) {
+        if matches!(self, Self::Open) {
+            return;
+        }
+        *self = match reply.downcast() {
+            Ok(reply) => Self::Replied(*reply),
+            Err(_) => {
+                let wanted = type_name::<R>();
+                let text =
+                    format!("an interceptor answered with a `{given}` instead of a `{wanted}`");
+                Self::Failed(AskError::Unanswered(Failure::message(text)))
+            }
+        };
+    }
+}
+
+/// What came of a message, for [`Interceptor::end`](super::Interceptor::end).
+///
+/// It is one of three: an answer, an error, or *open*. Open is a message that was sent and is not
+/// answered, and one whose [`ReplyHandler`](crate::ReplyHandler) has taken the answer upon itself; no
+/// interceptor can change those. The answer of a message that was told is seen here and then dropped.
+pub struct Outcome<'a> {
+    pub(crate) end: &'a mut dyn AnyEnd,
+}
+
+impl fmt::Debug for Outcome<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut outcome = f.debug_struct("Outcome");
+        outcome.field("is_open", &self.is_open()).field("error", &self.error());
+        outcome.finish_non_exhaustive()
+    }
+}
+
+impl Outcome<'_> {
+    /// The answer, if there is one and it is of this type.
+    pub fn reply<R: 'static>(&self) -> Option<&R> {
+        self.end.reply()?.downcast_ref()
+    }
+
+    /// The answer to be changed, if there is one and it is of this type.
+    pub fn reply_mut<R: 'static>(&mut self) -> Option<&mut R> {
+        self.end.reply_mut()?.downcast_mut()
+    }
+
+    /// Why there is no answer. The message itself is not in it.
+    ///
+    /// Of an incoming message it is [`AskError::Unanswered`]: refused by an interceptor inside this
+    /// one, or its handler has panicked.
+    pub fn error(&self) -> Option<&AskError<()>> {
+        self.end.error()
+    }
+
+    /// Whether there is neither an answer nor an error.
+    pub fn is_open(&self) -> bool {
+        self.end.reply().is_none() && self.end.error().is_none()
+    }
+
+    /// Answers in place of the answer or of the error. A panic of the handler is the actor's failure
+    /// all the same.
+    ///
+    /// An answer of another type than the message's fails the message; the error names both.
+    pub fn answer<R: Send + 'static>(&mut self, reply: R) {
+        self.end.answer(Box::new(reply), type_name::<R>());
+    }
+
+    /// Puts a failure in place of the answer or of the error; the caller gets it.
+    pub fn fail(&mut self, failure: Failure) {
+        self.end.fail(AskError::Unanswered(failure));
+    }
+}

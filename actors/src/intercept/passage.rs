@@ -1,0 +1,113 @@
+//! One message on its way through the interceptors: in, around its handler, and out in reverse.
+//!
+//! A panic of an interceptor is caught where it happens and becomes the failure of the message.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use turnwheel_runtime::Failure;
+
+use super::call::{Call, MessageInfo};
+use super::outcome::{AnyEnd, End, Outcome};
+use super::{Chain, Kept, Layer};
+use crate::error::AskError;
+
+/// A message that has begun, or is about to.
+pub(crate) struct Passage {
+    chain: Chain,
+    /// Of the interceptors that have begun and not ended.
+    kept: Vec<Kept>,
+    pub(crate) info: MessageInfo,
+}
+
+impl fmt::Debug for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passage").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl Passage {
+    pub(crate) fn new(chain: Chain, info: MessageInfo) -> Self {
+        let kept = Vec::with_capacity(chain.layers().len());
+        Self { chain, kept, info }
+    }
+
+    /// Begins with the interceptors that have not begun, until one refuses.
+    pub(crate) fn begin(&mut self, message: &mut (dyn Any + Send)) -> Result<(), Failure> {
+        let Self { chain, kept, info } = self;
+        for layer in &chain.layers()[kept.len()..] {
+            let mut call = Call { info: &mut *info, message: &mut *message };
+            kept.push(contained(&**layer, || layer.begin(&mut call)).and_then(|begun| begun)?);
+        }
+        Ok(())
+    }
+
+    /// Runs the closure with all interceptors around it.
+    pub(crate) fn within(&mut self, run: &mut dyn FnMut()) -> Result<(), Failure> {
+        let mut run = Some(run);
+        let mut once = || {
+            if let Some(run) = run.take() {
+                run();
+            }
+        };
+        let around = around(self.chain.layers(), &mut self.kept, &mut once);
+        if around.is_ok() && run.is_some() {
+            return Err(Failure::Refused("an interceptor did not go on with the message"));
+        }
+        around
+    }
+
+    /// Ends with the interceptors that have begun, the innermost first.
+    pub(crate) fn end(&mut self, end: &mut dyn AnyEnd) {
+        let Self { chain, kept, info } = self;
+        while let Some(mut one) = kept.pop() {
+            let layer = &*chain.layers()[kept.len()];
+            let mut outcome = Outcome { end: &mut *end };
+            let ended = contained(layer, || layer.end(&mut one, info, &mut outcome));
+            if let Err(failure) = ended {
+                end.fail(AskError::Unanswered(failure));
+            }
+        }
+    }
+}
+
+impl Drop for Passage {
+    /// A handler's future that was dropped, or a caller that has given up.
+    fn drop(&mut self) {
+        if !self.kept.is_empty() {
+            self.end(&mut End::<()>::Failed(AskError::Unanswered(Failure::Cancelled)));
+        }
+    }
+}
+
+/// Runs the closure inside these layers.
+fn around(
+    layers: &[std::sync::Arc<dyn Layer>],
+    kept: &mut [Kept],
+    run: &mut dyn FnMut(),
+) -> Result<(), Failure> {
+    let Some(((layer, layers), (own, kept))) = layers.split_first().zip(kept.split_first_mut())
+    else {
+        run();
+        return Ok(());
+    };
+    let mut inner = None;
+    let outer = contained(&**layer, || {
+        layer.within(own, &mut || {
+            if inner.is_none() {
+                inner = Some(around(layers, kept, run));
+            }
+        });
+    });
+    inner.unwrap_or(Ok(())).and(outer)
+}
+
+/// Runs code of an interceptor; its panic is the failure of the message.
+fn contained<R>(layer: &dyn Layer, run: impl FnOnce() -> R) -> Result<R, Failure> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let failure = Failure::from_panic(panic);
+        tracing::error!(interceptor = layer.name(), %failure, "an interceptor panicked");
+        failure
+    })
+}
