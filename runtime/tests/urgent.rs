@@ -5,7 +5,7 @@ use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{limits, Group, Pinning, SubmitErrorKind};
+use turnwheel_runtime::{limits, Context, Failure, Group, Lifecycle, Pinning, SubmitErrorKind};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -143,5 +143,49 @@ fn urgent_jobs_of_many_threads_run_once_each() -> Outcome {
     // The call is submitted after all urgent jobs, so none of them is left when it runs.
     assert_eq!(task.call(|count, _| *count).wait_timeout(PATIENCE)?, THREADS * JOBS);
     group.shutdown()?;
+    Ok(())
+}
+
+/// Ends, when interrupted, whatever its task waits for.
+struct Impatient;
+
+impl Lifecycle<Vec<i32>> for Impatient {
+    fn interrupted(
+        &mut self,
+        seen: &mut Vec<i32>,
+        cx: &mut Context<'_, Vec<i32>>,
+    ) -> Result<(), Failure> {
+        seen.push(-1);
+        cx.cancel_subscriptions();
+        Ok(())
+    }
+
+    fn closing(&mut self, _: &mut Vec<i32>, cx: &mut Context<'_, Vec<i32>>) -> Result<(), Failure> {
+        cx.await_holding(std::future::pending::<()>(), |_, _, ()| {});
+        Ok(())
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_wait_for_a_future_and_a_close_that_hangs() -> Outcome {
+    for seed in 0..50 {
+        let sim = Sim::new(seed);
+        let task = sim.group("cpu").task(Vec::new()).lifecycle(Impatient).spawn()?;
+        task.submit(|_: &mut Vec<i32>, cx| {
+            cx.await_exclusive(std::future::pending::<()>(), |_, _, ()| {});
+        })?;
+        let seen = task.call(|seen, _| std::mem::take(seen));
+        sim.run_until_idle();
+        assert!(!seen.is_done(), "the future holds the task");
+        task.interrupt();
+        assert_eq!(sim.wait(seen)?, [-1]);
+        let closed = task.close();
+        sim.run_until_idle();
+        assert!(!closed.is_done(), "the closing hook holds the task");
+        task.interrupt();
+        sim.wait(closed)?;
+        task.interrupt();
+        sim.run_until_idle();
+    }
     Ok(())
 }

@@ -225,6 +225,7 @@ unsafe fn call_hook<S: Send + 'static>(
         Hook::Closed => lifecycle.closed(state, &mut cx)?,
         Hook::Failed(failure) => lifecycle.failed(state, &mut cx, failure),
         Hook::OnFailure(failure) => return Ok(lifecycle.on_failure(state, &mut cx, failure)),
+        Hook::Interrupted => lifecycle.interrupted(state, &mut cx)?,
     }
     Ok(OnFailure::Resume)
 }

@@ -76,10 +76,13 @@ pub(crate) mod bits {
     pub(crate) const ROOM: u32 = 1 << 7;
     /// The urgent lane has jobs.
     pub(crate) const URGENT: u32 = 1 << 8;
+    /// The interrupted hook is to run.
+    pub(crate) const INTERRUPT: u32 = 1 << 9;
     /// Everything that must wake a task.
-    pub(crate) const WAKE: u32 = READY | CLOSE | STOP | FAIL | KILL | ORPHAN | MAIL | ROOM | URGENT;
+    pub(crate) const WAKE: u32 =
+        READY | CLOSE | STOP | FAIL | KILL | ORPHAN | MAIL | ROOM | URGENT | INTERRUPT;
     /// What must be looked at before the next submitted job.
-    pub(crate) const SYSTEM: u32 = STOP | FAIL | KILL | URGENT;
+    pub(crate) const SYSTEM: u32 = STOP | FAIL | KILL | URGENT | INTERRUPT;
     /// The greatest state word without a node in it.
     pub(crate) const LANE_EMPTY_MAX: usize = super::STUB;
     /// The task waits inside a phase or an exclusive future, the lane untouched.

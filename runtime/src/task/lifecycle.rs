@@ -127,6 +127,18 @@ pub trait Lifecycle<S>: Send + 'static {
         let _ = (state, cx, failure);
         OnFailure::Resume
     }
+
+    /// Runs after [`Task::interrupt`](super::Task::interrupt), between two jobs, in any phase but the
+    /// last ones, and also while the task waits for a future that holds it. With
+    /// [`Context::cancel_subscriptions`] it can end that wait.
+    ///
+    /// # Errors
+    ///
+    /// A failure goes to `on_failure`.
+    fn interrupted(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
+        let _ = (state, cx);
+        Ok(())
+    }
 }
 
 /// One call of a hook.
@@ -139,4 +151,5 @@ pub(crate) enum Hook<'a> {
     Closed,
     Failed(&'a Failure),
     OnFailure(&'a Failure),
+    Interrupted,
 }

@@ -36,8 +36,13 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
             std::mem::take(&mut life.is_fail_requested).then(|| life.failure.clone()).flatten()
         });
         end_failed(turn, failure.unwrap_or(Failure::Cancelled));
-    } else if set & bits::STOP != 0 {
-        stop(turn);
+    } else {
+        if set & bits::STOP != 0 {
+            stop(turn);
+        }
+        if set & bits::INTERRUPT != 0 && turn.owner().stage == Stage::Living {
+            call_hook(turn, Hook::Interrupted);
+        }
     }
     Left::Stays
 }

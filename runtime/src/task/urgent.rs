@@ -53,6 +53,17 @@ impl<S: Send + 'static> Task<S> {
     }
 }
 
+impl<S> Task<S> {
+    /// Has the task's [`Lifecycle::interrupted`](super::Lifecycle::interrupted) hook run after the job
+    /// under way, whatever it waits for. Several before the hook runs are one. Without effect on a
+    /// task that is over, and while a job does not return.
+    ///
+    /// Cost: an atomic read-modify-write or two.
+    pub fn interrupt(&self) {
+        self.header().signal(bits::INTERRUPT);
+    }
+}
+
 /// Puts a job into the urgent lane.
 fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
     if header.group.memory.is_exceeded() {
