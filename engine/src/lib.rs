@@ -1,6 +1,42 @@
-//! The durable workflow engine on `turnwheel-actors`. Nothing is implemented here yet.
+//! The durable workflow engine of Turnwheel: plans of actions that survive the process.
 //!
-//! This crate holds the place of the engine in the workspace: actions, plans, the journal with its
-//! stores, recovery and schedules come here.
+//! An [`Action`] has up to three phases: *plan* says which steps there are, *run* does the work, *finalize*
+//! ends it. A [`World`] runs plans over a [`Store`]: every step's outcome is durable before anything
+//! that follows from it happens outside. A plan is an actor of its own; one that waits for an event or a
+//! timer holds no thread and soon no memory.
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod action;
+mod error;
+mod id;
+mod journal;
+pub mod limits;
+mod payload;
+pub mod plan;
+mod run;
+pub mod store;
+mod time;
+mod world;
+
+pub use action::{
+    Action, Finalize, Finalizes, Next, Phases, Run, RunAsync, Runs, RunsAsync, StepContext,
+};
+pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
+pub use id::{ActionId, PlanId, PlanIdError, StepId};
+pub use payload::Payload;
+pub use plan::{ActionRef, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepState};
+pub use store::{MemoryStore, SqliteStore, SqliteSync, Store};
+pub use time::Time;
+pub use world::{Finished, PlanHandle, PlanView, Triggering, World, WorldBuilder};
+
+/// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with
+/// `output!(triage => place.city)`. The action comes from [`Planner::plan_action`].
+///
+/// The fields are checked by the compiler; their names must be those in JSON.
+#[macro_export]
+macro_rules! output {
+    ($action:expr => $($field:ident).+) => {
+        $action.reference(&[$(stringify!($field)),+], |output| &output.$($field).+)
+    };
+}

@@ -1,0 +1,140 @@
+//! Actions without their types: what the engine keeps and calls.
+
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::phases::sealed::Sealed;
+use super::step::{Facts, Wishes};
+use super::{panic_message, Action, Next, StepContext};
+use crate::error::ActionError;
+use crate::payload::Payload;
+use crate::plan::StepKind;
+
+/// A call of a step's code.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) kind: StepKind,
+    pub(crate) facts: Facts,
+    pub(crate) input: Payload,
+    pub(crate) output: Payload,
+}
+
+/// How a call of a step's code ended.
+#[derive(Debug)]
+pub(crate) struct Returned {
+    pub(crate) result: Result<Next, ActionError>,
+    /// The output, if it changed.
+    pub(crate) output: Option<Payload>,
+    pub(crate) wishes: Wishes,
+}
+
+impl Returned {
+    pub(crate) fn failed(error: ActionError) -> Self {
+        Self { result: Err(error), output: None, wishes: Wishes::default() }
+    }
+}
+
+/// A call that has begun.
+pub(crate) enum Begun {
+    /// To be called where it may block.
+    Blocking(Box<dyn FnOnce() -> Returned + Send>),
+    /// To be polled.
+    Async(Pin<Box<dyn Future<Output = Returned> + Send>>),
+}
+
+/// An action without its type.
+pub(crate) trait AnyAction: Send + Sync {
+    fn runs(&self) -> bool;
+    fn finalizes(&self) -> bool;
+    fn queue(&self) -> &str;
+    fn run_weight(&self) -> u32;
+    fn finalize_weight(&self) -> u32;
+    fn begin(self: Arc<Self>, call: Call) -> Begun;
+}
+
+impl<A: Action> AnyAction for A {
+    fn runs(&self) -> bool {
+        A::Phases::RUNS
+    }
+
+    fn finalizes(&self) -> bool {
+        A::Phases::FINALIZES
+    }
+
+    fn queue(&self) -> &str {
+        Action::queue(self)
+    }
+
+    fn run_weight(&self) -> u32 {
+        thousandths(Action::run_weight(self))
+    }
+
+    fn finalize_weight(&self) -> u32 {
+        thousandths(Action::finalize_weight(self))
+    }
+
+    fn begin(self: Arc<Self>, call: Call) -> Begun {
+        match call.kind {
+            StepKind::Run => A::Phases::run(self, call),
+            _ => Begun::Blocking(Box::new(move || A::Phases::finalize(&self, call))),
+        }
+    }
+}
+
+fn thousandths(weight: f64) -> u32 {
+    if weight.is_finite() {
+        (weight.clamp(0.0, 1_000_000.0) * 1_000.0) as u32
+    } else {
+        0
+    }
+}
+
+/// Calls code that may block; a panic is a failure.
+pub(super) fn blocking<A: Action>(
+    call: &Call,
+    code: impl FnOnce(&mut StepContext<A>) -> Result<Next, ActionError>,
+) -> Returned {
+    let mut step = match prepare::<A>(call) {
+        Ok(step) => step,
+        Err(error) => return Returned::failed(error),
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| code(&mut step)));
+    let result =
+        result.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))));
+    finish(call, step, result)
+}
+
+/// Input and output as the action's types.
+pub(super) fn prepare<A: Action>(call: &Call) -> Result<StepContext<A>, ActionError> {
+    let input = call.input.read().map_err(|error| unfit(A::NAME, "input", &error))?;
+    let output = if call.output.is_null() {
+        A::Output::default()
+    } else {
+        call.output.read().map_err(|error| unfit(A::NAME, "output", &error))?
+    };
+    Ok(StepContext { input, output, facts: call.facts.clone(), wishes: Wishes::default() })
+}
+
+fn unfit(action: &str, what: &str, error: &dyn std::fmt::Display) -> ActionError {
+    ActionError::new("unfit", format!("the stored {what} of «{action}» {error}"))
+}
+
+/// What a call comes to: its output is kept whether it ended well or not.
+pub(super) fn finish<A: Action>(
+    call: &Call,
+    step: StepContext<A>,
+    result: Result<Next, ActionError>,
+) -> Returned {
+    match Payload::of(&step.output) {
+        Ok(output) => {
+            let output = (output != call.output).then_some(output);
+            Returned { result, output, wishes: step.wishes }
+        }
+        Err(error) => {
+            let error = ActionError::new("output", format!("the output of «{}» {error}", A::NAME));
+            Returned::failed(result.err().unwrap_or(error))
+        }
+    }
+}

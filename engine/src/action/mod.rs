@@ -1,0 +1,163 @@
+//! Actions: what plans are made of.
+//!
+//! An action is a value that is registered with a [`World`](crate::World) under its name, and has up
+//! to three phases. *Plan* runs in the thread that triggers, and says which steps there are. *Run*
+//! does the work, at the same time as other steps. *Finalize* runs when all run steps have ended well,
+//! one after the other in the order of planning.
+//!
+//! Which phases an action has is a type, [`Action::Phases`], so that forgetting to implement one does
+//! not compile:
+//!
+//! | `Phases` | implement |
+//! | --- | --- |
+//! | `()` | nothing more: the action only plans others |
+//! | [`Runs`] | [`Run`]: a function that may block, called on the threads of its queue |
+//! | [`RunsAsync`] | [`RunAsync`]: an `async fn`, called on the world's workers |
+//! | [`Finalizes`] | [`Finalize`] |
+//! | `(Runs, Finalizes)`, `(RunsAsync, Finalizes)` | both |
+
+mod erased;
+mod phases;
+mod registry;
+mod step;
+
+use std::any::Any;
+use std::future::Future;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+pub(crate) use erased::{AnyAction, Begun, Call, Returned};
+pub use phases::{Finalizes, Phases, Runs, RunsAsync};
+pub(crate) use registry::Registry;
+pub(crate) use step::Facts;
+pub use step::{Next, StepContext};
+
+use crate::error::ActionError;
+use crate::plan::Planner;
+
+/// The queue of steps whose action names none.
+pub const DEFAULT_QUEUE: &str = "default";
+
+/// A unit of work with a name, an input and an output, whose phases become steps of plans.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use turnwheel_engine::{Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, World};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Name { name: String }
+/// #[derive(Default, Serialize, Deserialize)]
+/// struct Greeting { text: String }
+///
+/// struct Greet;
+/// impl Action for Greet {
+///     const NAME: &'static str = "greet";
+///     type Input = Name;
+///     type Output = Greeting;
+///     type Phases = Runs;
+/// }
+/// impl Run for Greet {
+///     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+///         step.output.text = format!("hello {}", step.input.name);
+///         Ok(Next::Done)
+///     }
+/// }
+///
+/// let world = World::builder().action(Greet).build(MemoryStore::new())?;
+/// let plan = world.trigger::<Greet>(Name { name: "wheel".into() }).wait()?;
+/// let greeting = plan.finished().wait()?.output::<Greet>()?;
+/// assert_eq!(greeting.text, "hello wheel");
+/// world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Action: Sized + Send + Sync + 'static {
+    /// The name under which it is stored with plans. Plans that wait find their action by it.
+    const NAME: &'static str;
+
+    /// Rises when the meaning of input or output changes.
+    const VERSION: u32 = 1;
+
+    /// What it is given. Fields of type [`Input<T>`](crate::Input) can also be outputs of others.
+    type Input: Serialize + DeserializeOwned + Send + 'static;
+
+    /// What it gives. It is stored whenever its code has ended, and is there again the next time.
+    type Output: Serialize + DeserializeOwned + Default + Send + 'static;
+
+    /// Which phases it has besides planning.
+    type Phases: Phases<Self>;
+
+    /// Plans: adds its own steps and those of other actions. By default just its own, with the input
+    /// as it is.
+    ///
+    /// It runs in the thread that triggers the plan and may be slow, but what it does outside is not
+    /// undone if planning fails.
+    ///
+    /// # Errors
+    ///
+    /// The plan is stored as stopped, with the error.
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: Self::Input) -> Result<(), ActionError> {
+        planner.plan_self(input)?;
+        Ok(())
+    }
+
+    /// The queue that its steps run in.
+    fn queue(&self) -> &str {
+        DEFAULT_QUEUE
+    }
+
+    /// The share of its run step in the plan's progress, compared to others.
+    fn run_weight(&self) -> f64 {
+        1.0
+    }
+
+    /// The share of its finalize step in the plan's progress, compared to others.
+    fn finalize_weight(&self) -> f64 {
+        1.0
+    }
+}
+
+/// The run phase of an action that may block.
+pub trait Run: Action {
+    /// Does the work. Called again after each event, failure or crash; [`StepContext`] tells which.
+    ///
+    /// # Errors
+    ///
+    /// The step fails; what becomes of the plan its retry and rescue policies say.
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError>;
+}
+
+/// The run phase of an action that waits without holding a thread.
+pub trait RunAsync: Action {
+    /// Does the work. Called again after each event, failure or crash; [`StepContext`] tells which.
+    ///
+    /// # Errors
+    ///
+    /// The step fails; what becomes of the plan its retry and rescue policies say.
+    fn run(
+        &self,
+        step: &mut StepContext<Self>,
+    ) -> impl Future<Output = Result<Next, ActionError>> + Send;
+}
+
+/// The finalize phase of an action.
+pub trait Finalize: Action {
+    /// Ends the work when all run steps of the plan have ended well. It must be idempotent: after a
+    /// failure the whole phase is run again.
+    ///
+    /// # Errors
+    ///
+    /// The step fails and the plan is paused.
+    fn finalize(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic without a message".to_owned()
+    }
+}

@@ -1,0 +1,112 @@
+//! Which phases an action has, as types.
+
+use std::sync::Arc;
+
+use super::erased::{blocking, Begun, Call, Returned};
+use super::{Action, Finalize, Next, Run, RunAsync};
+use crate::action::erased::{finish, prepare};
+
+/// The phases of an action; implemented by `()`, [`Runs`], [`RunsAsync`], [`Finalizes`] and pairs.
+pub trait Phases<A: Action>: sealed::Sealed<A> {}
+
+impl<A: Action, P: sealed::Sealed<A>> Phases<A> for P {}
+
+/// The action has a run phase that may block: [`Run`].
+#[derive(Debug)]
+pub enum Runs {}
+
+/// The action has a run phase that waits without a thread: [`RunAsync`].
+#[derive(Debug)]
+pub enum RunsAsync {}
+
+/// The action has a finalize phase: [`Finalize`].
+#[derive(Debug)]
+pub enum Finalizes {}
+
+pub(crate) mod sealed {
+    use super::{Action, Arc, Begun, Call, Returned};
+
+    /// What the engine calls.
+    #[expect(unnameable_types, reason = "it is sealed")]
+    pub trait Sealed<A: Action> {
+        const RUNS: bool = false;
+        const FINALIZES: bool = false;
+
+        /// Begins a call of the run phase.
+        #[doc(hidden)]
+        #[allow(private_interfaces)]
+        fn run(action: Arc<A>, call: Call) -> Begun {
+            let _ = (action, call);
+            unreachable!("an action without a run phase has no run step")
+        }
+
+        /// Calls the finalize phase.
+        #[doc(hidden)]
+        #[allow(private_interfaces)]
+        fn finalize(action: &A, call: Call) -> Returned {
+            let _ = (action, call);
+            unreachable!("an action without a finalize phase has no finalize step")
+        }
+    }
+}
+
+use sealed::Sealed;
+
+impl<A: Action> Sealed<A> for () {}
+
+impl<A: Run> Sealed<A> for Runs {
+    const RUNS: bool = true;
+
+    #[allow(private_interfaces)]
+    fn run(action: Arc<A>, call: Call) -> Begun {
+        Begun::Blocking(Box::new(move || blocking(&call, |step| A::run(&action, step))))
+    }
+}
+
+impl<A: RunAsync> Sealed<A> for RunsAsync {
+    const RUNS: bool = true;
+
+    #[allow(private_interfaces)]
+    fn run(action: Arc<A>, call: Call) -> Begun {
+        Begun::Async(Box::pin(async move {
+            let mut step = match prepare::<A>(&call) {
+                Ok(step) => step,
+                Err(error) => return Returned::failed(error),
+            };
+            let result = A::run(&action, &mut step).await;
+            finish(&call, step, result)
+        }))
+    }
+}
+
+impl<A: Finalize> Sealed<A> for Finalizes {
+    const FINALIZES: bool = true;
+
+    #[allow(private_interfaces)]
+    fn finalize(action: &A, call: Call) -> Returned {
+        blocking(&call, |step| action.finalize(step).map(|()| Next::Done))
+    }
+}
+
+impl<A: Action, P: Sealed<A>, Q: Sealed<A>> Sealed<A> for (P, Q) {
+    const RUNS: bool = P::RUNS || Q::RUNS;
+    const FINALIZES: bool = P::FINALIZES || Q::FINALIZES;
+
+    #[allow(private_interfaces)]
+    fn run(action: Arc<A>, call: Call) -> Begun {
+        if P::RUNS {
+            P::run(action, call)
+        } else {
+            Q::run(action, call)
+        }
+    }
+
+    #[allow(private_interfaces)]
+    fn finalize(action: &A, call: Call) -> Returned {
+        if P::FINALIZES {
+            P::finalize(action, call)
+        } else {
+            Q::finalize(action, call)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The actions that a world knows.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Action, AnyAction};
+use crate::error::BuildError;
+
+/// Actions by name and by type.
+#[derive(Default)]
+pub(crate) struct Registry {
+    by_name: HashMap<&'static str, Arc<dyn AnyAction>>,
+    by_type: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.by_name.keys()).finish()
+    }
+}
+
+impl Registry {
+    /// Adds an action.
+    pub(crate) fn add<A: Action>(&mut self, action: A) -> Result<(), BuildError> {
+        let action = Arc::new(action);
+        if self.by_name.insert(A::NAME, Arc::clone(&action) as _).is_some() {
+            return Err(BuildError::DuplicateAction(A::NAME.to_owned()));
+        }
+        self.by_type.insert(TypeId::of::<A>(), action);
+        Ok(())
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<dyn AnyAction>> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn get<A: Action>(&self) -> Option<Arc<A>> {
+        let action = self.by_type.get(&TypeId::of::<A>())?;
+        Arc::clone(action).downcast().ok()
+    }
+}

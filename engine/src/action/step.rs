@@ -1,0 +1,147 @@
+//! What the code of a step knows and says.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+use super::Action;
+use crate::error::ActionError;
+use crate::id::{ActionId, PlanId, StepId};
+use crate::payload::Payload;
+use crate::plan::Event;
+use crate::time::Time;
+
+/// How a call of a step's code ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Next {
+    /// The step is done.
+    Done,
+    /// The step waits for an event; no thread is held. The text says what for.
+    Suspend(String),
+}
+
+impl Next {
+    /// Suspends the step until an event comes; `reason` says to people what it waits for.
+    pub fn suspend(reason: impl Into<String>) -> Self {
+        Self::Suspend(reason.into())
+    }
+}
+
+/// One call of a step's code: its input and output, why it is called, and what it asks for.
+pub struct StepContext<A: Action> {
+    /// The input; references are replaced by values.
+    pub input: A::Input,
+    /// The output so far. What it is when the call ends is stored, also if that fails or suspends.
+    pub output: A::Output,
+    pub(super) facts: Facts,
+    pub(super) wishes: Wishes,
+}
+
+/// What a call is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) plan: PlanId,
+    pub(crate) step: StepId,
+    pub(crate) action: ActionId,
+    pub(crate) attempt: u32,
+    pub(crate) is_first_call: bool,
+    pub(crate) event: Option<Event>,
+    pub(crate) now: Time,
+}
+
+/// What a call asks for; it takes effect when its end is durable.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wishes {
+    pub(crate) progress: Option<u32>,
+    pub(crate) timers: Vec<(Time, Payload)>,
+}
+
+impl<A: Action> fmt::Debug for StepContext<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepContext")
+            .field("action", &A::NAME)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<A: Action> StepContext<A> {
+    /// The plan.
+    pub fn plan_id(&self) -> PlanId {
+        self.facts.plan
+    }
+
+    /// The step.
+    pub fn step_id(&self) -> StepId {
+        self.facts.step
+    }
+
+    /// The action's id in the plan.
+    pub fn action_id(&self) -> ActionId {
+        self.facts.action
+    }
+
+    /// 1 for the first time; one more after each failure, and after a crash in which the call before
+    /// may or may not have had its effect.
+    pub fn attempt(&self) -> u32 {
+        self.facts.attempt
+    }
+
+    /// Whether the step's code was never called before, also not before a crash.
+    pub fn is_first_call(&self) -> bool {
+        self.facts.is_first_call
+    }
+
+    /// The same text for every attempt of this step, and for no other step: give it to a service that
+    /// takes idempotency keys, and its effect happens once.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}", self.facts.plan, self.facts.step)
+    }
+
+    /// Wall time when the call began.
+    pub fn now(&self) -> Time {
+        self.facts.now
+    }
+
+    /// Whether the call is for an event.
+    pub fn has_event(&self) -> bool {
+        self.facts.event.is_some()
+    }
+
+    /// The event that the call is for.
+    ///
+    /// # Errors
+    ///
+    /// There is one and it cannot be understood as this type.
+    pub fn event<E: DeserializeOwned>(&self) -> Result<Option<E>, ActionError> {
+        match &self.facts.event {
+            None => Ok(None),
+            Some(event) => Ok(Some(event.payload.read()?)),
+        }
+    }
+
+    /// Sends this step an event after a delay; durable, never early. What comes when the step has
+    /// ended is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The event cannot be written as JSON.
+    pub fn event_after<E: Serialize>(
+        &mut self,
+        delay: Duration,
+        event: &E,
+    ) -> Result<(), ActionError> {
+        let due = self.facts.now.after(delay);
+        self.wishes.timers.push((due, Payload::of(event)?));
+        Ok(())
+    }
+
+    /// Says how far the step is, from 0 to 1. What is not a number counts as 0.
+    pub fn set_progress(&mut self, progress: f64) {
+        let progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
+        self.wishes.progress = Some((progress * 1_000.0) as u32);
+    }
+}

@@ -1,0 +1,220 @@
+//! What goes wrong, and what to do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::PlanId;
+use crate::limits::PAYLOAD_BYTES_MAX;
+
+/// An input, output or event that cannot be written or understood.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadError {
+    /// The value cannot be expressed as JSON.
+    #[error("cannot be written as JSON: {0}")]
+    NotSerializable(#[source] serde_json::Error),
+    /// The text is not what was expected.
+    #[error("cannot be understood: {0}")]
+    Malformed(#[source] serde_json::Error),
+    /// The text is too long.
+    #[error(
+        "has {bytes} bytes as JSON and {PAYLOAD_BYTES_MAX} are the limit: keep large data in a \
+         file or object store and pass its name"
+    )]
+    TooLong {
+        /// Its bytes.
+        bytes: usize,
+    },
+}
+
+/// Why an action failed, as it is stored with its step.
+///
+/// Any error becomes one by `?`. Whether a retry makes sense is part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionError {
+    /// The type of the error, or a code of the action's own.
+    pub kind: String,
+    /// What happened, with its causes.
+    pub message: String,
+    /// Whether trying again cannot help.
+    pub is_final: bool,
+}
+
+impl ActionError {
+    /// An error with a code and a message.
+    pub fn new(kind: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self { kind: kind.into(), message: message.to_string(), is_final: false }
+    }
+
+    /// The same, but no retry policy tries again.
+    #[must_use]
+    pub fn and_final(mut self) -> Self {
+        self.is_final = true;
+        self
+    }
+}
+
+impl fmt::Display for ActionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.kind)
+    }
+}
+
+impl<E: std::error::Error> From<E> for ActionError {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            if !message.contains(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            source = cause.source();
+        }
+        Self { kind: std::any::type_name::<E>().to_owned(), message, is_final: false }
+    }
+}
+
+/// The store did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another process or world has it open.
+    #[error("the store {store} is in use by {holder}: stop that one, or use another store")]
+    InUse {
+        /// Which store.
+        store: String,
+        /// Who holds it.
+        holder: String,
+    },
+    /// It was written by a newer version.
+    #[error(
+        "the store {store} has format {found} and this version knows {known}: use the version that \
+         wrote it, or a newer one"
+    )]
+    TooNew {
+        /// Which store.
+        store: String,
+        /// The format found.
+        found: u32,
+        /// The newest format that is known.
+        known: u32,
+    },
+    /// What it holds cannot be understood.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// There is no room; nothing of the write was kept.
+    #[error("the store is full: {0}")]
+    Full(String),
+    /// It failed for another reason.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// Another owner has taken over.
+    #[error("epoch {epoch} is over: epoch {newest} owns the store now")]
+    Fenced {
+        /// The writer's epoch.
+        epoch: u64,
+        /// The newest one.
+        newest: u64,
+    },
+}
+
+/// A world could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Two actions have the same name.
+    #[error("two actions are called «{0}»: names must differ, they are stored with each plan")]
+    DuplicateAction(String),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A group of threads could not be made.
+    #[error("no threads: {0}")]
+    Threads(String),
+}
+
+/// A plan was not triggered.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TriggerError {
+    /// The action is not registered with this world.
+    #[error("no action «{0}» is registered: add it to the world's builder")]
+    UnknownAction(String),
+    /// The input cannot be stored.
+    #[error("the input of «{action}» {problem}")]
+    Input {
+        /// The action.
+        action: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Planning failed; the plan is stored with its error.
+    #[error("planning of plan {plan} failed: {error}")]
+    Planning {
+        /// The plan.
+        plan: PlanId,
+        /// The error of the root action.
+        error: ActionError,
+    },
+    /// A plan with this id exists.
+    #[error("a plan {0} exists already")]
+    Exists(PlanId),
+    /// It could not be made durable; nothing runs.
+    #[error("the plan was not stored: {0}")]
+    Store(#[from] StoreError),
+    /// The world is going down, or a queue is full.
+    #[error("the plan was not taken: {0}")]
+    Refused(String),
+}
+
+/// A request about a plan was refused, and nothing was changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// There is no such plan.
+    #[error("there is no plan {0}")]
+    Unknown(PlanId),
+    /// The plan is not in a state for it.
+    #[error("plan {plan} is {state}: {problem}")]
+    State {
+        /// The plan.
+        plan: PlanId,
+        /// Its state.
+        state: &'static str,
+        /// Why that does not fit.
+        problem: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It did not answer in time.
+    #[error("plan {plan} did not answer within {limit:?}")]
+    TimedOut {
+        /// The plan.
+        plan: PlanId,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The plan does not hold what was looked for.
+    #[error("plan {plan}, action «{action}»: {problem}")]
+    Content {
+        /// The plan.
+        plan: PlanId,
+        /// The action.
+        action: String,
+        /// What is missing or does not fit.
+        problem: String,
+    },
+    /// The plan's actor could not be reached.
+    #[error("plan {plan}: {problem}")]
+    Refused {
+        /// The plan.
+        plan: PlanId,
+        /// Why.
+        problem: String,
+    },
+}

@@ -1,0 +1,272 @@
+//! The journal: one writer for all plans, which commits what has come together.
+//!
+//! Plans hand their entries over and go on when told that they are durable. While one commit is under
+//! way the next batch gathers in the writer's mailbox, so that one sync of the disk serves all who
+//! wait for it (group commit). The rows of the store follow a bounded number of entries behind.
+
+mod codec;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Completion, Context, Group, Mailbox, Task, TaskJob};
+
+pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
+
+use crate::error::{BuildError, StoreError};
+use crate::id::PlanId;
+use crate::limits::{APPENDS_MAX, COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_BEHIND};
+use crate::store::{Append, Batch, PlanRow, Seq, Store, StoreReader, StoreWriter, Verdict};
+
+/// How long rows may be behind when nothing is appended.
+const ROWS_BEHIND_TIME: Duration = Duration::from_millis(50);
+
+/// Called with the outcome of an append.
+pub(crate) type Ticket = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
+
+/// The journal of a world.
+#[derive(Clone)]
+pub(crate) struct Journal {
+    writer: Task<Writer>,
+    reader: Task<Box<dyn StoreReader>>,
+    heads: Arc<Heads>,
+    epoch: u64,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+/// The newest entries of the plans whose rows are behind.
+#[derive(Debug, Default)]
+pub(crate) struct Heads(Mutex<HashMap<PlanId, Seq>>);
+
+/// An entry on its way.
+struct Entry {
+    append: Append,
+    row: PlanRow,
+    ticket: Ticket,
+}
+
+struct Writer {
+    store: Box<dyn StoreWriter>,
+    waiting: VecDeque<Entry>,
+    is_due: bool,
+    /// Rows that are behind, and the first entry of each that is.
+    behind: HashMap<PlanId, PlanRow>,
+    order: VecDeque<(Seq, PlanId)>,
+    heads: Arc<Heads>,
+    /// The newest entry that was written.
+    last: Seq,
+    is_trailing: bool,
+}
+
+impl Journal {
+    /// Takes a store for writing and starts its writer and reader in a group whose threads may block.
+    pub(crate) fn open(store: &dyn Store, group: &Group) -> Result<Self, BuildError> {
+        let writer = store.writer()?;
+        let epoch = writer.epoch();
+        let heads = Arc::new(Heads::default());
+        let state = Writer {
+            store: writer,
+            waiting: VecDeque::new(),
+            is_due: false,
+            behind: HashMap::new(),
+            order: VecDeque::new(),
+            heads: Arc::clone(&heads),
+            last: 0,
+            is_trailing: false,
+        };
+        let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
+        let writer = group
+            .task(state)
+            .name("journal-writer")
+            .mailbox(Mailbox::bounded(APPENDS_MAX))
+            .spawn()
+            .map_err(|error| threads(&error))?;
+        let reader = group
+            .task(store.reader()?)
+            .name("journal-reader")
+            .mailbox(Mailbox::bounded(APPENDS_MAX))
+            .spawn()
+            .map_err(|error| threads(&error))?;
+        Ok(Self { writer, reader, heads, epoch })
+    }
+
+    /// The epoch in which this world writes.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
+    /// or when it is not.
+    pub(crate) fn append(&self, append: Append, row: PlanRow, ticket: Ticket) {
+        if let Err(error) = self.writer.submit_job(Entry { append, row, ticket }) {
+            let problem = format!("the journal takes no entry: {}", error.kind);
+            (error.job.ticket)(Err(StoreError::Failed(problem)));
+        }
+    }
+
+    /// Brings a row up to date without a new entry.
+    pub(crate) fn update(&self, row: PlanRow) {
+        let update = self.writer.submit(move |writer, cx| {
+            writer.is_behind(writer.last + 1, row);
+            if !writer.is_trailing {
+                writer.trail(cx);
+            }
+        });
+        if let Err(error) = update {
+            tracing::debug!(kind = %error.kind, "a row stays as it was");
+        }
+    }
+
+    /// Asks the store something.
+    pub(crate) fn read<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut dyn StoreReader) -> R + Send + 'static,
+    ) -> Completion<R> {
+        self.reader.call(move |reader, _| question(&mut **reader))
+    }
+
+    /// Brings all rows up to date, and completes then: what is asked afterwards sees everything that
+    /// was durable before.
+    pub(crate) fn flush(&self) -> Completion<Result<(), StoreError>> {
+        self.writer.call(|writer, _| writer.write_rows(usize::MAX))
+    }
+
+    /// Says what a start has found: the newest entry of a plan whose row is behind.
+    pub(crate) fn know(&self, plan: PlanId, head: Seq) {
+        self.heads.0.lock().insert(plan, head);
+    }
+
+    /// The newest entry of a plan whose row is behind.
+    pub(crate) fn head(&self, plan: PlanId) -> Option<Seq> {
+        self.heads.0.lock().get(&plan).copied()
+    }
+}
+
+impl TaskJob<Writer> for Entry {
+    fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
+        writer.waiting.push_back(self);
+        if !writer.is_due {
+            // Behind all that is in the mailbox now: what is there shares the commit.
+            writer.is_due = true;
+            writer.commit_soon(cx);
+        }
+    }
+}
+
+impl Writer {
+    fn commit_soon(&mut self, cx: &mut Context<'_, Self>) {
+        let due = cx.submit(|writer: &mut Self, cx| {
+            writer.is_due = false;
+            writer.commit();
+            if !writer.waiting.is_empty() {
+                writer.is_due = true;
+                writer.commit_soon(cx);
+            } else if !writer.behind.is_empty() && !writer.is_trailing {
+                writer.trail(cx);
+            }
+        });
+        if due.is_err() {
+            // The mailbox is full of entries: their turn is now.
+            self.is_due = false;
+            self.commit();
+        }
+    }
+
+    /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
+    fn commit(&mut self) {
+        let count = self.waiting.len().min(COMMIT_APPENDS_MAX);
+        let mut appends = Vec::with_capacity(count);
+        let mut tickets = Vec::with_capacity(count);
+        for Entry { append, row, ticket } in self.waiting.drain(..count) {
+            appends.push(append);
+            tickets.push((row, ticket));
+        }
+        let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(COMMIT_ROWS_MAX);
+        match self.write(&appends, slice) {
+            Ok(verdicts) => {
+                for ((mut row, ticket), verdict) in tickets.into_iter().zip(verdicts) {
+                    if let Verdict::Written(seq) = verdict {
+                        row.head = seq;
+                        self.last = seq;
+                        self.is_behind(seq, row);
+                    }
+                    ticket(Ok(verdict));
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, entries = count, "a commit failed; nothing of it was kept");
+                for (_, ticket) in tickets {
+                    ticket(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    fn is_behind(&mut self, seq: Seq, mut row: PlanRow) {
+        let plan = row.id;
+        self.heads.0.lock().insert(plan, row.head);
+        match self.behind.entry(plan) {
+            std::collections::hash_map::Entry::Occupied(mut known) => {
+                if row.snapshot.is_none() {
+                    row.snapshot = known.get_mut().snapshot.take();
+                }
+                known.insert(row);
+            }
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(row);
+                self.order.push_back((seq, plan));
+            }
+        }
+    }
+
+    /// Writes entries, and the rows that are behind longest.
+    fn write(&mut self, appends: &[Append], rows: usize) -> Result<Vec<Verdict>, StoreError> {
+        let count = rows.min(self.order.len());
+        let rows: Vec<PlanRow> =
+            self.order.iter().take(count).map(|(_, plan)| self.behind[plan].clone()).collect();
+        // An entry is projected when no row is behind because of it or of one before it.
+        let projected = match self.order.get(count) {
+            Some((first, _)) => first - 1,
+            None => self.last,
+        };
+        let verdicts = self.store.commit(&Batch { appends, rows: &rows, projected })?;
+        let mut heads = self.heads.0.lock();
+        for (_, plan) in self.order.drain(..count) {
+            self.behind.remove(&plan);
+            heads.remove(&plan);
+        }
+        Ok(verdicts)
+    }
+
+    /// Brings rows up to date, at most so many in all.
+    fn write_rows(&mut self, mut count: usize) -> Result<(), StoreError> {
+        while count > 0 && !self.order.is_empty() {
+            let slice = count.min(COMMIT_ROWS_MAX);
+            self.write(&[], slice)?;
+            count -= slice;
+        }
+        Ok(())
+    }
+
+    /// Brings rows up to date a moment after the last entry, a slice at a time.
+    fn trail(&mut self, cx: &mut Context<'_, Self>) {
+        let armed = cx.after(ROWS_BEHIND_TIME, |writer: &mut Self, cx| {
+            writer.is_trailing = false;
+            if let Err(error) = writer.write_rows(COMMIT_ROWS_MAX) {
+                tracing::warn!(%error, "rows stay behind their journal");
+            }
+            if !writer.behind.is_empty() {
+                writer.trail(cx);
+            }
+        });
+        self.is_trailing = armed.is_ok();
+    }
+}

@@ -1,0 +1,34 @@
+//! Every limit of the engine, with its unit and its reason.
+
+use std::time::Duration;
+
+/// Bytes of one input, output or event as JSON. One entry must not hold up the commit that others
+/// wait for; larger data belongs into a file or an object store, with its name in the payload.
+pub const PAYLOAD_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Steps of one plan. Beyond it the graph of a plan is a data set; sub-plans split it.
+pub const STEPS_MAX: usize = 1_000_000;
+
+/// How deep actions may plan actions: an action that plans itself is found here.
+pub const PLANNING_DEPTH_MAX: usize = 128;
+
+/// Events that wait for one step. A step that takes no more of them must not fill the store.
+pub const EVENTS_MAX: usize = 10_000;
+
+/// Appends that wait for the journal's writer, over all plans.
+pub const APPENDS_MAX: u64 = 1 << 18;
+
+/// Appends in one commit: more would keep the first of them waiting without using the disk better.
+pub const COMMIT_APPENDS_MAX: usize = 1_024;
+
+/// Rows of the search tables that one commit brings up to date, at most.
+pub const COMMIT_ROWS_MAX: usize = 128;
+
+/// Rows of the search tables that may be behind before commits start to bring them up to date.
+pub const ROWS_BEHIND: usize = 1_024;
+
+/// How long a plan that waits stays in memory after the last thing that happened to it.
+pub const PLAN_IDLE: Duration = Duration::from_secs(2);
+
+/// Records after which a plan that leaves memory is stored as a whole, so that loading it stays short.
+pub const SNAPSHOT_RECORDS: u32 = 64;

@@ -1,0 +1,227 @@
+//! A plan: its actions, steps and flow, and how each record changes them.
+//!
+//! | part | what it is |
+//! | --- | --- |
+//! | [`Record`] | one thing that happened, as the journal keeps it |
+//! | [`Plan`] | what follows from the records of one plan |
+//! | [`Flow`], `graph` | which step comes after which |
+//! | [`Planner`] | makes the actions and steps of a plan while its actions plan |
+//!
+//! A plan in memory is never changed but by [`Plan::apply`], so that what was decided and what is
+//! read after a crash cannot differ. What to do next is decided in [`crate::run`].
+
+mod apply;
+mod flow;
+mod planner;
+mod record;
+mod reference;
+mod state;
+mod step;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use flow::Flow;
+pub(crate) use flow::Graph;
+pub(crate) use planner::plan_root;
+pub use planner::{ActionRef, Planner};
+pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record};
+pub(crate) use reference::resolve;
+pub use reference::{Input, OutputRef};
+pub use state::{PlanResult, PlanState, StepKind, StepState};
+pub use step::{ActionData, Event, PlanTimer, Step};
+
+use crate::error::ActionError;
+use crate::id::{ActionId, PlanId, StepId};
+use crate::time::Time;
+
+/// A plan as its records tell it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its id.
+    pub id: PlanId,
+    /// How it began.
+    pub created: Created,
+    /// What it is called: the name of its root action, or what that says.
+    pub label: String,
+    /// Where it is.
+    pub state: PlanState,
+    /// When its planning began.
+    pub started_at: Option<Time>,
+    /// When it was stopped.
+    pub ended_at: Option<Time>,
+    /// Its actions; the first is the root.
+    pub actions: Vec<ActionData>,
+    /// Its steps.
+    pub steps: Vec<Step>,
+    /// The flow of its run phase.
+    pub run: Flow,
+    /// The steps of its finalize phase.
+    pub finalize: Vec<StepId>,
+    /// Why planning failed.
+    pub planning_error: Option<ActionError>,
+    /// What happened, for people.
+    pub history: Vec<Entry>,
+    /// Timers that are not over.
+    pub timers: BTreeMap<u32, PlanTimer>,
+    pub(crate) last_timer: u32,
+    #[serde(skip)]
+    graph: Graph,
+    #[serde(skip)]
+    ready: VecDeque<StepId>,
+    #[serde(skip)]
+    counts: Counts,
+}
+
+/// A line of a plan's history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When.
+    pub at: Time,
+    /// Who or what did what, and why.
+    pub text: String,
+}
+
+/// How many steps are in each state, so that nothing has to be counted at each step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts([u32; StepState::COUNT]);
+
+impl Counts {
+    fn of(&self, states: &[StepState]) -> u32 {
+        states.iter().map(|state| self.0[*state as usize]).sum()
+    }
+}
+
+impl Plan {
+    /// A step by its id.
+    ///
+    /// # Panics
+    ///
+    /// There is no such step.
+    pub fn step(&self, id: StepId) -> &Step {
+        &self.steps[id.index()]
+    }
+
+    /// A step, if the plan has it.
+    pub fn find_step(&self, id: StepId) -> Option<&Step> {
+        (id.0 > 0).then(|| self.steps.get(id.index())).flatten()
+    }
+
+    /// An action by its id.
+    ///
+    /// # Panics
+    ///
+    /// There is no such action.
+    pub fn action(&self, id: ActionId) -> &ActionData {
+        &self.actions[id.index()]
+    }
+
+    /// The root action, once the plan is planned.
+    pub fn root(&self) -> Option<&ActionData> {
+        self.actions.first()
+    }
+
+    /// What came of it so far. The first that holds: a step was cancelled; one failed; one was
+    /// skipped; all ended well; else it is pending.
+    pub fn result(&self) -> PlanResult {
+        let has = |states: &[StepState]| self.counts.of(states) > 0;
+        if has(&[StepState::Cancelled]) {
+            PlanResult::Cancelled
+        } else if self.planning_error.is_some() || has(&[StepState::Error]) {
+            PlanResult::Error
+        } else if has(&[StepState::Reverted]) {
+            PlanResult::Reverted
+        } else if has(&[StepState::Skipping, StepState::Skipped]) {
+            PlanResult::Warning
+        } else if !self.steps.is_empty()
+            && self.counts.of(&[StepState::Success]) as usize == self.steps.len()
+        {
+            PlanResult::Success
+        } else {
+            PlanResult::Pending
+        }
+    }
+
+    /// The errors of its steps, in their order.
+    pub fn errors(&self) -> Vec<&ActionError> {
+        self.steps.iter().filter_map(|step| step.error.as_ref()).collect()
+    }
+
+    /// The steps that have failed.
+    pub fn failed_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.state == StepState::Error)
+    }
+
+    /// How far it is, from 0 to 1: the weighted progress of its run and finalize steps.
+    pub fn progress(&self) -> f64 {
+        if matches!(self.state, PlanState::Pending | PlanState::Planning | PlanState::Scheduled) {
+            return 0.0;
+        }
+        let (mut done, mut all) = (0_u64, 0_u64);
+        for step in self.steps.iter().filter(|step| step.kind != StepKind::Plan) {
+            done += u64::from(step.done_thousandths()) * u64::from(step.weight);
+            all += u64::from(step.weight) * 1_000;
+        }
+        if all == 0 {
+            1.0
+        } else {
+            done as f64 / all as f64
+        }
+    }
+
+    /// How long the code of its steps has run in all.
+    pub fn execution_time(&self) -> Duration {
+        self.steps.iter().map(Step::execution_time).sum()
+    }
+
+    /// From the begin of planning to its end, waiting included.
+    pub fn real_time(&self) -> Duration {
+        match (self.started_at, self.ended_at) {
+            (Some(started), Some(ended)) => ended.since(started),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Children of an action: those that it planned itself.
+    pub fn children(&self, parent: ActionId) -> impl Iterator<Item = &ActionData> {
+        self.actions.iter().filter(move |action| action.parent == Some(parent))
+    }
+
+    /// When the plan has to do something by itself the next time.
+    pub fn wakes_at(&self) -> Option<Time> {
+        let timers = self.timers.values().map(|timer| timer.due).min();
+        if self.counts.of(&[StepState::Retrying]) == 0 {
+            return timers;
+        }
+        let retries = self.steps.iter().filter_map(|step| step.retry_at).min();
+        [timers, retries].into_iter().flatten().min()
+    }
+
+    /// The run steps that may begin now, in the order in which they became ready.
+    pub(crate) fn next_ready(&self) -> Option<StepId> {
+        self.ready.front().copied()
+    }
+
+    /// Whether some code runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.counts.of(&[StepState::Running, StepState::Reverting]) > 0
+    }
+
+    /// Whether nothing is under way and nothing may begin.
+    pub(crate) fn is_settled(&self) -> bool {
+        let waiting = self.counts.of(&[StepState::Suspended, StepState::Retrying]);
+        !self.is_busy() && waiting == 0 && self.ready.is_empty()
+    }
+
+    /// Whether a run or finalize step has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.counts.of(&[StepState::Error]) > 0
+    }
+
+    /// The next finalize step, if all before it are done.
+    pub(crate) fn next_finalize(&self) -> Option<StepId> {
+        self.finalize.iter().copied().find(|step| !self.step(*step).state.is_done())
+    }
+}

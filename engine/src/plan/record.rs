@@ -1,0 +1,203 @@
+//! What the journal says about a plan: everything a plan knows follows from its records.
+//!
+//! A record is appended and never changed. Variants are only added at the end, and the fields of one
+//! stay as they are: the bytes of an older version must be readable by every later one.
+
+use serde::{Deserialize, Serialize};
+
+use super::flow::Flow;
+use super::state::{PlanState, StepKind, StepState};
+use crate::error::ActionError;
+use crate::id::{ActionId, PlanId, StepId};
+use crate::payload::Payload;
+use crate::time::Time;
+
+/// One thing that happened to a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// The plan came into being.
+    Created(Box<Created>),
+    /// Planning ended, well or not: all actions and steps.
+    Planned(Box<Planned>),
+    /// The plan went into another state.
+    Became {
+        /// The state.
+        state: PlanState,
+        /// When.
+        at: Time,
+        /// Who or what made it so, and why.
+        why: String,
+    },
+    /// The code of a step is about to be called. What follows a crash knows by it that it may have run.
+    Started {
+        /// The step.
+        step: StepId,
+        /// When.
+        at: Time,
+    },
+    /// The code of a step has ended.
+    Ended {
+        /// The step.
+        step: StepId,
+        /// When.
+        at: Time,
+        /// How long it ran, in microseconds.
+        ran_us: u64,
+        /// How it ended.
+        end: End,
+        /// Its output, if it changed.
+        output: Option<Payload>,
+    },
+    /// An event has arrived for a step and waits for it.
+    Event {
+        /// The step.
+        step: StepId,
+        /// When.
+        at: Time,
+        /// What tells it from others: a second one with the same id is dropped.
+        id: Option<String>,
+        /// What it says.
+        payload: Payload,
+    },
+    /// A step is to get an event at a time.
+    TimerSet {
+        /// Counted from 1 in the plan.
+        timer: u32,
+        /// The step.
+        step: StepId,
+        /// When it is due.
+        due: Time,
+        /// The event.
+        payload: Payload,
+    },
+    /// A timer is over: its event waits for the step, if that still takes events.
+    TimerFired {
+        /// Which.
+        timer: u32,
+        /// When.
+        at: Time,
+    },
+    /// A timer was taken back.
+    TimerCancelled {
+        /// Which.
+        timer: u32,
+    },
+    /// The world that ran a step is gone; the step may or may not have had its effect.
+    Interrupted {
+        /// The step.
+        step: StepId,
+        /// When that was noticed.
+        at: Time,
+    },
+    /// A step was put into a state by somebody or something other than its code.
+    Marked {
+        /// The step.
+        step: StepId,
+        /// The state.
+        state: StepState,
+        /// When.
+        at: Time,
+        /// Who or what, and why.
+        why: String,
+    },
+    /// Something worth remembering that changes nothing.
+    Note {
+        /// When.
+        at: Time,
+        /// Who did what.
+        text: String,
+    },
+}
+
+/// How a plan began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Created {
+    /// When.
+    pub at: Time,
+    /// Name of the root action.
+    pub action: String,
+    /// Its input, as given.
+    pub input: Payload,
+    /// The plan and step that triggered it.
+    pub caller: Option<(PlanId, StepId)>,
+    /// The idempotency key of the trigger.
+    pub key: Option<String>,
+    /// Labels for search.
+    pub labels: Vec<(String, String)>,
+    /// Who triggered it.
+    pub by: String,
+}
+
+/// What planning made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// When it began.
+    pub began: Time,
+    /// When it ended.
+    pub at: Time,
+    /// What the plan is called.
+    pub label: String,
+    /// All actions; the first is the root.
+    pub actions: Vec<PlannedAction>,
+    /// All steps.
+    pub steps: Vec<PlannedStep>,
+    /// The flow of the run phase.
+    pub run: Flow,
+    /// The steps of the finalize phase, in their order.
+    pub finalize: Vec<StepId>,
+    /// What went wrong, if something did.
+    pub error: Option<ActionError>,
+}
+
+/// An action of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedAction {
+    /// Its name.
+    pub name: String,
+    /// The version that planned it.
+    pub version: u32,
+    /// Who planned it.
+    pub parent: Option<ActionId>,
+    /// Its input; places of outputs that are not there yet hold references.
+    pub input: Payload,
+    /// The run steps whose outputs its input names.
+    pub needs: Vec<StepId>,
+}
+
+/// A step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedStep {
+    /// Which phase.
+    pub kind: StepKind,
+    /// Of which action.
+    pub action: ActionId,
+    /// Its share of the progress, in thousandths.
+    pub weight: u32,
+    /// The queue that its code runs in.
+    pub queue: String,
+    /// The error of a plan step.
+    pub error: Option<ActionError>,
+}
+
+/// How the code of a step ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// Well.
+    Success,
+    /// It waits for an event.
+    Suspended {
+        /// What for, for people.
+        reason: String,
+        /// How far it is, in thousandths, if it says so.
+        progress: Option<u32>,
+    },
+    /// It failed.
+    Failed(ActionError),
+    /// It failed and is tried again at this time.
+    Retry {
+        /// The error.
+        error: ActionError,
+        /// When.
+        at: Time,
+    },
+}

@@ -1,0 +1,193 @@
+//! The states of plans and steps, and the result of a plan.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a plan is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PlanState {
+    /// Made, not planned.
+    Pending,
+    /// To be planned at a later time.
+    Scheduled,
+    /// Being planned.
+    Planning,
+    /// Planned, not begun.
+    Planned,
+    /// Under way: steps run, or wait for events, timers or places.
+    Running,
+    /// Under way no more, until somebody resumes, skips or ends it.
+    Paused,
+    /// Over.
+    Stopped,
+}
+
+impl PlanState {
+    /// In lower case, as everywhere outside the code.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Scheduled => "scheduled",
+            Self::Planning => "planning",
+            Self::Planned => "planned",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// The state with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [
+            Self::Pending,
+            Self::Scheduled,
+            Self::Planning,
+            Self::Planned,
+            Self::Running,
+            Self::Paused,
+            Self::Stopped,
+        ];
+        all.into_iter().find(|state| state.name() == name)
+    }
+
+    /// Whether a plan may go from this state to that one.
+    pub const fn may_become(self, next: Self) -> bool {
+        use PlanState::{Paused, Pending, Planned, Planning, Running, Scheduled, Stopped};
+        match self {
+            Pending => matches!(next, Scheduled | Planning | Stopped),
+            Scheduled => matches!(next, Planning | Stopped),
+            Planning => matches!(next, Planned | Stopped | Scheduled),
+            Planned => matches!(next, Running | Stopped),
+            Running => matches!(next, Paused | Stopped),
+            Paused => matches!(next, Running | Stopped),
+            Stopped => false,
+        }
+    }
+}
+
+/// Where a step is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StepState {
+    /// The arguments of a delayed plan are being written.
+    Scheduling,
+    /// Not begun.
+    Pending,
+    /// Its code runs.
+    Running,
+    /// Ended well.
+    Success,
+    /// Waits for an event or a timer; no code runs.
+    Suspended,
+    /// Failed, and waits for its next attempt.
+    Retrying,
+    /// To be skipped when the plan goes on.
+    Skipping,
+    /// Left out.
+    Skipped,
+    /// Failed.
+    Error,
+    /// Ended by a request.
+    Cancelled,
+    /// Its compensation runs.
+    Reverting,
+    /// Its effect was taken back.
+    Reverted,
+}
+
+impl StepState {
+    /// How many states there are.
+    pub(crate) const COUNT: usize = 12;
+
+    /// In lower case, as everywhere outside the code.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scheduling => "scheduling",
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Success => "success",
+            Self::Suspended => "suspended",
+            Self::Retrying => "retrying",
+            Self::Skipping => "skipping",
+            Self::Skipped => "skipped",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+            Self::Reverting => "reverting",
+            Self::Reverted => "reverted",
+        }
+    }
+
+    /// Whether the steps that need this one may begin.
+    pub const fn is_done(self) -> bool {
+        matches!(self, Self::Success | Self::Skipped)
+    }
+
+    /// Whether something is under way that ends by itself or by an event.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Running | Self::Suspended | Self::Retrying | Self::Reverting)
+    }
+}
+
+/// What kind of phase a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StepKind {
+    /// The planning of an action.
+    Plan,
+    /// The run phase of an action.
+    Run,
+    /// The finalize phase of an action.
+    Finalize,
+}
+
+impl StepKind {
+    /// In lower case, as everywhere outside the code.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Run => "run",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
+/// What came of a plan, as its steps tell it; it may change until the plan is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PlanResult {
+    /// Not decided.
+    Pending,
+    /// All steps ended well.
+    Success,
+    /// A step was skipped.
+    Warning,
+    /// A step failed.
+    Error,
+    /// A step was cancelled.
+    Cancelled,
+    /// The effects of its steps were taken back.
+    Reverted,
+}
+
+impl PlanResult {
+    /// The result with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [
+            Self::Pending,
+            Self::Success,
+            Self::Warning,
+            Self::Error,
+            Self::Cancelled,
+            Self::Reverted,
+        ];
+        all.into_iter().find(|result| result.name() == name)
+    }
+
+    /// In lower case, as everywhere outside the code.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Success => "success",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+            Self::Reverted => "reverted",
+        }
+    }
+}

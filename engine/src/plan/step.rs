@@ -1,0 +1,130 @@
+//! What a plan knows of one of its steps, and of an action.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::state::{StepKind, StepState};
+use crate::error::ActionError;
+use crate::id::{ActionId, StepId};
+use crate::payload::Payload;
+use crate::time::Time;
+
+/// A step of a plan, as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its id.
+    pub id: StepId,
+    /// Which phase of its action it is.
+    pub kind: StepKind,
+    /// Its action.
+    pub action: ActionId,
+    /// Where it is.
+    pub state: StepState,
+    /// Why it failed the last time it ended.
+    pub error: Option<ActionError>,
+    /// When its code was first called.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// How long its code has run in all, in microseconds.
+    pub ran_us: u64,
+    /// How often its code was called from the beginning: 1 for the first time, one more after each
+    /// failure or crash. Events do not count.
+    pub attempt: u32,
+    /// How often its code was called in all.
+    pub calls: u32,
+    /// How far it says it is, in thousandths.
+    pub progress: Option<u32>,
+    /// Its share of the plan's progress, in thousandths.
+    pub weight: u32,
+    /// The queue that its code runs in.
+    pub queue: String,
+    /// What it waits for while it is suspended.
+    pub waits_for: String,
+    /// When its next attempt is due.
+    pub retry_at: Option<Time>,
+    /// Events that wait for it, in the order in which they came; the first one is being handled if
+    /// `in_event`.
+    pub(crate) inbox: VecDeque<Event>,
+    pub(crate) in_event: bool,
+    /// Ids of the events it has got: a second one with the same id is dropped.
+    pub(crate) seen: Vec<String>,
+}
+
+/// An event for a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// What tells it from others.
+    pub id: Option<String>,
+    /// What it says.
+    pub payload: Payload,
+    /// When it came.
+    pub at: Time,
+}
+
+/// A timer of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanTimer {
+    /// The step that gets the event.
+    pub step: StepId,
+    /// When.
+    pub due: Time,
+    /// The event.
+    pub payload: Payload,
+}
+
+/// An action of a plan, as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionData {
+    /// Its id.
+    pub id: ActionId,
+    /// Its name.
+    pub name: String,
+    /// The version that planned it.
+    pub version: u32,
+    /// Who planned it.
+    pub parent: Option<ActionId>,
+    /// Its input, with references where outputs are meant.
+    pub input: Payload,
+    /// Its output so far.
+    pub output: Payload,
+    /// The run steps whose outputs its input names.
+    pub needs: Vec<StepId>,
+    /// Its steps.
+    pub plan_step: Option<StepId>,
+    /// Its run step, if it has one.
+    pub run_step: Option<StepId>,
+    /// Its finalize step, if it has one.
+    pub finalize_step: Option<StepId>,
+}
+
+impl Step {
+    /// How long its code has run.
+    pub fn execution_time(&self) -> Duration {
+        Duration::from_micros(self.ran_us)
+    }
+
+    /// From its first call to its end, waiting included.
+    pub fn real_time(&self) -> Duration {
+        match (self.started_at, self.ended_at) {
+            (Some(started), Some(ended)) => ended.since(started),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// How far it is, in thousandths.
+    pub fn done_thousandths(&self) -> u32 {
+        match self.state {
+            StepState::Success | StepState::Skipped | StepState::Reverted => 1_000,
+            StepState::Pending | StepState::Scheduling => 0,
+            _ => self.progress.unwrap_or(0).min(1_000),
+        }
+    }
+
+    /// Events that wait for it.
+    pub fn waiting_events(&self) -> usize {
+        self.inbox.len()
+    }
+}

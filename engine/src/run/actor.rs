@@ -1,0 +1,580 @@
+//! The actor of a plan: it keeps the plan while something happens to it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use turnwheel_actors::entity::{EntityContext, EntityKey};
+use turnwheel_actors::{Actor, Context, Entity, Handler};
+use turnwheel_runtime::{Completer, Timer};
+
+use super::decide::Decisions;
+use crate::action::{panic_message, Begun as BegunCall, Call, Facts, Returned};
+use crate::error::{ActionError, PlanError, StoreError, TriggerError};
+use crate::id::{PlanId, StepId};
+use crate::journal::{decode, decode_plan, encode, encode_plan};
+use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
+use crate::payload::Payload;
+use crate::plan::{resolve, Created, Plan, PlanState, Planned, Record, StepState};
+use crate::store::{Append, PlanRow, Seq, Verdict};
+use crate::time::Time;
+use crate::world::Shared;
+
+/// A plan whose entry was not written is read again after this time.
+const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
+
+/// How long an actor is kept in memory while something is under way; it is set anew each time.
+const WHILE_BUSY: Duration = Duration::from_secs(3600 * 24 * 365);
+
+/// The key of a plan's actor: the plan, with the world that it belongs to.
+#[derive(Clone)]
+pub(crate) struct PlanKey {
+    id: PlanId,
+    world: Arc<Shared>,
+}
+
+impl PlanKey {
+    pub(crate) fn new(world: &Arc<Shared>, id: PlanId) -> Self {
+        Self { id, world: Arc::clone(world) }
+    }
+}
+
+impl PartialEq for PlanKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for PlanKey {}
+
+impl Hash for PlanKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl EntityKey for PlanKey {
+    fn text(&self) -> Cow<'_, str> {
+        Cow::Owned(self.id.to_string())
+    }
+
+    fn is_too_long(&self) -> bool {
+        false
+    }
+}
+
+/// The actor of one plan.
+pub(crate) struct PlanActor {
+    id: PlanId,
+    world: Arc<Shared>,
+    plan: Option<Plan>,
+    /// The newest entry that is durable; 0 before the first.
+    head: Seq,
+    entries: u32,
+    /// Decided and not handed to the journal.
+    records: Vec<Record>,
+    calls: Vec<StepId>,
+    answers: Vec<Answer>,
+    key: Option<String>,
+    /// Handed to the journal, not durable: what to do when it is.
+    under_way: Option<(Vec<StepId>, Vec<Answer>)>,
+    /// Calls of code that have not returned.
+    running: u32,
+    armed: Option<(Time, Timer)>,
+}
+
+type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
+
+impl fmt::Debug for PlanActor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanActor").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Actor for PlanActor {
+    type Error = StoreError;
+
+    fn closing(&mut self, _: &mut Context<'_, Self>) -> Result<(), StoreError> {
+        let Some(plan) = &self.plan else { return Ok(()) };
+        if let (PlanState::Running, Some(at)) = (plan.state, plan.wakes_at()) {
+            self.world.wakes().set(self.id, at);
+        }
+        if self.entries >= SNAPSHOT_RECORDS && self.under_way.is_none() && self.records.is_empty() {
+            let snapshot = Some((self.head, encode_plan(plan)));
+            self.world.journal().update(PlanRow { head: self.head, snapshot, ..row(plan) });
+        }
+        Ok(())
+    }
+}
+
+impl Entity for PlanActor {
+    type Key = PlanKey;
+
+    const NAME: &'static str = "turnwheel.plan";
+    const IDLE: Duration = PLAN_IDLE;
+
+    fn create(key: &PlanKey) -> Self {
+        Self {
+            id: key.id,
+            world: Arc::clone(&key.world),
+            plan: None,
+            head: 0,
+            entries: 0,
+            records: Vec::new(),
+            calls: Vec::new(),
+            answers: Vec::new(),
+            key: None,
+            under_way: None,
+            running: 0,
+            armed: None,
+        }
+    }
+
+    async fn activate(&mut self, _: EntityContext<Self>) -> Result<(), StoreError> {
+        if self.world.is_fresh(self.id) {
+            return Ok(());
+        }
+        let (id, journal) = (self.id, self.world.journal());
+        let head = journal.head(id);
+        let loaded = journal.read(move |reader| reader.load(id, head)).await;
+        let loaded = loaded.map_err(|failure| StoreError::Failed(failure.to_string()))??;
+        let Some(loaded) = loaded else { return Ok(()) };
+        let mut plan = match &loaded.snapshot {
+            Some(bytes) => Some(decode_plan(id, bytes)?),
+            None => None,
+        };
+        self.head = loaded.head;
+        self.entries = u32::try_from(loaded.entries.len()).unwrap_or(u32::MAX);
+        let corrupt = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
+        for entry in &loaded.entries {
+            let records = decode(id, entry)?;
+            match &mut plan {
+                None => plan = Some(Plan::replay(id, records).map_err(|error| corrupt(&error))?),
+                Some(plan) => {
+                    for record in &records {
+                        plan.apply(record).map_err(|error| corrupt(&error))?;
+                    }
+                }
+            }
+        }
+        self.plan = plan;
+        if let Some(mut decisions) = self.decisions() {
+            decisions.loaded();
+        }
+        Ok(())
+    }
+}
+
+/// The plan begins.
+pub(crate) struct Begin {
+    pub(crate) created: Box<Created>,
+    pub(crate) planned: Box<Planned>,
+    pub(crate) reply: Completer<Result<Begun, TriggerError>>,
+}
+
+/// The plan has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// The plan: another one if that has taken the idempotency key before.
+    pub(crate) plan: PlanId,
+}
+
+/// An event for a step.
+pub(crate) struct Deliver {
+    pub(crate) step: StepId,
+    pub(crate) id: Option<String>,
+    pub(crate) payload: Payload,
+    pub(crate) reply: Completer<Result<(), PlanError>>,
+}
+
+/// Somebody wants something done with the plan.
+pub(crate) struct Order {
+    pub(crate) kind: OrderKind,
+    pub(crate) by: String,
+    pub(crate) reply: Completer<Result<(), PlanError>>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum OrderKind {
+    /// Go on with a paused plan.
+    Resume,
+}
+
+/// Time has come for something, or the plan is to be looked at after a start.
+pub(crate) struct Wake;
+
+/// Tell who waits for the plan if it is not under way.
+pub(crate) struct Report {
+    pub(crate) view: Option<Completer<Result<Arc<Plan>, PlanError>>>,
+}
+
+struct Committed(Result<Verdict, StoreError>);
+
+struct CallReturned {
+    step: StepId,
+    returned: Returned,
+    ran_us: u64,
+}
+
+impl Handler<Begin> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, Begin { created, planned, reply }: Begin, cx: &mut Context<'_, Self>) {
+        if self.plan.is_some() {
+            let _late = reply.complete(Err(TriggerError::Exists(self.id)));
+            return;
+        }
+        let error = planned.error.clone();
+        let id = self.id;
+        self.key.clone_from(&created.key);
+        let mut plan = Plan::begin(id, (*created).clone());
+        let planned = Record::Planned(planned);
+        if let Err(problem) = plan.apply(&planned) {
+            let _late = reply.complete(Err(TriggerError::Refused(problem.to_string())));
+            return cx.passivate();
+        }
+        self.plan = Some(plan);
+        self.records.push(Record::Created(created));
+        self.records.push(planned);
+        self.answers.push(Box::new(move |outcome| {
+            let answer = match (outcome, error) {
+                (Err(problem), _) => Err(TriggerError::Store(problem.clone())),
+                (Ok(Verdict::KeyTaken(plan)), _) => Ok(Begun { plan: *plan }),
+                (Ok(_), Some(error)) => Err(TriggerError::Planning { plan: id, error }),
+                (Ok(_), None) => Ok(Begun { plan: id }),
+            };
+            let _late = reply.complete(answer);
+        }));
+        if let Some(mut decisions) = self.decisions() {
+            decisions.advance();
+        }
+        self.settle(cx);
+    }
+}
+
+impl Handler<Deliver> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: Deliver, cx: &mut Context<'_, Self>) {
+        let Deliver { step, id, payload, reply } = message;
+        self.order(reply, cx, |decisions| decisions.event(step, id, payload));
+    }
+}
+
+impl Handler<Order> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, Order { kind, by, reply }: Order, cx: &mut Context<'_, Self>) {
+        self.order(reply, cx, |decisions| match kind {
+            OrderKind::Resume => decisions.resume(&by),
+        });
+    }
+}
+
+impl Handler<Wake> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, Wake: Wake, cx: &mut Context<'_, Self>) {
+        self.armed = None;
+        if let Some(mut decisions) = self.decisions() {
+            decisions.wake();
+        }
+        self.settle(cx);
+    }
+}
+
+impl Handler<Report> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, Report { view }: Report, cx: &mut Context<'_, Self>) {
+        if let Some(view) = view {
+            let plan = self.plan.clone().map(Arc::new).ok_or(PlanError::Unknown(self.id));
+            let _late = view.complete(plan);
+        }
+        self.settle(cx);
+        self.tell_watchers();
+    }
+}
+
+impl Handler<CallReturned> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: CallReturned, cx: &mut Context<'_, Self>) {
+        let CallReturned { step, returned, ran_us } = message;
+        self.running -= 1;
+        if let Some(mut decisions) = self.decisions() {
+            decisions.returned(step, returned, ran_us);
+        }
+        self.settle(cx);
+    }
+}
+
+impl Handler<Committed> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
+        let Some((calls, answers)) = self.under_way.take() else { return };
+        for answer in answers {
+            answer(&outcome);
+        }
+        match outcome {
+            Ok(Verdict::Written(seq)) => {
+                self.head = seq;
+                self.entries += 1;
+                self.call(calls, cx);
+                self.settle(cx);
+                self.tell_watchers();
+            }
+            Ok(Verdict::KeyTaken(_)) => self.forget(cx),
+            Err(error) => {
+                for answer in std::mem::take(&mut self.answers) {
+                    answer(&Err(error.clone()));
+                }
+                let again = self.world.now().after(AFTER_STORE_FAILURE);
+                if self.head > 0 {
+                    self.world.wakes().set(self.id, again);
+                }
+                self.forget(cx);
+            }
+        }
+    }
+}
+
+impl PlanActor {
+    fn decisions(&mut self) -> Option<Decisions<'_>> {
+        let now = self.world.now();
+        let (records, calls) = (&mut self.records, &mut self.calls);
+        self.plan.as_mut().map(|plan| Decisions { plan, now, records, calls })
+    }
+
+    /// Carries out somebody's order; the answer is given when its consequences are durable.
+    fn order(
+        &mut self,
+        reply: Completer<Result<(), PlanError>>,
+        cx: &mut Context<'_, Self>,
+        order: impl FnOnce(&mut Decisions<'_>) -> Result<(), String>,
+    ) {
+        let plan = self.id;
+        let Some(mut decisions) = self.decisions() else {
+            let _late = reply.complete(Err(PlanError::Unknown(plan)));
+            return cx.passivate();
+        };
+        match order(&mut decisions) {
+            Err(problem) => {
+                let state = decisions.plan.state.name();
+                let _late = reply.complete(Err(PlanError::State { plan, state, problem }));
+            }
+            Ok(()) => self.answers.push(Box::new(move |outcome| {
+                let answer = outcome.as_ref().map(|_| ()).map_err(|e| PlanError::Store(e.clone()));
+                let _late = reply.complete(answer);
+            })),
+        }
+        self.settle(cx);
+    }
+
+    /// Hands to the journal what was decided, one entry at a time, and says how long to stay.
+    fn settle(&mut self, cx: &mut Context<'_, Self>) {
+        if self.under_way.is_none() {
+            if self.records.is_empty() {
+                // Nothing to write: what was ordered had no consequence that is not durable.
+                for answer in std::mem::take(&mut self.answers) {
+                    answer(&Ok(Verdict::Written(self.head)));
+                }
+            } else {
+                self.append(cx);
+            }
+        }
+        let Some(plan) = &self.plan else { return cx.passivate() };
+        let is_busy = self.under_way.is_some() || self.running > 0;
+        if is_busy {
+            cx.keep_for(WHILE_BUSY);
+        } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
+            cx.passivate();
+        } else {
+            cx.keep_for(Duration::ZERO);
+        }
+        self.arm(cx);
+    }
+
+    fn append(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(plan) = &self.plan else { return };
+        let records = encode(&std::mem::take(&mut self.records));
+        let epoch = self.world.journal().epoch();
+        let key = self.key.take();
+        let append = Append { plan: self.id, prev: self.head, epoch, records, key };
+        let row = row(plan);
+        let calls = std::mem::take(&mut self.calls);
+        self.under_way = Some((calls, std::mem::take(&mut self.answers)));
+        let myself = cx.myself();
+        let ticket = Box::new(move |outcome| {
+            if myself.tell(Committed(outcome)).is_err() {
+                tracing::debug!("a plan's actor ended before its entry was durable");
+            }
+        });
+        self.world.journal().append(append, row, ticket);
+    }
+
+    /// Calls the code of steps; what returns at once is decided at once.
+    fn call(&mut self, calls: Vec<StepId>, cx: &mut Context<'_, Self>) {
+        for step in calls {
+            let Some(plan) = &self.plan else { return };
+            if plan.step(step).state != StepState::Running {
+                continue;
+            }
+            let begun_ns = cx.now_ns();
+            let begun = self.begin(plan, step);
+            match begun {
+                Err(error) => self.returned(step, Returned::failed(error), 0),
+                Ok(BegunCall::Blocking(code)) => {
+                    self.running += 1;
+                    cx.run_blocking(code, None, move |outcome| {
+                        let returned = outcome.unwrap_or_else(|failure| {
+                            Returned::failed(ActionError::new("failure", failure))
+                        });
+                        CallReturned { step, returned, ran_us: 0 }
+                    });
+                }
+                Ok(BegunCall::Async(future)) => {
+                    let mut future = Guarded(future);
+                    // Most calls that do not wait end here: they need no subscription.
+                    let mut noop = std::task::Context::from_waker(Waker::noop());
+                    match Pin::new(&mut future).poll(&mut noop) {
+                        Poll::Ready(returned) => {
+                            let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
+                            self.returned(step, returned, ran_us);
+                        }
+                        Poll::Pending => {
+                            self.running += 1;
+                            let group = cx.group();
+                            cx.pipe(future, move |returned| {
+                                let ran_us = (group.now_ns() - begun_ns) / 1_000;
+                                CallReturned { step, returned, ran_us }
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn returned(&mut self, step: StepId, returned: Returned, ran_us: u64) {
+        if let Some(mut decisions) = self.decisions() {
+            decisions.returned(step, returned, ran_us);
+        }
+    }
+
+    fn begin(&self, plan: &Plan, id: StepId) -> Result<BegunCall, ActionError> {
+        let step = plan.step(id);
+        let data = plan.action(step.action);
+        let Some(action) = self.world.registry().find(&data.name) else {
+            let message = format!(
+                "the plan needs the action «{}», which is not registered with this world: was it \
+                 renamed or removed?",
+                data.name
+            );
+            return Err(ActionError::new("unknown_action", message).and_final());
+        };
+        let output_of = |step: StepId| {
+            let step = plan.find_step(step)?;
+            Some(&plan.action(step.action).output)
+        };
+        let input = if data.needs.is_empty() {
+            data.input.clone()
+        } else {
+            resolve(&data.input, output_of)?
+        };
+        let facts = Facts {
+            plan: plan.id,
+            step: id,
+            action: step.action,
+            attempt: step.attempt,
+            is_first_call: step.calls == 1,
+            event: step.in_event.then(|| step.inbox.front().cloned()).flatten(),
+            now: self.world.now(),
+        };
+        let call = Call { kind: step.kind, facts, input, output: data.output.clone() };
+        Ok(Arc::clone(action).begin(call))
+    }
+
+    fn tell_watchers(&self) {
+        let Some(plan) = &self.plan else {
+            return self.world.watchers().tell(self.id, || Err(PlanError::Unknown(self.id)));
+        };
+        let is_over = matches!(plan.state, PlanState::Stopped | PlanState::Paused);
+        if is_over && self.under_way.is_none() && self.records.is_empty() {
+            self.world.watchers().tell(self.id, || Ok(Arc::new(plan.clone())));
+        }
+    }
+
+    /// Leaves memory without the plan as it is: the store knows better.
+    fn forget(&mut self, cx: &mut Context<'_, Self>) {
+        self.plan = None;
+        self.records.clear();
+        self.calls.clear();
+        cx.keep_for(Duration::ZERO);
+        cx.passivate();
+    }
+
+    /// Arms the timer for what the plan has to do by itself.
+    fn arm(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(plan) = self.plan.as_ref().filter(|plan| plan.state == PlanState::Running) else {
+            return;
+        };
+        let Some(at) = plan.wakes_at() else { return };
+        if self.armed.as_ref().is_some_and(|(armed, _)| *armed == at) {
+            return;
+        }
+        if let Some((_, timer)) = self.armed.take() {
+            timer.cancel();
+        }
+        match cx.tell_after(at.since(self.world.now()), Wake) {
+            Ok(timer) => self.armed = Some((at, timer)),
+            Err(error) => {
+                tracing::warn!(plan = %self.id, %error, "a plan's timer goes to the calendar");
+                self.world.wakes().set(self.id, at);
+            }
+        }
+    }
+}
+
+/// A future whose panic is a failure of the step.
+struct Guarded(Pin<Box<dyn Future<Output = Returned> + Send>>);
+
+impl Future for Guarded {
+    type Output = Returned;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Returned> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| {
+            let error = ActionError::new("panic", panic_message(&*panic));
+            Poll::Ready(Returned::failed(error))
+        })
+    }
+}
+
+/// What search shows of a plan.
+fn row(plan: &Plan) -> PlanRow {
+    let is_running = plan.state == PlanState::Running;
+    PlanRow {
+        id: plan.id,
+        head: 0,
+        state: plan.state,
+        result: plan.result(),
+        label: plan.label.clone(),
+        created_at: plan.created.at,
+        started_at: plan.started_at,
+        ended_at: plan.ended_at,
+        wakes_at: plan.wakes_at().filter(|_| is_running),
+        is_busy: plan.is_busy() || plan.state == PlanState::Planned,
+        caller: plan.created.caller,
+        waits_for: String::new(),
+        snapshot: None,
+    }
+}

@@ -1,0 +1,17 @@
+//! Running plans: what to do next, and the actor that does it.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `decide` | from a plan and what happened: the records that follow, and the calls to make. Pure. |
+//! | `actor` | one for each live plan: keeps it in memory, appends its records, calls its steps |
+//! | `wakes` | knows when plans that are not in memory have to do something |
+//!
+//! Nothing that a decision asks for happens outside before its records are durable: a step's code is
+//! called, an event's sender is answered, a waiting caller is told after the commit.
+
+mod actor;
+mod decide;
+mod wakes;
+
+pub(crate) use actor::{Begin, Begun, Deliver, Order, OrderKind, PlanActor, PlanKey, Report, Wake};
+pub(crate) use wakes::Wakes;

@@ -1,0 +1,101 @@
+//! When plans that are not in memory have to do something.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Weak;
+use std::time::Duration;
+
+use turnwheel_runtime::{Context, Group, Mailbox, SpawnError, Task, Timer};
+
+use super::{PlanKey, Wake};
+use crate::id::PlanId;
+use crate::time::Time;
+use crate::world::Shared;
+
+/// Wakes that are on their way at once, at most; what does not fit is tried again.
+const MAILBOX: u64 = 1 << 20;
+
+/// A plan that could not be told is told again after this time.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Wakes plans at their times.
+#[derive(Clone, Debug)]
+pub(crate) struct Wakes {
+    task: Task<Calendar>,
+}
+
+#[derive(Debug)]
+struct Calendar {
+    world: Weak<Shared>,
+    days: BTreeSet<(Time, PlanId)>,
+    times: HashMap<PlanId, Time>,
+    armed: Option<(Time, Timer)>,
+}
+
+impl Wakes {
+    pub(crate) fn start(world: Weak<Shared>, group: &Group) -> Result<Self, String> {
+        let calendar =
+            Calendar { world, days: BTreeSet::new(), times: HashMap::new(), armed: None };
+        let task = group
+            .task(calendar)
+            .name("plan-wakes")
+            .mailbox(Mailbox::bounded(MAILBOX - 1))
+            .spawn()
+            .map_err(|error: SpawnError<_>| error.to_string())?;
+        Ok(Self { task })
+    }
+
+    /// Wakes a plan at a time, instead of the one said before.
+    pub(crate) fn set(&self, plan: PlanId, at: Time) {
+        let set = self.task.submit(move |calendar, cx| calendar.set(plan, at, cx));
+        if let Err(error) = set {
+            tracing::error!(%plan, kind = %error.kind, "a plan will not wake before the next start");
+        }
+    }
+}
+
+impl Calendar {
+    fn set(&mut self, plan: PlanId, at: Time, cx: &mut Context<'_, Self>) {
+        if let Some(before) = self.times.insert(plan, at) {
+            self.days.remove(&(before, plan));
+        }
+        self.days.insert((at, plan));
+        self.arm(cx);
+    }
+
+    /// Arms the one timer for the earliest time.
+    fn arm(&mut self, cx: &mut Context<'_, Self>) {
+        let Some((at, _)) = self.days.first().copied() else { return };
+        if self.armed.as_ref().is_some_and(|(armed, _)| *armed <= at) {
+            return;
+        }
+        let Some(world) = self.world.upgrade() else { return };
+        if let Some((_, timer)) = self.armed.take() {
+            timer.cancel();
+        }
+        let delay = at.since(world.now());
+        match cx.after(delay, |calendar: &mut Self, cx| calendar.fire(cx)) {
+            Ok(timer) => self.armed = Some((at, timer)),
+            Err(error) => tracing::error!(%error, "plans that sleep cannot be woken"),
+        }
+    }
+
+    fn fire(&mut self, cx: &mut Context<'_, Self>) {
+        self.armed = None;
+        let Some(world) = self.world.upgrade() else { return };
+        let now = world.now();
+        while let Some((at, plan)) = self.days.first().copied() {
+            if at > now {
+                break;
+            }
+            self.days.pop_first();
+            self.times.remove(&plan);
+            let key = PlanKey::new(&world, plan);
+            if world.plans().get::<super::PlanActor>(key).tell(Wake).is_err() {
+                let again = now.after(AGAIN);
+                self.times.insert(plan, again);
+                self.days.insert((again, plan));
+            }
+        }
+        self.arm(cx);
+    }
+}

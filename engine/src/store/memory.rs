@@ -1,0 +1,169 @@
+//! A store in memory: for tests, for simulation, and for plans that may go with the process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{
+    Append, Batch, Filter, Loaded, PlanRow, Seq, Store, StoreReader, StoreWriter, Verdict,
+};
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::time::Time;
+
+/// A store in memory. Clones share what it holds, so a clone that is kept «survives» the world.
+#[derive(Clone, Default)]
+pub struct MemoryStore {
+    data: Arc<Mutex<Data>>,
+}
+
+#[derive(Default)]
+struct Data {
+    epoch: u64,
+    last: Seq,
+    projected: Seq,
+    journal: BTreeMap<Seq, (PlanId, Seq, Vec<u8>)>,
+    rows: BTreeMap<PlanId, PlanRow>,
+    keys: HashMap<String, PlanId>,
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("entries", &self.data.lock().last).finish()
+    }
+}
+
+impl MemoryStore {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Store for MemoryStore {
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let mut data = self.data.lock();
+        data.epoch += 1;
+        Ok(Box::new(Writer { data: Arc::clone(&self.data), epoch: data.epoch }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        Ok(Box::new(Reader { data: Arc::clone(&self.data) }))
+    }
+
+    fn name(&self) -> String {
+        "in memory".to_owned()
+    }
+}
+
+struct Writer {
+    data: Arc<Mutex<Data>>,
+    epoch: u64,
+}
+
+impl StoreWriter for Writer {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        let mut data = self.data.lock();
+        if data.epoch != self.epoch {
+            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
+        }
+        let verdicts = batch.appends.iter().map(|append| data.append(append)).collect();
+        for row in batch.rows {
+            data.write_row(row);
+        }
+        data.projected = data.projected.max(batch.projected);
+        Ok(verdicts)
+    }
+}
+
+impl Data {
+    fn append(&mut self, append: &Append) -> Verdict {
+        if let Some(key) = &append.key {
+            if let Some(holder) = self.keys.get(key) {
+                return Verdict::KeyTaken(*holder);
+            }
+            self.keys.insert(key.clone(), append.plan);
+        }
+        self.last += 1;
+        let seq = self.last;
+        self.journal.insert(seq, (append.plan, append.prev, append.records.clone()));
+        Verdict::Written(seq)
+    }
+
+    fn write_row(&mut self, row: &PlanRow) {
+        let mut row = row.clone();
+        if row.snapshot.is_none() {
+            row.snapshot = self.rows.remove(&row.id).and_then(|old| old.snapshot);
+        }
+        self.rows.insert(row.id, row);
+    }
+}
+
+struct Reader {
+    data: Arc<Mutex<Data>>,
+}
+
+impl StoreReader for Reader {
+    fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
+        let data = self.data.lock();
+        let row = data.rows.get(&plan);
+        let Some(head) = head.or(row.map(|row| row.head)) else { return Ok(None) };
+        let snapshot = row.and_then(|row| row.snapshot.clone());
+        let from = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
+        let mut entries = Vec::new();
+        let mut seq = head;
+        while seq > from {
+            let Some((_, prev, records)) = data.journal.get(&seq) else {
+                return Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")));
+            };
+            entries.push(records.clone());
+            seq = *prev;
+        }
+        entries.reverse();
+        Ok(Some(Loaded { snapshot: snapshot.map(|(_, bytes)| bytes), entries, head }))
+    }
+
+    fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        let data = self.data.lock();
+        let mut heads = BTreeMap::new();
+        for (seq, (plan, _, _)) in data.journal.range(data.projected + 1..) {
+            heads.insert(*plan, *seq);
+        }
+        Ok(heads.into_iter().collect())
+    }
+
+    fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+        let data = self.data.lock();
+        let busy = data.rows.values().filter(|row| row.is_busy && Some(row.id) > from);
+        Ok(busy.map(|row| row.id).take(limit).collect())
+    }
+
+    fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        let data = self.data.lock();
+        let wakes = data.rows.values().filter_map(|row| Some((row.wakes_at?, row.id)));
+        let mut wakes: Vec<_> = wakes.filter(|(at, _)| *at <= until).collect();
+        wakes.sort_unstable();
+        wakes.truncate(limit);
+        Ok(wakes)
+    }
+
+    fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
+        Ok(self.data.lock().keys.get(key).copied())
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
+        let data = self.data.lock();
+        let fits = |row: &&PlanRow| {
+            (filter.states.is_empty() || filter.states.contains(&row.state))
+                && filter.label.as_ref().is_none_or(|label| *label == row.label)
+                && filter.before.is_none_or(|before| row.id < before)
+        };
+        Ok(data.rows.values().rev().filter(fits).take(filter.limit).cloned().collect())
+    }
+}

@@ -1,0 +1,194 @@
+//! Where plans are kept: the interface that every store implements.
+//!
+//! One writer appends to the journal, in batches; each batch is one atomic, durable commit. Readers
+//! run beside it. The journal has no index: each entry names the one before it of the same plan, the
+//! newest one (the plan's *head*) is in the plan's row, or in memory as long as the row is behind.
+//! Rows are for search and for start; they follow the journal and can be made again from it.
+//!
+//! One behaviour suite runs against every store.
+
+mod memory;
+mod sqlite;
+
+use std::fmt;
+
+pub use memory::MemoryStore;
+pub use sqlite::{SqliteStore, SqliteSync};
+
+use crate::error::StoreError;
+use crate::id::{PlanId, StepId};
+use crate::plan::{PlanResult, PlanState};
+use crate::time::Time;
+
+/// A place in the journal: counted from 1, in the order of commits; 0 is before all.
+pub type Seq = u64;
+
+/// A store. It is opened once for writing; readers are made as needed.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Takes the store for writing, and raises its epoch: an earlier writer is refused from now on.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else has it, or it cannot be used.
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError>;
+
+    /// A reader of what is committed.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError>;
+
+    /// What it is called in messages.
+    fn name(&self) -> String;
+}
+
+/// The writing end of a store.
+pub trait StoreWriter: Send {
+    /// The epoch of this writer.
+    fn epoch(&self) -> u64;
+
+    /// Writes all of it or nothing; durable when it returns. The places of the appends, or why one was
+    /// refused, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written.
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
+}
+
+/// What one commit writes.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// Journal entries, in their order.
+    pub appends: &'a [Append],
+    /// Rows that are brought up to date.
+    pub rows: &'a [PlanRow],
+    /// Every entry up to here is in the rows.
+    pub projected: Seq,
+}
+
+/// An entry of the journal.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The plan.
+    pub plan: PlanId,
+    /// The entry before it of the same plan; 0 if it is the first.
+    pub prev: Seq,
+    /// The epoch of the plan's owner.
+    pub epoch: u64,
+    /// The records, encoded.
+    pub records: Vec<u8>,
+    /// An idempotency key that the plan takes, if this is its first entry.
+    pub key: Option<String>,
+}
+
+/// What became of an append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is at this place.
+    Written(Seq),
+    /// It was not written: this plan has its idempotency key.
+    KeyTaken(PlanId),
+}
+
+/// What is known of a plan without reading its journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRow {
+    /// The plan.
+    pub id: PlanId,
+    /// Its newest journal entry.
+    pub head: Seq,
+    /// Its state.
+    pub state: PlanState,
+    /// Its result.
+    pub result: PlanResult,
+    /// What it is called.
+    pub label: String,
+    /// When it was created.
+    pub created_at: Time,
+    /// When its planning began.
+    pub started_at: Option<Time>,
+    /// When it was stopped.
+    pub ended_at: Option<Time>,
+    /// When it has to do something by itself.
+    pub wakes_at: Option<Time>,
+    /// Whether it was doing something, so that a start has to go on with it.
+    pub is_busy: bool,
+    /// The plan and step that triggered it.
+    pub caller: Option<(PlanId, StepId)>,
+    /// Why it waits, if it is live and does.
+    pub waits_for: String,
+    /// The whole plan as of a journal entry, encoded.
+    pub snapshot: Option<(Seq, Vec<u8>)>,
+}
+
+/// The reading end of a store.
+pub trait StoreReader: Send {
+    /// The entries of a plan after its snapshot, oldest first. `head` is its newest entry if that is
+    /// known; else its row says it.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or an entry is missing.
+    fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError>;
+
+    /// The plans with journal entries that are not in their rows: with their heads.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError>;
+
+    /// The plans that a start has to go on with, at most `limit` after `from`, by id.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+
+    /// The plans that have to do something by themselves, at most `limit`, the earliest first.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError>;
+
+    /// The plan that has taken an idempotency key.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError>;
+
+    /// The rows of plans, newest first.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError>;
+}
+
+/// A plan as it is stored.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The whole plan at some entry.
+    pub snapshot: Option<Vec<u8>>,
+    /// The entries after that.
+    pub entries: Vec<Vec<u8>>,
+    /// The newest one.
+    pub head: Seq,
+}
+
+/// Which plans to list.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only these states; empty for all.
+    pub states: Vec<PlanState>,
+    /// Only plans with this label.
+    pub label: Option<String>,
+    /// Only plans created before this one, for the next page.
+    pub before: Option<PlanId>,
+    /// How many at most.
+    pub limit: usize,
+}

@@ -1,0 +1,165 @@
+//! The reading end: its own connection, beside the writer.
+
+use rusqlite::types::Value;
+use rusqlite::{params_from_iter, Connection, OptionalExtension, Row};
+
+use super::failure;
+use crate::error::StoreError;
+use crate::id::{PlanId, StepId};
+use crate::plan::{PlanResult, PlanState};
+use crate::store::{Filter, Loaded, PlanRow, Seq, StoreReader};
+use crate::time::Time;
+
+pub(super) struct Reader {
+    connection: Connection,
+}
+
+impl Reader {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+
+    fn plan(&self, plan: PlanId, head: Option<Seq>) -> rusqlite::Result<Option<Chain>> {
+        let read = "SELECT head, snapshot_seq, snapshot FROM plans WHERE id = ?1";
+        let row = self
+            .connection
+            .prepare_cached(read)?
+            .query_row([plan.to_bytes()], |row| {
+                Ok((row.get(0)?, row.get::<_, Option<Seq>>(1)?, row.get(2)?))
+            })
+            .optional()?;
+        let (known, from, snapshot) = match row {
+            Some((head, from, snapshot)) => (Some(head), from.unwrap_or(0), snapshot),
+            None => (None, 0, None),
+        };
+        let Some(head) = head.or(known) else { return Ok(None) };
+        let read = "SELECT prev, records FROM journal WHERE seq = ?1";
+        let mut read = self.connection.prepare_cached(read)?;
+        let (mut entries, mut seq, mut missing) = (Vec::new(), head, None);
+        while seq > from {
+            let entry = read.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            let Some((prev, records)) = entry else {
+                missing = Some(seq);
+                break;
+            };
+            entries.push(records);
+            seq = prev;
+        }
+        entries.reverse();
+        Ok(Some(Chain { loaded: Loaded { snapshot, entries, head }, missing }))
+    }
+
+    fn ids(&self, sql: &str, values: Vec<Value>) -> rusqlite::Result<Vec<(Seq, PlanId)>> {
+        let mut read = self.connection.prepare_cached(sql)?;
+        let rows = read.query_map(params_from_iter(values), |row| {
+            Ok((row.get(0)?, PlanId::from_bytes(row.get(1)?)))
+        })?;
+        rows.collect()
+    }
+}
+
+struct Chain {
+    loaded: Loaded,
+    missing: Option<Seq>,
+}
+
+impl StoreReader for Reader {
+    fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
+        let chain = self.plan(plan, head).map_err(|error| failure(&error))?;
+        match chain {
+            Some(Chain { missing: Some(seq), .. }) => {
+                Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")))
+            }
+            chain => Ok(chain.map(|chain| chain.loaded)),
+        }
+    }
+
+    fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        let sql = "SELECT max(seq), plan FROM journal
+            WHERE seq > (SELECT value FROM meta WHERE name = 'projected') GROUP BY plan";
+        let heads = self.ids(sql, Vec::new()).map_err(|error| failure(&error))?;
+        Ok(heads.into_iter().map(|(seq, plan)| (plan, seq)).collect())
+    }
+
+    fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+        let sql = "SELECT 0, id FROM plans WHERE is_busy AND id > ?1 ORDER BY id LIMIT ?2";
+        let from = from.map_or_else(Vec::new, |from| from.to_bytes().to_vec());
+        let values = vec![Value::Blob(from), number(limit)];
+        let plans = self.ids(sql, values).map_err(|error| failure(&error))?;
+        Ok(plans.into_iter().map(|(_, plan)| plan).collect())
+    }
+
+    fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        let sql = "SELECT wakes_at, id FROM plans
+            WHERE wakes_at IS NOT NULL AND wakes_at <= ?1 ORDER BY wakes_at LIMIT ?2";
+        let until = i64::try_from(until.0).unwrap_or(i64::MAX);
+        let values = vec![Value::Integer(until), number(limit)];
+        let plans = self.ids(sql, values).map_err(|error| failure(&error))?;
+        Ok(plans.into_iter().map(|(at, plan)| (Time(at), plan)).collect())
+    }
+
+    fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
+        let sql = "SELECT 0, plan FROM keys WHERE key = ?1";
+        let plans = self.ids(sql, vec![Value::Text(key.to_owned())]);
+        Ok(plans.map_err(|error| failure(&error))?.first().map(|(_, plan)| *plan))
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
+        let mut sql = String::from(
+            "SELECT id, head, state, result, label, created_at, started_at, ended_at, wakes_at,
+                 is_busy, caller_plan, caller_step, waits_for FROM plans WHERE 1",
+        );
+        let mut values = Vec::new();
+        if !filter.states.is_empty() {
+            let places = vec!["?"; filter.states.len()].join(", ");
+            sql.push_str(&format!(" AND state IN ({places})"));
+            values.extend(filter.states.iter().map(|state| Value::Text(state.name().to_owned())));
+        }
+        if let Some(label) = &filter.label {
+            sql.push_str(" AND label = ?");
+            values.push(Value::Text(label.clone()));
+        }
+        if let Some(before) = filter.before {
+            sql.push_str(" AND id < ?");
+            values.push(Value::Blob(before.to_bytes().to_vec()));
+        }
+        sql.push_str(" ORDER BY id DESC LIMIT ?");
+        values.push(number(filter.limit));
+        let rows = || -> rusqlite::Result<Vec<PlanRow>> {
+            let mut read = self.connection.prepare_cached(&sql)?;
+            let rows = read.query_map(params_from_iter(values), row)?;
+            rows.collect()
+        };
+        rows().map_err(|error| failure(&error))
+    }
+}
+
+fn number(number: usize) -> Value {
+    Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<PlanRow> {
+    let state: String = row.get(2)?;
+    let result: String = row.get(3)?;
+    let unknown = |column, text: String| {
+        let error = format!("«{text}» is unknown").into();
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error)
+    };
+    let caller: Option<[u8; 16]> = row.get(10)?;
+    let caller_step: Option<u32> = row.get(11)?;
+    Ok(PlanRow {
+        id: PlanId::from_bytes(row.get(0)?),
+        head: row.get(1)?,
+        state: PlanState::from_name(&state).ok_or_else(|| unknown(2, state))?,
+        result: PlanResult::from_name(&result).ok_or_else(|| unknown(3, result))?,
+        label: row.get(4)?,
+        created_at: Time(row.get(5)?),
+        started_at: row.get::<_, Option<u64>>(6)?.map(Time),
+        ended_at: row.get::<_, Option<u64>>(7)?.map(Time),
+        wakes_at: row.get::<_, Option<u64>>(8)?.map(Time),
+        is_busy: row.get(9)?,
+        caller: caller.map(PlanId::from_bytes).zip(caller_step.map(StepId)),
+        waits_for: row.get(12)?,
+        snapshot: None,
+    })
+}

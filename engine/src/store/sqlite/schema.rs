@@ -1,0 +1,57 @@
+//! The tables, and how a file of an older version becomes one of this.
+
+use rusqlite::Connection;
+
+use super::failure;
+use crate::error::StoreError;
+
+/// The format of the file: `user_version`.
+const VERSION: u32 = 1;
+
+/// How to go from each format to the next.
+const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
+         seq INTEGER PRIMARY KEY,
+         plan BLOB NOT NULL,
+         prev INTEGER NOT NULL,
+         records BLOB NOT NULL
+     );
+     CREATE TABLE plans (
+         id BLOB PRIMARY KEY,
+         head INTEGER NOT NULL,
+         state TEXT NOT NULL,
+         result TEXT NOT NULL,
+         label TEXT NOT NULL,
+         created_at INTEGER NOT NULL,
+         started_at INTEGER,
+         ended_at INTEGER,
+         wakes_at INTEGER,
+         is_busy INTEGER NOT NULL,
+         caller_plan BLOB,
+         caller_step INTEGER,
+         waits_for TEXT NOT NULL,
+         snapshot_seq INTEGER,
+         snapshot BLOB
+     ) WITHOUT ROWID;
+     CREATE INDEX plans_busy ON plans (id) WHERE is_busy;
+     CREATE INDEX plans_wake ON plans (wakes_at) WHERE wakes_at IS NOT NULL;
+     CREATE INDEX plans_state ON plans (state, id);
+     CREATE TABLE keys (key TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
+     CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+     INSERT INTO meta VALUES ('epoch', 0), ('projected', 0);"];
+
+/// Makes or brings up to date the tables of a file.
+pub(super) fn prepare(connection: &Connection, store: &str) -> Result<(), StoreError> {
+    let found: u32 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|error| failure(&error))?;
+    if found > VERSION {
+        return Err(StoreError::TooNew { store: store.to_owned(), found, known: VERSION });
+    }
+    for (from, migration) in MIGRATIONS.iter().enumerate().skip(found as usize) {
+        let to = from + 1;
+        connection
+            .execute_batch(&format!("BEGIN; {migration} PRAGMA user_version = {to}; COMMIT;"))
+            .map_err(|error| failure(&error))?;
+    }
+    Ok(())
+}

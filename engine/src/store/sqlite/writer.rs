@@ -1,0 +1,118 @@
+//! The writing end: one transaction for each batch.
+
+use rusqlite::{params, Connection, OptionalExtension, Transaction};
+
+use super::failure;
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::store::{Append, Batch, PlanRow, Seq, StoreWriter, Verdict};
+
+pub(super) struct Writer {
+    connection: Connection,
+    epoch: u64,
+    last: Seq,
+}
+
+impl Writer {
+    /// Takes the next epoch.
+    pub(super) fn new(connection: Connection) -> rusqlite::Result<Self> {
+        connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
+        let read = "SELECT value FROM meta WHERE name = 'epoch'";
+        let epoch = connection.query_row(read, [], |row| row.get(0))?;
+        let read = "SELECT coalesce(max(seq), 0) FROM journal";
+        let last = connection.query_row(read, [], |row| row.get(0))?;
+        connection.set_prepared_statement_cache_capacity(32);
+        Ok(Self { connection, epoch, last })
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> rusqlite::Result<(Vec<Verdict>, Seq)> {
+        let transaction = self.connection.transaction()?;
+        let mut last = self.last;
+        let mut verdicts = Vec::with_capacity(batch.appends.len());
+        for append in batch.appends {
+            verdicts.push(write_append(&transaction, append, &mut last)?);
+        }
+        for row in batch.rows {
+            write_row(&transaction, row)?;
+        }
+        if !batch.rows.is_empty() {
+            let write = "UPDATE meta SET value = max(value, ?1) WHERE name = 'projected'";
+            transaction.prepare_cached(write)?.execute([batch.projected])?;
+        }
+        transaction.commit()?;
+        Ok((verdicts, last))
+    }
+}
+
+impl StoreWriter for Writer {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        let (verdicts, last) = self.write(batch).map_err(|error| failure(&error))?;
+        self.last = last;
+        Ok(verdicts)
+    }
+}
+
+fn write_append(
+    transaction: &Transaction<'_>,
+    append: &Append,
+    last: &mut Seq,
+) -> rusqlite::Result<Verdict> {
+    if let Some(key) = &append.key {
+        let mut read = transaction.prepare_cached("SELECT plan FROM keys WHERE key = ?1")?;
+        let holder: Option<[u8; 16]> = read.query_row([key], |row| row.get(0)).optional()?;
+        if let Some(holder) = holder {
+            return Ok(Verdict::KeyTaken(PlanId::from_bytes(holder)));
+        }
+        let write = "INSERT INTO keys (key, plan) VALUES (?1, ?2)";
+        transaction.prepare_cached(write)?.execute(params![key, append.plan.to_bytes()])?;
+    }
+    let seq = *last + 1;
+    let write = "INSERT INTO journal (seq, plan, prev, records) VALUES (?1, ?2, ?3, ?4)";
+    transaction.prepare_cached(write)?.execute(params![
+        seq,
+        append.plan.to_bytes(),
+        append.prev,
+        append.records
+    ])?;
+    *last = seq;
+    Ok(Verdict::Written(seq))
+}
+
+fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<()> {
+    let (snapshot_seq, snapshot) = match &row.snapshot {
+        Some((seq, bytes)) => (Some(*seq), Some(bytes)),
+        None => (None, None),
+    };
+    let write =
+        "INSERT INTO plans (id, head, state, result, label, created_at, started_at, ended_at,
+             wakes_at, is_busy, caller_plan, caller_step, waits_for, snapshot_seq, snapshot)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+         ON CONFLICT (id) DO UPDATE SET head = excluded.head, state = excluded.state,
+             result = excluded.result, label = excluded.label, started_at = excluded.started_at,
+             ended_at = excluded.ended_at, wakes_at = excluded.wakes_at, is_busy = excluded.is_busy,
+             waits_for = excluded.waits_for,
+             snapshot_seq = coalesce(excluded.snapshot_seq, snapshot_seq),
+             snapshot = coalesce(excluded.snapshot, snapshot)";
+    transaction.prepare_cached(write)?.execute(params![
+        row.id.to_bytes(),
+        row.head,
+        row.state.name(),
+        row.result.name(),
+        row.label,
+        row.created_at.0,
+        row.started_at.map(|time| time.0),
+        row.ended_at.map(|time| time.0),
+        row.wakes_at.map(|time| time.0),
+        row.is_busy,
+        row.caller.map(|(plan, _)| plan.to_bytes()),
+        row.caller.map(|(_, step)| step.0),
+        row.waits_for,
+        snapshot_seq,
+        snapshot,
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! How a world is described.
+
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_actors::{Entities, System};
+use turnwheel_runtime::completion::block_on;
+use turnwheel_runtime::{Group, Pinning};
+
+use super::{Ids, Shared, Watchers, World};
+use crate::action::{Action, Registry};
+use crate::error::BuildError;
+use crate::journal::Journal;
+use crate::run::Wakes;
+use crate::store::Store;
+
+/// Threads of the group that waits for the disk: the writer, and one that reads meanwhile.
+const IO_WORKERS: usize = 2;
+
+/// Describes a world; made by [`World::builder`].
+#[derive(Debug, Default)]
+#[must_use]
+pub struct WorldBuilder {
+    registry: Registry,
+    problem: Option<BuildError>,
+    group: Option<Group>,
+    io: Option<Group>,
+    seed: Option<u64>,
+    idle: Option<Duration>,
+}
+
+impl WorldBuilder {
+    /// Adds an action.
+    pub fn action<A: Action>(mut self, action: A) -> Self {
+        if let Err(problem) = self.registry.add(action) {
+            self.problem.get_or_insert(problem);
+        }
+        self
+    }
+
+    /// The group whose workers run plans, instead of one of the world's own.
+    pub fn group(mut self, group: &Group) -> Self {
+        self.group = Some(group.clone());
+        self
+    }
+
+    /// The group whose workers wait for the disk, instead of one of the world's own.
+    pub fn io_group(mut self, group: &Group) -> Self {
+        self.io = Some(group.clone());
+        self
+    }
+
+    /// Makes the same ids in each run: for simulations.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How long a plan that waits stays in memory after the last thing that happened to it, instead
+    /// of [`PLAN_IDLE`](crate::limits::PLAN_IDLE).
+    pub fn plan_idle(mut self, idle: Duration) -> Self {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// Opens the store, goes on with the plans in it that were under way, and takes new ones.
+    ///
+    /// # Errors
+    ///
+    /// Two actions have the same name, the store cannot be used, or no threads can be made.
+    ///
+    /// Called on a worker of a group it is refused; use [`WorldBuilder::open`] there.
+    pub fn build(self, store: impl Store) -> Result<World, BuildError> {
+        block_on(self.open(store)).map_err(|refused| BuildError::Threads(refused.to_string()))?
+    }
+
+    /// As [`WorldBuilder::build`], for code that may not wait in its thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorldBuilder::build`].
+    pub async fn open(self, store: impl Store) -> Result<World, BuildError> {
+        let world = self.prepare(&store)?;
+        world.recover().await?;
+        Ok(world)
+    }
+
+    fn prepare(self, store: &dyn Store) -> Result<World, BuildError> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let threads = |error: &dyn std::fmt::Display| BuildError::Threads(error.to_string());
+        let mut own = Vec::new();
+        let mut group = |given: Option<Group>, make: fn() -> turnwheel_runtime::GroupBuilder| {
+            given.map_or_else(
+                || {
+                    let made = make().build().map_err(|error| threads(&error))?;
+                    own.push(made.clone());
+                    Ok::<Group, BuildError>(made)
+                },
+                Ok,
+            )
+        };
+        let cpu = group(self.group, || Group::builder("plans"))?;
+        let io = group(self.io, || {
+            Group::builder("journal").workers(IO_WORKERS).pinning(Pinning::None)
+        })?;
+        let journal = Journal::open(store, &io)?;
+        let mut plans = Entities::builder(&System::new(&cpu));
+        if let Some(idle) = self.idle {
+            plans = plans.idle(idle);
+        }
+        let plans = plans.build();
+        let shared = Arc::new(Shared {
+            registry: Arc::new(self.registry),
+            group: cpu.clone(),
+            journal,
+            plans,
+            wakes: OnceLock::new(),
+            watchers: Watchers::default(),
+            ids: Ids::new(self.seed),
+            store: store.name(),
+            fresh: Mutex::new(HashSet::new()),
+            own,
+        });
+        let wakes = Wakes::start(Arc::downgrade(&shared), &cpu).map_err(BuildError::Threads)?;
+        shared.wakes.set(wakes).expect("a world is made once");
+        Ok(World { shared })
+    }
+}

@@ -1,0 +1,232 @@
+//! Plans as their users see them.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use turnwheel_runtime::completion::{block_on, completion};
+use turnwheel_runtime::{Completer, Completion, Failure};
+
+use super::World;
+use crate::action::Action;
+use crate::error::{PlanError, TriggerError};
+use crate::id::PlanId;
+use crate::plan::{ActionData, Plan, Step};
+use crate::run::{Begun, Order, OrderKind, Report};
+
+/// A plan that is being made durable. Await it, or [`wait`](Triggering::wait) off the workers.
+#[must_use = "whether the plan was taken is known when this has ended"]
+pub struct Triggering {
+    state: State,
+}
+
+enum State {
+    Waiting(World, Completion<Result<Begun, TriggerError>>),
+    Refused(Option<TriggerError>),
+}
+
+impl fmt::Debug for Triggering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Triggering").finish_non_exhaustive()
+    }
+}
+
+impl Triggering {
+    pub(super) fn new(world: World, begun: Completion<Result<Begun, TriggerError>>) -> Self {
+        Self { state: State::Waiting(world, begun) }
+    }
+
+    pub(super) fn refused(error: TriggerError) -> Self {
+        Self { state: State::Refused(Some(error)) }
+    }
+
+    /// Waits until the plan is durable.
+    ///
+    /// # Errors
+    ///
+    /// It is not, or its planning failed; nothing of it runs.
+    ///
+    /// Called on a worker of a group it is refused: that worker may be the one that is needed.
+    pub fn wait(self) -> Result<PlanHandle, TriggerError> {
+        block_on(self).unwrap_or_else(|refused| Err(TriggerError::Refused(refused.to_string())))
+    }
+}
+
+impl Future for Triggering {
+    type Output = Result<PlanHandle, TriggerError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.state {
+            State::Refused(error) => {
+                let error = error.take().expect("a future is not polled after its end");
+                Poll::Ready(Err(error))
+            }
+            State::Waiting(world, begun) => match Pin::new(begun).poll(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok(Ok(Begun { plan }))) => {
+                    Poll::Ready(Ok(PlanHandle::new(world.clone(), plan)))
+                }
+                Poll::Ready(Ok(Err(error))) => Poll::Ready(Err(error)),
+                Poll::Ready(Err(failure)) => {
+                    Poll::Ready(Err(TriggerError::Refused(failure.to_string())))
+                }
+            },
+        }
+    }
+}
+
+/// A plan, by its id. It outlives the process: find it again with [`World::plan`].
+#[derive(Clone)]
+pub struct PlanHandle {
+    world: World,
+    id: PlanId,
+}
+
+impl fmt::Debug for PlanHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PlanHandle").field(&self.id).finish()
+    }
+}
+
+impl PlanHandle {
+    pub(super) fn new(world: World, id: PlanId) -> Self {
+        Self { world, id }
+    }
+
+    /// The plan's id.
+    pub fn id(&self) -> PlanId {
+        self.id
+    }
+
+    /// Completes when the plan is stopped **or paused**: look at its state and result.
+    pub fn finished(&self) -> Finished {
+        let (watcher, finished) = completion();
+        self.world.shared.watchers.add(self.id, watcher);
+        let report = self.world.plan_ref(self.id).tell(Report { view: None });
+        if let Err(error) = report {
+            let (plan, problem) = (self.id, error.kind.to_string());
+            self.world.shared.watchers.tell(plan, || Err(PlanError::Refused { plan, problem }));
+        }
+        Finished { plan: self.id, finished }
+    }
+
+    /// The plan as it is now, also what is not durable yet.
+    pub fn view(&self) -> Finished {
+        let (reply, finished) = completion();
+        self.send(reply, |reply| Report { view: Some(reply) });
+        Finished { plan: self.id, finished }
+    }
+
+    /// Goes on with the plan after it was paused: its failed steps are tried again.
+    pub fn resume(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Resume, by)
+    }
+
+    fn order(&self, kind: OrderKind, by: &str) -> Completion<Result<(), PlanError>> {
+        let (reply, done) = completion();
+        let by = by.to_owned();
+        self.send(reply, |reply| Order { kind, by, reply });
+        done
+    }
+
+    fn send<T, M>(
+        &self,
+        reply: Completer<Result<T, PlanError>>,
+        message: impl FnOnce(Completer<Result<T, PlanError>>) -> M,
+    ) where
+        T: Send + 'static,
+        M: Send + 'static,
+        crate::run::PlanActor: turnwheel_actors::Handler<M>,
+    {
+        let refusal = reply.clone();
+        if let Err(error) = self.world.plan_ref(self.id).tell(message(reply)) {
+            let (plan, problem) = (self.id, error.kind.to_string());
+            let _answered = refusal.complete(Err(PlanError::Refused { plan, problem }));
+        }
+    }
+}
+
+/// A plan that will be there. Await it, or [`wait`](Finished::wait) off the workers.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub struct Finished {
+    plan: PlanId,
+    finished: Completion<Result<Arc<Plan>, PlanError>>,
+}
+
+impl Finished {
+    /// Waits for it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, or it cannot be read.
+    ///
+    /// Called on a worker of a group it is refused: that worker may be the one that is needed.
+    pub fn wait(self) -> Result<PlanView, PlanError> {
+        let plan = self.plan;
+        block_on(self).unwrap_or_else(|refused| {
+            Err(PlanError::Refused { plan, problem: refused.to_string() })
+        })
+    }
+}
+
+impl Future for Finished {
+    type Output = Result<PlanView, PlanError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let plan = self.plan;
+        Pin::new(&mut self.finished).poll(cx).map(|outcome: Result<_, Failure>| match outcome {
+            Ok(Ok(plan)) => Ok(PlanView { plan }),
+            Ok(Err(error)) => Err(error),
+            Err(failure) => Err(PlanError::Refused { plan, problem: failure.to_string() }),
+        })
+    }
+}
+
+/// A plan as it was at one moment. It reads like a [`Plan`].
+#[derive(Clone, Debug)]
+pub struct PlanView {
+    plan: Arc<Plan>,
+}
+
+impl std::ops::Deref for PlanView {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+impl PlanView {
+    /// The output of the first action of this type.
+    ///
+    /// # Errors
+    ///
+    /// The plan has no such action, or its output cannot be understood.
+    pub fn output<A: Action>(&self) -> Result<A::Output, PlanError> {
+        let wrong = |problem: String| PlanError::Content {
+            plan: self.id,
+            action: A::NAME.to_owned(),
+            problem,
+        };
+        let Some(action) = self.find::<A>() else {
+            return Err(wrong("the plan has no such action".to_owned()));
+        };
+        if action.output.is_null() {
+            return Ok(A::Output::default());
+        }
+        action.output.read().map_err(|error| wrong(format!("its output {error}")))
+    }
+
+    /// The first action of this type.
+    pub fn find<A: Action>(&self) -> Option<&ActionData> {
+        self.actions.iter().find(|action| action.name == A::NAME)
+    }
+
+    /// The run step of the first action of this type.
+    pub fn run_step<A: Action>(&self) -> Option<&Step> {
+        self.find::<A>()?.run_step.map(|step| self.step(step))
+    }
+}

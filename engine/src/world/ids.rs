@@ -1,0 +1,50 @@
+//! New ids: UUIDs of version 7, from the world's clock and seed.
+
+use std::hash::{BuildHasher, RandomState};
+
+use parking_lot::Mutex;
+use uuid::Builder;
+
+use crate::id::PlanId;
+use crate::time::Time;
+
+/// Makes ids. With a seed, the same ones in each run.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: u64,
+    ms: u64,
+}
+
+impl Ids {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        let random = seed.unwrap_or_else(|| RandomState::new().hash_one("ids"));
+        Self { state: Mutex::new(State { random, ms: 0 }) }
+    }
+
+    /// A new id, whose time is not before that of the last one.
+    pub(crate) fn next(&self, now: Time) -> PlanId {
+        let mut state = self.state.lock();
+        state.ms = state.ms.max(now.0 / 1_000);
+        let mut random = [0; 10];
+        let (high, low) = (state.next(), state.next());
+        random[..8].copy_from_slice(&high.to_be_bytes());
+        random[8..].copy_from_slice(&low.to_be_bytes()[..2]);
+        PlanId::new(Builder::from_unix_timestamp_millis(state.ms, &random).into_uuid())
+    }
+}
+
+impl State {
+    /// SplitMix64 (Steele, Lea, Flood 2014): every seed is good, and no state is repeated.
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}

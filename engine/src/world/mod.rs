@@ -1,0 +1,256 @@
+//! A world: the actions, the threads and the store that plans run with.
+
+mod builder;
+mod handle;
+mod ids;
+mod watchers;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_actors::{Entities, EntityRef};
+use turnwheel_runtime::completion::{block_on, completion};
+use turnwheel_runtime::{Completion, Failure, Group};
+
+pub use builder::WorldBuilder;
+pub use handle::{Finished, PlanHandle, PlanView, Triggering};
+use ids::Ids;
+pub(crate) use watchers::Watchers;
+
+use crate::action::{Action, Registry};
+use crate::error::{BuildError, PlanError, StoreError, TriggerError};
+use crate::id::{PlanId, StepId};
+use crate::journal::Journal;
+use crate::payload::Payload;
+use crate::plan::{plan_root, Created};
+use crate::run::{Begin, Deliver, PlanActor, PlanKey, Wake, Wakes};
+use crate::store::{Filter, PlanRow};
+use crate::time::Time;
+
+/// How long a world waits for its threads when it shuts down.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30);
+
+/// Plans that a start reads at once.
+const START_PAGE: usize = 1_024;
+
+/// A running engine. Clones share it.
+#[derive(Clone)]
+pub struct World {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("store", &self.shared.store).finish_non_exhaustive()
+    }
+}
+
+/// What the parts of a world share.
+pub(crate) struct Shared {
+    registry: Arc<Registry>,
+    group: Group,
+    journal: Journal,
+    plans: Entities,
+    wakes: OnceLock<Wakes>,
+    watchers: Watchers,
+    ids: Ids,
+    store: String,
+    /// Plans that were made here and have no entry yet: there is nothing to load.
+    fresh: Mutex<HashSet<PlanId>>,
+    /// Groups that the world has made itself, and ends.
+    own: Vec<Group>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub(crate) fn plans(&self) -> &Entities {
+        &self.plans
+    }
+
+    pub(crate) fn wakes(&self) -> &Wakes {
+        self.wakes.get().expect("it is set before the world is given away")
+    }
+
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.watchers
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.group.wall().into()
+    }
+
+    pub(crate) fn is_fresh(&self, plan: PlanId) -> bool {
+        self.fresh.lock().remove(&plan)
+    }
+}
+
+impl World {
+    /// Describes a world; every value has a default.
+    pub fn builder() -> WorldBuilder {
+        WorldBuilder::default()
+    }
+
+    pub(crate) fn plan_ref(&self, plan: PlanId) -> EntityRef<PlanActor> {
+        self.shared.plans.get(PlanKey::new(&self.shared, plan))
+    }
+
+    /// Plans an action, in this thread, and runs the plan.
+    ///
+    /// What comes back ends when the plan is durable; nothing of it has run before. Cost: the planning,
+    /// and a commit that is shared with others.
+    pub fn trigger<A: Action>(&self, input: A::Input) -> Triggering {
+        self.trigger_as::<A>(None, input)
+    }
+
+    /// As [`World::trigger`], with an idempotency key: a second trigger with the same key answers the
+    /// plan of the first one.
+    pub fn trigger_once<A: Action>(&self, key: impl Into<String>, input: A::Input) -> Triggering {
+        self.trigger_as::<A>(Some(key.into()), input)
+    }
+
+    fn trigger_as<A: Action>(&self, key: Option<String>, input: A::Input) -> Triggering {
+        let shared = &self.shared;
+        let at = shared.now();
+        let id = shared.ids.next(at);
+        if shared.registry.get::<A>().is_none() {
+            return Triggering::refused(TriggerError::UnknownAction(A::NAME.to_owned()));
+        }
+        let payload = match Payload::of(&input) {
+            Ok(payload) => payload,
+            Err(error) => {
+                let (action, problem) = (A::NAME.to_owned(), error.to_string());
+                return Triggering::refused(TriggerError::Input { action, problem });
+            }
+        };
+        let planned = plan_root::<A>(&shared.registry, id, input, || shared.now());
+        let created = Created {
+            at,
+            action: A::NAME.to_owned(),
+            input: payload,
+            caller: None,
+            key,
+            labels: Vec::new(),
+            by: "trigger".to_owned(),
+        };
+        shared.fresh.lock().insert(id);
+        let (reply, begun) = completion();
+        let begin = Begin { created: Box::new(created), planned: Box::new(planned), reply };
+        if let Err(error) = self.plan_ref(id).tell(begin) {
+            shared.fresh.lock().remove(&id);
+            return Triggering::refused(TriggerError::Refused(error.kind.to_string()));
+        }
+        Triggering::new(self.clone(), begun)
+    }
+
+    /// A plan by its id, whether there is one or not.
+    pub fn plan(&self, id: PlanId) -> PlanHandle {
+        PlanHandle::new(self.clone(), id)
+    }
+
+    /// Sends an event to a step that waits for one, or will. It completes when the event is durable.
+    ///
+    /// An event with an id is taken once: a second one with the same id is dropped.
+    pub fn event<E: serde::Serialize>(
+        &self,
+        plan: PlanId,
+        step: StepId,
+        id: Option<&str>,
+        event: &E,
+    ) -> Completion<Result<(), PlanError>> {
+        let payload = match Payload::of(event) {
+            Ok(payload) => payload,
+            Err(error) => {
+                let problem = format!("the event {error}");
+                return Completion::done(Err(PlanError::Refused { plan, problem }));
+            }
+        };
+        let (reply, done) = completion();
+        let deliver = Deliver { step, id: id.map(str::to_owned), payload, reply };
+        match self.plan_ref(plan).tell(deliver) {
+            Ok(()) => done,
+            Err(error) => {
+                let problem = error.kind.to_string();
+                Completion::done(Err(PlanError::Refused { plan, problem }))
+            }
+        }
+    }
+
+    /// The plans that fit, newest first, as of now.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn list(&self, filter: Filter) -> Result<Vec<PlanRow>, PlanError> {
+        let failed = |failure: Failure| PlanError::Store(StoreError::Failed(failure.to_string()));
+        self.shared.journal.flush().await.map_err(failed)??;
+        let rows = self.shared.journal.read(move |reader| reader.list(&filter));
+        Ok(rows.await.map_err(failed)??)
+    }
+
+    /// Ends the world: what is under way stops where it is, and goes on when a world is started over
+    /// the same store.
+    ///
+    /// # Errors
+    ///
+    /// Its threads did not end in time.
+    pub fn shutdown(&self) -> Result<(), BuildError> {
+        let flushed = block_on(self.shared.journal.flush());
+        if let Ok(Ok(Err(error))) = flushed {
+            tracing::warn!(%error, "rows stay behind their journal");
+        }
+        for group in &self.shared.own {
+            group.shutdown_within(SHUTDOWN_LIMIT).map_err(|error| {
+                BuildError::Threads(format!("the group «{}»: {error}", group.name()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with what the store says was under way, and sets the alarm for what sleeps.
+    pub(crate) async fn recover(&self) -> Result<(), StoreError> {
+        let journal = &self.shared.journal;
+        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+        let behind = journal.read(|reader| reader.behind()).await.map_err(lost)??;
+        for (plan, head) in behind {
+            journal.know(plan, head);
+            self.wake(plan);
+        }
+        let mut from = None;
+        loop {
+            let page = journal.read(move |reader| reader.busy(from, START_PAGE));
+            let page = page.await.map_err(lost)??;
+            page.iter().for_each(|plan| self.wake(*plan));
+            from = page.last().copied();
+            if page.len() < START_PAGE {
+                break;
+            }
+        }
+        let all = journal.read(|reader| reader.wakes(Time(u64::MAX), usize::MAX));
+        for (at, plan) in all.await.map_err(lost)?? {
+            self.shared.wakes().set(plan, at);
+        }
+        Ok(())
+    }
+
+    fn wake(&self, plan: PlanId) {
+        if let Err(error) = self.plan_ref(plan).tell(Wake) {
+            tracing::error!(%plan, kind = %error.kind, "a plan does not go on after the start");
+        }
+    }
+}
