@@ -34,6 +34,8 @@ Build it with `cargo build --release -p turnwheel-bench`.";
 pub(crate) enum Verb {
     /// Turnwheel beside tokio, ractor, kameo and actix, one message at a time.
     Compare(CompareArgs),
+    /// Keyed entities: messages by key, activation, passivation, look-up, bytes at rest.
+    Entities(EntitiesArgs),
     /// Fourteen programs of the Savina suite, each with a known result.
     Savina(SavinaArgs),
     /// From the planned instant of a job to its start, open loop, in several situations.
@@ -47,6 +49,12 @@ pub(crate) enum Verb {
     /// One process of a comparison; `compare` starts it.
     #[command(hide = true)]
     CompareChild {
+        /// What to do, as JSON.
+        orders: String,
+    },
+    /// One process of `entities`, which starts it.
+    #[command(hide = true)]
+    EntitiesChild {
         /// What to do, as JSON.
         orders: String,
     },
@@ -78,6 +86,39 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "NS")]
     pub(crate) work_ns: Option<u32>,
     /// Worker threads (arbiters for actix)
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) workers: usize,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `entities`: median, smallest and largest nanoseconds an operation, how many a second that
+/// is, heap allocations an operation; for `idle` bytes of an entity that has handled one message, without
+/// its state of 64 bytes.
+///
+/// Cases, each with every number of keys (but hot and hot_pair, which have one):
+/// tell_get, tell_ref, ask_get, ask_ref: a message to a live entity, by its key each time or by a
+/// reference that is held, keys drawn evenly; with suffix _zipf by Zipf's law (0.99).
+/// activate, activate_text: first messages to keys that are numbers, or texts.
+/// churn: activation, one message, passivation, over and over.
+/// lookup, lookup_zipf: from a thread outside, is the entity with this key active?
+/// idle, idle_text: bytes. hot, hot_pair: 64 or two senders on other workers to one entity; the
+/// last row is the ratio of their throughputs.
+#[derive(Debug, Args)]
+pub(crate) struct EntitiesArgs {
+    /// Cases, separated by commas [default: all]
+    #[arg(long, value_name = "C", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// Numbers of keys, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100000,1000000")]
+    pub(crate) keys: Vec<u32>,
+    /// Repetitions of each, over all processes
+    #[arg(long, value_name = "N", default_value_t = 9)]
+    pub(crate) reps: usize,
+    /// Processes that share the repetitions: speed modes are per process
+    #[arg(long, value_name = "M", default_value_t = 3)]
+    pub(crate) procs: usize,
+    /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: usize,
     #[command(flatten)]

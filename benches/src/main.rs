@@ -5,10 +5,12 @@
 mod alloc;
 mod cli;
 mod compare;
+mod entities;
 mod error;
 mod idle;
 mod latency;
 mod load;
+mod process;
 mod report;
 mod savina;
 mod timers;
@@ -50,6 +52,19 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }
+        Verb::Entities(args) => {
+            let options = entities::Options {
+                cases: args.case,
+                keys: args.keys,
+                reps: args.reps,
+                procs: args.procs,
+                workers: args.workers,
+            };
+            let bar = progress();
+            let rows = entities::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
         Verb::Savina(args) => {
             let options = savina::Options {
                 size: args.size,
@@ -85,11 +100,8 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             print!("{}", report::diff(&args.old, &args.new)?);
             Ok(())
         }
-        Verb::CompareChild { orders } => {
-            let orders = serde_json::from_str(&orders)
-                .map_err(|error| BenchError::BadValue(format!("orders: {error}")))?;
-            compare::child::run(&orders)
-        }
+        Verb::CompareChild { orders } => compare::child::run(&process::orders(&orders)?),
+        Verb::EntitiesChild { orders } => entities::child(&process::orders(&orders)?),
     }
 }
 

@@ -134,7 +134,7 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
 }
 
 /// Fields that say which run it was, and not what came out, in the order to name them.
-const NAMING: [&str; 6] = ["pattern", "program", "case", "impl", "workers", "stealing"];
+const NAMING: [&str; 7] = ["pattern", "program", "case", "keys", "impl", "workers", "stealing"];
 
 /// The row's name: a remark in another field is no part of it.
 fn name_of(row: &Map<String, Value>) -> String {

@@ -65,12 +65,25 @@ fn memory_has_rows_of_its_own_form() {
 }
 
 #[test]
+fn every_case_of_entities_comes_to_its_end() {
+    let output =
+        bench(&["entities", "--keys", "1000", "--reps", "1", "--procs", "1", "--json", "-"]);
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 17 + 1, "and the ratio of the two hot ones");
+    for row in &rows {
+        let figure = ["median_ns", "resident_bytes", "ratio"].iter().find_map(|at| row.get(at));
+        assert!(figure.is_some_and(serde_json::Value::is_number), "{row}");
+    }
+}
+
+#[test]
 fn an_unknown_name_is_an_error_that_names_the_known_ones() {
     for (arguments, known) in [
         (["compare", "--pattern", "nothing"], "pingpong"),
         (["compare", "--impl", "nothing"], "ractor"),
         (["savina", "--program", "nothing"], "chameneos"),
         (["latency", "--case", "nothing"], "outside_parked"),
+        (["entities", "--case", "nothing"], "activate_text"),
     ] {
         let output = bench(&arguments);
         assert_eq!(output.status.code(), Some(1));
@@ -88,6 +101,8 @@ fn absurd_numbers_are_refused() {
         ["latency", "--samples", "0"],
         ["idle", "--seconds", "0"],
         ["timers", "--millions", "0"],
+        ["entities", "--keys", "0"],
+        ["entities", "--reps", "0"],
     ] {
         assert_eq!(bench(&arguments).status.code(), Some(1), "{arguments:?}");
     }
@@ -96,8 +111,8 @@ fn absurd_numbers_are_refused() {
 #[test]
 fn help_names_every_verb_and_hides_the_child() {
     let help = text(&bench(&["--help"]).stdout);
-    for verb in ["compare", "savina", "latency", "timers", "idle", "diff"] {
+    for verb in ["compare", "entities", "savina", "latency", "timers", "idle", "diff"] {
         assert!(help.contains(verb), "{verb}");
     }
-    assert!(!help.contains("compare-child"));
+    assert!(!help.contains("-child"));
 }

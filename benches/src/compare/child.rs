@@ -1,13 +1,12 @@
 //! One child process: some repetitions of all contenders, interleaved, told line by line.
 
-use std::io::{self, Write};
-
 use serde::{Deserialize, Serialize};
 
 use super::impls;
 use super::peer::Contender;
 use super::plan::{Impl, Pattern, Run, Shape, MANY_ACTORS};
 use crate::error::BenchError;
+use crate::process::tell;
 
 /// What a child is to do; it gets this as JSON on its command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,14 +93,4 @@ fn weigh(contenders: &mut [Box<dyn Contender>]) -> Result<(), BenchError> {
         tell(&Line::Bytes { contender: contender.id(), bytes });
     }
     Ok(())
-}
-
-fn tell(line: &Line) {
-    let text = serde_json::to_string(line).expect("lines are plain records");
-    let mut out = io::stdout().lock();
-    // The parent reads to the end; if it is gone, so is the purpose.
-    let written = writeln!(out, "{text}").and_then(|()| out.flush());
-    if written.is_err() {
-        std::process::exit(1);
-    }
 }

@@ -7,9 +7,9 @@
 pub(crate) mod child;
 mod impls;
 mod parent;
-mod patterns;
+pub(crate) mod patterns;
 mod peer;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod trial;
 
 pub(crate) use self::parent::{run, Options};

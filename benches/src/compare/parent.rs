@@ -1,8 +1,6 @@
 //! The parent of `compare`: starts the processes, gathers their samples, makes the rows.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -11,6 +9,8 @@ use super::child::{Line, Orders};
 use super::plan::{Impl, Pattern, Shape, WORK_NS};
 use super::trial::work_rounds;
 use crate::error::BenchError;
+use crate::load::rounded;
+use crate::process;
 use crate::report::{figure, maybe, median, Row};
 
 /// What is asked for.
@@ -172,28 +172,10 @@ fn child(
     bar: &ProgressBar,
     gathered: &mut Gathered,
 ) -> Result<(), BenchError> {
-    let fail = |why: String| BenchError::Child { index, why };
-    let program = std::env::current_exe().map_err(|error| fail(error.to_string()))?;
-    let orders = serde_json::to_string(orders).map_err(|error| fail(error.to_string()))?;
-    let mut process = Command::new(program)
-        .args(["compare-child", &orders])
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| fail(error.to_string()))?;
-    let out = process.stdout.take().ok_or_else(|| fail("has no standard output".to_owned()))?;
-    for line in BufReader::new(out).lines() {
-        let line = line.map_err(|error| fail(error.to_string()))?;
-        let line: Line = serde_json::from_str(&line)
-            .map_err(|error| fail(format!("does not speak in rows ({error}): {line}")))?;
+    process::run(index, "compare-child", orders, |line: Line| {
         bar.inc(1);
         gather(line, bar, gathered);
-    }
-    let status = process.wait().map_err(|error| fail(error.to_string()))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(fail(format!("{status}; see its message above")))
-    }
+    })
 }
 
 fn gather(line: Line, bar: &ProgressBar, gathered: &mut Gathered) {
@@ -225,11 +207,6 @@ fn rows(patterns: &[Pattern], contenders: &[Impl], gathered: &Gathered) -> Vec<C
         }
     }
     rows
-}
-
-/// A figure as it goes into a file: three decimals are more than it is worth.
-fn rounded(value: f64) -> f64 {
-    (value * 1_000.0).round() / 1_000.0
 }
 
 fn message_row(pattern: Pattern, contender: Impl, gathered: &Gathered) -> Option<CompareRow> {

@@ -8,7 +8,7 @@ mod ring;
 
 pub(crate) use self::{
     ask::{Answers, Asking, Told},
-    crowd::{Targets, Weigher},
+    crowd::{anonymous_bytes, Targets, Weigher},
     flood::{Count, Counter},
 };
 
