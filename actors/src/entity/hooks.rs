@@ -42,6 +42,10 @@ impl<E: Entity> std::fmt::Debug for EntityContext<E> {
 }
 
 impl<E: Entity> EntityContext<E> {
+    pub(super) fn directory(&self) -> &Directory<E> {
+        &self.directory
+    }
+
     /// Its key.
     pub fn key(&self) -> &E::Key {
         &self.key

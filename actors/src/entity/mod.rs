@@ -13,6 +13,7 @@
 //! | `hooks` | begin and end of one activation |
 //! | `collector` | finds what is idle, or too much |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
+//! | [`reminder`] | durable schedules, which activate an entity when they are due |
 //!
 //! # The states of a key
 //!
@@ -48,12 +49,19 @@ mod directory;
 mod hooks;
 mod placement;
 mod reference;
+pub mod reminder;
 mod store;
 
 pub(crate) use directory::Directory;
 pub use hooks::EntityContext;
 pub use placement::{Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
+#[doc(inline)]
+pub use reminder::{
+    DueRange, EntityReminders, MemoryReminders, MissedTicks, Reminder, ReminderError, ReminderId,
+    ReminderRow, ReminderStats, ReminderStore, ReminderTick, Reminders, RemindersBuilder,
+    RemindersError, Schedule, TickReply,
+};
 pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
 
 /// Bytes of a key as text, at most: keys go into logs, stores and indexes.
@@ -144,6 +152,13 @@ pub trait EntityKey: Clone + Eq + Hash + Send + Sync + 'static {
     /// The key as it goes into logs and stores.
     fn text(&self) -> Cow<'_, str>;
 
+    /// The key of which this is the [`text`](EntityKey::text): how a stored reminder finds its entity. By
+    /// default there is none, and entities with such keys have no reminders.
+    fn from_text(text: &str) -> Option<Self> {
+        let _ = text;
+        None
+    }
+
     /// Whether [`text`](EntityKey::text) has more bytes than [`KEY_BYTES_MAX`].
     fn is_too_long(&self) -> bool {
         self.text().len() > KEY_BYTES_MAX
@@ -154,11 +169,19 @@ impl EntityKey for String {
     fn text(&self) -> Cow<'_, str> {
         Cow::Borrowed(self)
     }
+
+    fn from_text(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
 }
 
 impl EntityKey for Arc<str> {
     fn text(&self) -> Cow<'_, str> {
         Cow::Borrowed(self)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        Some(text.into())
     }
 }
 
@@ -167,6 +190,10 @@ macro_rules! number_keys {
         impl EntityKey for $number {
             fn text(&self) -> Cow<'_, str> {
                 Cow::Owned(self.to_string())
+            }
+
+            fn from_text(text: &str) -> Option<Self> {
+                text.parse().ok()
             }
 
             fn is_too_long(&self) -> bool {
@@ -189,6 +216,15 @@ pub(crate) struct Shared {
     pub(crate) system: System,
     pub(crate) settings: Settings,
     directories: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    reminders: Option<Arc<reminder::Service>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(reminders) = &self.reminders {
+            reminders.end();
+        }
+    }
 }
 
 /// The settings of the entities of a system.
@@ -200,6 +236,7 @@ pub(crate) struct Settings {
     pub(crate) placement: Arc<dyn Placement>,
     /// Around the messages of each type, inside the system's.
     pub(crate) incoming: HashMap<TypeId, Chain>,
+    pub(crate) reminders: Option<Reminders>,
 }
 
 impl Shared {
@@ -235,6 +272,7 @@ impl Entities {
             store: Arc::new(MemoryStore::new()),
             placement: Arc::new(SingleNode),
             incoming: HashMap::new(),
+            reminders: None,
         };
         EntitiesBuilder { system: system.clone(), settings }
     }
@@ -257,6 +295,15 @@ impl Entities {
     /// Where their state is stored.
     pub fn store(&self) -> &Arc<dyn StateStore> {
         &self.shared.settings.store
+    }
+
+    /// How their reminders fare; `None` if they have none.
+    pub fn reminder_stats(&self) -> Option<ReminderStats> {
+        self.shared.reminders.as_ref().map(|reminders| reminders.stats())
+    }
+
+    pub(crate) fn reminder_service(&self) -> Option<Arc<reminder::Service>> {
+        self.shared.reminders.clone()
     }
 
     pub(crate) fn directory<E: Entity>(&self) -> Arc<Directory<E>> {
@@ -326,10 +373,24 @@ impl EntitiesBuilder {
         self
     }
 
+    /// Their reminders, which are told as long as a clone of these entities is there, or the group runs.
+    pub fn reminders(mut self, reminders: &Reminders) -> Self {
+        self.settings.reminders = Some(reminders.clone());
+        self
+    }
+
     /// Makes them.
     pub fn build(self) -> Entities {
         let Self { system, settings } = self;
         let directories = RwLock::default();
-        Entities { shared: Arc::new(Shared { system, settings, directories }) }
+        let service = |reminders| {
+            Arc::new(reminder::Service::new(reminders, system.group(), &settings.placement))
+        };
+        let reminders = settings.reminders.as_ref().map(service);
+        let shared = Arc::new(Shared { system, settings, directories, reminders });
+        if let Some(reminders) = &shared.reminders {
+            reminder::start(reminders, &shared);
+        }
+        Entities { shared }
     }
 }

@@ -43,6 +43,10 @@ impl<E: Entity> EntityRef<E> {
         Self { directory, key }
     }
 
+    pub(super) fn directory(&self) -> &Directory<E> {
+        &self.directory
+    }
+
     /// Its key.
     pub fn key(&self) -> &E::Key {
         &self.key

@@ -26,7 +26,7 @@ pub use timers::TimersFull;
 pub(crate) use timers::{TimerEntry, TimerKey};
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crossbeam_deque::Worker;
 
@@ -137,6 +137,11 @@ impl Group {
             Some(local) if Arc::ptr_eq(&local.group, &self.shared) => local.now_ns.get(),
             _ => self.now_ns(),
         }
+    }
+
+    /// Wall time on the group's clock: for dates; it may jump in both directions.
+    pub fn wall(&self) -> SystemTime {
+        self.shared.clock.wall()
     }
 
     /// Completes after a delay, never early. Awaitable on any executor.

@@ -1,0 +1,274 @@
+//! The reminders that are due soon, in memory: which is next, and which are being told. Pure: no clock, no
+//! store, no task.
+//!
+//! Invariant: of the rows in the store, all up to the *horizon* are here, or are newer here. What a look at
+//! the store brings may be old by the time it comes: a row counts only if its version is newer than what
+//! is known of it, also if what is known is that it has gone.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::store::{ReminderId, ReminderRow};
+use super::LOADED_MAX;
+
+/// What is left to be written about a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// It goes on like this; the version is that of the row before.
+    Row(ReminderRow),
+    /// It was told for the last time.
+    End { expected: u64 },
+}
+
+/// Something that is due.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) row: ReminderRow,
+    /// Told already; only this is left to do.
+    pub(super) record: Option<Record>,
+}
+
+/// What has become of some work.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// It was written, with this as the row now.
+    Written(ReminderRow),
+    /// It is over.
+    Ended,
+    /// It could not be written and is to be tried again then.
+    Unwritten { record: Record, again_ms: u64 },
+    /// Somebody else has written it: that is the row now, if there is one.
+    Changed(Option<ReminderRow>),
+    /// Another process has it.
+    Elsewhere,
+    /// Nothing was done, and is to be tried again then.
+    Failed { again_ms: u64 },
+}
+
+#[derive(Debug)]
+struct Entry {
+    row: ReminderRow,
+    /// When there is something to do.
+    at_ms: u64,
+    record: Option<Record>,
+}
+
+/// How far the agenda is whole: up to this time, or within it up to this reminder.
+type Horizon = (u64, Option<ReminderId>);
+
+/// The reminders that are due soon.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    entries: HashMap<ReminderId, Entry>,
+    /// Those that are not being told.
+    by_due: BTreeSet<(u64, ReminderId)>,
+    under_way: HashSet<ReminderId>,
+    /// The last known versions of rows that have left, with the number of the look of that time.
+    gone: HashMap<ReminderId, (u64, u64)>,
+    horizon: Horizon,
+    /// The end of the window of the look under way.
+    looking_ms: Option<u64>,
+    /// Looks begun so far.
+    looks: u64,
+    /// The horizon is nearer than the window: there were too many.
+    is_short: bool,
+    /// The nearest that was left to the store since the look began.
+    evicted_ms: Option<u64>,
+}
+
+impl Agenda {
+    /// How many are in memory.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many are being told.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    pub(super) fn is_under_way(&self, id: &ReminderId) -> bool {
+        self.under_way.contains(id)
+    }
+
+    /// When there is something to do next.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.by_due.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Whether another look at the store is wanted before its time.
+    pub(super) fn wants_look(&self, now_ms: u64) -> bool {
+        let is_due = now_ms >= self.horizon.0 || self.entries.len() <= LOADED_MAX / 2;
+        self.is_short && self.looking_ms.is_none() && is_due
+    }
+
+    /// Notes what was just written.
+    pub(super) fn put(&mut self, row: ReminderRow) {
+        let gone = self.gone.get(&row.id).map_or(0, |(version, _)| *version);
+        if row.version > gone.max(self.known(&row.id)) {
+            self.insert(row);
+            self.shrink();
+        }
+    }
+
+    /// Notes that a row was removed when it had this version.
+    pub(super) fn remove(&mut self, id: &ReminderId, version: u64) {
+        self.has_gone(id, version);
+        if self.entries.get(id).is_some_and(|entry| entry.row.version <= version) {
+            self.take(id);
+        }
+    }
+
+    /// Takes up to so many that are due; each must be answered with [`Agenda::done`].
+    pub(super) fn take_due(&mut self, now_ms: u64, count: usize) -> Vec<Work> {
+        let mut due = Vec::new();
+        while due.len() < count {
+            let is_due = |first: &&(u64, ReminderId)| first.0 <= now_ms;
+            let Some((_, id)) = self.by_due.first().filter(is_due).cloned() else { break };
+            self.by_due.pop_first();
+            let Some(entry) = self.entries.get(&id) else { continue };
+            due.push(Work { row: entry.row.clone(), record: entry.record.clone() });
+            self.under_way.insert(id);
+        }
+        due
+    }
+
+    /// Notes what has become of work on a row that had this version.
+    pub(super) fn done(&mut self, id: &ReminderId, version: u64, done: Done) {
+        self.under_way.remove(id);
+        let Some(mut entry) = self.entries.remove(id) else {
+            // Removed meanwhile; only somebody else's new row is news.
+            if let Done::Changed(Some(row)) | Done::Written(row) = done {
+                self.put(row);
+            }
+            return;
+        };
+        if entry.row.version != version {
+            // Registered anew meanwhile: that counts.
+            self.by_due.insert((entry.at_ms, id.clone()));
+            self.entries.insert(id.clone(), entry);
+            return;
+        }
+        match done {
+            Done::Written(row) | Done::Changed(Some(row)) => self.insert(row),
+            Done::Ended | Done::Changed(None) | Done::Elsewhere => self.has_gone(id, version),
+            Done::Unwritten { record, again_ms } => {
+                (entry.record, entry.at_ms) = (Some(record), again_ms);
+                self.by_due.insert((again_ms, id.clone()));
+                self.entries.insert(id.clone(), entry);
+            }
+            Done::Failed { again_ms } => {
+                entry.at_ms = again_ms;
+                self.by_due.insert((again_ms, id.clone()));
+                self.entries.insert(id.clone(), entry);
+            }
+        }
+    }
+
+    /// A look at the store begins. False if one is under way.
+    pub(super) fn begin_look(&mut self, until_ms: u64) -> bool {
+        if self.looking_ms.is_some() {
+            return false;
+        }
+        self.looks += 1;
+        self.evicted_ms = None;
+        self.looking_ms = Some(until_ms);
+        true
+    }
+
+    /// What the look has found, in the order of the store.
+    pub(super) fn load(&mut self, row: ReminderRow) {
+        // What has gone before the look began is as the look has found it.
+        let gone = self.gone.get(&row.id).filter(|(_, look)| *look >= self.looks);
+        if row.version > gone.map_or(0, |(version, _)| *version).max(self.known(&row.id)) {
+            self.insert(row);
+        }
+    }
+
+    /// The look is over: it has seen all up to this place, or has failed.
+    pub(super) fn end_look(&mut self, seen: Option<Horizon>) {
+        let until_ms = self.looking_ms.take().unwrap_or_default();
+        if let Some(seen) = seen {
+            self.is_short = seen.1.is_some() || seen.0 < until_ms;
+            self.horizon = seen;
+            if let Some(evicted_ms) = self.evicted_ms {
+                self.shorten(evicted_ms);
+            }
+            let looks = self.looks;
+            self.gone.retain(|_, (_, look)| *look >= looks);
+            self.shrink();
+        }
+    }
+
+    /// The version of a row that is here; 0 if it is not.
+    fn known(&self, id: &ReminderId) -> u64 {
+        self.entries.get(id).map_or(0, |entry| entry.row.version)
+    }
+
+    /// Takes a row up if it is due soon, in place of what is known of it.
+    fn insert(&mut self, row: ReminderRow) {
+        let id = row.id.clone();
+        let was_here = self.take(&id);
+        if !self.covers(row.due_ms, &id) {
+            // A look that is under way may still bring it as it was.
+            if was_here || self.looking_ms.is_some() {
+                self.has_gone(&id, row.version);
+            }
+            return;
+        }
+        self.gone.remove(&id);
+        if !self.under_way.contains(&id) {
+            self.by_due.insert((row.due_ms, id.clone()));
+        }
+        self.entries.insert(id, Entry { at_ms: row.due_ms, row, record: None });
+    }
+
+    fn take(&mut self, id: &ReminderId) -> bool {
+        let entry = self.entries.remove(id);
+        if let Some(entry) = &entry {
+            self.by_due.remove(&(entry.at_ms, entry.row.id.clone()));
+        }
+        entry.is_some()
+    }
+
+    /// Remembers the last version of what is not here any more, until a whole look has passed. When there
+    /// are very many, only while a look is under way: without one, this guards against two writers of
+    /// one reminder whose news come in the wrong order, and then against a single tick too many.
+    fn has_gone(&mut self, id: &ReminderId, version: u64) {
+        if self.gone.len() < LOADED_MAX || self.looking_ms.is_some() {
+            let known = self.gone.entry(id.clone()).or_default();
+            *known = (known.0.max(version), self.looks);
+        }
+    }
+
+    /// Whether a row belongs into memory. While a look is under way also what that may have passed by.
+    fn covers(&self, due_ms: u64, id: &ReminderId) -> bool {
+        let (until_ms, last) = &self.horizon;
+        let is_within = due_ms < *until_ms
+            || (due_ms == *until_ms && last.as_ref().is_none_or(|last| id <= last));
+        is_within || self.looking_ms.is_some_and(|looking_ms| due_ms <= looking_ms)
+    }
+
+    /// Leaves the farthest to the store if there are too many.
+    fn shrink(&mut self) {
+        while self.entries.len() > LOADED_MAX {
+            let Some((at_ms, id)) = self.by_due.pop_last() else { return };
+            let is_unwritten = self.entries.get(&id).is_some_and(|entry| entry.record.is_some());
+            if is_unwritten {
+                // The store does not know it as it is.
+                self.by_due.insert((at_ms, id));
+                return;
+            }
+            self.entries.remove(&id);
+            self.evicted_ms = Some(self.evicted_ms.map_or(at_ms, |known| known.min(at_ms)));
+            self.shorten(at_ms);
+        }
+    }
+
+    /// Something that is due then is not here.
+    fn shorten(&mut self, due_ms: u64) {
+        self.is_short = true;
+        if due_ms <= self.horizon.0 {
+            self.horizon = (due_ms.saturating_sub(1), None);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The reminders of one entity: registered, read and removed.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::error::ReminderError;
+use super::schedule::{time_of, MissedTicks, Schedule};
+use super::service::Service;
+use super::store::{ReminderId, ReminderRow};
+use super::{NAME_BYTES_MAX, PER_ENTITY_MAX, REWRITES_MAX};
+use crate::entity::{Directory, Entity, EntityContext, EntityKey, EntityRef, StoreError};
+
+/// A reminder as it was registered or read. What it shows does not change; as a handle it stands for this
+/// registration, however often it ticks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reminder {
+    row: ReminderRow,
+}
+
+impl Reminder {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.row.id.name
+    }
+
+    /// Its first occurrence.
+    pub fn first_due(&self) -> SystemTime {
+        time_of(self.row.first_due_ms)
+    }
+
+    /// Between two occurrences; `None` if there is but one.
+    pub fn period(&self) -> Option<Duration> {
+        self.row.period_ms.map(Duration::from_millis)
+    }
+
+    /// What becomes of missed occurrences.
+    pub fn missed(&self) -> MissedTicks {
+        self.row.missed
+    }
+
+    /// The occurrence that came next when this was read.
+    pub fn next_due(&self) -> SystemTime {
+        time_of(self.row.planned_ms)
+    }
+
+    /// Failed attempts to tell that occurrence.
+    pub fn failures(&self) -> u32 {
+        self.row.failures
+    }
+}
+
+/// The reminders of one entity; see [`EntityRef::reminders`].
+///
+/// A future of these that is dropped may have done its work or not. A registration that was so cut off
+/// from its end is found by the next look at the store.
+#[derive(Clone, Debug)]
+pub struct EntityReminders {
+    service: Option<Arc<Service>>,
+    entity: &'static str,
+    key: Arc<str>,
+    is_readable: bool,
+}
+
+impl EntityReminders {
+    fn of<E: Entity>(directory: &Directory<E>, key: &E::Key) -> Self {
+        let text = key.text();
+        let is_readable = E::Key::from_text(&text).as_ref() == Some(key);
+        let service = directory.entities().and_then(|entities| entities.reminder_service());
+        Self { service, entity: E::NAME, key: text.as_ref().into(), is_readable }
+    }
+
+    /// Registers a reminder, or changes the one of this name. One that has these times already goes on as it
+    /// is, so that an entity may register its reminders whenever it is activated: a delay counts from the
+    /// first registration.
+    ///
+    /// Cost: a read and a write of the store; a new one another read.
+    ///
+    /// # Errors
+    ///
+    /// All of [`ReminderError`] but `Stale`.
+    pub async fn register(
+        &self,
+        name: &str,
+        schedule: Schedule,
+    ) -> Result<Reminder, ReminderError> {
+        let service = self.service()?;
+        self.check(service, name, &schedule)?;
+        let id = self.id(name);
+        for _ in 0..REWRITES_MAX {
+            let known = service.store().get(&id).await?;
+            let now_ms = service.now_ms();
+            let plan = schedule.plan(name, now_ms)?;
+            let mut row = ReminderRow::new(id.clone());
+            (row.delay_ms, row.first_due_ms) = (plan.delay_ms, plan.first_due_ms);
+            (row.period_ms, row.missed) = (plan.period_ms, plan.missed);
+            (row.planned_ms, row.due_ms) = (plan.first_ms(now_ms), plan.first_ms(now_ms));
+            match known {
+                None => self.check_room(service).await?,
+                // Its only tick is being told: this is a new one.
+                Some(known) if known.period_ms.is_none() && service.is_under_way(&id) => {
+                    row.version = known.version;
+                }
+                Some(known) if plan.has_times_of(&known) => {
+                    if known.missed == plan.missed {
+                        return Ok(Reminder { row: known });
+                    }
+                    row = ReminderRow { missed: plan.missed, revision: 0, ..known };
+                }
+                Some(known) => row.version = known.version,
+            }
+            match service.store().upsert(&row, self.epoch(service)).await {
+                Ok(version) => {
+                    (row.version, row.revision) = (version, version);
+                    service.put(row.clone());
+                    return Ok(Reminder { row });
+                }
+                // Registered, ticked or removed meanwhile.
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(self.busy(&id))
+    }
+
+    /// Removes a reminder. A tick that is being told is told to its end, and not repeated.
+    ///
+    /// # Errors
+    ///
+    /// [`ReminderError::Stale`] if it is not any more what the handle stands for: nothing was changed;
+    /// [`ReminderError::Store`].
+    pub async fn unregister(&self, reminder: &Reminder) -> Result<(), ReminderError> {
+        let service = self.service()?;
+        let id = &reminder.row.id;
+        let stale = || ReminderError::Stale { name: id.name.to_string() };
+        if !id.is_of(self.entity, &self.key) {
+            return Err(stale());
+        }
+        for _ in 0..REWRITES_MAX {
+            let known = service.store().get(id).await?.ok_or_else(stale)?;
+            if known.revision != reminder.row.revision {
+                return Err(stale());
+            }
+            match service.store().remove(id, known.version, self.epoch(service)).await {
+                Ok(()) => {
+                    service.remove(id, known.version);
+                    return Ok(());
+                }
+                // It has ticked meanwhile, or was changed: look again.
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(self.busy(id))
+    }
+
+    /// The reminder of this name, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`ReminderError::NotSetUp`]; [`ReminderError::Store`].
+    pub async fn get(&self, name: &str) -> Result<Option<Reminder>, ReminderError> {
+        let known = self.service()?.store().get(&self.id(name)).await?;
+        Ok(known.map(|row| Reminder { row }))
+    }
+
+    /// All of them, by name.
+    ///
+    /// # Errors
+    ///
+    /// As [`EntityReminders::get`].
+    pub async fn list(&self) -> Result<Vec<Reminder>, ReminderError> {
+        let service = self.service()?;
+        let rows = service.store().list_of(self.entity, &self.key, 2 * PER_ENTITY_MAX).await?;
+        Ok(rows.into_iter().map(|row| Reminder { row }).collect())
+    }
+
+    fn service(&self) -> Result<&Arc<Service>, ReminderError> {
+        self.service.as_ref().ok_or(ReminderError::NotSetUp)
+    }
+
+    fn id(&self, name: &str) -> ReminderId {
+        ReminderId { entity: self.entity.into(), key: Arc::clone(&self.key), name: name.into() }
+    }
+
+    fn epoch(&self, service: &Service) -> u64 {
+        service.place(self.entity, &self.key).epoch
+    }
+
+    fn check(&self, service: &Service, name: &str, by: &Schedule) -> Result<(), ReminderError> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(ReminderError::BadName { name: name.to_owned() });
+        }
+        if !service.takes(self.entity) {
+            return Err(ReminderError::NotTaken { entity: self.entity.to_owned() });
+        }
+        if !self.is_readable {
+            let (entity, key) = (self.entity.to_owned(), self.key.to_string());
+            return Err(ReminderError::UnreadableKey { entity, key });
+        }
+        let period_min = service.period_min();
+        match by.period() {
+            Some(period) if period < period_min => {
+                let name = name.to_owned();
+                Err(ReminderError::PeriodTooShort { name, period, period_min })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn check_room(&self, service: &Service) -> Result<(), ReminderError> {
+        let has = service.store().list_of(self.entity, &self.key, PER_ENTITY_MAX).await?.len();
+        if has >= PER_ENTITY_MAX {
+            let (entity, key) = (self.entity.to_owned(), self.key.to_string());
+            return Err(ReminderError::TooMany { entity, key });
+        }
+        Ok(())
+    }
+
+    fn busy(&self, id: &ReminderId) -> ReminderError {
+        StoreError::Failed(format!("{id} is written again and again by others")).into()
+    }
+}
+
+impl<E: Entity> EntityRef<E> {
+    /// Its reminders: durable, they activate it when they are due, and come to it as
+    /// [`ReminderTick`](super::ReminderTick)s.
+    pub fn reminders(&self) -> EntityReminders {
+        EntityReminders::of(self.directory(), self.key())
+    }
+}
+
+impl<E: Entity> EntityContext<E> {
+    /// Its own reminders, as [`EntityRef::reminders`].
+    pub fn reminders(&self) -> EntityReminders {
+        EntityReminders::of(self.directory(), self.key())
+    }
+}

@@ -1,0 +1,345 @@
+//! The actor that tells reminders: it looks at the agenda when something is due, and at the store from
+//! time to time.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, UNIX_EPOCH};
+
+use turnwheel_runtime::{Failure, Late, Timer};
+
+use super::agenda::{Done, Record, Work};
+use super::schedule::{next, step, time_of, Step};
+use super::service::Service;
+use super::store::{DueRange, ReminderId, ReminderRow};
+use super::tick::ReminderTick;
+use super::{LOADED_MAX, PAGE_ROWS, UNDER_WAY_MAX};
+use crate::actor::{Actor, Directive};
+use crate::context::Context;
+use crate::entity::{Entities, Shared, StoreError};
+use crate::handler::Handler;
+use crate::request::Ambient;
+use crate::scope;
+
+/// Tells the reminders of a system.
+pub(crate) struct Keeper {
+    service: Arc<Service>,
+    entities: Weak<Shared>,
+    /// When the agenda is looked at next, and the timer for it.
+    armed: Option<(u64, Timer)>,
+    /// Looks at the store that have failed in a row.
+    failures: u32,
+}
+
+/// Look at the agenda.
+pub(crate) struct Look;
+
+/// Look at the store.
+struct Refresh;
+
+/// A look at the store is over.
+struct Refreshed(Result<(), StoreError>);
+
+/// Some work is done, or has panicked.
+struct Finished {
+    id: ReminderId,
+    version: u64,
+    done: Result<Done, scope::Panic>,
+}
+
+impl Actor for Keeper {
+    type Error = Infallible;
+
+    fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), Infallible> {
+        let refresh = self.service.settings.refresh;
+        let armed = cx
+            .tell_after(Duration::ZERO, Refresh)
+            .and_then(|_| cx.tell_every(refresh, Late::Delay, || Refresh));
+        if let Err(error) = armed {
+            tracing::error!(%error, "reminders of other processes are not found");
+        }
+        Ok(())
+    }
+
+    fn on_failure(&mut self, _: &Failure, _: &mut Context<'_, Self>) -> Directive {
+        Directive::Resume
+    }
+}
+
+/// Starts to tell the reminders of these entities.
+pub(crate) fn start(service: &Arc<Service>, entities: &Arc<Shared>) {
+    let keeper = Keeper {
+        service: Arc::clone(service),
+        entities: Arc::downgrade(entities),
+        armed: None,
+        failures: 0,
+    };
+    let actor = entities.system.actor(keeper).class("reminders").name("reminders");
+    match actor.system_class().spawn() {
+        Ok(address) => service.begin(address),
+        Err(error) => tracing::warn!(%error, "reminders are not told"),
+    }
+}
+
+impl Handler<Look> for Keeper {
+    type Reply = ();
+
+    fn handle(&mut self, _: Look, cx: &mut Context<'_, Self>) {
+        self.service.is_told.store(false, Ordering::Release);
+        self.look(cx);
+    }
+}
+
+impl Handler<Refresh> for Keeper {
+    type Reply = ();
+
+    fn handle(&mut self, _: Refresh, cx: &mut Context<'_, Self>) {
+        self.refresh(cx);
+    }
+}
+
+impl Handler<Refreshed> for Keeper {
+    type Reply = ();
+
+    fn handle(&mut self, Refreshed(outcome): Refreshed, cx: &mut Context<'_, Self>) {
+        match outcome {
+            Ok(()) => self.failures = 0,
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                let pause_ms = self.service.pause_ms(self.failures, u64::from(self.failures));
+                tracing::warn!(%error, pause_ms, "the store of reminders was not read");
+                if let Err(error) = cx.tell_after(Duration::from_millis(pause_ms), Refresh) {
+                    tracing::warn!(%error, "the store of reminders is read later");
+                }
+            }
+        }
+        self.look(cx);
+    }
+}
+
+impl Handler<Finished> for Keeper {
+    type Reply = ();
+
+    fn handle(&mut self, finished: Finished, cx: &mut Context<'_, Self>) {
+        let Finished { id, version, done } = finished;
+        let done = done.unwrap_or_else(|panic| {
+            let failure = Failure::from_panic(panic);
+            tracing::error!(reminder = %id, %failure, "telling a reminder panicked");
+            count(&self.service.counts.failed);
+            let again_ms = self.service.now_ms() + self.service.pause_ms(1, version);
+            Done::Failed { again_ms }
+        });
+        self.service.agenda.lock().done(&id, version, done);
+        self.look(cx);
+    }
+}
+
+impl Keeper {
+    /// Begins what is due, and arms the timer for what comes next.
+    fn look(&mut self, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return;
+        }
+        let now_ms = self.service.now_ms();
+        let (due, next_ms, wants_look) = {
+            let mut agenda = self.service.agenda.lock();
+            let room = UNDER_WAY_MAX.saturating_sub(agenda.under_way());
+            let due = agenda.take_due(now_ms, room);
+            let is_full = agenda.under_way() >= UNDER_WAY_MAX;
+            // What waits for room is looked at when something has ended.
+            (due, agenda.next_ms().filter(|_| !is_full), agenda.wants_look(now_ms))
+        };
+        for work in due {
+            let (id, version) = (work.row.id.clone(), work.row.version);
+            let told = tell(Arc::clone(&self.service), Weak::clone(&self.entities), work);
+            let told = scope::contained(told, Ambient::default());
+            cx.pipe(told, move |done| Finished { id, version, done });
+        }
+        self.arm(next_ms, cx);
+        // A store that has failed is looked at after a pause.
+        if wants_look && self.failures == 0 {
+            self.refresh(cx);
+        }
+    }
+
+    /// Arms the timer, unless it is armed for this time. The clock on the wall decides when something is
+    /// due, so whoever is woken too early arms it again.
+    fn arm(&mut self, next_ms: Option<u64>, cx: &mut Context<'_, Self>) {
+        let due_since = |ms: u64| time_of(ms).duration_since(cx.group().wall());
+        let is_armed = match (&self.armed, next_ms) {
+            (Some((at_ms, timer)), Some(next_ms)) => *at_ms == next_ms && timer.is_pending(),
+            (armed, next_ms) => armed.is_none() && next_ms.is_none(),
+        };
+        if is_armed {
+            return;
+        }
+        if let Some((_, timer)) = self.armed.take() {
+            timer.cancel();
+        }
+        let Some(next_ms) = next_ms else { return };
+        let delay = due_since(next_ms).unwrap_or_default();
+        match cx.tell_after(delay, Look) {
+            Ok(timer) => self.armed = Some((next_ms, timer)),
+            Err(error) => {
+                tracing::warn!(%error, "reminders are told at the next look at the store")
+            }
+        }
+    }
+
+    /// Looks at the store, unless it is being looked at.
+    fn refresh(&mut self, cx: &mut Context<'_, Self>) {
+        let until_ms = self.service.window_end_ms();
+        if cx.is_closing() || !self.service.agenda.lock().begin_look(until_ms) {
+            return;
+        }
+        let read = read(Arc::clone(&self.service), until_ms);
+        let read = scope::contained(read, Ambient::default());
+        let service = Arc::clone(&self.service);
+        cx.pipe(read, move |read| {
+            let read = read.unwrap_or_else(|panic| {
+                Err(StoreError::Failed(Failure::from_panic(panic).to_string()))
+            });
+            let seen = read.as_ref().ok().cloned();
+            service.agenda.lock().end_look(seen);
+            if read.is_err() {
+                count(&service.counts.store_failures);
+            }
+            Refreshed(read.map(drop))
+        });
+    }
+}
+
+/// Loads what is due within the window, or as much of it as may be; answers how far it has come.
+async fn read(
+    service: Arc<Service>,
+    until_ms: u64,
+) -> Result<(u64, Option<ReminderId>), StoreError> {
+    let mut range = DueRange::until(until_ms, PAGE_ROWS);
+    let mut loaded = 0;
+    while loaded < LOADED_MAX {
+        let rows = service.store().list(&range).await?;
+        let is_last = rows.len() < PAGE_ROWS;
+        range.after = rows.last().map(|row| (row.due_ms, row.id.clone()));
+        let mut agenda = service.agenda.lock();
+        for row in rows {
+            if service.place(&row.id.entity, &row.id.key).is_local {
+                agenda.load(row);
+                loaded += 1;
+            }
+        }
+        if is_last {
+            return Ok((until_ms, None));
+        }
+    }
+    Ok(range.after.map_or((until_ms, None), |(due_ms, id)| (due_ms, Some(id))))
+}
+
+/// Does what is due about a reminder.
+async fn tell(service: Arc<Service>, entities: Weak<Shared>, work: Work) -> Done {
+    let Work { row, record } = work;
+    if let Some(record) = record {
+        return write(&service, row, record).await;
+    }
+    let Some(shared) = entities.upgrade() else { return Done::Elsewhere };
+    if !service.place(&row.id.entity, &row.id.key).is_local {
+        return Done::Elsewhere;
+    }
+    let now_ms = service.now_ms();
+    let (planned_ms, skipped, is_due) = match step(&row, now_ms, service.since_ms) {
+        Step::Tick { planned_ms, skipped } => (planned_ms, skipped, true),
+        Step::Skip { next_ms, skipped } => (next_ms, skipped, false),
+    };
+    service.counts.skipped.fetch_add(skipped, Ordering::Relaxed);
+    let skipped = row.skipped.saturating_add(skipped);
+    let row = ReminderRow { planned_ms, skipped, ..row };
+    if !is_due {
+        let later = Record::Row(at(row.clone(), planned_ms));
+        return write(&service, row, later).await;
+    }
+    let tick = ReminderTick {
+        name: Arc::clone(&row.id.name),
+        first_due: time_of(row.first_due_ms),
+        period: row.period_ms.map(Duration::from_millis),
+        planned: time_of(planned_ms),
+        current: service.group.wall().max(UNIX_EPOCH),
+        skipped,
+        failures: row.failures,
+    };
+    let told = match service.settings.targets.get(&*row.id.entity) {
+        Some(target) => {
+            let limit = service.settings.tick_limit;
+            (target.tell)(&Entities { shared }, &row.id.key, tick, limit).await
+        }
+        None => {
+            count(&service.counts.unknown);
+            Err(Failure::Refused("no entity type of this name takes reminders here"))
+        }
+    };
+    let record = match told {
+        Ok(()) => {
+            count(&service.counts.ticks);
+            following(&service, &row)
+        }
+        Err(failure) => {
+            count(&service.counts.failed);
+            tracing::warn!(reminder = %row.id, failures = row.failures, %failure, "a tick failed");
+            let failures = row.failures.saturating_add(1);
+            let pause_ms = service.pause_ms(failures, row.version);
+            let due_ms = service.now_ms().saturating_add(pause_ms);
+            Record::Row(ReminderRow { due_ms, failures, ..row.clone() })
+        }
+    };
+    write(&service, row, record).await
+}
+
+/// What is to be written after a tick was told.
+fn following(service: &Service, row: &ReminderRow) -> Record {
+    match next(row, row.planned_ms, service.now_ms()) {
+        None => Record::End { expected: row.version },
+        Some((next_ms, skipped)) => {
+            service.counts.skipped.fetch_add(skipped, Ordering::Relaxed);
+            Record::Row(at(ReminderRow { skipped, ..row.clone() }, next_ms))
+        }
+    }
+}
+
+/// The row with another occurrence that comes next.
+fn at(row: ReminderRow, planned_ms: u64) -> ReminderRow {
+    ReminderRow { planned_ms, due_ms: planned_ms, failures: 0, ..row }
+}
+
+/// Writes what has become of a row.
+async fn write(service: &Service, row: ReminderRow, record: Record) -> Done {
+    let place = service.place(&row.id.entity, &row.id.key);
+    if !place.is_local {
+        return Done::Elsewhere;
+    }
+    let store = service.store();
+    let written = match &record {
+        Record::Row(now) => store.upsert(now, place.epoch).await.map(Some),
+        Record::End { expected } => {
+            store.remove(&row.id, *expected, place.epoch).await.map(|()| None)
+        }
+    };
+    let error = match (written, record) {
+        (Ok(Some(version)), Record::Row(now)) => {
+            return Done::Written(ReminderRow { version, ..now });
+        }
+        (Ok(_), _) => return Done::Ended,
+        (Err(StoreError::Conflict { .. }), record) => match store.get(&row.id).await {
+            Ok(now) => return Done::Changed(now),
+            Err(error) => (error, record),
+        },
+        (Err(StoreError::Fenced { .. }), _) => return Done::Elsewhere,
+        (Err(error), record) => (error, record),
+    };
+    let (error, record) = error;
+    count(&service.counts.store_failures);
+    let pause_ms = service.pause_ms(1, row.version);
+    tracing::warn!(reminder = %row.id, %error, pause_ms, "a reminder was not written");
+    Done::Unwritten { record, again_ms: service.now_ms().saturating_add(pause_ms) }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

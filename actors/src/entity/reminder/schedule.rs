@@ -1,0 +1,274 @@
+//! When a reminder ticks, and the arithmetic of its occurrences. Pure: no clock, no store.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::error::ReminderError;
+use super::store::ReminderRow;
+
+/// The latest time that can be stored, milliseconds: that of a signed number of 64 bits.
+const TIME_MAX_MS: u64 = i64::MAX as u64;
+
+/// When a reminder ticks.
+///
+/// Times are kept in whole milliseconds of universal time, rounded up: a reminder is never early.
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_actors::entity::{MissedTicks, Schedule};
+///
+/// let hour = Duration::from_secs(3600);
+/// let hourly = Schedule::every(hour).first(Duration::from_secs(60)).missed(MissedTicks::Once);
+/// assert_ne!(hourly, Schedule::every(hour));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Schedule {
+    first: First,
+    period: Option<Duration>,
+    missed: MissedTicks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    After(Duration),
+    At(SystemTime),
+}
+
+/// What becomes of the occurrences of a reminder that fell due while nobody was there to tick. One
+/// without a period is never missed: it ticks as soon as it is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissedTicks {
+    /// They are left out: the next tick is at the next occurrence, and is told how many were.
+    #[default]
+    Skip,
+    /// One tick at once for all of them, for the latest; then the next occurrence.
+    Once,
+    /// A tick for each of them, one after the other.
+    Every,
+}
+
+impl Schedule {
+    /// Again and again, the first time after one period.
+    pub fn every(period: Duration) -> Self {
+        Self { first: First::After(period), period: Some(period), missed: MissedTicks::default() }
+    }
+
+    /// Once, after a delay.
+    pub fn once(delay: Duration) -> Self {
+        Self { first: First::After(delay), period: None, missed: MissedTicks::default() }
+    }
+
+    /// Once, at a time; at once if it is past.
+    pub fn once_at(time: SystemTime) -> Self {
+        Self { first: First::At(time), ..Self::once(Duration::ZERO) }
+    }
+
+    /// The first time after this delay, counted from the registration; zero is at once.
+    pub fn first(mut self, delay: Duration) -> Self {
+        self.first = First::After(delay);
+        self
+    }
+
+    /// Times are counted from this one: if it is past, the first is the next whole period after it.
+    pub fn first_at(mut self, time: SystemTime) -> Self {
+        self.first = First::At(time);
+        self
+    }
+
+    /// What becomes of occurrences that fell due while nobody was there to tick.
+    pub fn missed(mut self, missed: MissedTicks) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// What a row says of it, registered now.
+    pub(super) fn plan(&self, name: &str, now_ms: u64) -> Result<Plan, ReminderError> {
+        let far = || ReminderError::OutOfRange { name: name.to_owned() };
+        let period_ms = self.period.map(|period| whole_ms(period).ok_or_else(far)).transpose()?;
+        let (delay_ms, first_due_ms) = match self.first {
+            First::After(delay) => {
+                let delay_ms = whole_ms(delay).ok_or_else(far)?;
+                (Some(delay_ms), now_ms.checked_add(delay_ms).ok_or_else(far)?)
+            }
+            First::At(time) => {
+                let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+                (None, whole_ms(since).ok_or_else(far)?)
+            }
+        };
+        if first_due_ms > TIME_MAX_MS {
+            return Err(far());
+        }
+        Ok(Plan { delay_ms, first_due_ms, period_ms, missed: self.missed })
+    }
+
+    /// Its period, if it has one.
+    pub(super) fn period(&self) -> Option<Duration> {
+        self.period
+    }
+}
+
+/// A schedule in the numbers of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) delay_ms: Option<u64>,
+    pub(super) first_due_ms: u64,
+    pub(super) period_ms: Option<u64>,
+    pub(super) missed: MissedTicks,
+}
+
+impl Plan {
+    /// Whether a row ticks as this plan wants it, so that there is no need to begin anew.
+    pub(super) fn has_times_of(&self, row: &ReminderRow) -> bool {
+        let same_first = match self.delay_ms {
+            Some(_) => self.delay_ms == row.delay_ms,
+            None => row.delay_ms.is_none() && self.first_due_ms == row.first_due_ms,
+        };
+        same_first && self.period_ms == row.period_ms
+    }
+
+    /// The first occurrence that is not past.
+    pub(super) fn first_ms(&self, now_ms: u64) -> u64 {
+        match self.period_ms {
+            Some(period_ms) if self.first_due_ms < now_ms => {
+                // The occurrence of now itself counts.
+                after(self.first_due_ms, period_ms, now_ms - 1)
+            }
+            _ => self.first_due_ms,
+        }
+    }
+}
+
+/// What is to be done about a row that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Leave out what was missed: the next occurrence, and how many more are left out.
+    Skip { next_ms: u64, skipped: u64 },
+    /// Tick for this occurrence; so many before it are left out.
+    Tick { planned_ms: u64, skipped: u64 },
+}
+
+/// What is to be done about a due row by somebody who has been there since `since_ms`.
+pub(super) fn step(row: &ReminderRow, now_ms: u64, since_ms: u64) -> Step {
+    let planned_ms = row.planned_ms;
+    let was_missed = row.failures == 0 && planned_ms < since_ms;
+    match row.period_ms.filter(|_| was_missed) {
+        Some(period_ms) if row.missed == MissedTicks::Skip => {
+            // The occurrence of the very beginning is not missed.
+            let next_ms = after(row.first_due_ms, period_ms, since_ms - 1);
+            let skipped = (next_ms - planned_ms) / period_ms;
+            if next_ms <= now_ms {
+                return Step::Tick { planned_ms: next_ms, skipped };
+            }
+            Step::Skip { next_ms, skipped }
+        }
+        Some(period_ms) if row.missed == MissedTicks::Once => {
+            let latest_ms = after(row.first_due_ms, period_ms, now_ms) - period_ms;
+            let latest_ms = latest_ms.max(planned_ms);
+            Step::Tick { planned_ms: latest_ms, skipped: (latest_ms - planned_ms) / period_ms }
+        }
+        _ => Step::Tick { planned_ms, skipped: 0 },
+    }
+}
+
+/// The occurrence that follows a tick, and how many are left out; `None` if that was the only one.
+pub(super) fn next(row: &ReminderRow, planned_ms: u64, now_ms: u64) -> Option<(u64, u64)> {
+    let period_ms = row.period_ms?;
+    let following_ms = planned_ms.saturating_add(period_ms);
+    if row.missed == MissedTicks::Every {
+        return Some((following_ms, 0));
+    }
+    // What fell due during the tick is late by now: the cadence is kept, a burst is not wanted.
+    let next_ms = after(row.first_due_ms, period_ms, now_ms.max(planned_ms));
+    Some((next_ms, (next_ms - following_ms) / period_ms))
+}
+
+/// The first occurrence strictly after a time, without drift: whole periods since the first.
+fn after(first_ms: u64, period_ms: u64, time_ms: u64) -> u64 {
+    if time_ms < first_ms {
+        return first_ms;
+    }
+    let periods = (time_ms - first_ms) / period_ms + 1;
+    first_ms.saturating_add(periods.saturating_mul(period_ms)).min(TIME_MAX_MS)
+}
+
+/// Milliseconds of a duration, rounded up; `None` if they cannot be stored.
+pub(super) fn whole_ms(duration: Duration) -> Option<u64> {
+    let ms = duration.as_nanos().div_ceil(1_000_000);
+    u64::try_from(ms).ok().filter(|ms| *ms <= TIME_MAX_MS)
+}
+
+/// Milliseconds of universal time that have passed.
+pub(super) fn passed_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(TIME_MAX_MS).min(TIME_MAX_MS)
+}
+
+/// The time that is so many milliseconds after the begin of 1970, universal time.
+pub(super) fn time_of(ms: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_millis(ms)).unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entity::reminder::ReminderId;
+
+    fn row(first_ms: u64, period_ms: Option<u64>, missed: MissedTicks) -> ReminderRow {
+        let mut row = ReminderRow::new(ReminderId::new("e", "k", "n"));
+        (row.first_due_ms, row.planned_ms, row.due_ms) = (first_ms, first_ms, first_ms);
+        (row.period_ms, row.missed) = (period_ms, missed);
+        row
+    }
+
+    #[test]
+    fn occurrences_are_whole_periods_after_the_first() {
+        for (time_ms, next_ms) in [(0, 5), (4, 5), (5, 15), (14, 15), (15, 25), (1_000, 1_005)] {
+            assert_eq!(after(5, 10, time_ms), next_ms, "after {time_ms}");
+        }
+        assert_eq!(after(TIME_MAX_MS, 10, TIME_MAX_MS), TIME_MAX_MS);
+    }
+
+    #[test]
+    fn what_was_missed_is_skipped_made_up_for_once_or_every_time() {
+        let skip = row(100, Some(10), MissedTicks::Skip);
+        assert_eq!(step(&skip, 137, 137), Step::Skip { next_ms: 140, skipped: 4 });
+        assert_eq!(step(&skip, 140, 140), Step::Tick { planned_ms: 140, skipped: 4 });
+        assert_eq!(step(&skip, 142, 137), Step::Tick { planned_ms: 140, skipped: 4 });
+        assert_eq!(step(&skip, 137, 100), Step::Tick { planned_ms: 100, skipped: 0 }, "late");
+        let once = row(100, Some(10), MissedTicks::Once);
+        assert_eq!(step(&once, 137, 137), Step::Tick { planned_ms: 130, skipped: 3 });
+        let every = row(100, Some(10), MissedTicks::Every);
+        assert_eq!(step(&every, 137, 137), Step::Tick { planned_ms: 100, skipped: 0 });
+        let single = row(100, None, MissedTicks::Skip);
+        assert_eq!(step(&single, 137, 137), Step::Tick { planned_ms: 100, skipped: 0 });
+        let failed = ReminderRow { failures: 1, ..skip };
+        assert_eq!(step(&failed, 137, 137), Step::Tick { planned_ms: 100, skipped: 0 });
+    }
+
+    #[test]
+    fn the_next_occurrence_keeps_the_cadence() {
+        let skip = row(100, Some(10), MissedTicks::Skip);
+        assert_eq!(next(&skip, 100, 103), Some((110, 0)));
+        assert_eq!(next(&skip, 100, 133), Some((140, 3)));
+        let every = row(100, Some(10), MissedTicks::Every);
+        assert_eq!(next(&every, 100, 133), Some((110, 0)));
+        assert_eq!(next(&row(100, None, MissedTicks::Every), 100, 133), None);
+    }
+
+    #[test]
+    fn a_time_that_is_past_counts_as_the_begin_of_the_cadence() -> Result<(), ReminderError> {
+        let plan =
+            Schedule::every(Duration::from_millis(10)).first_at(time_of(5)).plan("n", 100)?;
+        assert_eq!(plan.first_ms(100), 105);
+        assert_eq!(plan.first_ms(105), 105);
+        assert_eq!(plan.first_ms(106), 115);
+        let past = Schedule::once_at(time_of(5)).plan("n", 100)?;
+        assert_eq!(past.first_ms(100), 5, "at once");
+        let early = Schedule::once(Duration::from_nanos(1)).plan("n", 100)?;
+        assert_eq!(early.first_ms(100), 101, "rounded up");
+        assert!(Schedule::once(Duration::MAX).plan("n", 100).is_err());
+        assert!(Schedule::every(Duration::MAX).first(Duration::ZERO).plan("n", 1).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! Reminders of a system: their settings, and what registration and delivery share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Backoff, Group};
+
+use super::agenda::Agenda;
+use super::error::RemindersError;
+use super::keeper::{Keeper, Look};
+use super::schedule::{passed_ms, whole_ms};
+use super::store::{ReminderId, ReminderRow, ReminderStore};
+use super::tick::{ReminderTick, Target, TickReply};
+use super::{
+    PERIOD_MIN_DEFAULT, REFRESH_DEFAULT, RETRY_CAP, RETRY_FIRST, TICK_LIMIT_DEFAULT, WINDOW_DEFAULT,
+};
+use crate::address::Address;
+use crate::entity::{Entity, Ownership, Placement};
+use crate::handler::Receive;
+
+/// The reminders of the entities of a system, ready to be given to
+/// [`EntitiesBuilder::reminders`](crate::EntitiesBuilder::reminders).
+#[derive(Clone, Debug)]
+pub struct Reminders {
+    pub(super) settings: Arc<Settings>,
+}
+
+pub(super) struct Settings {
+    pub(super) store: Arc<dyn ReminderStore>,
+    pub(super) targets: HashMap<&'static str, Target>,
+    pub(super) window: Duration,
+    pub(super) refresh: Duration,
+    pub(super) period_min: Duration,
+    pub(super) tick_limit: Duration,
+    pub(super) retry: Backoff,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { window, refresh, period_min, store, .. } = self;
+        let mut settings = f.debug_struct("Settings");
+        settings.field("window", window).field("refresh", refresh).field("period_min", period_min);
+        settings.field("store", store).finish_non_exhaustive()
+    }
+}
+
+impl Reminders {
+    /// Describes reminders that are kept in this store; every value has a default.
+    pub fn builder(store: Arc<dyn ReminderStore>) -> RemindersBuilder {
+        let settings = Settings {
+            store,
+            targets: HashMap::new(),
+            window: WINDOW_DEFAULT,
+            refresh: REFRESH_DEFAULT,
+            period_min: PERIOD_MIN_DEFAULT,
+            tick_limit: TICK_LIMIT_DEFAULT,
+            retry: Backoff::exponential(RETRY_FIRST, RETRY_CAP).jitter_percent(25),
+        };
+        RemindersBuilder { settings, problem: None }
+    }
+}
+
+/// Describes reminders.
+#[must_use]
+pub struct RemindersBuilder {
+    settings: Settings,
+    problem: Option<RemindersError>,
+}
+
+impl fmt::Debug for RemindersBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemindersBuilder").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl RemindersBuilder {
+    /// A type of entities that takes reminders, which are stored under its [`NAME`](Entity::NAME). Its
+    /// second parameter is inferred: `entity::<Account, _>()`.
+    pub fn entity<E, K>(mut self) -> Self
+    where
+        E: Entity + Receive<ReminderTick, K>,
+        E::Reply: TickReply,
+        K: 'static,
+    {
+        let target = Target::of::<E, K>();
+        let (name, type_name) = (target.name, target.type_name);
+        if name.is_empty() {
+            self.problem.get_or_insert(RemindersError::Unnamed { type_name });
+        }
+        let former = self.settings.targets.insert(name, target);
+        if former.is_some_and(|former| former.type_name != type_name) {
+            self.problem.get_or_insert(RemindersError::SameName { name });
+        }
+        self
+    }
+
+    /// How far ahead reminders are loaded from the store; at least the time between two looks at it.
+    pub fn window(mut self, window: Duration) -> Self {
+        self.settings.window = window;
+        self
+    }
+
+    /// The time between two looks at the store, which find what other processes have registered, and
+    /// what a jump of the wall clock has made due.
+    pub fn refresh(mut self, refresh: Duration) -> Self {
+        self.settings.refresh = refresh;
+        self
+    }
+
+    /// The shortest period; for more frequent ticks there are timers.
+    pub fn period_min(mut self, period: Duration) -> Self {
+        self.settings.period_min = period;
+        self
+    }
+
+    /// How long a tick may take before it counts as failed and is repeated.
+    pub fn tick_limit(mut self, limit: Duration) -> Self {
+        self.settings.tick_limit = limit;
+        self
+    }
+
+    /// The pauses after failed attempts, of a tick or of the store.
+    pub fn retry(mut self, backoff: Backoff) -> Self {
+        self.settings.retry = backoff;
+        self
+    }
+
+    /// Checks the description.
+    ///
+    /// # Errors
+    ///
+    /// [`RemindersError`] says what does not fit.
+    pub fn build(self) -> Result<Reminders, RemindersError> {
+        let Self { settings, problem } = self;
+        let times = [
+            (settings.window, "the window"),
+            (settings.refresh, "the time between two looks at the store"),
+            (settings.period_min, "the shortest period"),
+        ];
+        if let Some((_, what)) = times.into_iter().find(|(time, _)| time.is_zero()) {
+            return Err(RemindersError::Zero { what });
+        }
+        let Settings { window, refresh, .. } = settings;
+        if window < refresh {
+            return Err(RemindersError::WindowTooShort { window, refresh });
+        }
+        match problem {
+            Some(problem) => Err(problem),
+            None => Ok(Reminders { settings: Arc::new(settings) }),
+        }
+    }
+}
+
+/// How the reminders of a system fare: counts since it was built, and what is in memory now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReminderStats {
+    /// Ticks that were told.
+    pub ticks: u64,
+    /// Attempts to tell one that have failed, and are repeated.
+    pub failed: u64,
+    /// Those of them whose type of entity is not known here.
+    pub unknown: u64,
+    /// Occurrences that were left out.
+    pub skipped: u64,
+    /// Reads and writes that the store has failed.
+    pub store_failures: u64,
+    /// Reminders that are in memory, since they are due soon.
+    pub loaded: usize,
+    /// Ticks that are being told.
+    pub under_way: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) ticks: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) unknown: AtomicU64,
+    pub(super) skipped: AtomicU64,
+    pub(super) store_failures: AtomicU64,
+}
+
+/// What registration and delivery share.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(super) settings: Arc<Settings>,
+    pub(super) group: Group,
+    pub(super) placement: Arc<dyn Placement>,
+    /// The time from which on this process tells reminders.
+    pub(super) since_ms: u64,
+    pub(super) agenda: Mutex<Agenda>,
+    pub(super) counts: Counts,
+    keeper: OnceLock<Address<Keeper>>,
+    /// A look at the agenda is on its way to the keeper.
+    pub(super) is_told: AtomicBool,
+}
+
+impl Service {
+    pub(crate) fn new(reminders: &Reminders, group: &Group, placing: &Arc<dyn Placement>) -> Self {
+        Self {
+            settings: Arc::clone(&reminders.settings),
+            group: group.clone(),
+            placement: Arc::clone(placing),
+            since_ms: passed_ms(group.wall()),
+            agenda: Mutex::default(),
+            counts: Counts::default(),
+            keeper: OnceLock::new(),
+            is_told: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn begin(&self, keeper: Address<Keeper>) {
+        // Set once, by whoever has spawned it.
+        let _ = self.keeper.set(keeper);
+    }
+
+    /// Ends it: ticks that are being told are told to their end.
+    pub(crate) fn end(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.close().detach();
+        }
+    }
+
+    pub(super) fn store(&self) -> &dyn ReminderStore {
+        &*self.settings.store
+    }
+
+    pub(super) fn period_min(&self) -> Duration {
+        self.settings.period_min
+    }
+
+    pub(super) fn takes(&self, entity: &str) -> bool {
+        self.settings.targets.contains_key(entity)
+    }
+
+    pub(super) fn place(&self, entity: &str, key: &str) -> Ownership {
+        self.placement.place(entity, key)
+    }
+
+    /// Milliseconds of wall time that have passed.
+    pub(super) fn now_ms(&self) -> u64 {
+        passed_ms(self.group.wall())
+    }
+
+    /// The end of the window that begins now.
+    pub(super) fn window_end_ms(&self) -> u64 {
+        let window_ms = whole_ms(self.settings.window).unwrap_or(u64::MAX);
+        self.now_ms().saturating_add(window_ms)
+    }
+
+    /// The pause after so many failures in a row.
+    pub(super) fn pause_ms(&self, failures: u32, seed: u64) -> u64 {
+        // Long before so many the pause has reached its cap.
+        let count = failures.clamp(1, 64) as usize;
+        let pause = self.settings.retry.delays(seed).nth(count - 1).unwrap_or_default();
+        whole_ms(pause).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Whether a tick of this reminder is being told by this process.
+    pub(super) fn is_under_way(&self, id: &ReminderId) -> bool {
+        self.agenda.lock().is_under_way(id)
+    }
+
+    /// Notes what was just registered.
+    pub(super) fn put(&self, row: ReminderRow) {
+        self.agenda.lock().put(row);
+        self.tell();
+    }
+
+    /// Notes a removal.
+    pub(super) fn remove(&self, id: &ReminderId, version: u64) {
+        self.agenda.lock().remove(id, version);
+    }
+
+    /// Sees to it that the keeper looks at the agenda.
+    fn tell(&self) {
+        let Some(keeper) = self.keeper.get() else { return };
+        if !self.is_told.swap(true, Ordering::AcqRel) && keeper.tell(Look).is_err() {
+            // The group shuts down or has no memory for messages; the next look at the store is by timer.
+            self.is_told.store(false, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> ReminderStats {
+        let (loaded, under_way) = {
+            let agenda = self.agenda.lock();
+            (agenda.len(), agenda.under_way())
+        };
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ReminderStats {
+            ticks: read(&self.counts.ticks),
+            failed: read(&self.counts.failed),
+            unknown: read(&self.counts.unknown),
+            skipped: read(&self.counts.skipped),
+            store_failures: read(&self.counts.store_failures),
+            loaded,
+            under_way,
+        }
+    }
+}

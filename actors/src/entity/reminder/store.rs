@@ -1,0 +1,252 @@
+//! Where reminders are kept: rows with a version, ordered by when they are due.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::schedule::MissedTicks;
+use crate::entity::{StoreError, StoreFuture};
+
+/// What tells reminders apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReminderId {
+    /// Name of the entity's type.
+    pub entity: Arc<str>,
+    /// Its key as text.
+    pub key: Arc<str>,
+    /// The name that the entity has given it.
+    pub name: Arc<str>,
+}
+
+impl ReminderId {
+    /// The reminder of this name of this entity.
+    pub fn new(entity: &str, key: &str, name: &str) -> Self {
+        Self { entity: entity.into(), key: key.into(), name: name.into() }
+    }
+
+    /// Whether it belongs to this entity.
+    pub fn is_of(&self, entity: &str, key: &str) -> bool {
+        *self.entity == *entity && *self.key == *key
+    }
+}
+
+impl fmt::Display for ReminderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} «{}» reminder «{}»", self.entity, self.key, self.name)
+    }
+}
+
+/// A stored reminder. Times are whole milliseconds since the begin of 1970, universal time, and at most
+/// those of a signed number of 64 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReminderRow {
+    /// Whose it is, and its name.
+    pub id: ReminderId,
+    /// The first occurrence; all others are whole periods after it.
+    pub first_due_ms: u64,
+    /// The delay by which the first was given, if it was given so.
+    pub delay_ms: Option<u64>,
+    /// Between two occurrences; `None` if there is but one.
+    pub period_ms: Option<u64>,
+    /// What becomes of missed occurrences.
+    pub missed: MissedTicks,
+    /// The occurrence that is to be told next.
+    pub planned_ms: u64,
+    /// When that is to be tried: at its time, or later when it has failed. Rows are listed by it.
+    pub due_ms: u64,
+    /// Failed attempts to tell it, in a row.
+    pub failures: u32,
+    /// Occurrences left out since the last one that was told.
+    pub skipped: u64,
+    /// The version by which it was last registered; 0 in a write that registers it.
+    pub revision: u64,
+    /// Rises with each write of this reminder, also over its removal; given by the store.
+    pub version: u64,
+}
+
+impl ReminderRow {
+    /// A row that a store fills with what it has read.
+    pub fn new(id: ReminderId) -> Self {
+        Self {
+            id,
+            first_due_ms: 0,
+            delay_ms: None,
+            period_ms: None,
+            missed: MissedTicks::default(),
+            planned_ms: 0,
+            due_ms: 0,
+            failures: 0,
+            skipped: 0,
+            revision: 0,
+            version: 0,
+        }
+    }
+}
+
+/// Which rows are listed: in the order of [`ReminderRow::due_ms`], equal ones in that of their ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DueRange {
+    /// Those that follow this place; from the beginning if there is none.
+    pub after: Option<(u64, ReminderId)>,
+    /// Those that are due then or before.
+    pub until_ms: u64,
+    /// So many at most.
+    pub limit: usize,
+}
+
+impl DueRange {
+    /// The first rows that are due at a time.
+    pub fn until(until_ms: u64, limit: usize) -> Self {
+        Self { after: None, until_ms, limit }
+    }
+}
+
+/// Where reminders are kept. One behaviour suite runs against every store.
+pub trait ReminderStore: Send + Sync + fmt::Debug {
+    /// Reads a reminder.
+    fn get<'a>(&'a self, id: &'a ReminderId) -> StoreFuture<'a, Option<ReminderRow>>;
+
+    /// Reads the reminders of an entity, in the order of their names; so many at most.
+    fn list_of<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<ReminderRow>>;
+
+    /// Lists a range by due time. Wants an index: its cost is that of what it answers.
+    fn list<'a>(&'a self, range: &'a DueRange) -> StoreFuture<'a, Vec<ReminderRow>>;
+
+    /// Writes a reminder if its version is still `row.version` (0: there is none) and no later epoch has
+    /// written reminders of the entity; answers the new version. A `revision` of 0 becomes the new version.
+    fn upsert<'a>(&'a self, row: &'a ReminderRow, epoch: u64) -> StoreFuture<'a, u64>;
+
+    /// Removes a reminder under the same conditions.
+    fn remove<'a>(&'a self, id: &'a ReminderId, expected: u64, epoch: u64) -> StoreFuture<'a, ()>;
+}
+
+/// Reminders in memory: for tests, and for reminders that may go with the process.
+#[derive(Debug, Default)]
+pub struct MemoryReminders {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    rows: BTreeMap<ReminderId, ReminderRow>,
+    by_due: BTreeSet<(u64, ReminderId)>,
+    /// The newest epoch that has written reminders of an entity, from the second on.
+    epochs: HashMap<(Arc<str>, Arc<str>), u64>,
+    /// Of all rows: so none comes back after a removal.
+    version: u64,
+}
+
+impl MemoryReminders {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many reminders it holds.
+    pub fn len(&self) -> usize {
+        self.table.lock().rows.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Table {
+    /// Whether a write is allowed, and notes its epoch.
+    fn admit(&mut self, id: &ReminderId, expected: u64, epoch: u64) -> Result<(), StoreError> {
+        let of = (Arc::clone(&id.entity), Arc::clone(&id.key));
+        let newest = self.epochs.get(&of).copied().unwrap_or(1);
+        if epoch < newest {
+            let (entity, key) = (id.entity.to_string(), id.key.to_string());
+            return Err(StoreError::Fenced { entity, key, epoch, newest });
+        }
+        let found = self.rows.get(id).map_or(0, |row| row.version);
+        if found != expected {
+            let (entity, key) = (id.entity.to_string(), format!("{}/{}", id.key, id.name));
+            return Err(StoreError::Conflict { entity, key, expected, found });
+        }
+        if epoch > newest {
+            self.epochs.insert(of, epoch);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, id: &ReminderId) {
+        if let Some(row) = self.rows.remove(id) {
+            self.by_due.remove(&(row.due_ms, row.id));
+        }
+    }
+
+    fn upsert(&mut self, row: &ReminderRow, epoch: u64) -> Result<u64, StoreError> {
+        self.admit(&row.id, row.version, epoch)?;
+        self.take(&row.id);
+        self.version += 1;
+        let revision = if row.revision == 0 { self.version } else { row.revision };
+        let row = ReminderRow { version: self.version, revision, ..row.clone() };
+        self.by_due.insert((row.due_ms, row.id.clone()));
+        self.rows.insert(row.id.clone(), row);
+        Ok(self.version)
+    }
+
+    fn list(&self, range: &DueRange) -> Vec<ReminderRow> {
+        let places: Box<dyn Iterator<Item = &(u64, ReminderId)>> = match &range.after {
+            None => Box::new(self.by_due.iter()),
+            Some(after) => {
+                let from = std::ops::Bound::Excluded(after);
+                Box::new(self.by_due.range((from, std::ops::Bound::Unbounded)))
+            }
+        };
+        places
+            .take_while(|(due_ms, _)| *due_ms <= range.until_ms)
+            .take(range.limit)
+            .filter_map(|(_, id)| self.rows.get(id).cloned())
+            .collect()
+    }
+}
+
+fn done<'a, T: Send + 'a>(outcome: Result<T, StoreError>) -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(outcome))
+}
+
+impl ReminderStore for MemoryReminders {
+    fn get<'a>(&'a self, id: &'a ReminderId) -> StoreFuture<'a, Option<ReminderRow>> {
+        done(Ok(self.table.lock().rows.get(id).cloned()))
+    }
+
+    fn list_of<'a>(
+        &'a self,
+        entity: &'a str,
+        key: &'a str,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<ReminderRow>> {
+        let table = self.table.lock();
+        let from = table.rows.range(ReminderId::new(entity, key, "")..);
+        let rows = from.take_while(|(id, _)| id.is_of(entity, key)).take(limit);
+        done(Ok(rows.map(|(_, row)| row.clone()).collect()))
+    }
+
+    fn list<'a>(&'a self, range: &'a DueRange) -> StoreFuture<'a, Vec<ReminderRow>> {
+        done(Ok(self.table.lock().list(range)))
+    }
+
+    fn upsert<'a>(&'a self, row: &'a ReminderRow, epoch: u64) -> StoreFuture<'a, u64> {
+        done(self.table.lock().upsert(row, epoch))
+    }
+
+    fn remove<'a>(&'a self, id: &'a ReminderId, expected: u64, epoch: u64) -> StoreFuture<'a, ()> {
+        let mut table = self.table.lock();
+        let admitted = table.admit(id, expected, epoch).map(|()| table.take(id));
+        done(admitted)
+    }
+}
