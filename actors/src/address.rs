@@ -139,6 +139,37 @@ impl<A: Actor> Address<A> {
         Ok(Place { permit, address: self.clone() })
     }
 
+    /// As [`Address::reserve`], without a borrow.
+    pub(crate) fn reserve_owned(
+        &self,
+    ) -> impl std::future::Future<Output = Result<Place<A>, turnwheel_runtime::Failure>> + Send + 'static
+    {
+        let address = self.clone();
+        async move {
+            let permit = address.task.reserve().await?;
+            Ok(Place { permit, address })
+        }
+    }
+
+    /// As [`Address::tell`]; what is refused is no dead letter.
+    pub(crate) fn offer<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let Some(baggage) = request::baggage() else {
+            let told = self.task.submit_job(Bare::<M, K>::new(message));
+            return told.map_err(|error| {
+                let message = error.job.open::<A::Reply>().message;
+                TellError { kind: error.kind, message }
+            });
+        };
+        let delivery = Delivery { message, baggage: Some(baggage), reply: None };
+        let told = self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery));
+        told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
+    }
+
     /// Sends a message and answers a future of the reply, with the system's deadline.
     ///
     /// Cost: as [`Address::tell`] and one heap allocation. An ask that could never be answered, since
@@ -274,6 +305,10 @@ pub struct Place<A: Actor> {
 }
 
 impl<A: Actor> Place<A> {
+    pub(crate) fn into_permit(self) -> Permit<Seat<A>> {
+        self.permit
+    }
+
     /// Sends a message into the promised place; it is never full.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub use handler::{
 };
 pub use macros::{messages, Actor};
 pub use pool::{Pool, PoolBuilder, Routing};
-pub use recipient::{Callee, Recipient};
+pub use recipient::{Callee, Recipient, RecipientPlace};
 pub use reply::ReplyTo;
 pub use request::{RequestContext, TraceContext, TraceContextError};
 pub use restart::{Restart, RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT};
@@ -62,5 +62,7 @@ pub use stream::Attached;
 pub use supervise::{ChildSpec, Strategy, Supervisor};
 pub use system::{System, SystemBuilder, ASK_LIMIT_DEFAULT};
 pub use timer::{ActorTimer, TimerError, Timing};
-pub use topic::{Published, SubscriptionId, Topic, TopicOverflow};
+pub use topic::{
+    Published, SubscriptionId, SubscriptionInfo, Topic, TopicOverflow, TOPIC_KEPT_MAX,
+};
 pub use weak::WeakAddress;

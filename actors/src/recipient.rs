@@ -1,12 +1,17 @@
 //! Addresses that know the message and not the actor.
 
 use std::fmt;
+use std::future::Future;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
+
+use turnwheel_runtime::{Completion, Failure, Group};
 
 use crate::actor::Actor;
 use crate::address::Address;
 use crate::ask::Ask;
+use crate::dead_letter::DeadLetterReason;
 use crate::error::TellError;
 use crate::handler::Receive;
 
@@ -45,15 +50,54 @@ pub struct Callee<M, R> {
 }
 
 /// What a recipient does with a message.
-trait Target<M>: Send + Sync {
+pub(crate) trait Target<M>: Send + Sync {
     fn tell(&self, message: M) -> Result<(), TellError<M>>;
     fn tell_urgent(&self, message: M) -> Result<(), TellError<M>>;
+    /// As `tell`; what is refused is no dead letter.
+    fn offer(&self, message: M) -> Result<(), TellError<M>>;
+    fn reserve(&self) -> Reserving<M>;
+    /// Counts a message that it did not get as a dead letter.
+    fn lost(&self, reason: DeadLetterReason);
+    fn group(&self) -> Group;
     fn name(&self) -> String;
+    fn queue_len(&self) -> u64;
     fn is_over(&self) -> bool;
+    fn closed(&self) -> Completion<()>;
+}
+
+/// A future of a promised place.
+pub(crate) type Reserving<M> =
+    Pin<Box<dyn Future<Output = Result<RecipientPlace<M>, Failure>> + Send>>;
+
+/// A promised place in the mailbox of a [`Recipient`]; dropping it gives the place back.
+#[must_use]
+pub struct RecipientPlace<M> {
+    tell: Box<dyn FnOnce(M) -> Result<(), TellError<M>> + Send>,
+}
+
+impl<M> RecipientPlace<M> {
+    pub(crate) fn new(tell: impl FnOnce(M) -> Result<(), TellError<M>> + Send + 'static) -> Self {
+        Self { tell: Box::new(tell) }
+    }
+
+    /// Sends a message into the promised place; it is never full.
+    ///
+    /// # Errors
+    ///
+    /// The actor has closed since; the message comes back.
+    pub fn tell(self, message: M) -> Result<(), TellError<M>> {
+        (self.tell)(message)
+    }
+}
+
+impl<M> fmt::Debug for RecipientPlace<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RecipientPlace")
+    }
 }
 
 /// What a callee does with a call.
-trait Answering<M, R>: Target<M> {
+pub(crate) trait Answering<M, R>: Target<M> {
     fn ask(&self, message: M) -> Ask<M, R>;
 }
 
@@ -77,12 +121,41 @@ where
         self.address.tell_urgent(message)
     }
 
+    fn offer(&self, message: M) -> Result<(), TellError<M>> {
+        self.address.offer(message)
+    }
+
+    fn reserve(&self) -> Reserving<M> {
+        let reserving = self.address.reserve_owned();
+        Box::pin(async move {
+            let place = reserving.await?;
+            Ok(RecipientPlace::new(move |message| place.tell(message)))
+        })
+    }
+
+    fn lost(&self, reason: DeadLetterReason) {
+        let letters = &self.address.system().shared().dead_letters;
+        letters.add(std::any::type_name::<M>(), || self.address.name(), reason);
+    }
+
+    fn group(&self) -> Group {
+        self.address.task.group()
+    }
+
     fn name(&self) -> String {
         self.address.name()
     }
 
+    fn queue_len(&self) -> u64 {
+        self.address.queue_len()
+    }
+
     fn is_over(&self) -> bool {
         self.address.phase().is_over()
+    }
+
+    fn closed(&self) -> Completion<()> {
+        self.address.closed()
     }
 }
 
@@ -120,6 +193,35 @@ impl<A: Actor> Address<A> {
 }
 
 impl<M: 'static> Recipient<M> {
+    pub(crate) fn new(target: Arc<dyn Target<M>>) -> Self {
+        Self { target }
+    }
+
+    pub(crate) fn target(&self) -> &dyn Target<M> {
+        &*self.target
+    }
+
+    /// As [`Address::reserve`]; one allocation more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::reserve`].
+    pub fn reserve(
+        &self,
+    ) -> impl Future<Output = Result<RecipientPlace<M>, Failure>> + Send + 'static {
+        self.target.reserve()
+    }
+
+    /// As [`Address::closed`].
+    pub fn closed(&self) -> Completion<()> {
+        self.target.closed()
+    }
+
+    /// As [`Address::queue_len`].
+    pub fn queue_len(&self) -> u64 {
+        self.target.queue_len()
+    }
+
     /// As [`Address::tell`].
     ///
     /// # Errors
@@ -150,6 +252,15 @@ impl<M: 'static> Recipient<M> {
 }
 
 impl<M: 'static, R: 'static> Callee<M, R> {
+    pub(crate) fn new(target: Arc<dyn Answering<M, R>>) -> Self {
+        Self { target }
+    }
+
+    /// As [`Address::closed`].
+    pub fn closed(&self) -> Completion<()> {
+        self.target.closed()
+    }
+
     /// As [`Address::tell`].
     ///
     /// # Errors

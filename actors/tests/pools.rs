@@ -11,7 +11,7 @@ use turnwheel_actors::pool::{PoolBuilder, PoolError, PoolFailure, POOL_MEMBERS_M
 use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     Actor, AsyncContext, AsyncHandler, Context, Handler, InterleavedHandler, Pool, Restart,
-    Routing, System,
+    Routing, System, Topic, TopicOverflow,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
@@ -569,6 +569,34 @@ fn a_factory_that_panics_is_a_failure_of_the_pool_and_callers_are_told() -> Outc
         assert!(pool.is_closed());
         let ended = stage.wait(pool.closed())?.expect_err("it has failed");
         assert!(ended.to_string().contains("no worker"), "{ended}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pool_subscribes_to_a_topic_and_waits_for_a_place_at_any_member() -> Outcome {
+    for seed in 0..SEEDS {
+        let stage = Stage::new(seed);
+        let (pool, _) = workers(stage.system());
+        let pool = pool.fixed(2).mailbox(Mailbox::bounded(1)).build()?;
+        let topic = Topic::new();
+        topic.subscribe(pool.recipient(), TopicOverflow::Wait);
+        let held: Vec<_> = (0..2).map(|_| block(&pool)).collect();
+        stage.run();
+        let accepted: Vec<_> = (0..5).map(|_| topic.publish_accepted(&Who)).collect();
+        stage.run();
+        let done = accepted.iter().filter(|one| one.is_done()).count();
+        assert_eq!(done, 2, "each member has one place");
+        for one in held {
+            release(&stage, one);
+        }
+        for one in accepted {
+            assert_eq!(stage.wait(one)??.delivered, 1);
+        }
+        stage.run();
+        assert!(pool.members().iter().all(|member| member.in_flight == 0));
+        assert_eq!(topic.missed(), 0);
+        assert!(stage.wait(pool.callee().ask(Who))?.is_ok());
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ mod drain;
 mod keeper;
 mod load;
 mod member;
+mod recipient;
 mod send;
 mod shared;
 

@@ -9,6 +9,7 @@ use super::member::Member;
 use super::shared::{Route, Shared};
 use super::{Load, POOL_MEMBERS_MAX};
 use crate::actor::Actor;
+use crate::address::Place;
 use crate::ask::Ask;
 use crate::dead_letter::DeadLetterReason;
 use crate::deadline::deadline_after;
@@ -38,6 +39,15 @@ struct Refusal<M> {
 impl<M> Refusal<M> {
     fn new(kind: SubmitErrorKind, message: M) -> Self {
         Self { why: Why::Refused(kind), message }
+    }
+
+    fn into_error(self) -> TellError<M> {
+        let Self { why, message } = self;
+        let kind = match why {
+            Why::Refused(kind) => kind,
+            Why::Cycle => unreachable!("only a call finds a cycle, and says so"),
+        };
+        TellError { kind, message }
     }
 }
 
@@ -95,10 +105,47 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let sent = self.offer(route, message, |member, counted, message| {
+        self.tell_by(route, message).map_err(|refusal| self.unsent(refusal))
+    }
+
+    /// As a `tell`; what is refused is no dead letter.
+    pub(super) fn offer_any<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.tell_by(Route::Any, message).map_err(Refusal::into_error)
+    }
+
+    fn tell_by<M, K>(&self, route: Route, message: M) -> Result<(), Refusal<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.offer(route, message, |member, counted, message| {
             send_tell::<A, M, K>(member, counted, message)
-        });
-        sent.map_err(|refusal| self.unsent(refusal))
+        })
+    }
+
+    /// Into a place that this member has promised.
+    pub(super) fn tell_into<M, K>(
+        &self,
+        member: &Member<A>,
+        place: Place<A>,
+        message: M,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.count(member);
+        let counted = self.counts().then_some(&member.load);
+        let envelope = told::<A, M, K>(counted, request::baggage(), message);
+        let sent = place.into_permit().submit_job(envelope);
+        sent.map_err(|error| self.unsent(Refusal::new(error.kind, error.job.open().message)))
     }
 
     pub(super) fn tell_urgent<M, K>(&self, route: Route, message: M) -> Result<(), TellError<M>>
@@ -172,15 +219,15 @@ impl<A: Actor> Shared<A> {
     /// The error of a message that nobody took, counted as a dead letter.
     #[cold]
     fn unsent<M>(&self, refusal: Refusal<M>) -> TellError<M> {
-        let Refusal { why, message } = refusal;
-        let kind = match why {
-            Why::Refused(kind) => kind,
-            Why::Cycle => unreachable!("only a call finds a cycle, and says so"),
-        };
+        let error = refusal.into_error();
+        self.lost::<M>(DeadLetterReason::Refused(error.kind));
+        error
+    }
+
+    /// Counts a message that no member got as a dead letter.
+    pub(super) fn lost<M>(&self, reason: DeadLetterReason) {
         let letters = &self.settings.system.shared().dead_letters;
-        let reason = DeadLetterReason::Refused(kind);
         letters.add(std::any::type_name::<M>(), || self.settings.name.clone(), reason);
-        TellError { kind, message }
     }
 }
 

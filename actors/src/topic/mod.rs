@@ -1,0 +1,241 @@
+//! Topics: one message for many actors.
+
+mod receipt;
+mod subscriber;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::Completion;
+
+use self::receipt::Receipt;
+use self::subscriber::{Given, Subscriber};
+use crate::recipient::Recipient;
+
+/// Messages kept for one subscription while the mailbox of its actor is full, at most.
+pub const TOPIC_KEPT_MAX: usize = 1_024;
+
+/// A list of actors that each get a copy of what is published. Clones share the list.
+///
+/// What one thread or actor publishes reaches each subscriber in the order published. No publisher and
+/// no other subscriber waits for a slow one: each subscription says what becomes of a message that its
+/// actor has no room for ([`TopicOverflow`]), and counts what it missed. A subscriber is kept alive by
+/// its place in the list; one that has ended is removed by the next use of the topic.
+///
+/// ```
+/// # use turnwheel_actors::{Actor, Context, Handler, System};
+/// # use turnwheel_runtime::Group;
+/// # struct Counter(u64);
+/// # impl Actor for Counter { type Error = std::convert::Infallible; }
+/// # #[derive(Clone)] struct Add(u64);
+/// # impl Handler<Add> for Counter {
+/// #     type Reply = u64;
+/// #     fn handle(&mut self, Add(by): Add, _: &mut Context<'_, Self>) -> u64 { self.0 += by; self.0 }
+/// # }
+/// use turnwheel_actors::{TopicOverflow, Topic};
+/// # let group = Group::builder("doc").workers(1).build()?;
+/// # let counter = System::new(&group).spawn(Counter(0))?;
+/// let topic = Topic::new();
+/// topic.subscribe(counter.recipient(), TopicOverflow::Reject);
+/// assert_eq!(topic.publish(&Add(2)).delivered, 1);
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Topic<M> {
+    shared: Arc<Shared<M>>,
+}
+
+/// What becomes of a message whose subscriber has no room for it.
+///
+/// What is *kept* is kept by the topic, beside the mailbox, and moved into it in order as there is
+/// room. That needs a mailbox with the overflow policy «reject»; with another one it is missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TopicOverflow {
+    /// The newest is dropped: the subscriber misses this message.
+    Reject,
+    /// The subscriber misses the message and is removed from the topic.
+    Unsubscribe,
+    /// The newest messages are kept, and the oldest of them dropped.
+    DropOldest {
+        /// How many are kept; [`TOPIC_KEPT_MAX`] at most.
+        keep: usize,
+    },
+    /// The latest message is kept in place of the one before.
+    Coalesce,
+    /// All are kept, up to [`TOPIC_KEPT_MAX`], then the newest is dropped. For publishers that wait
+    /// until each message is taken: [`Topic::publish_accepted`].
+    Wait,
+}
+
+/// What became of a message that was published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// Subscribers whose mailbox took it.
+    pub delivered: usize,
+    /// Subscribers for which it is kept until there is room.
+    pub deferred: usize,
+    /// Subscribers that stay and missed it.
+    pub rejected: usize,
+    /// Subscribers removed: they have ended, or their policy says so.
+    pub removed: usize,
+}
+
+/// Names one subscription of one topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SubscriptionId(u64);
+
+/// A subscription as a listing shows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SubscriptionInfo {
+    /// Its id.
+    pub id: SubscriptionId,
+    /// The name of its actor.
+    pub name: String,
+    /// What becomes of messages that there is no room for.
+    pub overflow: TopicOverflow,
+    /// How many messages it has missed: those that were displaced by later ones included.
+    pub missed: u64,
+    /// How many are kept for it now.
+    pub kept: usize,
+}
+
+struct Shared<M> {
+    /// Replaced as a whole, so that nothing is sent under the lock.
+    list: Mutex<List<M>>,
+    next: AtomicU64,
+    missed: Arc<AtomicU64>,
+}
+
+type List<M> = Arc<Vec<Arc<Subscriber<M>>>>;
+
+impl<M: 'static> Topic<M> {
+    /// A topic without subscribers.
+    pub fn new() -> Self {
+        let shared = Shared {
+            list: Mutex::new(Arc::new(Vec::new())),
+            next: AtomicU64::new(0),
+            missed: Arc::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Adds an actor; it gets what is published from now on, twice if it is added twice. Copies the
+    /// list.
+    pub fn subscribe(&self, recipient: Recipient<M>, overflow: TopicOverflow) -> SubscriptionId {
+        let id = SubscriptionId(self.shared.next.fetch_add(1, Ordering::Relaxed));
+        let missed = Arc::clone(&self.shared.missed);
+        let subscriber = Arc::new(Subscriber::new(id, recipient, overflow, missed));
+        self.change(|list| {
+            let mut longer: Vec<_> = list.iter().filter(|one| !one.is_over()).cloned().collect();
+            longer.push(subscriber);
+            longer
+        });
+        id
+    }
+
+    /// Removes a subscription, and drops what is kept for it; `false` if it is not there. What is
+    /// being published at this moment may still reach it. Copies the list.
+    pub fn unsubscribe(&self, id: SubscriptionId) -> bool {
+        self.remove(&[id]) == 1
+    }
+
+    /// How many subscriptions there are.
+    pub fn subscribers(&self) -> usize {
+        self.list().iter().filter(|one| !one.is_over()).count()
+    }
+
+    /// The subscriptions, in the order of their making.
+    pub fn subscriptions(&self) -> Vec<SubscriptionInfo> {
+        self.list().iter().filter(|one| !one.is_over()).map(|one| one.info()).collect()
+    }
+
+    /// How many copies were not delivered, over all subscriptions: rejected, displaced by later ones,
+    /// or kept when the subscription ended. Each is a dead letter, too.
+    pub fn missed(&self) -> u64 {
+        self.shared.missed.load(Ordering::Relaxed)
+    }
+
+    fn list(&self) -> List<M> {
+        Arc::clone(&*self.shared.list.lock())
+    }
+
+    /// Makes another list of this one.
+    fn change(&self, make: impl FnOnce(&List<M>) -> Vec<Arc<Subscriber<M>>>) -> List<M> {
+        let mut list = self.shared.list.lock();
+        let changed = Arc::new(make(&list));
+        let old = std::mem::replace(&mut *list, changed);
+        drop(list);
+        // It may hold the last addresses of actors: the caller drops it, without the lock.
+        old
+    }
+
+    /// Answers how many were there to be removed.
+    fn remove(&self, ids: &[SubscriptionId]) -> usize {
+        let old =
+            self.change(|list| list.iter().filter(|one| !ids.contains(&one.id)).cloned().collect());
+        let removed = old.iter().filter(|one| ids.contains(&one.id));
+        removed.inspect(|one| one.end()).count()
+    }
+}
+
+impl<M: Clone + Send + 'static> Topic<M> {
+    /// Sends a copy to each subscriber. Never blocks; costs one `tell` and one clone for each.
+    pub fn publish(&self, message: &M) -> Published {
+        self.give(message, None)
+    }
+
+    /// As [`Topic::publish`], and completes when the subscribers with [`TopicOverflow::Wait`] have
+    /// taken the message, or have ended: so a publisher that waits is never faster than they are. In a
+    /// handler: `cx.pipe(topic.publish_accepted(&message), ..)`.
+    ///
+    /// The others count as in `publish`, when the message is sent. Dropping the completion changes
+    /// nothing for the message.
+    pub fn publish_accepted(&self, message: &M) -> Completion<Published> {
+        let (receipt, completion) = Receipt::new();
+        let at_once = self.give(message, Some(&receipt));
+        receipt.published(at_once);
+        completion
+    }
+
+    fn give(&self, message: &M, receipt: Option<&Arc<Receipt>>) -> Published {
+        let mut published = Published::default();
+        let mut leaving = Vec::new();
+        for one in self.list().iter() {
+            match one.give(message.clone(), receipt) {
+                Given::Delivered => published.delivered += 1,
+                Given::Deferred => published.deferred += 1,
+                Given::Awaited => {}
+                Given::Missed => published.rejected += 1,
+                Given::Leaves => leaving.push(one.id),
+            }
+        }
+        if !leaving.is_empty() {
+            self.remove(&leaving);
+            published.removed = leaving.len();
+        }
+        published
+    }
+}
+
+impl<M: 'static> Default for Topic<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M> Clone for Topic<M> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<M: 'static> fmt::Debug for Topic<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Topic").field("subscribers", &self.subscribers()).finish_non_exhaustive()
+    }
+}
