@@ -125,11 +125,6 @@ impl Group {
         self.shared.now_ns()
     }
 
-    /// Wall time by the group's clock.
-    pub fn wall(&self) -> std::time::SystemTime {
-        self.shared.clock.wall()
-    }
-
     /// The group's clock as its worker has last read it, if the calling thread is one: a few
     /// nanoseconds, and at most some turns old. Elsewhere as [`Group::now_ns`].
     pub fn recent_ns(&self) -> u64 {
