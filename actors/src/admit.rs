@@ -30,7 +30,7 @@ impl<A: Actor> Seat<A> {
 
     /// Takes what waits and fits now.
     pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
-        if self.rest.is_plain || self.rest.broken().is_some() {
+        if self.rest.is_plain || self.rest.is_out() {
             return;
         }
         while self.actor.is_some() {
@@ -51,7 +51,7 @@ impl<A: Actor> Seat<A> {
 
     /// The message handled next passes the gate in any case.
     pub(crate) fn admit_next(&mut self) {
-        if !self.rest.is_plain && self.rest.broken().is_none() {
+        if !self.rest.is_plain && !self.rest.is_out() {
             self.rest.cold().gate.open_once();
         }
     }
@@ -61,8 +61,9 @@ impl<A: Actor> Seat<A> {
         if self.rest.is_plain {
             return true;
         }
+        let is_out = self.rest.is_out();
         let cold = self.rest.cold();
-        let is_admitted = cold.gate.is_free() && cold.broken.is_none();
+        let is_admitted = cold.gate.is_free() && !is_out;
         if !is_admitted {
             cold.paused.push(waker.clone());
         }
@@ -91,7 +92,12 @@ impl<A: Actor> Seat<A> {
         let slot = delivery.reply.as_ref().and_then(|reply| reply.slot());
         let chain = slot.and_then(|slot| slot.chain.clone());
         let comes_back = Link::contains(chain.as_ref(), self.rest.id);
-        let gate = &mut self.rest.cold().gate;
+        let cold = self.rest.cold();
+        if let Some(onward) = cold.onward.as_ref().filter(|_| !comes_back) {
+            onward.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
+            return None;
+        }
+        let gate = &mut cold.gate;
         match gate.judge(access, comes_back) {
             Verdict::Take => return Some(delivery),
             Verdict::Wait => {

@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
 }
 
 /// A message that waits; called with the seat when it is its turn.
-type Opened<A> = Box<dyn FnOnce(&mut Seat<A>, Context<'_, Seat<A>>) + Send>;
+pub(crate) type Opened<A> = Box<dyn FnOnce(&mut Seat<A>, Context<'_, Seat<A>>) + Send>;
 
 struct Waiting<A: crate::Actor> {
     access: Access,
@@ -117,6 +117,11 @@ impl<A: crate::Actor> Gate<A> {
     /// Keeps a message until it fits.
     pub(crate) fn keep(&mut self, access: Access, open: Opened<A>) {
         self.waiting.push_back(Waiting { access, open });
+    }
+
+    /// Takes all that waits, in order.
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Opened<A>> {
+        std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.open)
     }
 
     /// The first waiting message, if it fits now. It must be opened, and so judged, at once.

@@ -19,6 +19,7 @@ mod hooks;
 pub mod intercept;
 mod loan;
 mod macros;
+mod onward;
 pub mod pool;
 mod recipient;
 mod reply;

@@ -17,6 +17,7 @@ use crate::handler::{
 };
 use crate::intercept::Chain;
 use crate::loan::{Home, Loan};
+use crate::onward::Onward;
 use crate::reply::ReplyTo;
 use crate::request::{Ambient, Asker};
 use crate::restart::Rebirth;
@@ -62,6 +63,8 @@ pub(crate) struct Cold<A: Actor> {
     deferred: Vec<Deferred<A>>,
     /// Why no message is handled any more.
     pub(crate) broken: Option<Failure>,
+    /// Where all messages go, if not to this actor.
+    pub(crate) onward: Option<Box<dyn Onward<A>>>,
     /// Until when an entity is not idle, whatever it does; nanoseconds.
     pub(crate) kept_until_ns: u64,
 }
@@ -85,6 +88,7 @@ impl<A: Actor> Default for Cold<A> {
             children: Children::default(),
             deferred: Vec::new(),
             broken: None,
+            onward: None,
             kept_until_ns: 0,
         }
     }
@@ -116,6 +120,11 @@ impl<A: Actor> Rest<A> {
     /// Why no message is handled any more.
     pub(crate) fn broken(&self) -> Option<Failure> {
         self.cold.as_ref()?.broken.clone()
+    }
+
+    /// Whether no message is handled any more.
+    pub(crate) fn is_out(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.broken.is_some() || cold.onward.is_some())
     }
 
     pub(crate) fn children(&mut self) -> &mut Children {

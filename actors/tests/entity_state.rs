@@ -44,7 +44,7 @@ impl AsyncHandler<Deposit> for Account {
     }
 }
 
-// O-T080, O-T160, O-T164
+// O-T080, O-T160
 #[test]
 fn stored_state_outlives_the_activation_and_a_conflict_leaves_the_memory_as_it_was() -> Outcome {
     let sim = Sim::fifo();

@@ -1,7 +1,6 @@
 //! Which key has an activation, and what waits for one; see the table in `mod.rs`.
 
-use std::collections::hash_map::{Entry as Known, HashMap};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +14,7 @@ use super::{Entity, EntityKey, Settings, Shared, PENDING_MAX};
 use crate::envelope::Envelope;
 use crate::handler::Receive;
 use crate::intercept::Chain;
+use crate::onward::Pending;
 use crate::seat::Seat;
 use crate::spawn;
 use crate::system::System;
@@ -22,25 +22,13 @@ use crate::system::System;
 /// Shards of a directory: senders to different keys seldom meet.
 const SHARDS: usize = 64;
 
-/// A message that waits for an activation.
-pub(super) trait Pending<E: Entity>: Send {
-    /// Sends it to the new activation; a refusal is counted and answered there.
-    fn send(self: Box<Self>, directory: &Directory<E>, task: &Task<Seat<E>>);
-    /// Tells its sender that there will be none.
-    fn fail(self: Box<Self>, directory: &Directory<E>, failure: &Failure);
-}
-
-type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
+pub(super) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 
 /// What is known of one key.
-enum Entry<E: Entity> {
+pub(super) enum Entry<E: Entity> {
     Active(Active<E>),
-    /// The activation with this number is on its way out.
-    Leaving {
-        id: u64,
-        pending: Queue<E>,
-        failures: Option<Failures>,
-    },
+    /// The activation is on its way out.
+    Leaving(Leaving<E>),
     /// Too many others are active.
     Waiting {
         pending: Queue<E>,
@@ -62,11 +50,21 @@ pub(super) struct Active<E: Entity> {
     pub(super) used_ns: u64,
     /// Messages handled when the collector last looked.
     pub(super) seen: u32,
-    failures: Option<Failures>,
+    pub(super) failures: Option<Failures>,
+}
+
+/// An activation on its way out.
+pub(super) struct Leaving<E: Entity> {
+    pub(super) task: Task<Seat<E>>,
+    pub(super) id: u64,
+    /// What it has admitted and does not handle itself: comes before what waits.
+    pub(super) onward: Queue<E>,
+    pub(super) pending: Queue<E>,
+    pub(super) failures: Option<Failures>,
 }
 
 /// Failed activations of one key in a row.
-type Failures = Box<Delays>;
+pub(super) type Failures = Box<Delays>;
 
 /// The entities of one type.
 pub(crate) struct Directory<E: Entity> {
@@ -75,9 +73,9 @@ pub(crate) struct Directory<E: Entity> {
     hasher: std::hash::RandomState,
     shards: Box<[Shard<E>]>,
     /// Activations that exist, leaving ones too.
-    active: AtomicUsize,
+    pub(super) active: AtomicUsize,
     /// Keys that wait for room, in order.
-    queue: Mutex<VecDeque<E::Key>>,
+    pub(super) queue: Mutex<VecDeque<E::Key>>,
     myself: Weak<Self>,
     turn: AtomicUsize,
     /// Around the messages of its entities.
@@ -138,7 +136,7 @@ impl<E: Entity> Directory<E> {
         self.shared.upgrade().map(|shared| super::Entities { shared })
     }
 
-    fn shard(&self, key: &E::Key) -> MutexGuard<'_, HashMap<E::Key, Entry<E>>> {
+    pub(super) fn shard(&self, key: &E::Key) -> MutexGuard<'_, HashMap<E::Key, Entry<E>>> {
         let place = self.hasher.hash_one(key) >> 32;
         self.shards[place as usize % SHARDS].lock()
     }
@@ -147,7 +145,7 @@ impl<E: Entity> Directory<E> {
     pub(crate) fn id_of(&self, key: &E::Key) -> Option<u64> {
         match self.shard(key).get(key)? {
             Entry::Active(active) => Some(active.id),
-            Entry::Leaving { id, .. } => Some(*id),
+            Entry::Leaving(leaving) => Some(leaving.id),
             Entry::Waiting { .. } | Entry::Held { .. } => None,
         }
     }
@@ -199,7 +197,7 @@ impl<E: Entity> Directory<E> {
                 active.used_ns = now_ns;
                 return Ok(Found::Task(active.task.clone(), active.id));
             }
-            Some(Entry::Leaving { .. } | Entry::Waiting { .. }) => return Err(shard),
+            Some(Entry::Leaving(_) | Entry::Waiting { .. }) => return Err(shard),
             Some(Entry::Held { until_ns, failure, .. }) if now_ns < *until_ns => {
                 return Ok(Found::Refused(Refusal::Failed(failure.clone())));
             }
@@ -215,8 +213,7 @@ impl<E: Entity> Directory<E> {
         if !self.has_room() {
             let pending = VecDeque::new();
             shard.insert(key.clone(), Entry::Waiting { pending, failures });
-            self.queue.lock().push_back(key.clone());
-            self.collector.make_room(self);
+            self.enqueue(key);
             return Err(shard);
         }
         Ok(match self.activate(&mut shard, key, now_ns, failures) {
@@ -237,15 +234,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Takes one of the places for activations.
-    fn has_room(&self) -> bool {
-        let max = self.settings(|settings| settings.active_max).unwrap_or(0);
-        let take = |active: usize| (active < max).then_some(active + 1);
-        self.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
-
     /// Makes an activation, for which a place was taken; it starts when its turn comes.
-    fn activate(
+    pub(super) fn activate(
         &self,
         shard: &mut HashMap<E::Key, Entry<E>>,
         key: &E::Key,
@@ -261,7 +251,10 @@ impl<E: Entity> Directory<E> {
             seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
         let hooks = EntityHooks::new(key.clone(), myself);
-        let spawned = self.system.group().task(seat).class_of::<E>();
+        let mut spawned = self.system.group().task(seat).class_of::<E>();
+        if let Some(mailbox) = E::MAILBOX {
+            spawned = spawned.mailbox(mailbox);
+        }
         match spawned.lifecycle(hooks).spawn() {
             Ok(task) => {
                 let active = Active { task: task.clone(), id, used_ns: now_ns, seen: 0, failures };
@@ -288,7 +281,7 @@ impl<E: Entity> Directory<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let Some(Entry::Leaving { pending, .. } | Entry::Waiting { pending, .. }) =
+        let Some(Entry::Leaving(Leaving { pending, .. }) | Entry::Waiting { pending, .. }) =
             shard.get_mut(key)
         else {
             unreachable!("the shard was locked since the look")
@@ -298,123 +291,6 @@ impl<E: Entity> Directory<E> {
         }
         pending.push_back(Box::new(envelope));
         Ok(())
-    }
-
-    /// An activation takes no more messages: from now on they wait for the next one.
-    pub(super) fn leaves(&self, key: &E::Key, id: u64) {
-        let mut shard = self.shard(key);
-        let Some(entry) = shard.get_mut(key) else { return };
-        if let Entry::Active(active) = entry {
-            if active.id == id {
-                let failures = active.failures.take();
-                *entry = Entry::Leaving { id, pending: VecDeque::new(), failures };
-            }
-        }
-    }
-
-    /// An activation has begun: what failed before is forgotten.
-    pub(super) fn has_started(&self, key: &E::Key, id: u64) {
-        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
-            if active.id == id {
-                active.failures = None;
-            }
-        }
-    }
-
-    /// An activation is over, its actor dropped. Called by its last hook.
-    pub(super) fn has_ended(&self, key: &E::Key, id: u64, failure: Option<&Failure>) {
-        let mut shard = self.shard(key);
-        let (pending, failures) = match shard.entry(key.clone()) {
-            Known::Occupied(entry) => match entry.remove() {
-                Entry::Active(active) if active.id == id => (VecDeque::new(), active.failures),
-                Entry::Leaving { id: leaving, pending, failures } if leaving == id => {
-                    (pending, failures)
-                }
-                other => {
-                    shard.insert(key.clone(), other);
-                    return;
-                }
-            },
-            Known::Vacant(_) => return,
-        };
-        if let Some(failure) = failure {
-            self.hold(&mut shard, key, id, failure, failures);
-            drop(shard);
-            self.active.fetch_sub(1, Ordering::Relaxed);
-            for waiting in pending {
-                waiting.fail(self, failure);
-            }
-        } else if pending.is_empty() {
-            drop(shard);
-            self.active.fetch_sub(1, Ordering::Relaxed);
-        } else {
-            // The place of the old activation goes over to the new one.
-            self.begin(&mut shard, key, pending, failures);
-            return;
-        }
-        self.next_waiting();
-    }
-
-    /// Keeps a key from being activated again for a while.
-    fn hold(
-        &self,
-        shard: &mut HashMap<E::Key, Entry<E>>,
-        key: &E::Key,
-        id: u64,
-        failure: &Failure,
-        failures: Option<Failures>,
-    ) {
-        // Each activation has a jitter of its own, so that many that fail together do not come back so.
-        let fresh = || self.settings(|settings| Box::new(settings.hold.delays(id)));
-        let Some(mut failures) = failures.or_else(fresh) else { return };
-        let pause = failures.next().unwrap_or_default();
-        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
-        let until_ns = self.system.group().now_ns().saturating_add(pause_ns);
-        let failure = failure.clone();
-        shard.insert(key.clone(), Entry::Held { until_ns, failure, failures });
-    }
-
-    /// Activates a key for those who wait, in their order.
-    fn begin(
-        &self,
-        shard: &mut HashMap<E::Key, Entry<E>>,
-        key: &E::Key,
-        pending: Queue<E>,
-        failures: Option<Failures>,
-    ) {
-        let now_ns = self.system.group().recent_ns();
-        match self.activate(shard, key, now_ns, failures) {
-            // Under the lock, so that no later message gets ahead.
-            Ok((task, _)) => pending.into_iter().for_each(|waiting| waiting.send(self, &task)),
-            Err(_) => {
-                pending.into_iter().for_each(|waiting| waiting.fail(self, &Failure::Closed));
-            }
-        }
-    }
-
-    /// Gives a place that has become free to the key that waits longest.
-    fn next_waiting(&self) {
-        loop {
-            if self.queue.lock().is_empty() || !self.has_room() {
-                return;
-            }
-            let Some(key) = self.queue.lock().pop_front() else {
-                self.active.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            };
-            let mut shard = self.shard(&key);
-            match shard.remove(&key) {
-                Some(Entry::Waiting { pending, failures }) => {
-                    self.begin(&mut shard, &key, pending, failures);
-                }
-                other => {
-                    if let Some(other) = other {
-                        shard.insert(key, other);
-                    }
-                    self.active.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-        }
     }
 
     /// Looks at the activations of one shard; false ends the look.
@@ -457,7 +333,8 @@ impl<E: Entity> Directory<E> {
     pub(super) fn task_of(&self, key: &E::Key) -> Option<Task<Seat<E>>> {
         match self.shard(key).get(key)? {
             Entry::Active(active) => Some(active.task.clone()),
-            Entry::Leaving { .. } | Entry::Waiting { .. } | Entry::Held { .. } => None,
+            Entry::Leaving(leaving) => Some(leaving.task.clone()),
+            Entry::Waiting { .. } | Entry::Held { .. } => None,
         }
     }
 
@@ -472,11 +349,6 @@ impl<E: Entity> Directory<E> {
 
     pub(super) const fn shards() -> usize {
         SHARDS
-    }
-
-    /// Keys that wait for room.
-    pub(super) fn waiting(&self) -> usize {
-        self.queue.lock().len()
     }
 }
 

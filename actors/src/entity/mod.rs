@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use turnwheel_runtime::Backoff;
+use turnwheel_runtime::{Backoff, Mailbox};
 
 use crate::actor::Actor;
 use crate::intercept::{Chain, Interceptor};
@@ -46,10 +46,13 @@ use crate::system::System;
 
 mod collector;
 mod directory;
+mod ending;
 mod hooks;
 mod placement;
 mod reference;
 pub mod reminder;
+mod room;
+mod standing;
 mod store;
 
 pub(crate) use directory::Directory;
@@ -62,6 +65,7 @@ pub use reminder::{
     ReminderRow, ReminderStats, ReminderStore, ReminderTick, Reminders, RemindersBuilder,
     RemindersError, Schedule, TickReply,
 };
+pub use standing::OnConflict;
 pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
 
 /// Bytes of a key as text, at most: keys go into logs, stores and indexes.
@@ -128,6 +132,12 @@ pub trait Entity: Actor {
 
     /// How often [`activate`](Entity::activate) is tried before its callers are told.
     const ACTIVATION_ATTEMPTS: u32 = 1;
+
+    /// What becomes of it when a write of its state meets a conflict.
+    const ON_CONFLICT: OnConflict = OnConflict::Passivate;
+
+    /// Its mailbox; by default the group's. What the mailbox's policy displaces is a dead letter.
+    const MAILBOX: Option<Mailbox> = None;
 
     /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is for.
     fn create(key: &Self::Key) -> Self;

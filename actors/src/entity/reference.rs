@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnwheel_runtime::{Failure, SubmitErrorKind};
+use turnwheel_runtime::SubmitErrorKind;
 
-use super::directory::{name_of, Pending, Refusal};
+use super::directory::{name_of, Refusal};
 use super::{Directory, Entity, EntityKey};
 use crate::ask::Ask;
 use crate::dead_letter::DeadLetterReason;
@@ -16,7 +16,6 @@ use crate::error::{AskError, TellError};
 use crate::handler::Receive;
 use crate::reply::{ReplyTo, Slot};
 use crate::request::{self, Link};
-use crate::seat::Seat;
 
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
 ///
@@ -150,29 +149,5 @@ impl<E: Entity> Directory<E> {
         let recipient = || std::any::type_name::<E>().to_owned();
         let letters = &self.system.shared().dead_letters;
         letters.add(std::any::type_name::<M>(), recipient, reason);
-    }
-}
-
-impl<E, M, K> Pending<E> for Envelope<M, E::Reply, K>
-where
-    E: Entity + Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
-    fn send(self: Box<Self>, directory: &Directory<E>, task: &turnwheel_runtime::Task<Seat<E>>) {
-        if let Err(error) = task.submit_job(*self) {
-            let failure = match error.kind {
-                SubmitErrorKind::Closed => Failure::Closed,
-                kind => Failure::message(kind.to_string()),
-            };
-            Box::new(error.job).fail(directory, &failure);
-        }
-    }
-
-    fn fail(self: Box<Self>, directory: &Directory<E>, failure: &Failure) {
-        if let Some(reply) = self.open().reply {
-            reply.fail(failure.clone());
-        }
-        directory.lost::<M>(DeadLetterReason::Dropped);
     }
 }

@@ -5,12 +5,14 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+use super::standing::{Activation, Standing};
 use super::{Entity, EntityContext};
 
 /// A stored state.
@@ -49,6 +51,14 @@ pub enum StoreError {
         epoch: u64,
         /// The newest epoch that has written.
         newest: u64,
+    },
+    /// Another activation of the key has taken over, or this one is over: it writes no more.
+    #[error("{entity} «{key}»: this activation was replaced and writes no more")]
+    Replaced {
+        /// Name of the entity's type.
+        entity: String,
+        /// Its key.
+        key: String,
     },
     /// The state cannot be understood as what it should be.
     #[error("{entity} «{key}»: {problem}")]
@@ -182,6 +192,9 @@ struct Home {
     entity: &'static str,
     key: String,
     epoch: u64,
+    standing: Box<dyn Standing>,
+    /// Whether somebody else has written since it was read.
+    is_stale: AtomicBool,
 }
 
 impl<T> Deref for Stored<T> {
@@ -204,6 +217,8 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
             entity: E::NAME,
             key: cx.key_text(),
             epoch: cx.epoch(),
+            standing: Box::new(Activation::of(cx)),
+            is_stale: AtomicBool::new(false),
         };
         let mut stored = Self { value: T::default(), version: 0, home: Arc::new(home) };
         stored.reload().await?;
@@ -223,6 +238,7 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
             Some(bytes) => home.understand(&bytes)?,
         };
         self.version = record.version;
+        home.is_stale.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -230,14 +246,17 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The store fails or finds a conflict: the state is as before.
+    /// The store fails or finds a conflict: the state is as before. After a conflict the activation is
+    /// passivated, unless the request reads the state [again](Stored::reload) or the type says
+    /// [otherwise](Entity::ON_CONFLICT). An activation that was replaced writes nothing.
     pub async fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Result<R, StoreError> {
         let mut changed = self.value.clone();
         let answer = change(&mut changed);
         let home = &self.home;
         let bytes = home.express(&changed)?;
-        self.version =
-            home.store.save(home.entity, &home.key, bytes, self.version, home.epoch).await?;
+        home.may_write()?;
+        let saved = home.store.save(home.entity, &home.key, bytes, self.version, home.epoch);
+        self.version = home.judge(saved.await)?;
         self.value = changed;
         Ok(answer)
     }
@@ -249,7 +268,9 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     /// As [`Stored::update`].
     pub async fn clear(&mut self) -> Result<(), StoreError> {
         let home = &self.home;
-        self.version = home.store.clear(home.entity, &home.key, self.version, home.epoch).await?;
+        home.may_write()?;
+        let cleared = home.store.clear(home.entity, &home.key, self.version, home.epoch);
+        self.version = home.judge(cleared.await)?;
         self.value = T::default();
         Ok(())
     }
@@ -264,6 +285,28 @@ impl Home {
     fn malformed(&self, problem: &dyn fmt::Display) -> StoreError {
         let (entity, key) = (self.entity.to_owned(), self.key.clone());
         StoreError::Malformed { entity, key, problem: problem.to_string() }
+    }
+
+    /// Refuses the late writes of an activation that was replaced.
+    fn may_write(&self) -> Result<(), StoreError> {
+        if self.standing.is_current() {
+            return Ok(());
+        }
+        Err(StoreError::Replaced { entity: self.entity.to_owned(), key: self.key.clone() })
+    }
+
+    /// Notes a conflict: the activation is passivated, unless it reads the state again.
+    fn judge(self: &Arc<Self>, written: Result<u64, StoreError>) -> Result<u64, StoreError> {
+        if matches!(written, Err(StoreError::Conflict { .. } | StoreError::Fenced { .. }))
+            && !self.is_stale.swap(true, Ordering::Relaxed)
+        {
+            // Weak: the state of an actor that has begun anew since is another one.
+            let home = Arc::downgrade(self);
+            self.standing.doubt(Box::new(move || {
+                home.upgrade().is_some_and(|home| home.is_stale.load(Ordering::Relaxed))
+            }));
+        }
+        written
     }
 
     fn understand<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, StoreError> {

@@ -1,0 +1,134 @@
+//! How an activation makes way for the next one of its key.
+
+use std::collections::hash_map::Entry as Known;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+use turnwheel_runtime::Failure;
+
+use super::directory::{Directory, Entry, Failures, Leaving, Queue};
+use super::Entity;
+use crate::onward::Pending;
+
+impl<E: Entity> Directory<E> {
+    /// An activation takes no more messages: from now on they wait for the next one.
+    pub(super) fn leaves(&self, key: &E::Key, id: u64) {
+        let mut shard = self.shard(key);
+        let Some(entry) = shard.get_mut(key) else { return };
+        if let Entry::Active(active) = entry {
+            if active.id == id {
+                let (task, failures) = (active.task.clone(), active.failures.take());
+                let (onward, pending) = (VecDeque::new(), VecDeque::new());
+                *entry = Entry::Leaving(Leaving { task, id, onward, pending, failures });
+            }
+        }
+    }
+
+    /// An activation has begun: what failed before is forgotten.
+    pub(super) fn has_started(&self, key: &E::Key, id: u64) {
+        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
+            if active.id == id {
+                active.failures = None;
+            }
+        }
+    }
+
+    /// An activation is over, its actor dropped. Called by its last hook.
+    pub(super) fn has_ended(&self, key: &E::Key, id: u64, failure: Option<&Failure>) {
+        let mut shard = self.shard(key);
+        let (pending, failures) = match shard.entry(key.clone()) {
+            Known::Occupied(entry) => match entry.remove() {
+                Entry::Active(active) if active.id == id => (VecDeque::new(), active.failures),
+                Entry::Leaving(mut leaving) if leaving.id == id => {
+                    leaving.onward.append(&mut leaving.pending);
+                    (leaving.onward, leaving.failures)
+                }
+                other => {
+                    shard.insert(key.clone(), other);
+                    return;
+                }
+            },
+            Known::Vacant(_) => return,
+        };
+        if let Some(failure) = failure {
+            self.hold(&mut shard, key, id, failure, failures);
+            drop(shard);
+            self.active.fetch_sub(1, Ordering::Relaxed);
+            for waiting in pending {
+                waiting.fail(&self.system, failure);
+            }
+        } else if pending.is_empty() {
+            drop(shard);
+            self.active.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            // The place of the old activation goes over to the new one.
+            self.begin(&mut shard, key, pending, failures);
+            return;
+        }
+        self.next_waiting();
+    }
+
+    /// Takes a message that an activation has admitted and does not handle to the next one.
+    pub(super) fn pass_on(&self, key: &E::Key, id: u64, message: Box<dyn Pending<E>>) {
+        let mut shard = self.shard(key);
+        match shard.get_mut(key) {
+            Some(Entry::Leaving(leaving)) if leaving.id == id => leaving.onward.push_back(message),
+            Some(Entry::Leaving(Leaving { pending, .. }) | Entry::Waiting { pending, .. }) => {
+                pending.push_back(message);
+            }
+            // Under the lock, so that no later message gets ahead.
+            Some(Entry::Active(active)) => message.send(&self.system, &active.task),
+            Some(Entry::Held { failure, .. }) => message.fail(&self.system, failure),
+            None if self.has_room() => {
+                self.begin(&mut shard, key, VecDeque::from([message]), None);
+            }
+            None => {
+                let pending = VecDeque::from([message]);
+                shard.insert(key.clone(), Entry::Waiting { pending, failures: None });
+                drop(shard);
+                self.enqueue(key);
+            }
+        }
+    }
+
+    /// Keeps a key from being activated again for a while.
+    fn hold(
+        &self,
+        shard: &mut HashMap<E::Key, Entry<E>>,
+        key: &E::Key,
+        id: u64,
+        failure: &Failure,
+        failures: Option<Failures>,
+    ) {
+        // Each activation has a jitter of its own, so that many that fail together do not come back so.
+        let fresh = || self.settings(|settings| Box::new(settings.hold.delays(id)));
+        let Some(mut failures) = failures.or_else(fresh) else { return };
+        let pause = failures.next().unwrap_or_default();
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.system.group().now_ns().saturating_add(pause_ns);
+        let failure = failure.clone();
+        shard.insert(key.clone(), Entry::Held { until_ns, failure, failures });
+    }
+
+    /// Activates a key for those who wait, in their order.
+    pub(super) fn begin(
+        &self,
+        shard: &mut HashMap<E::Key, Entry<E>>,
+        key: &E::Key,
+        pending: Queue<E>,
+        failures: Option<Failures>,
+    ) {
+        let now_ns = self.system.group().recent_ns();
+        match self.activate(shard, key, now_ns, failures) {
+            // Under the lock, so that no later message gets ahead.
+            Ok((task, _)) => {
+                pending.into_iter().for_each(|waiting| waiting.send(&self.system, &task))
+            }
+            Err(_) => {
+                pending
+                    .into_iter()
+                    .for_each(|waiting| waiting.fail(&self.system, &Failure::Closed));
+            }
+        }
+    }
+}

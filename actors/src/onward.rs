@@ -1,0 +1,63 @@
+//! Messages that move on to another task of the same type: whoever has them does not open them.
+
+use turnwheel_runtime::{Failure, SubmitErrorKind, Task};
+
+use crate::actor::Actor;
+use crate::dead_letter::DeadLetterReason;
+use crate::envelope::Envelope;
+use crate::handler::{Receive, Turn};
+use crate::seat::Seat;
+use crate::system::System;
+
+/// A message that waits for an actor.
+pub(crate) trait Pending<A: Actor>: Send {
+    /// Sends it to the actor; a refusal is counted and answered here.
+    fn send(self: Box<Self>, system: &System, task: &Task<Seat<A>>);
+    /// Tells its sender that there will be none.
+    fn fail(self: Box<Self>, system: &System, failure: &Failure);
+}
+
+/// Where the messages of an actor go that handles none any more.
+pub(crate) trait Onward<A: Actor>: Send + Sync {
+    /// Takes a message; those of one sender come in their order.
+    fn take(&self, message: Box<dyn Pending<A>>);
+}
+
+impl<A, M, K> Pending<A> for Envelope<M, A::Reply, K>
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    fn send(self: Box<Self>, system: &System, task: &Task<Seat<A>>) {
+        if let Err(error) = task.submit_job(*self) {
+            let failure = match error.kind {
+                SubmitErrorKind::Closed => Failure::Closed,
+                kind => Failure::message(kind.to_string()),
+            };
+            Pending::<A>::fail(Box::new(error.job), system, &failure);
+        }
+    }
+
+    fn fail(self: Box<Self>, system: &System, failure: &Failure) {
+        if let Some(reply) = self.open().reply {
+            reply.fail(failure.clone());
+        }
+        let recipient = || std::any::type_name::<A>().to_owned();
+        let letters = &system.shared().dead_letters;
+        letters.add(std::any::type_name::<M>(), recipient, DeadLetterReason::Dropped);
+    }
+}
+
+impl<A: Actor> Seat<A> {
+    /// From now on this actor handles nothing but what its own futures wait for: its messages go on,
+    /// those that wait at the gate first.
+    pub(crate) fn send_onward(&mut self, onward: Box<dyn Onward<A>>, turn: &mut Turn<'_, A>) {
+        self.rest.is_plain = false;
+        let cold = self.rest.cold();
+        cold.onward = Some(onward);
+        for open in cold.gate.take_waiting() {
+            open(self, turn.reborrow());
+        }
+    }
+}
