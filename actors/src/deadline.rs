@@ -1,14 +1,17 @@
 //! The deadlines of all calls of a system, under one timer.
 //!
 //! A timer for each call would cost as much as the call, and stay in the wheel long after its answer.
-//! Here a call adds one entry to a heap; a call that was answered is swept out with others
-//! like it, so that a heap never holds more than twice what waits. The timer is armed for the
-//! earliest deadline and left as it is when that call is answered: with answers in time it fires
-//! once for each span of a deadline, finds nothing, and is not armed again while nothing waits.
+//! Here a call adds one entry to a list. Calls mostly have the same limit and are answered in
+//! order, so the list is a queue by deadline, and who adds to it takes out what is answered at its
+//! front; a heap holds what is out of order. Behind a call that lasts, those that were answered
+//! are swept out together, so that a list never holds more than twice what waits. The timer is
+//! armed for the earliest deadline and left as it is when that call is answered: with answers in
+//! time it fires once for each span of a deadline, finds nothing, and is not armed again while
+//! nothing waits.
 
 use std::cell::Cell;
 use std::cmp::{Ordering as Order, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,11 +23,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, Group};
 
-/// Heaps of one system: threads share one only when there are more of them. A power of two.
+/// Lists of one system: threads share one only when there are more of them. A power of two.
 const SHARDS: usize = 8;
 
-/// Entries of a heap before it is swept for the first time.
+/// Entries of a list before it is swept for the first time.
 const SWEEP_MIN: usize = 64;
+
+/// Answered calls that are taken from the front of a queue by one that is added: more than one, so
+/// that the queue shrinks after a call that has lasted.
+const TAKEN_MAX: usize = 2;
 
 const _: () = assert!(SHARDS.is_power_of_two());
 
@@ -64,12 +71,23 @@ impl Ord for Entry {
 
 /// The calls of some threads. On a cache line of its own.
 #[repr(align(64))]
-struct Shard(Mutex<Heap>);
+struct Shard(Mutex<List>);
 
-struct Heap {
-    entries: BinaryHeap<Reverse<Entry>>,
+/// Calls by their deadlines.
+struct List {
+    /// In order.
+    queue: VecDeque<Entry>,
+    /// Those that were due before the last of the queue when they came.
+    heap: BinaryHeap<Reverse<Entry>>,
     /// How many entries bring about the next sweep.
     sweep_at: usize,
+}
+
+/// Entries that are dropped by the caller, without the lock.
+#[derive(Default)]
+struct Settled {
+    first: [Option<Entry>; TAKEN_MAX],
+    swept: Vec<Entry>,
 }
 
 /// The end of a limit; `u64::MAX` if that is beyond all time.
@@ -106,10 +124,9 @@ impl Wake for Bell {
 
 impl Deadlines {
     pub(crate) fn new(group: &Group) -> Arc<Self> {
-        let heap = || Heap { entries: BinaryHeap::new(), sweep_at: SWEEP_MIN };
         Arc::new_cyclic(|me| Self {
             group: group.clone(),
-            shards: std::array::from_fn(|_| Shard(Mutex::new(heap()))),
+            shards: std::array::from_fn(|_| Shard(Mutex::new(List::default()))),
             armed_ns: AtomicU64::new(u64::MAX),
             timer: Mutex::new(None),
             bell: Waker::from(Arc::new(Bell(me.clone()))),
@@ -117,17 +134,10 @@ impl Deadlines {
     }
 
     /// Expires the call at its deadline unless it is settled by then. A lock, one entry.
+    #[inline]
     pub(crate) fn add(&self, deadline_ns: u64, call: Arc<dyn Expire>) {
-        let swept = {
-            let mut heap = self.shards[shard_of_thread()].0.lock();
-            heap.entries.push(Reverse(Entry { deadline_ns, call }));
-            if heap.entries.len() >= heap.sweep_at {
-                heap.sweep()
-            } else {
-                Vec::new()
-            }
-        };
-        drop(swept);
+        let settled = self.shards[shard_of_thread()].0.lock().add(Entry { deadline_ns, call });
+        drop(settled);
         // Ordered by the shard's lock: `ring` clears this before it looks at the shard.
         if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
             self.arm(deadline_ns);
@@ -183,41 +193,88 @@ impl Deadlines {
     }
 
     fn earliest_ns(&self) -> u64 {
-        let first = |shard: &Shard| {
-            shard.0.lock().entries.peek().map_or(u64::MAX, |Reverse(entry)| entry.deadline_ns)
-        };
+        let first = |shard: &Shard| shard.0.lock().earliest_ns();
         self.shards.iter().map(first).min().unwrap_or(u64::MAX)
     }
 
-    /// Calls in the heaps, those among them that were answered lately counted too.
+    /// Calls in the lists, those among them that were answered lately counted too.
     pub(crate) fn waiting(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().entries.len()).sum()
+        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
     }
 }
 
-impl Heap {
-    /// Takes out what is settled; it is dropped by the caller, without the lock.
-    fn sweep(&mut self) -> Vec<Reverse<Entry>> {
-        let (settled, waiting): (Vec<_>, Vec<_>) =
-            self.entries.drain().partition(|Reverse(entry)| entry.call.is_settled());
-        self.sweep_at = (2 * waiting.len()).max(SWEEP_MIN);
-        self.entries = waiting.into();
+impl Default for List {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), heap: BinaryHeap::new(), sweep_at: SWEEP_MIN }
+    }
+}
+
+impl List {
+    fn len(&self) -> usize {
+        self.queue.len() + self.heap.len()
+    }
+
+    #[inline]
+    fn add(&mut self, entry: Entry) -> Settled {
+        let mut settled = Settled::default();
+        for place in &mut settled.first {
+            if self.queue.front().is_none_or(|first| !first.call.is_settled()) {
+                break;
+            }
+            *place = self.queue.pop_front();
+        }
+        if self.queue.back().is_none_or(|last| last.deadline_ns <= entry.deadline_ns) {
+            self.queue.push_back(entry);
+        } else {
+            self.heap.push(Reverse(entry));
+        }
+        if self.len() >= self.sweep_at {
+            settled.swept = self.sweep();
+        }
+        settled
+    }
+
+    fn earliest_ns(&self) -> u64 {
+        let queued_ns = self.queue.front().map_or(u64::MAX, |entry| entry.deadline_ns);
+        let heaped_ns = self.heap.peek().map_or(u64::MAX, |Reverse(entry)| entry.deadline_ns);
+        queued_ns.min(heaped_ns)
+    }
+
+    /// Takes out what is settled.
+    #[cold]
+    fn sweep(&mut self) -> Vec<Entry> {
+        let mut settled = Vec::new();
+        let mut keep = |entry: Entry| {
+            let is_settled = entry.call.is_settled();
+            if is_settled {
+                settled.push(entry);
+                None
+            } else {
+                Some(entry)
+            }
+        };
+        self.queue = self.queue.drain(..).filter_map(&mut keep).collect();
+        let heap = self.heap.drain().filter_map(|Reverse(entry)| keep(entry).map(Reverse));
+        self.heap = heap.collect::<Vec<_>>().into();
+        self.sweep_at = (2 * self.len()).max(SWEEP_MIN);
         settled
     }
 
     /// Takes out what is due, and what is settled before the next that is not.
     fn take_due(&mut self, now_ns: u64) -> Vec<Entry> {
+        let is_out = |entry: &Entry| entry.deadline_ns <= now_ns || entry.call.is_settled();
         let mut due = Vec::new();
-        while let Some(Reverse(entry)) = self.entries.peek() {
-            if entry.deadline_ns > now_ns && !entry.call.is_settled() {
-                break;
-            }
-            due.extend(self.entries.pop().map(|Reverse(entry)| entry));
+        while self.queue.front().is_some_and(is_out) {
+            due.extend(self.queue.pop_front());
+        }
+        while self.heap.peek().is_some_and(|Reverse(entry)| is_out(entry)) {
+            due.extend(self.heap.pop().map(|Reverse(entry)| entry));
         }
         due
     }
 }
 
+/// The list of this thread.
 /// The heap of this thread.
 fn shard_of_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

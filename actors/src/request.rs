@@ -206,22 +206,19 @@ impl fmt::Display for TraceContext {
 /// One actor of a call chain: it waits for the answer to its call and takes nothing meanwhile.
 #[derive(Debug)]
 pub(crate) struct Link {
-    actor: u64,
-    name: Arc<str>,
-    /// Whether it takes calls that come back to it.
-    is_reentrant: bool,
+    asker: Arc<Asker>,
     parent: Option<Arc<Link>>,
 }
 
 impl Link {
     /// Whether the actor waits somewhere in this chain.
     pub(crate) fn contains(chain: Option<&Arc<Self>>, actor: u64) -> bool {
-        Self::links(chain).any(|link| link.actor == actor)
+        Self::links(chain).any(|link| link.asker.actor == actor)
     }
 
     /// Whether the actor waits somewhere in this chain and takes nothing meanwhile.
     pub(crate) fn blocks(chain: Option<&Arc<Self>>, actor: u64) -> bool {
-        Self::links(chain).any(|link| link.actor == actor && !link.is_reentrant)
+        Self::links(chain).any(|link| link.asker.actor == actor && !link.asker.is_reentrant)
     }
 
     /// How many wait.
@@ -235,7 +232,8 @@ impl Link {
 
     /// The names of the chain, the first caller first.
     pub(crate) fn names(chain: Option<&Arc<Self>>) -> Vec<String> {
-        let mut names: Vec<_> = Self::links(chain).map(|link| link.name.to_string()).collect();
+        let mut names: Vec<_> =
+            Self::links(chain).map(|link| link.asker.name.to_string()).collect();
         names.reverse();
         names
     }
@@ -251,20 +249,13 @@ impl Drop for Link {
     }
 }
 
-/// An actor that waits for its calls.
-#[derive(Clone, Debug)]
+/// An actor that waits for its calls. Its seat keeps it from call to call.
+#[derive(Debug)]
 pub(crate) struct Asker {
     pub(crate) actor: u64,
     pub(crate) name: Arc<str>,
+    /// Whether it takes calls that come back to it.
     pub(crate) is_reentrant: bool,
-}
-
-impl Asker {
-    /// One that takes calls that come back to it.
-    pub(crate) fn reentrant(mut self) -> Self {
-        self.is_reentrant = true;
-        self
-    }
 }
 
 /// What is ambient while a message is handled.
@@ -276,21 +267,27 @@ pub(crate) struct Ambient {
     /// When nobody waits for the answer any more, nanoseconds; `u64::MAX` never.
     pub(crate) deadline_ns: u64,
     /// The actor, if it takes nothing else while the handler waits.
-    pub(crate) asker: Option<Asker>,
+    pub(crate) asker: Option<Arc<Asker>>,
     /// The chain with the asker at its end, once it was needed.
     pub(crate) extended: Option<Arc<Link>>,
 }
 
+/// Nothing is ambient.
+const NOTHING: Ambient =
+    Ambient { baggage: None, chain: None, deadline_ns: u64::MAX, asker: None, extended: None };
+
 impl Default for Ambient {
+    #[inline(always)]
     fn default() -> Self {
-        Self { baggage: None, chain: None, deadline_ns: u64::MAX, asker: None, extended: None }
+        NOTHING
     }
 }
 
 thread_local! {
-    /// Whether `AMBIENT` holds anything.
+    /// Whether `AMBIENT` holds anything. Apart from it, since it needs no destructor: the one look
+    /// that a message without a context pays.
     static IS_SET: Cell<bool> = const { Cell::new(false) };
-    static AMBIENT: RefCell<Option<Ambient>> = const { RefCell::new(None) };
+    static AMBIENT: RefCell<Ambient> = const { RefCell::new(NOTHING) };
 }
 
 impl Ambient {
@@ -317,33 +314,36 @@ impl Ambient {
     }
 
     /// Runs a closure with this as what is ambient, and takes back what became of it.
+    #[inline(always)]
     pub(crate) fn within<R>(&mut self, run: impl FnOnce() -> R) -> R {
-        /// Puts the former one back, also on unwinding.
+        /// Changes places with the former one again, also on unwinding.
         struct Back<'a> {
             own: &'a mut Ambient,
-            outer: Option<Ambient>,
+            was_set: bool,
         }
         impl Drop for Back<'_> {
+            #[inline(always)]
             fn drop(&mut self) {
-                let outer = self.outer.take();
-                IS_SET.set(outer.is_some());
-                if let Some(own) = AMBIENT.replace(outer) {
-                    *self.own = own;
-                }
+                IS_SET.set(self.was_set);
+                self.own.change_places();
             }
         }
-        let mine = std::mem::take(self);
-        let outer = AMBIENT.replace(Some(mine));
-        IS_SET.set(true);
-        let _back = Back { own: self, outer };
+        self.change_places();
+        let _back = Back { was_set: IS_SET.replace(true), own: self };
         run()
+    }
+
+    /// Swapped as a whole and not moved: nothing is dropped on the way.
+    #[inline(always)]
+    fn change_places(&mut self) {
+        AMBIENT.with_borrow_mut(|ambient| std::mem::swap(ambient, self));
     }
 
     fn with<R>(look: impl FnOnce(&mut Self) -> R) -> Option<R> {
         if !IS_SET.get() {
             return None;
         }
-        AMBIENT.with_borrow_mut(|ambient| ambient.as_mut().map(look))
+        Some(AMBIENT.with_borrow_mut(look))
     }
 }
 
@@ -370,12 +370,9 @@ pub(crate) fn outgoing() -> Outgoing {
         if ambient.extended.is_none() {
             ambient.extended = match &ambient.asker {
                 None => ambient.chain.clone(),
-                Some(asker) => Some(Arc::new(Link {
-                    actor: asker.actor,
-                    name: Arc::clone(&asker.name),
-                    is_reentrant: asker.is_reentrant,
-                    parent: ambient.chain.clone(),
-                })),
+                Some(asker) => {
+                    Some(Arc::new(Link { asker: Arc::clone(asker), parent: ambient.chain.clone() }))
+                }
             };
         }
         Outgoing {

@@ -55,6 +55,8 @@ pub(crate) struct Cold<A: Actor> {
     class: Option<Arc<str>>,
     /// What goes around its messages.
     chain: Chain,
+    /// As whom it asks: from exclusive handlers, and from such as admit calls that come back.
+    askers: [Option<Arc<Asker>>; 2],
     /// Streams that wait until the gate is free.
     pub(crate) paused: Vec<Waker>,
     pub(crate) rebirth: Option<Rebirth<A>>,
@@ -83,6 +85,7 @@ impl<A: Actor> Default for Cold<A> {
             name: None,
             class: None,
             chain: Chain::default(),
+            askers: [None, None],
             paused: Vec::new(),
             rebirth: None,
             children: Children::default(),
@@ -354,7 +357,7 @@ impl<A: Actor> Seat<A> {
             self.actor = Some(actor);
             return;
         }
-        let asker = self.asker(&turn);
+        let asker = self.asker(&turn, false);
         let ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.rest.address(&turn));
@@ -393,7 +396,7 @@ impl<A: Actor> Seat<A> {
             return;
         }
         // Where others may come in, a call that comes back to the actor is no cycle.
-        let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn).reentrant());
+        let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let mut ambient = Ambient { asker, ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else {
@@ -423,10 +426,14 @@ impl<A: Actor> Seat<A> {
         begun
     }
 
-    pub(crate) fn asker(&mut self, turn: &Turn<'_, A>) -> Asker {
-        let actor = self.rest.id;
-        let name = self.name(turn);
-        Asker { actor, name, is_reentrant: false }
+    /// As whom it asks.
+    pub(crate) fn asker(&mut self, turn: &Turn<'_, A>, is_reentrant: bool) -> Arc<Asker> {
+        if let Some(asker) = &self.rest.cold().askers[usize::from(is_reentrant)] {
+            return Arc::clone(asker);
+        }
+        let asker = Arc::new(Asker { actor: self.rest.id, name: self.name(turn), is_reentrant });
+        self.rest.cold().askers[usize::from(is_reentrant)] = Some(Arc::clone(&asker));
+        asker
     }
 
     /// The name that call chains and interceptors know it by.

@@ -211,7 +211,7 @@ impl<A: Actor> Seat<A> {
         let Some(passage) = self.begin_passage(&mut delivery, &mut ambient, &turn) else {
             return;
         };
-        ambient.asker = Some(self.asker(&turn));
+        ambient.asker = Some(self.asker(&turn, false));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = self.actor.take() else { return };
         let cx = AsyncContext::new(self.rest.address(&turn));
@@ -244,7 +244,7 @@ impl<A: Actor> Seat<A> {
         let Some(mut passage) = self.begin_passage(&mut delivery, &mut ambient, &turn) else {
             return;
         };
-        ambient.asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn).reentrant());
+        ambient.asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some(message);
