@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use alarms::{
-    begin, begin_placed, described, get, life, register, ticks, Alarm, TestStore, Touch, HOUR,
+    begin, begin_placed, described, end, get, life, register, ticks, Alarm, TestStore, Touch, HOUR,
     MINUTE, SECOND,
 };
 use parking_lot::Mutex;
@@ -262,7 +262,7 @@ fn times_and_periods_of_many_years_work() -> Outcome {
     assert_eq!(ticks(31), 1);
     stage.advance(HOUR);
     assert_eq!(ticks(31), 2);
-    drop(entities);
+    end(&stage, entities);
     Ok(())
 }
 
@@ -281,7 +281,7 @@ fn missed_occurrences_are_skipped_without_drift_or_made_up_for_as_wanted() {
     register(&stage, &entities.get::<Alarm>(44_u64), "once", Schedule::once(20 * MINUTE));
     stage.advance(10 * MINUTE);
     assert_eq!([41, 42, 43].map(ticks), [1, 1, 1]);
-    drop(entities);
+    end(&stage, entities);
     // Down from the first occurrence to half a period after the fourth.
     stage.advance(35 * MINUTE);
     assert_eq!([41, 42, 43, 44].map(ticks), [1, 1, 1, 0]);
@@ -355,7 +355,7 @@ fn all_reminders_go_on_while_nodes_join_and_leave() {
     assert!(one.reminder_stats().is_some_and(|stats| stats.ticks >= 45), "it tells its half");
     // It leaves.
     *by.lock() = (1, 3);
-    drop(one);
+    end(&stage, one);
     stage.advance(10 * MINUTE);
     for key in keys {
         let planned: Vec<_> =

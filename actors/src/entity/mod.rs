@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use turnwheel_runtime::{Backoff, Mailbox};
+use turnwheel_runtime::{Backoff, Completion, Mailbox};
 
 use crate::actor::Actor;
 use crate::intercept::{Chain, Interceptor};
@@ -232,7 +232,7 @@ pub(crate) struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(reminders) = &self.reminders {
-            reminders.end();
+            reminders.end().detach();
         }
     }
 }
@@ -312,6 +312,18 @@ impl Entities {
         self.shared.reminders.as_ref().map(|reminders| reminders.stats())
     }
 
+    /// Ends the telling of reminders: from now on no tick begins. Completes when those under way are over
+    /// and written. What is registered later is told by whoever comes next to the store.
+    ///
+    /// Happens by itself when the last clone of these entities is dropped; but an entity that keeps its
+    /// [`EntityContext`] keeps one.
+    pub fn end_reminders(&self) -> Completion<()> {
+        match &self.shared.reminders {
+            Some(reminders) => reminders.end(),
+            None => Completion::done(()),
+        }
+    }
+
     pub(crate) fn reminder_service(&self) -> Option<Arc<reminder::Service>> {
         self.shared.reminders.clone()
     }
@@ -383,7 +395,7 @@ impl EntitiesBuilder {
         self
     }
 
-    /// Their reminders, which are told as long as a clone of these entities is there, or the group runs.
+    /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group runs.
     pub fn reminders(mut self, reminders: &Reminders) -> Self {
         self.settings.reminders = Some(reminders.clone());
         self

@@ -113,6 +113,11 @@ impl AsyncHandler<ReminderTick> for Alarm {
             let me = self.me.as_ref().expect("it was activated").reminders();
             me.register("again", Schedule::once(MINUTE)).await.expect("registered");
         }
+        if &*name == "bye" {
+            let me = self.me.as_ref().expect("it was activated").reminders();
+            let reminder = me.get("bye").await.expect("the store is sound").expect("it is there");
+            me.unregister(&reminder).await.expect("it is as it was read");
+        }
         life(self.key, |life| life.is_busy = false);
         if fails {
             return Err(NotToday);
@@ -181,7 +186,8 @@ impl ReminderStore for TestStore {
         let is_deaf = self.is_deaf.load(Ordering::Relaxed);
         Box::pin(async move {
             if let Some(gate) = gate {
-                gate.await.expect("the gate is opened");
+                // Dropped is open too.
+                drop(gate.await);
             }
             if is_deaf {
                 return Err(StoreError::Failed("as the test wants it".to_owned()));
@@ -227,6 +233,12 @@ pub(crate) fn begin_placed(
     let entities = builder.build();
     stage.run();
     entities
+}
+
+/// Ends the telling of reminders.
+#[track_caller]
+pub(crate) fn end(stage: &Stage<'_>, entities: Entities) {
+    stage.wait(entities.end_reminders()).expect("it ends").expect("in order");
 }
 
 /// Registers a reminder.

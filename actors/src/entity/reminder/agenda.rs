@@ -1,9 +1,9 @@
 //! The reminders that are due soon, in memory: which is next, and which are being told. Pure: no clock, no
 //! store, no task.
 //!
-//! Invariant: of the rows in the store, all up to the *horizon* are here, or are newer here. What a look at
-//! the store brings may be old by the time it comes: a row counts only if its version is newer than what
-//! is known of it, also if what is known is that it has gone.
+//! Invariant: of the rows that the last look at the store could see, all up to the *horizon* are here, or are
+//! newer here. What a look brings may be old by the time it comes: a row counts only if its version is newer
+//! than what is known of it, also if what is known is that it has gone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -44,6 +44,14 @@ pub(super) enum Done {
     Failed { again_ms: u64 },
 }
 
+/// How far a look has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) until_ms: u64,
+    /// Whether there is nothing more within the window.
+    pub(super) is_all: bool,
+}
+
 #[derive(Debug)]
 struct Entry {
     row: ReminderRow,
@@ -51,9 +59,6 @@ struct Entry {
     at_ms: u64,
     record: Option<Record>,
 }
-
-/// How far the agenda is whole: up to this time, or within it up to this reminder.
-type Horizon = (u64, Option<ReminderId>);
 
 /// The reminders that are due soon.
 #[derive(Debug, Default)]
@@ -64,9 +69,11 @@ pub(super) struct Agenda {
     under_way: HashSet<ReminderId>,
     /// The last known versions of rows that have left, with the number of the look of that time.
     gone: HashMap<ReminderId, (u64, u64)>,
-    horizon: Horizon,
-    /// The end of the window of the look under way.
-    looking_ms: Option<u64>,
+    /// How far the last look has come.
+    horizon_ms: u64,
+    /// The end of the window: what is due later is left to the store.
+    reach_ms: u64,
+    is_looking: bool,
     /// Looks begun so far.
     looks: u64,
     /// The horizon is nearer than the window: there were too many.
@@ -97,8 +104,13 @@ impl Agenda {
 
     /// Whether another look at the store is wanted before its time.
     pub(super) fn wants_look(&self, now_ms: u64) -> bool {
-        let is_due = now_ms >= self.horizon.0 || self.entries.len() <= LOADED_MAX / 2;
-        self.is_short && self.looking_ms.is_none() && is_due
+        let is_due = now_ms >= self.horizon_ms || self.entries.len() <= LOADED_MAX / 2;
+        self.is_short && !self.is_looking && is_due
+    }
+
+    /// Time has passed: the window ends then.
+    pub(super) fn reach(&mut self, until_ms: u64) {
+        self.reach_ms = until_ms;
     }
 
     /// Notes what was just written.
@@ -149,7 +161,10 @@ impl Agenda {
             return;
         }
         match done {
-            Done::Written(row) | Done::Changed(Some(row)) => self.insert(row),
+            Done::Written(row) | Done::Changed(Some(row)) => {
+                self.insert(row);
+                self.shrink();
+            }
             Done::Ended | Done::Changed(None) | Done::Elsewhere => self.has_gone(id, version),
             Done::Unwritten { record, again_ms } => {
                 (entry.record, entry.at_ms) = (Some(record), again_ms);
@@ -166,12 +181,13 @@ impl Agenda {
 
     /// A look at the store begins. False if one is under way.
     pub(super) fn begin_look(&mut self, until_ms: u64) -> bool {
-        if self.looking_ms.is_some() {
+        if self.is_looking {
             return false;
         }
+        self.reach_ms = until_ms;
         self.looks += 1;
         self.evicted_ms = None;
-        self.looking_ms = Some(until_ms);
+        self.is_looking = true;
         true
     }
 
@@ -184,19 +200,18 @@ impl Agenda {
         }
     }
 
-    /// The look is over: it has seen all up to this place, or has failed.
-    pub(super) fn end_look(&mut self, seen: Option<Horizon>) {
-        let until_ms = self.looking_ms.take().unwrap_or_default();
-        if let Some(seen) = seen {
-            self.is_short = seen.1.is_some() || seen.0 < until_ms;
-            self.horizon = seen;
-            if let Some(evicted_ms) = self.evicted_ms {
-                self.shorten(evicted_ms);
-            }
-            let looks = self.looks;
-            self.gone.retain(|_, (_, look)| *look >= looks);
-            self.shrink();
+    /// The look is over: it has seen all up to this time, and that was all; or it has failed.
+    pub(super) fn end_look(&mut self, seen: Option<Seen>) {
+        self.is_looking = false;
+        let Some(Seen { until_ms, is_all }) = seen else { return };
+        self.is_short = !is_all;
+        self.horizon_ms = until_ms;
+        if let Some(evicted_ms) = self.evicted_ms {
+            self.shorten(evicted_ms);
         }
+        let looks = self.looks;
+        self.gone.retain(|_, (_, look)| *look >= looks);
+        self.shrink();
     }
 
     /// The version of a row that is here; 0 if it is not.
@@ -208,9 +223,9 @@ impl Agenda {
     fn insert(&mut self, row: ReminderRow) {
         let id = row.id.clone();
         let was_here = self.take(&id);
-        if !self.covers(row.due_ms, &id) {
+        if row.due_ms > self.reach_ms {
             // A look that is under way may still bring it as it was.
-            if was_here || self.looking_ms.is_some() {
+            if was_here || self.is_looking {
                 self.has_gone(&id, row.version);
             }
             return;
@@ -234,18 +249,10 @@ impl Agenda {
     /// are very many, only while a look is under way: without one, this guards against two writers of
     /// one reminder whose news come in the wrong order, and then against a single tick too many.
     fn has_gone(&mut self, id: &ReminderId, version: u64) {
-        if self.gone.len() < LOADED_MAX || self.looking_ms.is_some() {
+        if self.gone.len() < LOADED_MAX || self.is_looking {
             let known = self.gone.entry(id.clone()).or_default();
             *known = (known.0.max(version), self.looks);
         }
-    }
-
-    /// Whether a row belongs into memory. While a look is under way also what that may have passed by.
-    fn covers(&self, due_ms: u64, id: &ReminderId) -> bool {
-        let (until_ms, last) = &self.horizon;
-        let is_within = due_ms < *until_ms
-            || (due_ms == *until_ms && last.as_ref().is_none_or(|last| id <= last));
-        is_within || self.looking_ms.is_some_and(|looking_ms| due_ms <= looking_ms)
     }
 
     /// Leaves the farthest to the store if there are too many.
@@ -267,8 +274,94 @@ impl Agenda {
     /// Something that is due then is not here.
     fn shorten(&mut self, due_ms: u64) {
         self.is_short = true;
-        if due_ms <= self.horizon.0 {
-            self.horizon = (due_ms.saturating_sub(1), None);
+        self.horizon_ms = self.horizon_ms.min(due_ms.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: usize, due_ms: u64, version: u64) -> ReminderRow {
+        let mut row = ReminderRow::new(ReminderId::new("e", &number.to_string(), "n"));
+        (row.due_ms, row.planned_ms, row.version) = (due_ms, due_ms, version);
+        row
+    }
+
+    fn looked(rows: impl IntoIterator<Item = ReminderRow>, until_ms: u64) -> Agenda {
+        let mut agenda = Agenda::default();
+        assert!(agenda.begin_look(until_ms) && !agenda.begin_look(until_ms));
+        rows.into_iter().for_each(|row| agenda.load(row));
+        agenda.end_look(Some(Seen { until_ms, is_all: true }));
+        agenda
+    }
+
+    #[test]
+    fn too_many_are_left_to_the_store_the_farthest_first() {
+        let mut agenda = looked([], 1_000_000);
+        for number in 0..LOADED_MAX + 10 {
+            agenda.put(row(number, 1_000 + number as u64, 1));
         }
+        assert_eq!(agenda.len(), LOADED_MAX);
+        assert_eq!(agenda.next_ms(), Some(1_000));
+        assert!(!agenda.wants_look(0), "there are enough");
+        let last_ms = 1_000 + LOADED_MAX as u64;
+        assert!(agenda.wants_look(last_ms), "what was left out is due");
+        for _ in 0..=LOADED_MAX / 2 {
+            let work = agenda.take_due(u64::MAX, 1).pop().expect("one is due");
+            agenda.done(&work.row.id, 1, Done::Ended);
+        }
+        assert!(agenda.wants_look(0), "there is room");
+        assert!(agenda.begin_look(1_000_000) && !agenda.wants_look(last_ms));
+    }
+
+    #[test]
+    fn only_a_newer_version_counts() {
+        let mut agenda = looked([row(1, 10, 5)], 100);
+        agenda.put(row(1, 20, 4));
+        assert_eq!(agenda.next_ms(), Some(10));
+        agenda.put(row(1, 20, 6));
+        assert_eq!(agenda.next_ms(), Some(20));
+        agenda.remove(&row(1, 0, 0).id, 6);
+        agenda.put(row(1, 20, 6));
+        assert_eq!((agenda.len(), agenda.next_ms()), (0, None), "removed is removed");
+        agenda.put(row(1, 30, 7));
+        assert_eq!(agenda.next_ms(), Some(30));
+    }
+
+    #[test]
+    fn a_look_that_began_before_a_change_brings_nothing_back() {
+        let mut agenda = looked([row(1, 10, 1), row(2, 10, 2), row(3, 10, 3)], 100);
+        assert!(agenda.begin_look(200));
+        let due = agenda.take_due(10, 3);
+        assert_eq!((due.len(), agenda.under_way(), agenda.next_ms()), (3, 3, None));
+        agenda.done(&due[0].row.id, 1, Done::Written(row(1, 1_000, 4)));
+        agenda.done(&due[1].row.id, 2, Done::Ended);
+        // The third is still being told.
+        due.into_iter().for_each(|work| agenda.load(work.row));
+        agenda.end_look(Some(Seen { until_ms: 200, is_all: true }));
+        assert_eq!(agenda.next_ms(), None, "none is told twice");
+        // A look that began after the changes counts.
+        assert!(agenda.begin_look(2_000));
+        agenda.load(row(1, 1_000, 4));
+        agenda.end_look(None);
+        assert_eq!(agenda.next_ms(), Some(1_000));
+    }
+
+    #[test]
+    fn what_was_told_and_not_written_is_kept_and_only_written_again() {
+        let mut agenda = looked([row(1, 10, 1)], 100);
+        let work = agenda.take_due(10, 9).pop().expect("it is due");
+        let record = Record::End { expected: 1 };
+        agenda.done(&work.row.id, 1, Done::Unwritten { record: record.clone(), again_ms: 50 });
+        assert!(agenda.take_due(49, 9).is_empty());
+        let work = agenda.take_due(50, 9).pop().expect("it is due");
+        assert_eq!(work.record, Some(record));
+        // Registered anew meanwhile: that is told, at its time.
+        agenda.put(row(1, 60, 2));
+        assert!(agenda.take_due(60, 9).is_empty(), "one at a time");
+        agenda.done(&work.row.id, 1, Done::Changed(Some(row(1, 60, 2))));
+        let work = agenda.take_due(60, 9).pop().expect("it is due");
+        assert_eq!((work.row.version, work.record), (2, None));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use turnwheel_runtime::{Failure, Late, Timer};
 
-use super::agenda::{Done, Record, Work};
+use super::agenda::{Done, Record, Seen, Work};
 use super::schedule::{next, step, time_of, Step};
 use super::service::Service;
 use super::store::{DueRange, ReminderId, ReminderRow};
@@ -129,7 +129,7 @@ impl Handler<Finished> for Keeper {
             let again_ms = self.service.now_ms() + self.service.pause_ms(1, version);
             Done::Failed { again_ms }
         });
-        self.service.agenda.lock().done(&id, version, done);
+        self.service.done(&id, version, done);
         self.look(cx);
     }
 }
@@ -199,7 +199,7 @@ impl Keeper {
             let read = read.unwrap_or_else(|panic| {
                 Err(StoreError::Failed(Failure::from_panic(panic).to_string()))
             });
-            let seen = read.as_ref().ok().cloned();
+            let seen = read.as_ref().ok().copied();
             service.agenda.lock().end_look(seen);
             if read.is_err() {
                 count(&service.counts.store_failures);
@@ -210,10 +210,7 @@ impl Keeper {
 }
 
 /// Loads what is due within the window, or as much of it as may be; answers how far it has come.
-async fn read(
-    service: Arc<Service>,
-    until_ms: u64,
-) -> Result<(u64, Option<ReminderId>), StoreError> {
+async fn read(service: Arc<Service>, until_ms: u64) -> Result<Seen, StoreError> {
     let mut range = DueRange::until(until_ms, PAGE_ROWS);
     let mut loaded = 0;
     while loaded < LOADED_MAX {
@@ -228,10 +225,11 @@ async fn read(
             }
         }
         if is_last {
-            return Ok((until_ms, None));
+            return Ok(Seen { until_ms, is_all: true });
         }
     }
-    Ok(range.after.map_or((until_ms, None), |(due_ms, id)| (due_ms, Some(id))))
+    let until_ms = range.after.map_or(until_ms, |(due_ms, _)| due_ms);
+    Ok(Seen { until_ms, is_all: false })
 }
 
 /// Does what is due about a reminder.

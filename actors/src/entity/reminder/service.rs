@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Backoff, Group};
+use turnwheel_runtime::{Backoff, Completion, Group};
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, Done};
 use super::error::RemindersError;
 use super::keeper::{Keeper, Look};
 use super::schedule::{passed_ms, whole_ms};
@@ -219,9 +219,10 @@ impl Service {
     }
 
     /// Ends it: ticks that are being told are told to their end.
-    pub(crate) fn end(&self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.close().detach();
+    pub(crate) fn end(&self) -> Completion<()> {
+        match self.keeper.get() {
+            Some(keeper) => keeper.close(),
+            None => Completion::done(()),
         }
     }
 
@@ -267,8 +268,21 @@ impl Service {
 
     /// Notes what was just registered.
     pub(super) fn put(&self, row: ReminderRow) {
-        self.agenda.lock().put(row);
+        let until_ms = self.window_end_ms();
+        {
+            let mut agenda = self.agenda.lock();
+            agenda.reach(until_ms);
+            agenda.put(row);
+        }
         self.tell();
+    }
+
+    /// Notes what has become of work on a row that had this version.
+    pub(super) fn done(&self, id: &ReminderId, version: u64, done: Done) {
+        let until_ms = self.window_end_ms();
+        let mut agenda = self.agenda.lock();
+        agenda.reach(until_ms);
+        agenda.done(id, version, done);
     }
 
     /// Notes a removal.
