@@ -20,12 +20,15 @@ mod time;
 mod world;
 
 pub use action::{
-    Action, Finalize, Finalizes, Next, Phases, Run, RunAsync, Runs, RunsAsync, StepContext,
+    Action, Cause, Finalize, Finalizes, Next, OnInterrupt, Phases, Rescue, RetryPolicy, Revert,
+    Reverts, Run, RunAsync, Runs, RunsAsync, StepContext,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
 pub use payload::Payload;
-pub use plan::{ActionRef, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepState};
+pub use plan::{
+    ActionRef, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
+};
 pub use store::{MemoryStore, SqliteStore, SqliteSync, Store};
 pub use time::Time;
 pub use world::{Finished, PlanHandle, PlanView, Triggering, World, WorldBuilder};

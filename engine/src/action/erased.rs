@@ -4,18 +4,26 @@ use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::phases::sealed::Sealed;
 use super::step::{Facts, Wishes};
-use super::{panic_message, Action, Next, StepContext};
+use super::{panic_message, Action, Next, OnInterrupt, Rescue, RetryPolicy, StepContext};
 use crate::error::ActionError;
 use crate::payload::Payload;
-use crate::plan::StepKind;
+
+/// Which code of an action is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    Run,
+    Finalize,
+    Revert,
+}
 
 /// A call of a step's code.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    pub(crate) kind: StepKind,
+    pub(crate) kind: CallKind,
     pub(crate) facts: Facts,
     pub(crate) input: Payload,
     pub(crate) output: Payload,
@@ -51,6 +59,14 @@ pub(crate) trait AnyAction: Send + Sync {
     fn queue(&self) -> &str;
     fn run_weight(&self) -> u32;
     fn finalize_weight(&self) -> u32;
+    fn reverts(&self) -> bool;
+    fn retry(&self) -> RetryPolicy;
+    fn limit(&self) -> Option<Duration>;
+    fn rescue(&self, error: &ActionError) -> Rescue;
+    fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue;
+    fn on_interrupt(&self) -> OnInterrupt;
+    fn is_cancellable(&self) -> bool;
+    fn cleans_up_when_skipped(&self) -> bool;
     fn begin(self: Arc<Self>, call: Call) -> Begun;
 }
 
@@ -75,10 +91,45 @@ impl<A: Action> AnyAction for A {
         thousandths(Action::finalize_weight(self))
     }
 
+    fn reverts(&self) -> bool {
+        A::Phases::REVERTS
+    }
+
+    fn retry(&self) -> RetryPolicy {
+        Action::retry(self)
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        Action::limit(self)
+    }
+
+    fn rescue(&self, error: &ActionError) -> Rescue {
+        Action::rescue(self, error)
+    }
+
+    fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue {
+        Action::rescue_of_planned(self, action, suggested)
+    }
+
+    fn on_interrupt(&self) -> OnInterrupt {
+        Action::on_interrupt(self)
+    }
+
+    fn is_cancellable(&self) -> bool {
+        Action::is_cancellable(self)
+    }
+
+    fn cleans_up_when_skipped(&self) -> bool {
+        Action::cleans_up_when_skipped(self)
+    }
+
     fn begin(self: Arc<Self>, call: Call) -> Begun {
         match call.kind {
-            StepKind::Run => A::Phases::run(self, call),
-            _ => Begun::Blocking(Box::new(move || A::Phases::finalize(&self, call))),
+            CallKind::Run => A::Phases::run(self, call),
+            CallKind::Finalize => {
+                Begun::Blocking(Box::new(move || A::Phases::finalize(&self, call)))
+            }
+            CallKind::Revert => Begun::Blocking(Box::new(move || A::Phases::revert(&self, call))),
         }
     }
 }

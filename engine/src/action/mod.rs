@@ -14,23 +14,28 @@
 //! | [`Runs`] | [`Run`]: a function that may block, called on the threads of its queue |
 //! | [`RunsAsync`] | [`RunAsync`]: an `async fn`, called on the world's workers |
 //! | [`Finalizes`] | [`Finalize`] |
-//! | `(Runs, Finalizes)`, `(RunsAsync, Finalizes)` | both |
+//! | [`Reverts`] | [`Revert`]: takes back what run has done |
+//! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are named |
 
 mod erased;
 mod phases;
+mod policy;
 mod registry;
 mod step;
 
 use std::any::Any;
 use std::future::Future;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-pub(crate) use erased::{AnyAction, Begun, Call, Returned};
-pub use phases::{Finalizes, Phases, Runs, RunsAsync};
+pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
+pub use phases::{Finalizes, Phases, Reverts, Runs, RunsAsync};
+pub(crate) use policy::{interrupted, timed_out};
+pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub(crate) use registry::Registry;
-pub(crate) use step::Facts;
+pub(crate) use step::{CancelFlag, Facts};
 pub use step::{Next, StepContext};
 
 use crate::error::ActionError;
@@ -115,6 +120,46 @@ pub trait Action: Sized + Send + Sync + 'static {
     fn finalize_weight(&self) -> f64 {
         1.0
     }
+
+    /// When its failed run step is tried again: by default never.
+    fn retry(&self) -> RetryPolicy {
+        RetryPolicy::none()
+    }
+
+    /// How long an attempt of its run step may take, waiting included; then it has failed. By default
+    /// as long as it wants.
+    fn limit(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What it suggests for the plan when a step of its own has failed for good.
+    fn rescue(&self, error: &ActionError) -> Rescue {
+        let _ = error;
+        Rescue::Pause
+    }
+
+    /// What it makes of the suggestion of an action that it has planned.
+    fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue {
+        let _ = action;
+        suggested
+    }
+
+    /// What becomes of its run step when the world went away while it ran.
+    fn on_interrupt(&self) -> OnInterrupt {
+        OnInterrupt::RunAgain
+    }
+
+    /// Whether its suspended run step is called with [`Cause::Cancel`] when the plan is cancelled;
+    /// else it is ended without being asked. Code that runs sees
+    /// [`StepContext::is_cancelled`] in both cases.
+    fn is_cancellable(&self) -> bool {
+        false
+    }
+
+    /// Whether its run step is called with [`Cause::Skip`] before it is left out.
+    fn cleans_up_when_skipped(&self) -> bool {
+        false
+    }
 }
 
 /// The run phase of an action that may block.
@@ -149,6 +194,18 @@ pub trait Finalize: Action {
     ///
     /// The step fails and the plan is paused.
     fn finalize(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
+}
+
+/// Takes back what the run phase of an action has done: the compensation of a saga (Garcia-Molina and
+/// Salem, 1987).
+pub trait Revert: Action {
+    /// Undoes it; the input and output are those of the run phase. It must be idempotent: after a crash
+    /// it is called again.
+    ///
+    /// # Errors
+    ///
+    /// The plan is paused; resuming it tries again.
+    fn revert(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
 }
 
 /// What a panic said.

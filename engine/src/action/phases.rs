@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::erased::{blocking, Begun, Call, Returned};
-use super::{Action, Finalize, Next, Run, RunAsync};
+use super::{Action, Finalize, Next, Revert, Run, RunAsync};
 use crate::action::erased::{finish, prepare};
 
-/// The phases of an action; implemented by `()`, [`Runs`], [`RunsAsync`], [`Finalizes`] and pairs.
+/// The phases of an action; implemented by `()`, [`Runs`], [`RunsAsync`], [`Finalizes`],
+/// [`Reverts`], and pairs and triples of them.
 pub trait Phases<A: Action>: sealed::Sealed<A> {}
 
 impl<A: Action, P: sealed::Sealed<A>> Phases<A> for P {}
@@ -23,6 +24,10 @@ pub enum RunsAsync {}
 #[derive(Debug)]
 pub enum Finalizes {}
 
+/// What the action has done can be taken back: [`Revert`].
+#[derive(Debug)]
+pub enum Reverts {}
+
 pub(crate) mod sealed {
     use super::{Action, Arc, Begun, Call, Returned};
 
@@ -31,6 +36,7 @@ pub(crate) mod sealed {
     pub trait Sealed<A: Action> {
         const RUNS: bool = false;
         const FINALIZES: bool = false;
+        const REVERTS: bool = false;
 
         /// Begins a call of the run phase.
         #[doc(hidden)]
@@ -46,6 +52,14 @@ pub(crate) mod sealed {
         fn finalize(action: &A, call: Call) -> Returned {
             let _ = (action, call);
             unreachable!("an action without a finalize phase has no finalize step")
+        }
+
+        /// Calls the compensation.
+        #[doc(hidden)]
+        #[allow(private_interfaces)]
+        fn revert(action: &A, call: Call) -> Returned {
+            let _ = (action, call);
+            unreachable!("an action without a compensation is not taken back")
         }
     }
 }
@@ -88,9 +102,49 @@ impl<A: Finalize> Sealed<A> for Finalizes {
     }
 }
 
+impl<A: Revert> Sealed<A> for Reverts {
+    const REVERTS: bool = true;
+
+    #[allow(private_interfaces)]
+    fn revert(action: &A, call: Call) -> Returned {
+        blocking(&call, |step| action.revert(step).map(|()| Next::Done))
+    }
+}
+
+impl<A: Action, P: Sealed<A>, Q: Sealed<A>, R: Sealed<A>> Sealed<A> for (P, Q, R) {
+    const RUNS: bool = <(P, (Q, R)) as Sealed<A>>::RUNS;
+    const FINALIZES: bool = <(P, (Q, R)) as Sealed<A>>::FINALIZES;
+    const REVERTS: bool = <(P, (Q, R)) as Sealed<A>>::REVERTS;
+
+    #[allow(private_interfaces)]
+    fn run(action: Arc<A>, call: Call) -> Begun {
+        <(P, (Q, R)) as Sealed<A>>::run(action, call)
+    }
+
+    #[allow(private_interfaces)]
+    fn finalize(action: &A, call: Call) -> Returned {
+        <(P, (Q, R)) as Sealed<A>>::finalize(action, call)
+    }
+
+    #[allow(private_interfaces)]
+    fn revert(action: &A, call: Call) -> Returned {
+        <(P, (Q, R)) as Sealed<A>>::revert(action, call)
+    }
+}
+
 impl<A: Action, P: Sealed<A>, Q: Sealed<A>> Sealed<A> for (P, Q) {
     const RUNS: bool = P::RUNS || Q::RUNS;
     const FINALIZES: bool = P::FINALIZES || Q::FINALIZES;
+    const REVERTS: bool = P::REVERTS || Q::REVERTS;
+
+    #[allow(private_interfaces)]
+    fn revert(action: &A, call: Call) -> Returned {
+        if P::REVERTS {
+            P::revert(action, call)
+        } else {
+            Q::revert(action, call)
+        }
+    }
 
     #[allow(private_interfaces)]
     fn run(action: Arc<A>, call: Call) -> Begun {

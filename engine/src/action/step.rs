@@ -1,12 +1,14 @@
 //! What the code of a step knows and says.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use super::Action;
+use super::{Action, Cause};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
@@ -50,6 +52,18 @@ pub(crate) struct Facts {
     pub(crate) is_first_call: bool,
     pub(crate) event: Option<Event>,
     pub(crate) now: Time,
+    pub(crate) cause: Cause,
+    pub(crate) cancelled: CancelFlag,
+}
+
+/// Tells code that runs that its plan is being cancelled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CancelFlag(Arc<Mutex<bool>>);
+
+impl CancelFlag {
+    pub(crate) fn set(&self) {
+        *self.0.lock() = true;
+    }
 }
 
 /// What a call asks for; it takes effect when its end is durable.
@@ -104,6 +118,17 @@ impl<A: Action> StepContext<A> {
     /// Wall time when the call began.
     pub fn now(&self) -> Time {
         self.facts.now
+    }
+
+    /// Why the code is called.
+    pub fn cause(&self) -> Cause {
+        self.facts.cause
+    }
+
+    /// Whether somebody wants the plan to end, or does not wait for this call any longer. Code that
+    /// takes long should look from time to time, and return.
+    pub fn is_cancelled(&self) -> bool {
+        *self.facts.cancelled.0.lock()
     }
 
     /// Whether the call is for an event.

@@ -1,12 +1,14 @@
 //! How each record changes a plan. Nothing else does.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::flow::{Flow, Graph};
 use super::record::{Created, End, Planned, Record};
+use super::reference::needs_of;
 use super::state::{PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
-use super::{Counts, Entry, Plan};
+use super::{Cancel, Counts, Entry, Plan};
+use crate::action::{Cause, Rescue};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
@@ -38,9 +40,13 @@ impl Plan {
             history: vec![Entry { at: created.at, text }],
             timers: BTreeMap::new(),
             last_timer: 0,
+            cancel: None,
+            is_reverting: false,
+            last_order: 0,
             graph: Graph::default(),
             ready: VecDeque::new(),
             counts: Counts::default(),
+            alarms: BTreeSet::new(),
             created,
         }
     }
@@ -68,7 +74,9 @@ impl Plan {
             Record::Created(_) => return Err(self.wrong("it begins a second time")),
             Record::Planned(planned) => self.planned(planned)?,
             Record::Became { state, at, why } => self.became(*state, *at, why)?,
-            Record::Started { step, at } => self.started(*step, *at)?,
+            Record::Started { step, at, limit, cause } => {
+                self.started(*step, *at, *limit, *cause)?;
+            }
             Record::Ended { step, at, ran_us, end, output } => {
                 self.ended(*step, *at, *ran_us, end, output.as_ref())?;
             }
@@ -97,10 +105,37 @@ impl Plan {
             Record::TimerCancelled { timer } => {
                 self.timers.remove(timer);
             }
-            Record::Interrupted { step, at } => self.interrupted(*step, *at)?,
-            Record::Marked { step, state, at, why } => self.marked(*step, *state, *at, why)?,
+            Record::Interrupted { step, at, error } => {
+                self.interrupted(*step, *at, error.as_ref())?;
+            }
+            Record::Marked { steps, state, at, why } => self.marked(steps, *state, *at, why)?,
+            Record::Rescued { at, how, steps, by } => self.rescued(*at, *how, steps, by)?,
+            Record::Reverting { step, at } => {
+                let step = self.known(*step)?;
+                let id = step.id;
+                step.ended_at = None;
+                step.error = None;
+                step.calls += 1;
+                self.change(id, StepState::Reverting);
+                self.note(*at, format!("step {id} is taken back"));
+            }
+            Record::CancelRequested { at, by, is_forced } => {
+                let forced = if *is_forced { ", with force" } else { "" };
+                self.note(*at, format!("cancel requested by {by}{forced}"));
+                self.cancel = Some(Cancel { at: *at, by: by.clone(), is_forced: *is_forced });
+            }
+            Record::Reset { at, steps, why } => self.reset(*at, steps, why)?,
+            Record::InputEdited { at, action, input, by } => {
+                let needs = needs_of(input).iter().map(|place| place.step).collect();
+                let Some(data) = self.actions.get_mut(action.0.wrapping_sub(1) as usize) else {
+                    return Err(self.wrong("the input of an action is edited that is not there"));
+                };
+                (data.input, data.needs) = (input.clone(), needs);
+                self.note(*at, format!("input of action {action} edited by {by}"));
+                self.rebuild();
+            }
             Record::Note { at, text } => {
-                self.history.push(Entry { at: *at, text: text.clone() });
+                self.note(*at, text.clone());
             }
         }
         Ok(())
@@ -123,12 +158,14 @@ impl Plan {
             }
             next += 1;
         }
+        self.alarms.clear();
         for index in 0..self.steps.len() {
             self.count(self.steps[index].state, true);
+            self.set_alarm(StepId::at(index));
         }
     }
 
-    fn new_graph(&self) -> Graph {
+    pub(super) fn new_graph(&self) -> Graph {
         let mut graph = Graph::new(self.steps.len(), &self.run);
         for action in &self.actions {
             let Some(later) = action.run_step else { continue };
@@ -190,10 +227,15 @@ impl Plan {
                 progress: None,
                 weight: step.weight,
                 queue: step.queue.clone(),
+                failures: 0,
+                limit: None,
+                is_rescued: false,
+                order: 0,
                 waits_for: String::new(),
                 retry_at: None,
                 inbox: VecDeque::new(),
                 in_event: false,
+                cause: Cause::Turn,
                 seen: Vec::new(),
             });
         }
@@ -218,7 +260,13 @@ impl Plan {
             return Err(self.wrong(&format!("it cannot go from {from} to {to}")));
         }
         self.state = state;
-        self.history.push(Entry { at, text: format!("{}: {why}", state.name()) });
+        self.note(at, format!("{}: {why}", state.name()));
+        if state == PlanState::Running {
+            self.cancel = None;
+            for step in &mut self.steps {
+                (step.is_rescued, step.failures) = (false, 0);
+            }
+        }
         if state == PlanState::Stopped {
             self.ended_at = Some(at);
             self.timers.clear();
@@ -226,11 +274,19 @@ impl Plan {
         Ok(())
     }
 
-    fn started(&mut self, id: StepId, at: Time) -> Result<(), Inconsistent> {
+    fn started(
+        &mut self,
+        id: StepId,
+        at: Time,
+        limit: Option<Time>,
+        cause: Cause,
+    ) -> Result<(), Inconsistent> {
         let step = self.known(id)?;
         let from = step.state;
+        step.cause = cause;
+        step.in_event = cause == Cause::Event;
         match from {
-            StepState::Suspended => step.in_event = !step.inbox.is_empty(),
+            StepState::Suspended => {}
             StepState::Pending | StepState::Error | StepState::Retrying | StepState::Skipping => {
                 step.attempt += 1;
             }
@@ -241,8 +297,12 @@ impl Plan {
         }
         step.calls += 1;
         step.started_at.get_or_insert(at);
-        step.retry_at = None;
         step.waits_for.clear();
+        self.clear_alarm(id);
+        let step = &mut self.steps[id.index()];
+        step.retry_at = None;
+        step.limit = limit.or(step.limit);
+        self.set_alarm(id);
         self.change(id, StepState::Running);
         if self.ready.front() == Some(&id) {
             self.ready.pop_front();
@@ -261,83 +321,184 @@ impl Plan {
         output: Option<&Payload>,
     ) -> Result<(), Inconsistent> {
         let step = self.known(id)?;
-        if step.state != StepState::Running {
-            let problem = format!("step {id} ends while it is {}", step.state.name());
+        let from = step.state;
+        if !matches!(from, StepState::Running | StepState::Reverting | StepState::Suspended) {
+            let problem = format!("step {id} ends while it is {}", from.name());
             return Err(self.wrong(&problem));
         }
+        self.clear_alarm(id);
+        self.last_order += 1;
+        let order = self.last_order;
+        let step = &mut self.steps[id.index()];
         step.ran_us += ran_us;
         if step.in_event {
             step.inbox.pop_front();
             step.in_event = false;
         }
-        let action = step.action;
-        let mut error: Option<ActionError> = None;
+        step.error = None;
         let state = match end {
-            End::Success => StepState::Success,
+            End::Success if from == StepState::Reverting => StepState::Reverted,
+            End::Success => {
+                step.failures = 0;
+                step.order = order;
+                StepState::Success
+            }
             End::Suspended { reason, progress } => {
+                step.failures = 0;
                 step.waits_for.clone_from(reason);
                 step.progress = progress.or(step.progress);
                 StepState::Suspended
             }
             End::Failed(why) => {
-                error = Some(why.clone());
+                step.failures += 1;
+                step.error = Some(why.clone());
                 StepState::Error
             }
             End::Retry { error: why, at } => {
-                error = Some(why.clone());
+                step.failures += 1;
+                step.error = Some(why.clone());
                 step.retry_at = Some(*at);
                 StepState::Retrying
             }
+            End::Cancelled => StepState::Cancelled,
+            End::Skipped => StepState::Skipped,
         };
-        step.error = error;
-        if matches!(state, StepState::Success | StepState::Error) {
+        if !matches!(state, StepState::Suspended) {
+            step.limit = None;
+        }
+        if !state.is_live() {
             step.ended_at = Some(at);
             // What still waits for it is refused: nobody will take it.
             step.inbox.clear();
         }
+        let action = step.action;
         if let Some(output) = output {
             self.actions[action.index()].output = output.clone();
         }
+        self.set_alarm(id);
         self.change(id, state);
-        if !matches!(state, StepState::Suspended) {
+        if state != StepState::Suspended {
             self.timers.retain(|_, timer| timer.step != id);
         }
         Ok(())
     }
 
-    fn interrupted(&mut self, id: StepId, at: Time) -> Result<(), Inconsistent> {
+    fn interrupted(
+        &mut self,
+        id: StepId,
+        at: Time,
+        error: Option<&ActionError>,
+    ) -> Result<(), Inconsistent> {
         let step = self.known(id)?;
-        if step.state != StepState::Running {
+        if !matches!(step.state, StepState::Running | StepState::Reverting) {
             return Err(self.wrong("a step is interrupted that does not run"));
         }
-        step.retry_at = Some(at);
+        let was_reverting = step.state == StepState::Reverting;
+        self.clear_alarm(id);
+        let step = &mut self.steps[id.index()];
         step.in_event = false;
-        self.change(id, StepState::Retrying);
-        let text = format!("step {id} was interrupted");
-        self.history.push(Entry { at, text });
+        step.limit = None;
+        let state = match error {
+            // A compensation is called again when its turn comes: it has to be idempotent.
+            _ if was_reverting => StepState::Success,
+            Some(error) => {
+                step.error = Some(error.clone());
+                step.ended_at = Some(at);
+                StepState::Error
+            }
+            None => {
+                step.retry_at = Some(at);
+                StepState::Retrying
+            }
+        };
+        self.set_alarm(id);
+        self.change(id, state);
+        self.note(at, format!("step {id} was interrupted"));
         Ok(())
     }
 
     fn marked(
         &mut self,
-        id: StepId,
+        steps: &[StepId],
         state: StepState,
         at: Time,
         why: &str,
     ) -> Result<(), Inconsistent> {
-        let step = self.known(id)?;
-        if matches!(state, StepState::Skipped | StepState::Cancelled | StepState::Reverted) {
-            step.ended_at = Some(at);
-            step.inbox.clear();
+        for id in steps.iter().copied() {
+            self.known(id)?;
+            self.clear_alarm(id);
+            let step = &mut self.steps[id.index()];
+            step.retry_at = None;
+            step.limit = None;
+            step.ended_at = None;
+            if !state.is_live() && state != StepState::Pending {
+                step.ended_at = Some(at);
+                step.inbox.clear();
+                self.timers.retain(|_, timer| timer.step != id);
+            }
+            self.change(id, state);
         }
-        step.retry_at = None;
-        self.change(id, state);
         if state != StepState::Pending {
-            self.ready.retain(|ready| *ready != id);
+            let steps = &self.steps;
+            self.ready.retain(|ready| steps[ready.index()].state == StepState::Pending);
         }
-        let text = format!("step {id} {}: {why}", state.name());
-        self.history.push(Entry { at, text });
+        self.note(at, format!("{} {}: {why}", list(steps), state.name()));
         Ok(())
+    }
+
+    fn rescued(
+        &mut self,
+        at: Time,
+        how: Rescue,
+        steps: &[StepId],
+        by: &str,
+    ) -> Result<(), Inconsistent> {
+        for step in steps {
+            self.known(*step)?.is_rescued = true;
+        }
+        self.is_reverting |= how == Rescue::Revert;
+        self.note(at, format!("{} after the failure of {} by {by}", how.name(), list(steps)));
+        Ok(())
+    }
+
+    /// Puts steps back to where they were before they began.
+    fn reset(&mut self, at: Time, steps: &[StepId], why: &str) -> Result<(), Inconsistent> {
+        for id in steps {
+            let step = self.known(*id)?;
+            step.state = StepState::Pending;
+            step.error = None;
+            step.ended_at = None;
+            step.retry_at = None;
+            step.limit = None;
+            step.is_rescued = false;
+            step.failures = 0;
+            step.progress = None;
+            step.in_event = false;
+            step.inbox.clear();
+            let (kind, action) = (step.kind, step.action);
+            if kind == StepKind::Run {
+                self.actions[action.index()].output = Payload::null();
+            }
+        }
+        self.note(at, format!("{} to begin again: {why}", list(steps)));
+        self.rebuild();
+        Ok(())
+    }
+
+    fn note(&mut self, at: Time, text: String) {
+        self.history.push(Entry { at, text });
+    }
+
+    fn set_alarm(&mut self, id: StepId) {
+        let step = &self.steps[id.index()];
+        self.alarms.extend(step.retry_at.or(step.limit).map(|at| (at, id)));
+    }
+
+    fn clear_alarm(&mut self, id: StepId) {
+        let step = &self.steps[id.index()];
+        if let Some(at) = step.retry_at.or(step.limit) {
+            self.alarms.remove(&(at, id));
+        }
     }
 
     /// Puts a step into a state, and what follows from that for others into the ready list.
@@ -371,4 +532,12 @@ impl Plan {
     fn wrong(&self, problem: &str) -> Inconsistent {
         Inconsistent { plan: self.id, problem: problem.to_owned() }
     }
+}
+
+/// The first of these steps, for people.
+fn list(steps: &[StepId]) -> String {
+    let shown: Vec<String> = steps.iter().take(8).map(ToString::to_string).collect();
+    let steps_are = if steps.len() == 1 { "step" } else { "steps" };
+    let more = if steps.len() > shown.len() { " and more" } else { "" };
+    format!("{steps_are} {}{more}", shown.join(", "))
 }

@@ -194,6 +194,24 @@ impl Graph {
         }
     }
 
+    /// A step and all that wait for it, directly or not.
+    pub(crate) fn after(&self, from: StepId) -> Vec<StepId> {
+        let mut is_after = vec![false; self.waits.len()];
+        let mut open = vec![from.index() as u32];
+        let mut steps = Vec::new();
+        while let Some(node) = open.pop() {
+            if std::mem::replace(&mut is_after[node as usize], true) {
+                continue;
+            }
+            if node < self.steps {
+                steps.push(StepId::at(node as usize));
+            }
+            open.extend(&self.followers[node as usize]);
+        }
+        steps.sort_unstable();
+        steps
+    }
+
     /// Whether each step can be reached: false if steps wait for one another in a circle.
     pub(crate) fn is_acyclic(&self) -> bool {
         let mut graph = self.clone();

@@ -18,7 +18,7 @@ mod reference;
 mod state;
 mod step;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub(crate) use flow::Graph;
 pub(crate) use planner::plan_root;
 pub use planner::{ActionRef, Planner};
 pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record};
-pub(crate) use reference::resolve;
+pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
 pub use state::{PlanResult, PlanState, StepKind, StepState};
 pub use step::{ActionData, Event, PlanTimer, Step};
@@ -67,12 +67,31 @@ pub struct Plan {
     /// Timers that are not over.
     pub timers: BTreeMap<u32, PlanTimer>,
     pub(crate) last_timer: u32,
+    /// Who has asked for its end, if somebody did.
+    pub cancel: Option<Cancel>,
+    /// Whether what was done is being taken back.
+    pub is_reverting: bool,
+    pub(crate) last_order: u32,
     #[serde(skip)]
     graph: Graph,
     #[serde(skip)]
     ready: VecDeque<StepId>,
     #[serde(skip)]
     counts: Counts,
+    /// When steps are tried again, or must be done.
+    #[serde(skip)]
+    alarms: BTreeSet<(Time, StepId)>,
+}
+
+/// A request to end a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    /// When.
+    pub at: Time,
+    /// Who.
+    pub by: String,
+    /// Whether code that runs is not waited for.
+    pub is_forced: bool,
 }
 
 /// A line of a plan's history.
@@ -123,16 +142,16 @@ impl Plan {
         self.actions.first()
     }
 
-    /// What came of it so far. The first that holds: a step was cancelled; one failed; one was
-    /// skipped; all ended well; else it is pending.
+    /// What came of it so far. The first that holds: a step was cancelled; what was done was taken
+    /// back; a step failed; one was skipped; all ended well; else it is pending.
     pub fn result(&self) -> PlanResult {
         let has = |states: &[StepState]| self.counts.of(states) > 0;
         if has(&[StepState::Cancelled]) {
             PlanResult::Cancelled
+        } else if self.is_reverting && self.state == PlanState::Stopped {
+            PlanResult::Reverted
         } else if self.planning_error.is_some() || has(&[StepState::Error]) {
             PlanResult::Error
-        } else if has(&[StepState::Reverted]) {
-            PlanResult::Reverted
         } else if has(&[StepState::Skipping, StepState::Skipped]) {
             PlanResult::Warning
         } else if !self.steps.is_empty()
@@ -192,11 +211,13 @@ impl Plan {
     /// When the plan has to do something by itself the next time.
     pub fn wakes_at(&self) -> Option<Time> {
         let timers = self.timers.values().map(|timer| timer.due).min();
-        if self.counts.of(&[StepState::Retrying]) == 0 {
-            return timers;
-        }
-        let retries = self.steps.iter().filter_map(|step| step.retry_at).min();
-        [timers, retries].into_iter().flatten().min()
+        let alarms = self.alarms.first().map(|(at, _)| *at);
+        [timers, alarms].into_iter().flatten().min()
+    }
+
+    /// Steps whose time has come: to be tried again, or to be done.
+    pub(crate) fn due(&self, now: Time) -> Vec<StepId> {
+        self.alarms.iter().take_while(|(at, _)| *at <= now).map(|(_, step)| *step).collect()
     }
 
     /// The run steps that may begin now, in the order in which they became ready.
@@ -209,15 +230,30 @@ impl Plan {
         self.counts.of(&[StepState::Running, StepState::Reverting]) > 0
     }
 
-    /// Whether nothing is under way and nothing may begin.
+    /// Whether nothing is under way that ends by itself or by an event.
     pub(crate) fn is_settled(&self) -> bool {
-        let waiting = self.counts.of(&[StepState::Suspended, StepState::Retrying]);
-        !self.is_busy() && waiting == 0 && self.ready.is_empty()
+        !self.is_busy() && self.counts.of(&[StepState::Suspended, StepState::Retrying]) == 0
     }
 
     /// Whether a run or finalize step has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.counts.of(&[StepState::Error]) > 0
+    }
+
+    /// A step and all that come after it, by the flow or because they need its output, and the
+    /// finalize phase.
+    pub(crate) fn after(&self, from: StepId) -> Vec<StepId> {
+        let mut steps = self.new_graph().after(from);
+        steps.extend(self.finalize.iter().copied().filter(|step| *step != from));
+        steps
+    }
+
+    /// Steps in a state.
+    pub(crate) fn in_state(&self, state: StepState) -> Vec<StepId> {
+        if self.counts.of(&[state]) == 0 {
+            return Vec::new();
+        }
+        self.steps.iter().filter(|step| step.state == state).map(|step| step.id).collect()
     }
 
     /// The next finalize step, if all before it are done.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::flow::Flow;
 use super::state::{PlanState, StepKind, StepState};
+use crate::action::{Cause, Rescue};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
@@ -34,6 +35,10 @@ pub enum Record {
         step: StepId,
         /// When.
         at: Time,
+        /// When it must be done, if there is a limit and it was not set before.
+        limit: Option<Time>,
+        /// Why.
+        cause: Cause,
     },
     /// The code of a step has ended.
     Ended {
@@ -88,17 +93,66 @@ pub enum Record {
         step: StepId,
         /// When that was noticed.
         at: Time,
+        /// Why it has failed by that; `None` if it is called again.
+        error: Option<ActionError>,
     },
-    /// A step was put into a state by somebody or something other than its code.
+    /// Steps were put into a state by somebody or something other than their code.
     Marked {
-        /// The step.
-        step: StepId,
+        /// The steps.
+        steps: Vec<StepId>,
         /// The state.
         state: StepState,
         /// When.
         at: Time,
         /// Who or what, and why.
         why: String,
+    },
+    /// Failed steps are dealt with by policy or by somebody.
+    Rescued {
+        /// When.
+        at: Time,
+        /// How.
+        how: Rescue,
+        /// The steps that had failed.
+        steps: Vec<StepId>,
+        /// Who or what decided it.
+        by: String,
+    },
+    /// The compensation of a step is about to be called.
+    Reverting {
+        /// The step.
+        step: StepId,
+        /// When.
+        at: Time,
+    },
+    /// Somebody wants the plan to end.
+    CancelRequested {
+        /// When.
+        at: Time,
+        /// Who.
+        by: String,
+        /// Whether code that runs is not waited for.
+        is_forced: bool,
+    },
+    /// Steps are as if they had not begun.
+    Reset {
+        /// When.
+        at: Time,
+        /// Which.
+        steps: Vec<StepId>,
+        /// Who, and why.
+        why: String,
+    },
+    /// The input of an action was changed by somebody.
+    InputEdited {
+        /// When.
+        at: Time,
+        /// Whose.
+        action: ActionId,
+        /// The new one.
+        input: Payload,
+        /// Who.
+        by: String,
     },
     /// Something worth remembering that changes nothing.
     Note {
@@ -191,6 +245,10 @@ pub enum End {
         /// How far it is, in thousandths, if it says so.
         progress: Option<u32>,
     },
+    /// It has ended because the plan is being cancelled.
+    Cancelled,
+    /// It has cleaned up and is left out.
+    Skipped,
     /// It failed.
     Failed(ActionError),
     /// It failed and is tried again at this time.

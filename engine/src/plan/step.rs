@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::state::{StepKind, StepState};
+use crate::action::Cause;
 use crate::error::ActionError;
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
@@ -41,6 +42,14 @@ pub struct Step {
     pub weight: u32,
     /// The queue that its code runs in.
     pub queue: String,
+    /// Failures in a row, since the plan was resumed.
+    pub failures: u32,
+    /// When it must be done.
+    pub limit: Option<Time>,
+    /// Whether its failure was dealt with by policy: that is done once.
+    pub(crate) is_rescued: bool,
+    /// Its place among the steps that ended well: compensation goes backwards.
+    pub(crate) order: u32,
     /// What it waits for while it is suspended.
     pub waits_for: String,
     /// When its next attempt is due.
@@ -49,6 +58,8 @@ pub struct Step {
     /// `in_event`.
     pub(crate) inbox: VecDeque<Event>,
     pub(crate) in_event: bool,
+    /// Why its code was called last.
+    pub(crate) cause: Cause,
     /// Ids of the events it has got: a second one with the same id is dropped.
     pub(crate) seen: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! The actor of a plan: it keeps the plan while something happens to it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
@@ -15,13 +16,16 @@ use turnwheel_actors::{Actor, Context, Entity, Handler};
 use turnwheel_runtime::{Completer, Timer};
 
 use super::decide::Decisions;
-use crate::action::{panic_message, Begun as BegunCall, Call, Facts, Returned};
+use super::OrderKind;
+use crate::action::{
+    panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Facts, Returned,
+};
 use crate::error::{ActionError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{decode, decode_plan, encode, encode_plan};
 use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
 use crate::payload::Payload;
-use crate::plan::{resolve, Created, Plan, PlanState, Planned, Record, StepState};
+use crate::plan::{resolve, Created, Plan, PlanState, Planned, Record, StepKind, StepState};
 use crate::store::{Append, PlanRow, Seq, Verdict};
 use crate::time::Time;
 use crate::world::Shared;
@@ -84,8 +88,8 @@ pub(crate) struct PlanActor {
     key: Option<String>,
     /// Handed to the journal, not durable: what to do when it is.
     under_way: Option<(Vec<StepId>, Vec<Answer>)>,
-    /// Calls of code that have not returned.
-    running: u32,
+    /// Calls of code that have not returned: which one of the step, and how to tell it to end.
+    running: HashMap<StepId, (u32, CancelFlag)>,
     armed: Option<(Time, Timer)>,
 }
 
@@ -131,7 +135,7 @@ impl Entity for PlanActor {
             answers: Vec::new(),
             key: None,
             under_way: None,
-            running: 0,
+            running: HashMap::new(),
             armed: None,
         }
     }
@@ -200,13 +204,6 @@ pub(crate) struct Order {
     pub(crate) reply: Completer<Result<(), PlanError>>,
 }
 
-/// What is to be done.
-#[derive(Clone, Debug)]
-pub(crate) enum OrderKind {
-    /// Go on with a paused plan.
-    Resume,
-}
-
 /// Time has come for something, or the plan is to be looked at after a start.
 pub(crate) struct Wake;
 
@@ -219,6 +216,7 @@ struct Committed(Result<Verdict, StoreError>);
 
 struct CallReturned {
     step: StepId,
+    call: u32,
     returned: Returned,
     ran_us: u64,
 }
@@ -272,9 +270,11 @@ impl Handler<Order> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, Order { kind, by, reply }: Order, cx: &mut Context<'_, Self>) {
-        self.order(reply, cx, |decisions| match kind {
-            OrderKind::Resume => decisions.resume(&by),
-        });
+        let cancels = matches!(kind, OrderKind::Cancel { .. } | OrderKind::Halt);
+        self.order(reply, cx, |decisions| decisions.order(kind, &by));
+        if cancels {
+            self.running.values().for_each(|(_, cancelled)| cancelled.set());
+        }
     }
 }
 
@@ -307,11 +307,11 @@ impl Handler<CallReturned> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, message: CallReturned, cx: &mut Context<'_, Self>) {
-        let CallReturned { step, returned, ran_us } = message;
-        self.running -= 1;
-        if let Some(mut decisions) = self.decisions() {
-            decisions.returned(step, returned, ran_us);
+        let CallReturned { step, call, returned, ran_us } = message;
+        if self.running.get(&step).is_some_and(|(running, _)| *running == call) {
+            self.running.remove(&step);
         }
+        self.returned(step, call, returned, ran_us);
         self.settle(cx);
     }
 }
@@ -350,8 +350,11 @@ impl Handler<Committed> for PlanActor {
 impl PlanActor {
     fn decisions(&mut self) -> Option<Decisions<'_>> {
         let now = self.world.now();
-        let (records, calls) = (&mut self.records, &mut self.calls);
-        self.plan.as_mut().map(|plan| Decisions { plan, now, records, calls })
+        let is_rescuing = self.world.is_rescuing();
+        let (records, calls, registry) =
+            (&mut self.records, &mut self.calls, self.world.registry());
+        let plan = self.plan.as_mut()?;
+        Some(Decisions { plan, now, registry, is_rescuing, records, calls })
     }
 
     /// Carries out somebody's order; the answer is given when its consequences are durable.
@@ -392,7 +395,7 @@ impl PlanActor {
             }
         }
         let Some(plan) = &self.plan else { return cx.passivate() };
-        let is_busy = self.under_way.is_some() || self.running > 0;
+        let is_busy = self.under_way.is_some() || !self.running.is_empty();
         if is_busy {
             cx.keep_for(WHILE_BUSY);
         } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
@@ -425,20 +428,28 @@ impl PlanActor {
     fn call(&mut self, calls: Vec<StepId>, cx: &mut Context<'_, Self>) {
         for step in calls {
             let Some(plan) = &self.plan else { return };
-            if plan.step(step).state != StepState::Running {
+            let call = plan.step(step).calls;
+            if !matches!(plan.step(step).state, StepState::Running | StepState::Reverting) {
                 continue;
             }
             let begun_ns = cx.now_ns();
-            let begun = self.begin(plan, step);
+            let cancelled = CancelFlag::default();
+            let begun = self.begin(plan, step, cancelled.clone());
             match begun {
-                Err(error) => self.returned(step, Returned::failed(error), 0),
+                Err(error) => self.returned(step, call, Returned::failed(error), 0),
                 Ok(BegunCall::Blocking(code)) => {
-                    self.running += 1;
-                    cx.run_blocking(code, None, move |outcome| {
-                        let returned = outcome.unwrap_or_else(|failure| {
-                            Returned::failed(ActionError::new("failure", failure))
+                    self.running.insert(step, (call, cancelled));
+                    let group = cx.group();
+                    let timed = move || {
+                        let begun_ns = group.now_ns();
+                        let returned = code();
+                        (returned, (group.now_ns() - begun_ns) / 1_000)
+                    };
+                    cx.run_blocking(timed, None, move |outcome| {
+                        let (returned, ran_us) = outcome.unwrap_or_else(|failure| {
+                            (Returned::failed(ActionError::new("failure", failure)), 0)
                         });
-                        CallReturned { step, returned, ran_us: 0 }
+                        CallReturned { step, call, returned, ran_us }
                     });
                 }
                 Ok(BegunCall::Async(future)) => {
@@ -448,14 +459,14 @@ impl PlanActor {
                     match Pin::new(&mut future).poll(&mut noop) {
                         Poll::Ready(returned) => {
                             let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
-                            self.returned(step, returned, ran_us);
+                            self.returned(step, call, returned, ran_us);
                         }
                         Poll::Pending => {
-                            self.running += 1;
+                            self.running.insert(step, (call, cancelled));
                             let group = cx.group();
                             cx.pipe(future, move |returned| {
                                 let ran_us = (group.now_ns() - begun_ns) / 1_000;
-                                CallReturned { step, returned, ran_us }
+                                CallReturned { step, call, returned, ran_us }
                             });
                         }
                     }
@@ -464,13 +475,18 @@ impl PlanActor {
         }
     }
 
-    fn returned(&mut self, step: StepId, returned: Returned, ran_us: u64) {
+    fn returned(&mut self, step: StepId, call: u32, returned: Returned, ran_us: u64) {
         if let Some(mut decisions) = self.decisions() {
-            decisions.returned(step, returned, ran_us);
+            decisions.returned(step, call, returned, ran_us);
         }
     }
 
-    fn begin(&self, plan: &Plan, id: StepId) -> Result<BegunCall, ActionError> {
+    fn begin(
+        &self,
+        plan: &Plan,
+        id: StepId,
+        cancelled: CancelFlag,
+    ) -> Result<BegunCall, ActionError> {
         let step = plan.step(id);
         let data = plan.action(step.action);
         let Some(action) = self.world.registry().find(&data.name) else {
@@ -498,8 +514,15 @@ impl PlanActor {
             is_first_call: step.calls == 1,
             event: step.in_event.then(|| step.inbox.front().cloned()).flatten(),
             now: self.world.now(),
+            cause: step.cause,
+            cancelled,
         };
-        let call = Call { kind: step.kind, facts, input, output: data.output.clone() };
+        let kind = match (step.state, step.kind) {
+            (StepState::Reverting, _) => CallKind::Revert,
+            (_, StepKind::Finalize) => CallKind::Finalize,
+            _ => CallKind::Run,
+        };
+        let call = Call { kind, facts, input, output: data.output.clone() };
         Ok(Arc::clone(action).begin(call))
     }
 

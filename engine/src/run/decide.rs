@@ -1,6 +1,8 @@
 //! What follows from what happened to a plan: records, and calls of code. No side effects.
 
-use crate::action::{Next, Returned};
+use crate::action::{
+    interrupted, timed_out, AnyAction, Cause, Next, OnInterrupt, Registry, Returned,
+};
 use crate::error::ActionError;
 use crate::id::StepId;
 use crate::limits::EVENTS_MAX;
@@ -12,6 +14,9 @@ use crate::time::Time;
 pub(crate) struct Decisions<'a> {
     pub(crate) plan: &'a mut Plan,
     pub(crate) now: Time,
+    pub(crate) registry: &'a Registry,
+    /// Whether failures are dealt with as the actions suggest, instead of always by a pause.
+    pub(crate) is_rescuing: bool,
     /// For the journal, in their order.
     pub(crate) records: &'a mut Vec<Record>,
     /// Steps whose code is to be called when the records are durable.
@@ -19,18 +24,36 @@ pub(crate) struct Decisions<'a> {
 }
 
 impl Decisions<'_> {
-    fn record(&mut self, record: Record) {
+    pub(super) fn record(&mut self, record: Record) {
         self.plan.apply(&record).expect("decisions follow from the plan as it is");
         self.records.push(record);
     }
 
-    fn become_state(&mut self, state: PlanState, why: &str) {
+    pub(super) fn become_state(&mut self, state: PlanState, why: &str) {
         self.record(Record::Became { state, at: self.now, why: why.to_owned() });
     }
 
-    fn call(&mut self, step: StepId) {
-        self.record(Record::Started { step, at: self.now });
-        self.calls.push(step);
+    pub(super) fn mark(&mut self, steps: Vec<StepId>, state: StepState, why: &str) {
+        if !steps.is_empty() {
+            self.record(Record::Marked { steps, state, at: self.now, why: why.to_owned() });
+        }
+    }
+
+    pub(super) fn call(&mut self, id: StepId, cause: Cause) {
+        let step = self.plan.step(id);
+        let limit = match step.limit {
+            None if step.kind == StepKind::Run => self.action_of(id).and_then(|a| a.limit()),
+            _ => None,
+        };
+        let limit = limit.map(|limit| self.now.after(limit));
+        self.record(Record::Started { step: id, at: self.now, limit, cause });
+        self.calls.push(id);
+    }
+
+    /// The action of a step, if this world knows it.
+    pub(super) fn action_of(&self, step: StepId) -> Option<&dyn AnyAction> {
+        let action = self.plan.action(self.plan.step(step).action);
+        self.registry.find(&action.name).map(|action| &**action)
     }
 
     /// Goes on as far as nothing has to be waited for.
@@ -38,44 +61,59 @@ impl Decisions<'_> {
         if self.plan.state == PlanState::Planned {
             self.become_state(PlanState::Running, "started");
         }
-        if self.plan.state != PlanState::Running {
-            return;
-        }
-        while let Some(step) = self.plan.next_ready() {
-            self.call(step);
-        }
-        if !self.plan.is_settled() {
-            return;
-        }
-        if self.plan.has_failed() {
-            self.become_state(PlanState::Paused, "a step has failed");
-        } else if let Some(step) = self.plan.next_finalize() {
-            self.call(step);
-        } else {
-            self.become_state(PlanState::Stopped, "all steps are done");
+        while self.plan.state == PlanState::Running {
+            if self.plan.cancel.is_some() {
+                return self.go_on_cancelling();
+            }
+            if self.plan.is_reverting {
+                return self.go_on_reverting();
+            }
+            while let Some(step) = self.plan.next_ready() {
+                self.call(step, Cause::Turn);
+            }
+            if !self.plan.is_settled() {
+                return;
+            }
+            if self.go_on_skipping() {
+                continue;
+            }
+            if self.plan.has_failed() {
+                self.rescue();
+            } else if let Some(step) = self.plan.next_finalize() {
+                return self.call(step, Cause::Turn);
+            } else {
+                self.become_state(PlanState::Stopped, "all steps are done");
+            }
         }
     }
 
-    /// The code of a step has ended.
-    pub(crate) fn returned(&mut self, id: StepId, returned: Returned, ran_us: u64) {
+    /// The code of a step has ended; `call` says which call of it that was.
+    pub(crate) fn returned(&mut self, id: StepId, call: u32, returned: Returned, ran_us: u64) {
         let Some(step) = self.plan.find_step(id) else { return };
-        if step.state != StepState::Running {
+        let is_reverting = step.state == StepState::Reverting;
+        if step.calls != call || !(step.state == StepState::Running || is_reverting) {
             // It was ended by somebody else meanwhile: what it says comes too late.
-            let text = format!("step {id} returned while it was {}", step.state.name());
+            let text = format!("call {call} of step {id} returned too late");
             return self.record(Record::Note { at: self.now, text });
         }
-        let kind = step.kind;
+        let (kind, cause) = (step.kind, step.cause);
         let Returned { result, output, wishes } = returned;
         let end = match result {
-            Ok(Next::Done) => End::Success,
-            Ok(Next::Suspend(_)) if kind == StepKind::Finalize => {
-                let message = "a finalize phase cannot be suspended";
-                End::Failed(ActionError::new("suspended_finalize", message))
+            Ok(Next::Suspend(_)) if kind == StepKind::Finalize || is_reverting => {
+                let message = "only a run phase can be suspended";
+                End::Failed(ActionError::new("suspended", message).and_final())
             }
             Ok(Next::Suspend(reason)) => End::Suspended { reason, progress: wishes.progress },
-            Err(error) => End::Failed(error),
+            Ok(Next::Done) => match cause {
+                Cause::Cancel { .. } => End::Cancelled,
+                Cause::Skip => End::Skipped,
+                Cause::Turn | Cause::Event => End::Success,
+            },
+            Err(error) => self.failed(id, error),
         };
         let is_suspended = matches!(end, End::Suspended { .. });
+        // What a compensation writes is not the step's output.
+        let output = output.filter(|_| !is_reverting);
         self.record(Record::Ended { step: id, at: self.now, ran_us, end, output });
         if is_suspended {
             for (due, payload) in wishes.timers {
@@ -85,6 +123,24 @@ impl Decisions<'_> {
             self.take_event(id);
         }
         self.advance();
+    }
+
+    /// A step has failed: whether it is tried again.
+    fn failed(&self, id: StepId, error: ActionError) -> End {
+        let step = self.plan.step(id);
+        let may_retry = step.kind == StepKind::Run
+            && step.state != StepState::Reverting
+            && matches!(step.cause, Cause::Turn | Cause::Event)
+            && self.plan.cancel.is_none()
+            && !error.is_final;
+        if may_retry {
+            let seed = self.now.0 ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let policy = self.action_of(id).map(AnyAction::retry);
+            if let Some(pause) = policy.and_then(|policy| policy.pause(step.failures + 1, seed)) {
+                return End::Retry { error, at: self.now.after(pause) };
+            }
+        }
+        End::Failed(error)
     }
 
     /// An event has come for a step. The outcome is for its sender.
@@ -97,6 +153,9 @@ impl Decisions<'_> {
         let Some(step) = self.plan.find_step(id) else {
             return Err(format!("it has no step {id}"));
         };
+        if self.plan.state == PlanState::Stopped {
+            return Err("it takes no events any more".to_owned());
+        }
         if event.as_ref().is_some_and(|event| step.seen.contains(event)) {
             return Ok(());
         }
@@ -133,70 +192,41 @@ impl Decisions<'_> {
             self.record(Record::TimerFired { timer, at: now });
             self.take_event(step);
         }
-        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        let retries: Vec<StepId> = self
-            .plan
-            .steps
-            .iter()
-            .filter(|step| step.state == StepState::Retrying && is_due(step.retry_at))
-            .map(|step| step.id)
-            .collect();
-        for step in retries {
-            self.call(step);
+        for id in self.plan.due(now) {
+            let step = self.plan.step(id);
+            match step.state {
+                StepState::Retrying => self.call(id, Cause::Turn),
+                StepState::Running | StepState::Suspended => {
+                    let limit = self.action_of(id).and_then(AnyAction::limit).unwrap_or_default();
+                    let end = self.failed(id, timed_out(limit));
+                    self.record(Record::Ended { step: id, at: now, ran_us: 0, end, output: None });
+                }
+                _ => {}
+            }
         }
         self.advance();
     }
 
     /// The plan was read from the store: what ran when the world before went away was interrupted.
     pub(crate) fn loaded(&mut self) {
-        let running: Vec<StepId> = self
-            .plan
-            .steps
-            .iter()
-            .filter(|step| step.state == StepState::Running)
-            .map(|step| step.id)
-            .collect();
-        for step in running {
-            self.record(Record::Interrupted { step, at: self.now });
+        let mut interrupted_steps = self.plan.in_state(StepState::Running);
+        interrupted_steps.extend(self.plan.in_state(StepState::Reverting));
+        for step in interrupted_steps {
+            let policy = self.action_of(step).map(AnyAction::on_interrupt);
+            let error = (policy == Some(OnInterrupt::Fail)).then(interrupted);
+            self.record(Record::Interrupted { step, at: self.now, error });
         }
         self.wake();
         self.advance();
     }
 
-    /// Goes on with a paused plan: failed steps are tried again.
-    pub(crate) fn resume(&mut self, by: &str) -> Result<(), String> {
-        if self.plan.state != PlanState::Paused {
-            return Err("only a paused plan can be resumed".to_owned());
-        }
-        self.become_state(PlanState::Running, &format!("resumed by {by}"));
-        let failed: Vec<(StepId, StepKind)> =
-            self.plan.failed_steps().map(|step| (step.id, step.kind)).collect();
-        if failed.iter().any(|(_, kind)| *kind == StepKind::Finalize) {
-            // The finalize phase is repeated as a whole.
-            for step in self.plan.finalize.clone() {
-                if self.plan.step(step).state != StepState::Skipped {
-                    let why = "the finalize phase is repeated".to_owned();
-                    let state = StepState::Pending;
-                    self.record(Record::Marked { step, state, at: self.now, why });
-                }
-            }
-        }
-        for (step, kind) in failed {
-            if kind == StepKind::Run {
-                self.call(step);
-            }
-        }
-        self.advance();
-        Ok(())
-    }
-
-    fn take_event(&mut self, id: StepId) {
+    pub(super) fn take_event(&mut self, id: StepId) {
         let step = self.plan.step(id);
         if step.state == StepState::Suspended
             && !step.inbox.is_empty()
             && self.plan.state == PlanState::Running
         {
-            self.call(id);
+            self.call(id, Cause::Event);
         }
     }
 }

@@ -3,6 +3,8 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `decide` | from a plan and what happened: the records that follow, and the calls to make. Pure. |
+//! | `rescue` | the same, for steps that have failed |
+//! | `orders` | the same, for what people do |
 //! | `actor` | one for each live plan: keeps it in memory, appends its records, calls its steps |
 //! | `wakes` | knows when plans that are not in memory have to do something |
 //!
@@ -11,7 +13,10 @@
 
 mod actor;
 mod decide;
+mod orders;
+mod rescue;
 mod wakes;
 
-pub(crate) use actor::{Begin, Begun, Deliver, Order, OrderKind, PlanActor, PlanKey, Report, Wake};
+pub(crate) use actor::{Begin, Begun, Deliver, Order, PlanActor, PlanKey, Report, Wake};
+pub(crate) use orders::OrderKind;
 pub(crate) use wakes::Wakes;

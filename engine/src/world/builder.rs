@@ -29,6 +29,7 @@ pub struct WorldBuilder {
     io: Option<Group>,
     seed: Option<u64>,
     idle: Option<Duration>,
+    always_pauses: bool,
 }
 
 impl WorldBuilder {
@@ -62,6 +63,12 @@ impl WorldBuilder {
     /// of [`PLAN_IDLE`](crate::limits::PLAN_IDLE).
     pub fn plan_idle(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
+        self
+    }
+
+    /// Pauses every plan whose steps have failed, whatever its actions suggest.
+    pub fn always_pause(mut self) -> Self {
+        self.always_pauses = true;
         self
     }
 
@@ -122,6 +129,7 @@ impl WorldBuilder {
             watchers: Watchers::default(),
             ids: Ids::new(self.seed),
             store: store.name(),
+            is_rescuing: !self.always_pauses,
             fresh: Mutex::new(HashSet::new()),
             own,
         });

@@ -12,7 +12,8 @@ use turnwheel_runtime::{Completer, Completion, Failure};
 use super::World;
 use crate::action::Action;
 use crate::error::{PlanError, TriggerError};
-use crate::id::PlanId;
+use crate::id::{ActionId, PlanId, StepId};
+use crate::payload::Payload;
 use crate::plan::{ActionData, Plan, Step};
 use crate::run::{Begun, Order, OrderKind, Report};
 
@@ -122,6 +123,56 @@ impl PlanHandle {
     /// Goes on with the plan after it was paused: its failed steps are tried again.
     pub fn resume(&self, by: &str) -> Completion<Result<(), PlanError>> {
         self.order(OrderKind::Resume, by)
+    }
+
+    /// Leaves a failed step of a paused plan out, with all that need its output, when the plan is
+    /// resumed.
+    pub fn skip(&self, step: StepId, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Skip(step), by)
+    }
+
+    /// Puts a step of a paused plan, and all that come after it, back to their begin; resume goes on
+    /// from there.
+    pub fn restart_from(&self, step: StepId, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Restart(step), by)
+    }
+
+    /// Changes the input of an action of a paused plan. The history keeps who did it.
+    pub fn edit_input<I: serde::Serialize>(
+        &self,
+        action: ActionId,
+        input: &I,
+        by: &str,
+    ) -> Completion<Result<(), PlanError>> {
+        match Payload::of(input) {
+            Ok(input) => self.order(OrderKind::EditInput(action, input), by),
+            Err(error) => {
+                let (plan, problem) = (self.id, format!("the input {error}"));
+                Completion::done(Err(PlanError::Refused { plan, problem }))
+            }
+        }
+    }
+
+    /// Ends the plan, whatever it is doing: nothing new begins, code that runs is told and waited for,
+    /// steps of cancellable actions are called to end themselves, others that wait are ended.
+    pub fn cancel(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Cancel { is_forced: false }, by)
+    }
+
+    /// As [`PlanHandle::cancel`], but code that runs is told and not waited for: what it returns later
+    /// counts no more.
+    pub fn cancel_now(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Cancel { is_forced: true }, by)
+    }
+
+    /// Stops the plan where it is. Nothing is called, nothing ended: steps stay as they are.
+    pub fn halt(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Halt, by)
+    }
+
+    /// Takes back what a paused plan has done: the compensations of its steps, the last one first.
+    pub fn revert(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Revert, by)
     }
 
     fn order(&self, kind: OrderKind, by: &str) -> Completion<Result<(), PlanError>> {

@@ -58,6 +58,7 @@ pub(crate) struct Shared {
     watchers: Watchers,
     ids: Ids,
     store: String,
+    is_rescuing: bool,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     fresh: Mutex<HashSet<PlanId>>,
     /// Groups that the world has made itself, and ends.
@@ -93,6 +94,10 @@ impl Shared {
 
     pub(crate) fn now(&self) -> Time {
         self.group.wall().into()
+    }
+
+    pub(crate) fn is_rescuing(&self) -> bool {
+        self.is_rescuing
     }
 
     pub(crate) fn is_fresh(&self, plan: PlanId) -> bool {

@@ -1,0 +1,131 @@
+//! What is done about failures: tried again, left to a person, skipped, ended, taken back.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use turnwheel_runtime::Backoff;
+
+use crate::error::ActionError;
+
+/// When a failed run step is tried again.
+///
+/// Errors that are [final](ActionError::and_final) are not tried again.
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_engine::RetryPolicy;
+/// use turnwheel_runtime::Backoff;
+///
+/// let pauses = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(60));
+/// let policy = RetryPolicy::attempts(4).pauses(pauses);
+/// assert_eq!(policy.pause(1, 7), Some(Duration::from_secs(1)));
+/// assert_eq!(policy.pause(3, 7), Some(Duration::from_secs(4)));
+/// assert_eq!(policy.pause(4, 7), None, "four attempts were made");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    attempts: u32,
+    pauses: Backoff,
+}
+
+impl RetryPolicy {
+    /// No second attempt.
+    pub fn none() -> Self {
+        Self::attempts(1)
+    }
+
+    /// At most so many attempts, the first included; pauses from a second, doubling, to five minutes,
+    /// each shortened by chance by up to a quarter.
+    pub fn attempts(attempts: u32) -> Self {
+        let longest = Duration::from_secs(300);
+        let pauses = Backoff::exponential(Duration::from_secs(1), longest).jitter_percent(25);
+        Self { attempts, pauses }
+    }
+
+    /// Other pauses.
+    #[must_use]
+    pub fn pauses(mut self, pauses: Backoff) -> Self {
+        self.pauses = pauses;
+        self
+    }
+
+    /// The pause after so many failures in a row; `None` if there is no further attempt. The seed
+    /// decides what is left to chance.
+    pub fn pause(&self, failures: u32, seed: u64) -> Option<Duration> {
+        if failures >= self.attempts {
+            return None;
+        }
+        self.pauses.delays(seed).nth(failures.saturating_sub(1) as usize)
+    }
+}
+
+/// What becomes of a plan when a step has failed for good and nothing else is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Rescue {
+    /// Pause, for a person to look at.
+    Pause,
+    /// Leave the step out, with those that need its output, and go on.
+    Skip,
+    /// Stop; what has not begun stays so.
+    Fail,
+    /// Take back what was done, in reverse order, and stop.
+    Revert,
+}
+
+impl Rescue {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Skip => "skip",
+            Self::Fail => "fail",
+            Self::Revert => "revert",
+        }
+    }
+
+    /// What several suggestions come to: what all say, or a pause if they differ.
+    pub(crate) fn combine(suggestions: impl IntoIterator<Item = Self>) -> Option<Self> {
+        suggestions.into_iter().reduce(|one, other| if one == other { one } else { Self::Pause })
+    }
+}
+
+/// What becomes of a step that ran when its world went away: it may or may not have had its effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnInterrupt {
+    /// It is called again, told that it is a further attempt, with the same idempotency key.
+    RunAgain,
+    /// It has failed, and the plan's rescue decides.
+    Fail,
+}
+
+/// Why a step's code is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It is the step's turn, or it is tried again after a failure or a crash.
+    #[default]
+    Turn,
+    /// An event has come: [`StepContext::event`](crate::StepContext::event).
+    Event,
+    /// The plan is being cancelled and this step has to end. Only steps of
+    /// [cancellable](crate::Action::is_cancellable) actions are called for it.
+    Cancel {
+        /// Whether it was asked a second time, with force.
+        is_forced: bool,
+    },
+    /// The step is to be left out, and may clean up. Only steps of actions that
+    /// [want to know](crate::Action::cleans_up_when_skipped) are called for it.
+    Skip,
+}
+
+/// The error of a step that took too long.
+pub(crate) fn timed_out(limit: Duration) -> ActionError {
+    ActionError::new("timed_out", format!("the step was not done within {limit:?}"))
+}
+
+/// The error of a step that was interrupted and must not run again.
+pub(crate) fn interrupted() -> ActionError {
+    let message = "the world went away while the step ran: it may or may not have had its effect";
+    ActionError::new("interrupted", message).and_final()
+}

@@ -1,0 +1,207 @@
+//! What people do with plans: resume, skip, begin again, edit, cancel, halt, take back.
+
+use super::decide::Decisions;
+use crate::action::{AnyAction, Cause, Rescue};
+use crate::id::{ActionId, StepId};
+use crate::payload::Payload;
+use crate::plan::{needs_of, PlanState, Record, StepKind, StepState};
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum OrderKind {
+    /// Go on with a paused plan.
+    Resume,
+    /// Leave a failed step out when the plan goes on.
+    Skip(StepId),
+    /// Put a step, and all that come after it, back to its begin.
+    Restart(StepId),
+    /// Change the input of an action.
+    EditInput(ActionId, Payload),
+    /// End the plan, as its actions want to be ended; with force, without waiting.
+    Cancel { is_forced: bool },
+    /// Stop the plan where it is.
+    Halt,
+    /// Take back what was done.
+    Revert,
+}
+
+impl Decisions<'_> {
+    /// Does it, or says why not.
+    pub(crate) fn order(&mut self, kind: OrderKind, by: &str) -> Result<(), String> {
+        match kind {
+            OrderKind::Resume => self.resume(by),
+            OrderKind::Skip(step) => self.skip(step, by),
+            OrderKind::Restart(step) => self.restart(step, by),
+            OrderKind::EditInput(action, input) => self.edit_input(action, input, by),
+            OrderKind::Cancel { is_forced } => self.cancel(is_forced, by),
+            OrderKind::Halt => self.halt(by),
+            OrderKind::Revert => self.revert(by),
+        }
+    }
+
+    fn paused(&self, what: &str) -> Result<(), String> {
+        if self.plan.state == PlanState::Paused {
+            return Ok(());
+        }
+        Err(format!("only a paused plan can {what}"))
+    }
+
+    fn known_step(&self, step: StepId) -> Result<(), String> {
+        self.plan.find_step(step).map(|_| ()).ok_or_else(|| format!("it has no step {step}"))
+    }
+
+    /// Goes on: failed steps are tried again.
+    fn resume(&mut self, by: &str) -> Result<(), String> {
+        self.paused("be resumed")?;
+        let failed: Vec<(StepId, StepKind, u32)> =
+            self.plan.failed_steps().map(|step| (step.id, step.kind, step.order)).collect();
+        self.become_state(PlanState::Running, &format!("resumed by {by}"));
+        if self.plan.is_reverting {
+            for (step, _, _) in failed.into_iter().filter(|(_, _, order)| *order > 0) {
+                self.record(Record::Reverting { step, at: self.now });
+                self.calls.push(step);
+            }
+            self.advance();
+            return Ok(());
+        }
+        if failed.iter().any(|(_, kind, _)| *kind == StepKind::Finalize) {
+            let again = |step: &StepId| self.plan.step(*step).state != StepState::Skipped;
+            let steps = self.plan.finalize.iter().copied().filter(again).collect();
+            self.mark(steps, StepState::Pending, "the finalize phase is repeated");
+        }
+        for (step, kind, _) in failed {
+            if kind == StepKind::Run {
+                self.call(step, Cause::Turn);
+            }
+        }
+        self.advance();
+        Ok(())
+    }
+
+    fn skip(&mut self, step: StepId, by: &str) -> Result<(), String> {
+        self.paused("have a step skipped")?;
+        self.known_step(step)?;
+        let state = self.plan.step(step).state;
+        if state != StepState::Error {
+            return Err(format!(
+                "only a failed step can be skipped, and step {step} is {}",
+                state.name()
+            ));
+        }
+        self.skip_step(step, by);
+        Ok(())
+    }
+
+    fn restart(&mut self, from: StepId, by: &str) -> Result<(), String> {
+        self.paused("begin again from a step")?;
+        self.known_step(from)?;
+        let steps = self.plan.after(from);
+        let begun = |step: &StepId| self.plan.step(*step).state != StepState::Pending;
+        let steps: Vec<StepId> = steps.into_iter().filter(begun).collect();
+        if steps.is_empty() {
+            return Err(format!("step {from} has not begun"));
+        }
+        let why = format!("from step {from}, by {by}");
+        self.record(Record::Reset { at: self.now, steps, why });
+        Ok(())
+    }
+
+    fn edit_input(&mut self, action: ActionId, input: Payload, by: &str) -> Result<(), String> {
+        self.paused("have an input edited")?;
+        let known = action.0 > 0 && self.plan.actions.len() > action.index();
+        if !known {
+            return Err(format!("it has no action {action}"));
+        }
+        for place in needs_of(&input) {
+            let step = self.plan.find_step(place.step);
+            if place.plan != self.plan.id || step.is_none_or(|step| step.kind != StepKind::Run) {
+                return Err("the input refers to an output that is not of this plan".to_owned());
+            }
+        }
+        let by = by.to_owned();
+        self.record(Record::InputEdited { at: self.now, action, input, by });
+        Ok(())
+    }
+
+    fn cancel(&mut self, is_forced: bool, by: &str) -> Result<(), String> {
+        if self.plan.state == PlanState::Stopped {
+            return Err("it is over".to_owned());
+        }
+        let by = by.to_owned();
+        self.record(Record::CancelRequested { at: self.now, by, is_forced });
+        if self.plan.state == PlanState::Running {
+            for step in self.plan.in_state(StepState::Suspended) {
+                self.tell_to_end(step, is_forced);
+            }
+            self.advance();
+        } else {
+            self.end_cancelled();
+        }
+        Ok(())
+    }
+
+    fn tell_to_end(&mut self, step: StepId, is_forced: bool) {
+        if self.action_of(step).is_some_and(AnyAction::is_cancellable) {
+            self.call(step, Cause::Cancel { is_forced });
+        } else {
+            self.mark(vec![step], StepState::Cancelled, "the plan is being cancelled");
+        }
+    }
+
+    /// A plan that is being cancelled: what waits is ended, what runs is waited for unless forced.
+    pub(super) fn go_on_cancelling(&mut self) {
+        let is_forced = self.plan.cancel.as_ref().is_some_and(|cancel| cancel.is_forced);
+        for step in self.plan.in_state(StepState::Suspended) {
+            // One that was told and waits for something by that is waited for, unless forced.
+            let is_told = matches!(self.plan.step(step).cause, Cause::Cancel { .. } | Cause::Event)
+                && self.action_of(step).is_some_and(AnyAction::is_cancellable);
+            if !is_told {
+                self.tell_to_end(step, is_forced);
+            }
+        }
+        let mut ended = self.plan.in_state(StepState::Retrying);
+        if is_forced {
+            let is_asked =
+                |step: &StepId| !matches!(self.plan.step(*step).cause, Cause::Cancel { .. });
+            ended.extend(self.plan.in_state(StepState::Running).into_iter().filter(is_asked));
+        }
+        self.mark(ended, StepState::Cancelled, "the plan is being cancelled");
+        if !self.plan.is_settled() {
+            return;
+        }
+        let failed =
+            self.plan.failed_steps().find(|step| matches!(step.cause, Cause::Cancel { .. }));
+        if failed.is_some() {
+            return self.become_state(PlanState::Paused, "a step could not be cancelled");
+        }
+        self.end_cancelled();
+    }
+
+    fn end_cancelled(&mut self) {
+        let steps = [StepState::Pending, StepState::Suspended, StepState::Skipping];
+        let mut open: Vec<StepId> =
+            steps.into_iter().flat_map(|state| self.plan.in_state(state)).collect();
+        if open.is_empty() && self.plan.in_state(StepState::Cancelled).is_empty() {
+            open = self.plan.in_state(StepState::Error);
+        }
+        self.mark(open, StepState::Cancelled, "the plan was cancelled");
+        self.become_state(PlanState::Stopped, "cancelled");
+    }
+
+    fn halt(&mut self, by: &str) -> Result<(), String> {
+        if self.plan.state == PlanState::Stopped {
+            return Err("it is over".to_owned());
+        }
+        self.become_state(PlanState::Stopped, &format!("halted by {by}"));
+        Ok(())
+    }
+
+    fn revert(&mut self, by: &str) -> Result<(), String> {
+        self.paused("be taken back")?;
+        let failed = self.plan.in_state(StepState::Error);
+        self.record_rescue(Rescue::Revert, failed, by);
+        self.become_state(PlanState::Running, &format!("taken back by {by}"));
+        self.advance();
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What is done about failed steps: by policy when nothing else is under way, and backwards if the
+//! policy is to take back what was done.
+
+use super::decide::Decisions;
+use crate::action::{AnyAction, Cause, Rescue};
+use crate::id::{ActionId, StepId};
+use crate::plan::{PlanState, Record, StepKind, StepState};
+
+impl Decisions<'_> {
+    /// Nothing is under way and steps have failed: deals with them as the actions suggest. A step is
+    /// dealt with once; if it fails again, the plan is paused.
+    pub(super) fn rescue(&mut self) {
+        let failed: Vec<StepId> =
+            self.plan.failed_steps().filter(|step| !step.is_rescued).map(|step| step.id).collect();
+        let how =
+            if failed.is_empty() || !self.is_rescuing { Rescue::Pause } else { self.suggestion() };
+        match how {
+            Rescue::Pause => self.become_state(PlanState::Paused, "a step has failed"),
+            Rescue::Fail => {
+                self.record_rescue(how, failed, "policy");
+                self.become_state(PlanState::Stopped, "a step has failed");
+            }
+            Rescue::Revert => self.record_rescue(how, failed, "policy"),
+            Rescue::Skip => {
+                self.record_rescue(how, failed.clone(), "policy");
+                for step in failed {
+                    self.skip_step(step, "policy");
+                }
+            }
+        }
+    }
+
+    pub(super) fn record_rescue(&mut self, how: Rescue, steps: Vec<StepId>, by: &str) {
+        self.record(Record::Rescued { at: self.now, how, steps, by: by.to_owned() });
+    }
+
+    /// What the actions suggest together, seen from the root.
+    pub(crate) fn suggestion(&self) -> Rescue {
+        let count = self.plan.actions.len();
+        let mut suggestions: Vec<Vec<Rescue>> = vec![Vec::new(); count];
+        for step in self.plan.failed_steps() {
+            let action = self.action_of(step.id);
+            let error = step.error.as_ref();
+            let own =
+                action.zip(error).map_or(Rescue::Pause, |(action, error)| action.rescue(error));
+            suggestions[step.action.index()].push(own);
+        }
+        // Children come after their parents: backwards, each has heard all of its own.
+        for index in (0..count).rev() {
+            let Some(combined) = Rescue::combine(suggestions[index].drain(..)) else { continue };
+            let child = &self.plan.actions[index];
+            let Some(parent) = child.parent else { return combined };
+            let name = &self.plan.action(parent).name;
+            let heard = self.registry.find(name);
+            let heard =
+                heard.map_or(combined, |parent| parent.rescue_of_planned(&child.name, combined));
+            suggestions[parent.index()].push(heard);
+        }
+        Rescue::Skip
+    }
+
+    /// Leaves a failed step out, with all steps that need its output.
+    pub(super) fn skip_step(&mut self, id: StepId, by: &str) {
+        let step = self.plan.step(id);
+        if step.kind == StepKind::Finalize {
+            return self.mark(vec![id], StepState::Skipped, &format!("by {by}"));
+        }
+        self.mark(vec![id], StepState::Skipping, &format!("by {by}"));
+        let others = self.dependents(id);
+        let why = format!("it needs the output of step {id}, which is left out");
+        self.mark(others, StepState::Skipped, &why);
+    }
+
+    /// The steps that have not begun and need the output of this one, directly or not, and the finalize
+    /// steps of their actions and its own.
+    fn dependents(&self, id: StepId) -> Vec<StepId> {
+        let own = self.plan.step(id).action;
+        let mut out_steps = vec![id];
+        let mut out_actions: Vec<ActionId> = vec![own];
+        // Inputs name outputs of earlier steps only: one pass in the order of planning finds all.
+        for action in &self.plan.actions {
+            if action.id != own && action.needs.iter().any(|need| out_steps.contains(need)) {
+                out_actions.push(action.id);
+                out_steps.extend(action.run_step);
+            }
+        }
+        let is_pending = |step: &StepId| self.plan.step(*step).state == StepState::Pending;
+        let steps = out_actions.iter().map(|action| self.plan.action(*action));
+        steps
+            .flat_map(|action| [action.run_step, action.finalize_step])
+            .flatten()
+            .filter(is_pending)
+            .collect()
+    }
+
+    /// Ends steps that are to be left out; whether there were any.
+    pub(super) fn go_on_skipping(&mut self) -> bool {
+        let skipping = self.plan.in_state(StepState::Skipping);
+        for step in &skipping {
+            if self.action_of(*step).is_some_and(AnyAction::cleans_up_when_skipped) {
+                self.call(*step, Cause::Skip);
+            } else {
+                self.mark(vec![*step], StepState::Skipped, "left out");
+            }
+        }
+        !skipping.is_empty()
+    }
+
+    /// Takes back the next step, the last one first.
+    pub(super) fn go_on_reverting(&mut self) {
+        if !self.plan.is_settled() {
+            return;
+        }
+        let is_again = |id: StepId| self.plan.step(id).order > 0;
+        if self.plan.in_state(StepState::Error).into_iter().any(is_again) {
+            return self.become_state(PlanState::Paused, "a compensation has failed");
+        }
+        let reverts = |id: &StepId| self.action_of(*id).is_some_and(AnyAction::reverts);
+        let done = self.plan.in_state(StepState::Success).into_iter();
+        let next = done
+            .filter(|id| self.plan.step(*id).kind == StepKind::Run)
+            .filter(reverts)
+            .max_by_key(|id| self.plan.step(*id).order);
+        match next {
+            Some(step) => {
+                self.record(Record::Reverting { step, at: self.now });
+                self.calls.push(step);
+            }
+            None => self.become_state(PlanState::Stopped, "what was done was taken back"),
+        }
+    }
+}
