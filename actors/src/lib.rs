@@ -6,6 +6,7 @@ mod actor;
 mod address;
 mod admit;
 mod ask;
+mod cold;
 mod context;
 mod dead_letter;
 mod deadline;

@@ -2,12 +2,12 @@
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use std::task::Waker;
 
 use turnwheel_runtime::Failure;
 
 use crate::actor::Actor;
 use crate::address::Address;
+use crate::cold::Cold;
 use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
 use crate::envelope::Delivery;
@@ -17,7 +17,6 @@ use crate::handler::{
 };
 use crate::intercept::Chain;
 use crate::loan::{Home, Loan};
-use crate::onward::Onward;
 use crate::reply::ReplyTo;
 use crate::request::{Ambient, Asker};
 use crate::restart::Rebirth;
@@ -44,57 +43,6 @@ pub(crate) struct Rest<A: Actor> {
     /// Messages begun, modulo 2^32; without the ticks of timers.
     handled: u32,
     cold: Option<Box<Cold<A>>>,
-}
-
-/// What few actors need.
-pub(crate) struct Cold<A: Actor> {
-    pub(crate) gate: Gate<A>,
-    /// Where an exclusive handler's future gives the actor back, also when it is dropped.
-    home: Home<A>,
-    name: Option<Arc<str>>,
-    class: Option<Arc<str>>,
-    /// What goes around its messages.
-    chain: Chain,
-    /// As whom it asks: from exclusive handlers, and from such as admit calls that come back.
-    askers: [Option<Arc<Asker>>; 2],
-    /// Streams that wait until the gate is free.
-    pub(crate) paused: Vec<Waker>,
-    pub(crate) rebirth: Option<Rebirth<A>>,
-    children: Children,
-    /// What is subscribed to once the actor has started.
-    deferred: Vec<Deferred<A>>,
-    /// Why no message is handled any more.
-    pub(crate) broken: Option<Failure>,
-    /// Where all messages go, if not to this actor.
-    pub(crate) onward: Option<Box<dyn Onward<A>>>,
-    /// Until when an entity is not idle, whatever it does; nanoseconds.
-    pub(crate) kept_until_ns: u64,
-}
-
-impl<A: Actor> std::fmt::Debug for Cold<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cold").field("gate", &self.gate).finish_non_exhaustive()
-    }
-}
-
-impl<A: Actor> Default for Cold<A> {
-    fn default() -> Self {
-        Self {
-            gate: Gate::default(),
-            home: Home::default(),
-            name: None,
-            class: None,
-            chain: Chain::default(),
-            askers: [None, None],
-            paused: Vec::new(),
-            rebirth: None,
-            children: Children::default(),
-            deferred: Vec::new(),
-            broken: None,
-            onward: None,
-            kept_until_ns: 0,
-        }
-    }
 }
 
 impl<A: Actor> Rest<A> {
@@ -158,6 +106,13 @@ impl<A: Actor> Rest<A> {
 
     pub(crate) fn kept_until_ns(&self) -> u64 {
         self.cold.as_ref().map_or(0, |cold| cold.kept_until_ns)
+    }
+
+    /// Gives back the memory of what the actor may have needed once, if nothing of it is in use.
+    pub(crate) fn trim(&mut self) {
+        if self.is_plain && self.cold.as_ref().is_some_and(|cold| cold.is_unused()) {
+            self.cold = None;
+        }
     }
 
     pub(crate) fn address(&self, turn: &Turn<'_, A>) -> Address<A> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -80,6 +80,8 @@ pub(crate) struct Directory<E: Entity> {
     turn: AtomicUsize,
     /// Around the messages of its entities.
     incoming: Chain,
+    /// Whether their activation has nothing to do: known once the first has shown it.
+    is_activated_by_default: AtomicBool,
     pub(super) collector: super::collector::Collector,
 }
 
@@ -118,6 +120,7 @@ impl<E: Entity> Directory<E> {
             myself: Weak::clone(myself),
             turn: AtomicUsize::new(0),
             incoming: shared.chain_of::<E>(),
+            is_activated_by_default: AtomicBool::new(false),
             collector: super::collector::Collector::default(),
         })
     }
@@ -250,7 +253,7 @@ impl<E: Entity> Directory<E> {
         if !self.incoming.is_empty() {
             seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
-        let hooks = EntityHooks::new(key.clone(), myself);
+        let hooks = EntityHooks::new(key.clone(), myself, failures.is_some());
         let mut spawned = self.system.group().task(seat).class_of::<E>();
         if let Some(mailbox) = E::MAILBOX {
             spawned = spawned.mailbox(mailbox);
@@ -324,6 +327,14 @@ impl<E: Entity> Directory<E> {
                 active.used_ns = active.used_ns.max(now_ns);
             }
         }
+    }
+
+    pub(super) fn is_activated_by_default(&self) -> bool {
+        self.is_activated_by_default.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_activated_by_default(&self) {
+        self.is_activated_by_default.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn is_active(&self, key: &E::Key) -> bool {

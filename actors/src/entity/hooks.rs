@@ -76,6 +76,11 @@ impl<E: Entity> EntityContext<E> {
         self.entities.shared.settings.placement.place(E::NAME, &self.key.text()).epoch
     }
 
+    /// The activation that is provided: from now on it is left out.
+    pub(super) fn activates_by_default(&self) {
+        self.directory.set_activated_by_default();
+    }
+
     /// Completes after a delay.
     pub fn sleep(&self, delay: Duration) -> Completion<()> {
         self.entities.system().group().sleep(delay)
@@ -86,12 +91,14 @@ impl<E: Entity> EntityContext<E> {
 pub(super) struct EntityHooks<E: Entity> {
     key: E::Key,
     directory: Arc<Directory<E>>,
-    rebirth: Option<Rebirth<E>>,
+    /// Whether the last activation of the key has failed.
+    had_failed: bool,
+    rebirth: Option<Box<Rebirth<E>>>,
 }
 
 impl<E: Entity> EntityHooks<E> {
-    pub(super) fn new(key: E::Key, directory: Arc<Directory<E>>) -> Self {
-        Self { key, directory, rebirth: None }
+    pub(super) fn new(key: E::Key, directory: Arc<Directory<E>>, had_failed: bool) -> Self {
+        Self { key, directory, had_failed, rebirth: None }
     }
 
     /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
@@ -102,47 +109,54 @@ impl<E: Entity> EntityHooks<E> {
         turn: &mut Turn<'_, E>,
         wait: impl FnOnce(&mut Turn<'_, E>, Activation, Then<E>),
     ) {
-        let then = self.then();
         let begun = catch_unwind(AssertUnwindSafe(|| {
             seat.actor = Some(E::create(&self.key));
             seat.call(turn, |actor, cx| actor.starting(cx)).map_err(Failure::error)
         }));
         if let Err(failure) = begun.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {
-            return then(seat, turn, Err(failure));
+            return self.settle(seat, turn, Err(failure));
+        }
+        if self.directory.is_activated_by_default() {
+            return self.settle(seat, turn, Ok(()));
         }
         let Some(entities) = self.directory.entities() else {
-            return then(seat, turn, Err(Failure::Closed));
+            return self.settle(seat, turn, Err(Failure::Closed));
         };
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
         let cx = EntityContext { key, id: seat.rest.id, directory, entities };
-        let mut activation = activation(seat, cx);
+        let mut attempts = attempts(seat, cx);
         // Most activations do not wait: those need no subscription.
         let mut noop = std::task::Context::from_waker(Waker::noop());
-        match activation.as_mut().poll(&mut noop) {
-            Poll::Ready(outcome) => then(seat, turn, outcome),
-            Poll::Pending => wait(turn, activation, then),
+        match contained_poll(&mut attempts, &mut noop) {
+            Poll::Ready(outcome) => self.settle(seat, turn, outcome),
+            Poll::Pending => wait(turn, limited(seat, attempts), self.then()),
         }
     }
 
-    /// What follows an activation.
+    /// What follows an activation that waits.
     fn then(&self) -> Then<E> {
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
-        Box::new(move |seat, turn, outcome| {
-            seat.fetch();
-            match outcome {
-                Ok(()) => directory.has_started(&key, seat.rest.id),
-                Err(failure) => {
-                    tracing::warn!(
-                        entity = std::any::type_name::<E>(), key = %key.text(), %failure,
-                        "an activation failed"
-                    );
-                    // Whoever is in the mailbox is told, whoever comes now waits for the end.
-                    seat.refuse_all(failure);
-                    directory.leaves(&key, seat.rest.id);
-                    turn.close();
-                }
+        let hooks = Self::new(key, directory, self.had_failed);
+        Box::new(move |seat, turn, outcome| hooks.settle(seat, turn, outcome))
+    }
+
+    /// What follows an activation.
+    fn settle(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
+        seat.fetch();
+        match outcome {
+            Ok(()) if self.had_failed => self.directory.has_started(&self.key, seat.rest.id),
+            Ok(()) => {}
+            Err(failure) => {
+                tracing::warn!(
+                    entity = std::any::type_name::<E>(), key = %self.key.text(), %failure,
+                    "an activation failed"
+                );
+                // Whoever is in the mailbox is told, whoever comes now waits for the end.
+                seat.refuse_all(failure);
+                self.directory.leaves(&self.key, seat.rest.id);
+                turn.close();
             }
-        })
+        }
     }
 
     /// The last act: from here on the key may be activated again.
@@ -161,35 +175,39 @@ impl<E: Entity> EntityHooks<E> {
 type Activation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 type Then<E> = Box<dyn FnOnce(&mut Seat<E>, &mut Turn<'_, E>, Outcome) + Send>;
 
-/// The activation of the entity in its seat, with its limit and its attempts; a panic is a failure.
-fn activation<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>) -> Activation {
+/// The activation of the entity in its seat, with its attempts.
+fn attempts<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>) -> Activation {
     let lend = seat.lend();
-    let mut attempts = Box::pin(async move {
+    Box::pin(async move {
         let Some(mut loan) = lend else { return Err(Failure::Closed) };
-        let mut attempt = 1;
         let mut pause = ATTEMPT_PAUSE;
-        loop {
-            let error = match loan.get().activate(cx.clone()).await {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            if attempt >= E::ACTIVATION_ATTEMPTS {
-                return Err(Failure::error(error));
+        for _ in 1..E::ACTIVATION_ATTEMPTS {
+            if loan.get().activate(cx.clone()).await.is_ok() {
+                return Ok(());
             }
             cx.sleep(pause).await?;
-            attempt += 1;
             pause = pause.saturating_mul(2);
         }
-    });
+        loan.get().activate(cx).await.map_err(Failure::error)
+    })
+}
+
+/// A panic is a failure.
+fn contained_poll(attempts: &mut Activation, cx: &mut std::task::Context<'_>) -> Poll<Outcome> {
+    let polled = catch_unwind(AssertUnwindSafe(|| attempts.as_mut().poll(cx)));
+    polled.unwrap_or_else(|panic| Poll::Ready(Err(Failure::from_panic(panic))))
+}
+
+/// An activation that waits, with its limit.
+fn limited<E: Entity>(seat: &Seat<E>, mut attempts: Activation) -> Activation {
     let group = seat.rest.system.group().clone();
     let mut limit: Option<Completion<()>> = None;
     Box::pin(std::future::poll_fn(move |cx| {
-        let polled = catch_unwind(AssertUnwindSafe(|| attempts.as_mut().poll(cx)));
-        match polled {
-            Ok(Poll::Ready(outcome)) => return Poll::Ready(outcome),
-            Err(panic) => return Poll::Ready(Err(Failure::from_panic(panic))),
-            Ok(Poll::Pending) if E::ACTIVATION_LIMIT == Duration::MAX => return Poll::Pending,
-            Ok(Poll::Pending) => {}
+        if let Poll::Ready(outcome) = contained_poll(&mut attempts, cx) {
+            return Poll::Ready(outcome);
+        }
+        if E::ACTIVATION_LIMIT == Duration::MAX {
+            return Poll::Pending;
         }
         let limit = limit.get_or_insert_with(|| group.sleep(E::ACTIVATION_LIMIT));
         match Pin::new(limit).poll(cx) {
@@ -209,6 +227,8 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
 
     fn started(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
         seat.rest.take_deferred().into_iter().for_each(|register| register(turn));
+        // Many rest for long, and few need it later.
+        seat.rest.trim();
         Ok(())
     }
 
@@ -250,7 +270,7 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
         let key = &self.key;
         let rebirth = self.rebirth.get_or_insert_with(|| {
             let key = key.clone();
-            Rebirth::new(Restart::default(), move || E::create(&key))
+            Box::new(Rebirth::new(Restart::default(), move || E::create(&key)))
         });
         if rebirth.next(turn.group().now_ns(), seat.rest.id).is_none() {
             seat.refuse_all(failure.clone());

@@ -152,7 +152,7 @@ pub trait Entity: Actor {
         &mut self,
         cx: EntityContext<Self>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        let _ = cx;
+        cx.activates_by_default();
         std::future::ready(Ok(()))
     }
 }
