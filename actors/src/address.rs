@@ -13,9 +13,11 @@ use crate::deadline::deadline_after;
 use crate::envelope::{Bare, Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::{kind, Access, Receive, Turn};
+use crate::intercept::outgoing::{self, Target};
 use crate::reply::{ReplyTo, Slot};
-use crate::request::{self, Link};
+use crate::request::{self, Link, Outgoing};
 use crate::seat::Seat;
+use crate::spawn::OUTGOING_BIT;
 use crate::system::System;
 
 /// A handle of an actor. Clones reach the same actor; when the last is gone and nothing the actor
@@ -44,7 +46,7 @@ impl<A: Actor> Eq for Address<A> {}
 
 impl<A: Actor> fmt::Debug for Address<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({} #{})", self.name(), self.id)
+        write!(f, "Address({} #{})", self.name(), self.id())
     }
 }
 
@@ -55,7 +57,33 @@ impl<A: Actor> Address<A> {
 
     /// A number that no other actor of this process has or will have.
     pub fn id(&self) -> u64 {
+        self.id & !OUTGOING_BIT
+    }
+
+    /// Its number with what is kept in it.
+    pub(crate) fn raw_id(&self) -> u64 {
         self.id
+    }
+
+    /// Whether interceptors are around what is sent to it.
+    #[inline(always)]
+    fn is_intercepted(&self) -> bool {
+        self.id & OUTGOING_BIT != 0
+    }
+
+    #[cold]
+    fn target(&self) -> Target<'_> {
+        Target { system: &self.system, actor: self.name(), class: self.task.class() }
+    }
+
+    /// Sends with interceptors around it.
+    #[cold]
+    fn intercepted<M: Send + 'static>(
+        &self,
+        message: M,
+        send: impl FnOnce(M) -> Result<(), TellError<M>>,
+    ) -> Result<(), TellError<M>> {
+        outgoing::tell(self.target(), message, send).map_err(outgoing::Unsent::counted)
     }
 
     /// The name given when it was spawned, or the name of its class.
@@ -84,6 +112,20 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
+        if self.is_intercepted() {
+            return self.intercepted(message, |message| self.tell_plain::<M, K>(message));
+        }
+        self.tell_plain::<M, K>(message)
+    }
+
+    /// Without a look at interceptors.
+    #[inline(always)]
+    pub(crate) fn tell_plain<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
         let Some(baggage) = request::baggage() else {
             let told = self.task.submit_job(Bare::<M, K>::new(message));
             return told.map_err(|error| self.unsent::<M, A::Reply>(error.kind, error.job.open()));
@@ -107,9 +149,15 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-        self.task.submit_job_urgent(envelope).map_err(|error| self.refused(error))
+        let send = |message| {
+            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+            self.task.submit_job_urgent(envelope).map_err(|error| self.refused(error))
+        };
+        match self.is_intercepted() {
+            true => self.intercepted(message, send),
+            false => send(message),
+        }
     }
 
     /// As [`Address::tell`], but waits up to `limit` for a place. Only off the workers.
@@ -123,9 +171,15 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-        self.task.submit_job_wait(envelope, limit).map_err(|error| self.refused(error))
+        let send = |message| {
+            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+            self.task.submit_job_wait(envelope, limit).map_err(|error| self.refused(error))
+        };
+        match self.is_intercepted() {
+            true => self.intercepted(message, send),
+            false => send(message),
+        }
     }
 
     /// Waits for a place in the mailbox without blocking; use it with
@@ -158,16 +212,22 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let Some(baggage) = request::baggage() else {
-            let told = self.task.submit_job(Bare::<M, K>::new(message));
-            return told.map_err(|error| {
-                let message = error.job.open::<A::Reply>().message;
-                TellError { kind: error.kind, message }
-            });
+        let send = |message| {
+            let Some(baggage) = request::baggage() else {
+                let told = self.task.submit_job(Bare::<M, K>::new(message));
+                return told.map_err(|error| {
+                    let message = error.job.open::<A::Reply>().message;
+                    TellError { kind: error.kind, message }
+                });
+            };
+            let delivery = Delivery { message, baggage: Some(baggage), reply: None };
+            let told = self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery));
+            told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
         };
-        let delivery = Delivery { message, baggage: Some(baggage), reply: None };
-        let told = self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery));
-        told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
+        match self.is_intercepted() {
+            true => outgoing::tell(self.target(), message, send).map_err(|unsent| unsent.error),
+            false => send(message),
+        }
     }
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
@@ -191,7 +251,22 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let outgoing = request::outgoing();
+        if self.is_intercepted() {
+            let myself = self.clone();
+            return outgoing::ask(self.target(), message, limit, move |message, along, limit| {
+                myself.ask_plain::<M, K>(message, along, limit)
+            });
+        }
+        self.ask_plain::<M, K>(message, request::outgoing(), limit)
+    }
+
+    #[inline(always)]
+    fn ask_plain<M, K>(&self, message: M, outgoing: Outgoing, limit: Duration) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
         if Link::blocks(outgoing.chain.as_ref(), self.id) {
             let mut chain = Link::names(outgoing.chain.as_ref());
             chain.push(self.name());
@@ -219,10 +294,25 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        reply.forwarded(self.system.group().recent_ns());
-        let delivery = Delivery { message, baggage: request::baggage(), reply: Some(reply) };
-        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-        self.task.submit_job(envelope).map_err(|error| self.refused(error))
+        let mut reply = Some(reply);
+        let mut send = |message| {
+            let reply = reply.take();
+            if let Some(reply) = &reply {
+                reply.forwarded(self.system.group().recent_ns());
+            }
+            let delivery = Delivery { message, baggage: request::baggage(), reply };
+            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+            self.task.submit_job(envelope).map_err(|error| self.refused(error))
+        };
+        if !self.is_intercepted() {
+            return send(message);
+        }
+        outgoing::tell(self.target(), message, send).map_err(|unsent| {
+            if let Some((reply, failure)) = reply.zip(unsent.failure.clone()) {
+                reply.fail(failure);
+            }
+            unsent.counted()
+        })
     }
 
     /// Runs a closure on the actor, in its turn among the messages, and answers what it returns.
@@ -321,9 +411,15 @@ impl<A: Actor> Place<A> {
         K: 'static,
     {
         let Self { permit, address } = self;
-        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-        permit.submit_job(envelope).map_err(|error| address.refused(error))
+        let send = |message| {
+            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+            permit.submit_job(envelope).map_err(|error| address.refused(error))
+        };
+        match address.is_intercepted() {
+            true => address.intercepted(message, send),
+            false => send(message),
+        }
     }
 }
 

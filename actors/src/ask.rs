@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::Failure;
 
@@ -28,8 +29,12 @@ pub struct Ask<M, R> {
 enum State<M, R> {
     Refused(AskError<M>),
     Waiting(Waiting<R>),
+    Intercepted(Intercepted<M, R>),
     Over,
 }
+
+/// A call with interceptors around it. The lock is for `Sync` alone, and is never taken.
+type Intercepted<M, R> = Mutex<Pin<Box<dyn Future<Output = Result<R, AskError<M>>> + Send>>>;
 
 struct Waiting<R> {
     slot: Arc<Slot<R>>,
@@ -40,7 +45,7 @@ impl<M, R> std::fmt::Debug for Ask<M, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match &self.state {
             State::Refused(error) => error.to_string(),
-            State::Waiting(_) => "waiting".to_owned(),
+            State::Waiting(_) | State::Intercepted(_) => "waiting".to_owned(),
             State::Over => "over".to_owned(),
         };
         f.debug_struct("Ask").field("state", &state).finish()
@@ -65,6 +70,13 @@ impl<M, R> Ask<M, R> {
             system.shared().deadlines.add(slot.deadline_ns, call);
         }
         Self { state: State::Waiting(Waiting { slot, asked_ns }), message: PhantomData }
+    }
+
+    /// A call whose first attempt was made, with what goes on until its answer.
+    pub(crate) fn intercepted(
+        call: impl Future<Output = Result<R, AskError<M>>> + Send + 'static,
+    ) -> Self {
+        Self { state: State::Intercepted(Mutex::new(Box::pin(call))), message: PhantomData }
     }
 
     /// Waits for the answer, blocking the thread; only off the workers.
@@ -92,6 +104,13 @@ impl<M, R> Future for Ask<M, R> {
                 return Poll::Ready(answer.map_err(Refusal::into_error));
             }
             return Poll::Pending;
+        }
+        if let State::Intercepted(call) = &mut self.state {
+            let polled = call.get_mut().as_mut().poll(cx);
+            if polled.is_ready() {
+                self.state = State::Over;
+            }
+            return polled;
         }
         match std::mem::replace(&mut self.state, State::Over) {
             State::Refused(error) => Poll::Ready(Err(error)),

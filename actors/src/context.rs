@@ -11,9 +11,11 @@ use crate::dead_letter::DeadLetterReason;
 use crate::envelope::{Delivery, Envelope};
 use crate::error::TellError;
 use crate::handler::{Receive, Turn};
+use crate::intercept::outgoing::{self, Target};
 use crate::request::{self, Ambient};
 use crate::scope;
 use crate::seat::Rest;
+use crate::spawn::OUTGOING_BIT;
 use crate::supervise::Children;
 use crate::system::System;
 
@@ -82,6 +84,33 @@ impl<'a, A: Actor> Context<'a, A> {
     ///
     /// As [`Address::tell`]; the message comes back.
     pub fn tell_self<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if self.rest.id & OUTGOING_BIT != 0 {
+            return self.tell_self_intercepted::<M, K>(message);
+        }
+        self.tell_self_plain::<M, K>(message)
+    }
+
+    #[cold]
+    fn tell_self_intercepted<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let system = self.system().clone();
+        let (actor, class) = (self.name().to_owned(), self.turn.class().to_owned());
+        let target = Target { system: &system, actor, class };
+        let send = |message| self.tell_self_plain::<M, K>(message);
+        outgoing::tell(target, message, send).map_err(outgoing::Unsent::counted)
+    }
+
+    #[inline(always)]
+    fn tell_self_plain<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
     where
         A: Receive<M, K>,
         M: Send + 'static,

@@ -52,8 +52,16 @@ pub enum AskError<M> {
     },
     /// No answer within the deadline.
     TimedOut(TimeSpent),
-    /// The actor took the message and ended, or failed, before it answered.
+    /// The actor took the message and ended, or failed, before it answered; or one of the interceptors
+    /// around its messages refused it.
     Unanswered(Failure),
+    /// An interceptor around the calls refused to send it.
+    Intercepted {
+        /// Why.
+        failure: Failure,
+        /// The message.
+        message: M,
+    },
 }
 
 /// Where the time of a call went that was not answered in time.
@@ -91,7 +99,7 @@ impl<M> AskError<M> {
         match self {
             Self::Refused(refused) => refused.kind == SubmitErrorKind::Closed,
             Self::Unanswered(failure) => failure.is_closed(),
-            Self::Cycle { .. } | Self::TimedOut(_) => false,
+            Self::Cycle { .. } | Self::TimedOut(_) | Self::Intercepted { .. } => false,
         }
     }
 
@@ -100,7 +108,40 @@ impl<M> AskError<M> {
         match self {
             Self::Refused(TellError { message, .. }) => Some(message),
             Self::Cycle { message, .. } => message,
+            Self::Intercepted { message, .. } => Some(message),
             Self::TimedOut(_) | Self::Unanswered(_) => None,
+        }
+    }
+}
+
+impl<M> AskError<M> {
+    /// The error and the message apart.
+    pub(crate) fn split(self) -> (AskError<()>, Option<M>) {
+        match self {
+            Self::Refused(TellError { kind, message }) => {
+                (AskError::Refused(TellError { kind, message: () }), Some(message))
+            }
+            Self::Cycle { chain, message } => (AskError::Cycle { chain, message: None }, message),
+            Self::TimedOut(spent) => (AskError::TimedOut(spent), None),
+            Self::Unanswered(failure) => (AskError::Unanswered(failure), None),
+            Self::Intercepted { failure, message } => {
+                (AskError::Intercepted { failure, message: () }, Some(message))
+            }
+        }
+    }
+
+    /// What [`AskError::split`] has taken apart.
+    pub(crate) fn join(error: AskError<()>, message: Option<M>) -> Self {
+        match (error, message) {
+            (AskError::Refused(TellError { kind, .. }), Some(message)) => {
+                Self::Refused(TellError { kind, message })
+            }
+            (AskError::Intercepted { failure, .. }, Some(message)) => {
+                Self::Intercepted { failure, message }
+            }
+            (AskError::Cycle { chain, .. }, message) => Self::Cycle { chain, message },
+            (AskError::TimedOut(spent), _) => Self::TimedOut(spent),
+            (error, _) => Self::Unanswered(error.into()),
         }
     }
 }
@@ -112,6 +153,9 @@ impl<M> fmt::Debug for AskError<M> {
             Self::Cycle { chain, .. } => f.debug_tuple("Cycle").field(chain).finish(),
             Self::TimedOut(spent) => f.debug_tuple("TimedOut").field(spent).finish(),
             Self::Unanswered(failure) => f.debug_tuple("Unanswered").field(failure).finish(),
+            Self::Intercepted { failure, .. } => {
+                f.debug_tuple("Intercepted").field(failure).finish()
+            }
         }
     }
 }
@@ -137,6 +181,7 @@ impl<M> fmt::Display for AskError<M> {
                 write!(f, ", at depth {depth} of the call chain")
             }
             Self::Unanswered(failure) => write!(f, "the actor did not answer: {failure}"),
+            Self::Intercepted { failure, .. } => write!(f, "the message was not sent: {failure}"),
         }
     }
 }
@@ -147,7 +192,7 @@ impl<M> From<AskError<M>> for Failure {
     fn from(error: AskError<M>) -> Self {
         match error {
             AskError::Refused(refused) => refused.into(),
-            AskError::Unanswered(failure) => failure,
+            AskError::Unanswered(failure) | AskError::Intercepted { failure, .. } => failure,
             AskError::TimedOut(spent) => {
                 Self::TimedOut(spent.hops + spent.queued + spent.running.unwrap_or_default())
             }

@@ -158,6 +158,12 @@ impl TraceContext {
         self
     }
 
+    /// A trace that begins here, with this span.
+    pub(crate) fn begin(trace_id: u128, span_id: u64) -> Self {
+        debug_assert!(trace_id != 0 && span_id != 0, "zero is no identity of a trace or a span");
+        Self { trace_id, parent_id: span_id, flags: 1, state: None }
+    }
+
     /// The same trace with another span as sender.
     #[must_use]
     pub fn with_parent(mut self, parent_id: u64) -> Self {
@@ -357,7 +363,7 @@ pub(crate) fn baggage() -> Option<Arc<Baggage>> {
 }
 
 /// What a call takes along.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) baggage: Option<Arc<Baggage>>,
     pub(crate) chain: Option<Arc<Link>>,

@@ -17,8 +17,16 @@ use crate::system::System;
 /// The numbers of actors, in the order of their making.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-pub(crate) fn next_id() -> u64 {
-    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+/// Part of the number of an actor that must not be sent to without a look at the interceptors of its
+/// system: an address finds it without following a pointer.
+pub(crate) const OUTGOING_BIT: u64 = 1 << 63;
+
+pub(crate) fn next_id(system: &System) -> u64 {
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    match system.shared().outgoing.is_empty() {
+        true => id,
+        false => id | OUTGOING_BIT,
+    }
 }
 
 /// Describes an actor; every value has a default.
@@ -35,6 +43,7 @@ pub struct ActorBuilder<A: Actor> {
     labels: Vec<(String, String)>,
     is_system: bool,
     incoming: Chain,
+    is_bare: bool,
 }
 
 impl<A: Actor> fmt::Debug for ActorBuilder<A> {
@@ -57,6 +66,7 @@ impl<A: Actor> ActorBuilder<A> {
             labels: Vec::new(),
             is_system: false,
             incoming: Chain::default(),
+            is_bare: false,
         }
     }
 
@@ -115,15 +125,27 @@ impl<A: Actor> ActorBuilder<A> {
         self
     }
 
+    /// Leaves out the interceptors of the system: for actors that are part of the works.
+    pub(crate) fn unintercepted(mut self) -> Self {
+        self.is_bare = true;
+        self
+    }
+
     /// Spawns the actor.
     ///
     /// # Errors
     ///
     /// [`SpawnErrorKind`](turnwheel_runtime::SpawnErrorKind) says why; the actor comes back.
     pub fn spawn(self) -> Result<Address<A>, SpawnError<A>> {
-        let id = next_id();
+        let id = next_id(&self.system);
         let seat = Seat::new(self.actor, id, self.system.clone(), self.rebirth);
-        let seat = seat.intercepted(self.system.shared().incoming.around(&self.incoming), None);
+        let seat = match self.is_bare {
+            true => seat,
+            false => {
+                let chain = self.system.shared().incoming.around(&self.incoming);
+                seat.intercepted(chain, None)
+            }
+        };
         let group = self.group.as_ref().unwrap_or(self.system.group());
         let mut task = group.task(seat).lifecycle(Hooks);
         task = match &self.class {

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) deadlines: Arc<Deadlines>,
     /// Around what its actors handle.
     pub(crate) incoming: Chain,
+    /// Around what its actors are sent.
+    pub(crate) outgoing: Chain,
 }
 
 impl System {
@@ -54,6 +56,7 @@ impl System {
             dead_letters: DeadLetters::default(),
             ask_limit: ASK_LIMIT_DEFAULT,
             incoming: Chain::default(),
+            outgoing: Chain::default(),
         }
     }
 
@@ -107,6 +110,7 @@ pub struct SystemBuilder {
     dead_letters: DeadLetters,
     ask_limit: Duration,
     incoming: Chain,
+    outgoing: Chain,
 }
 
 impl fmt::Debug for SystemBuilder {
@@ -135,11 +139,20 @@ impl SystemBuilder {
         self
     }
 
+    /// Puts an interceptor around the sending of every message to an actor of the system, from its
+    /// handlers and from elsewhere, inside those that were put before. See
+    /// [`intercept`](crate::intercept).
+    pub fn intercept_outgoing(mut self, interceptor: impl Interceptor) -> Self {
+        self.outgoing.push(interceptor);
+        self
+    }
+
     /// Makes the system.
     pub fn build(self) -> System {
-        let Self { group, dead_letters, ask_limit, incoming } = self;
+        let Self { group, dead_letters, ask_limit, incoming, outgoing } = self;
         let deadlines = Deadlines::new(&group);
-        let shared = Arc::new(Shared { group, dead_letters, ask_limit, deadlines, incoming });
+        let shared =
+            Arc::new(Shared { group, dead_letters, ask_limit, deadlines, incoming, outgoing });
         dead_letter::register(&shared);
         System { shared }
     }

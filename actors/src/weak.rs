@@ -7,6 +7,7 @@ use turnwheel_runtime::WeakTask;
 use crate::actor::Actor;
 use crate::address::Address;
 use crate::seat::Seat;
+use crate::spawn::OUTGOING_BIT;
 use crate::system::System;
 
 /// An address that does not keep its actor: with no other address left the actor closes in order.
@@ -38,7 +39,7 @@ impl<A: Actor> Address<A> {
     /// An address that does not keep the actor. Two atomic operations.
     pub fn downgrade(&self) -> WeakAddress<A> {
         let task = self.task.downgrade();
-        WeakAddress { task, id: self.id(), system: self.system().clone() }
+        WeakAddress { task, id: self.raw_id(), system: self.system().clone() }
     }
 }
 
@@ -52,7 +53,7 @@ impl<A: Actor> WeakAddress<A> {
 
     /// As [`Address::id`].
     pub fn id(&self) -> u64 {
-        self.id
+        self.id & !OUTGOING_BIT
     }
 }
 
@@ -64,6 +65,6 @@ impl<A: Actor> Clone for WeakAddress<A> {
 
 impl<A: Actor> fmt::Debug for WeakAddress<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WeakAddress(#{})", self.id)
+        write!(f, "WeakAddress(#{})", self.id())
     }
 }

@@ -248,7 +248,7 @@ impl<E: Entity> Directory<E> {
         let Some(myself) = self.myself.upgrade() else {
             return Err(Refusal::Refused(SubmitErrorKind::Closed));
         };
-        let id = spawn::next_id();
+        let id = spawn::next_id(&self.system);
         let mut seat = Seat::vacant(id, self.system.clone());
         if !self.incoming.is_empty() {
             seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));

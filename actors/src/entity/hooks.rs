@@ -16,6 +16,7 @@ use crate::handler::Turn;
 use crate::hooks::Outcome;
 use crate::restart::{Rebirth, Restart};
 use crate::seat::Seat;
+use crate::spawn::OUTGOING_BIT;
 
 /// Pause before the second attempt to activate; each further one waits twice as long.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
@@ -58,7 +59,7 @@ impl<E: Entity> EntityContext<E> {
 
     /// A number that no other activation of this process has.
     pub fn activation(&self) -> u64 {
-        self.id
+        self.id & !OUTGOING_BIT
     }
 
     /// The entities of its system.

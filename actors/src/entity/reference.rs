@@ -14,8 +14,9 @@ use crate::deadline::deadline_after;
 use crate::envelope::{Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::Receive;
+use crate::intercept::outgoing::{self, Target};
 use crate::reply::{ReplyTo, Slot};
-use crate::request::{self, Link};
+use crate::request::{self, Link, Outgoing};
 
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
 ///
@@ -63,12 +64,29 @@ impl<E: Entity> EntityRef<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-        let envelope = Envelope::<M, E::Reply, K>::new(delivery);
-        self.directory.send(&self.key, envelope).map_err(|(refusal, envelope)| {
-            let kind = self.directory.refused::<M>(&refusal);
-            TellError { kind, message: envelope.open().message }
-        })
+        let send = |message| {
+            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+            let envelope = Envelope::<M, E::Reply, K>::new(delivery);
+            self.directory.send(&self.key, envelope).map_err(|(refusal, envelope)| {
+                let kind = self.directory.refused::<M>(&refusal);
+                TellError { kind, message: envelope.open().message }
+            })
+        };
+        match self.is_intercepted() {
+            true => outgoing::tell(self.target(), message, send).map_err(outgoing::Unsent::counted),
+            false => send(message),
+        }
+    }
+
+    /// Whether interceptors are around what is sent to it.
+    fn is_intercepted(&self) -> bool {
+        !self.directory.system.shared().outgoing.is_empty()
+    }
+
+    #[cold]
+    fn target(&self) -> Target<'_> {
+        let class = std::any::type_name::<E>().to_owned();
+        Target { system: &self.directory.system, actor: self.name(), class }
     }
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
@@ -88,7 +106,22 @@ impl<E: Entity> EntityRef<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let outgoing = request::outgoing();
+        if self.is_intercepted() {
+            let myself = self.clone();
+            return outgoing::ask(self.target(), message, limit, move |message, along, limit| {
+                myself.ask_plain::<M, K>(message, along, limit)
+            });
+        }
+        self.ask_plain::<M, K>(message, request::outgoing(), limit)
+    }
+
+    #[inline(always)]
+    fn ask_plain<M, K>(&self, message: M, outgoing: Outgoing, limit: Duration) -> Ask<M, E::Reply>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
         if outgoing.chain.is_some() {
             // Only a caller that waits for others can close a cycle.
             let id = self.directory.id_of(&self.key);

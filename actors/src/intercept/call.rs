@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::request::RequestContext;
 use crate::system::System;
@@ -27,6 +28,8 @@ pub struct MessageInfo {
     pub(crate) direction: Direction,
     pub(crate) is_ask: bool,
     pub(crate) attempt: u32,
+    /// How long an answer may take, if an interceptor says so.
+    pub(crate) limit: Duration,
     pub(crate) request: RequestContext,
     pub(crate) system: System,
 }
@@ -127,5 +130,11 @@ impl Call<'_> {
     /// handler, and to what it sends.
     pub fn set_request(&mut self, request: RequestContext) {
         self.info.request = request;
+    }
+
+    /// Gives an outgoing call, or each attempt of it, a shorter time for its answer. Of no matter for
+    /// others, and never longer than what the caller has.
+    pub fn shorten(&mut self, limit: Duration) {
+        self.info.limit = self.info.limit.min(limit);
     }
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::{pin, Pin};
 use std::task::Poll;
+use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
@@ -61,8 +62,9 @@ impl<A: Actor> Seat<A> {
             class: self.class(turn),
             message: std::any::type_name::<M>(),
             direction: Direction::Incoming,
-            is_ask: delivery.reply.as_ref().is_some_and(|reply| reply.slot().is_some()),
+            is_ask: delivery.reply.as_ref().is_some_and(|reply| !reply.is_abandoned()),
             attempt: 0,
+            limit: Duration::MAX,
             request: RequestContext::of(delivery.baggage.clone()),
             system: self.rest.system.clone(),
         };
@@ -74,26 +76,28 @@ impl<A: Actor> Seat<A> {
         };
         let mut end = failed::<R>(failure);
         ambient.within(|| passage.end(&mut end));
-        self.close_with(delivery.reply.take(), end, turn, std::any::type_name::<M>());
+        self.close_with::<M, _>(delivery.reply.take(), end, false, turn);
         None
     }
 
-    /// Tells the caller; what failed and has none is a dead letter.
-    fn close_with<R>(
+    /// Tells the caller; what an interceptor has failed and nobody waits for is a dead letter.
+    fn close_with<M, R>(
         &self,
         reply: Option<ReplyTo<R>>,
         end: End<R>,
+        has_panicked: bool,
         turn: &Turn<'_, A>,
-        message: &'static str,
     ) {
         match (end, reply) {
-            (End::Replied(answer), Some(reply)) => reply.send(answer),
-            (End::Failed(error), Some(reply)) => reply.fail(error.into()),
-            (End::Failed(_), None) => {
-                let letters = &self.rest.system.shared().dead_letters;
-                let reason = DeadLetterReason::Intercepted;
-                letters.add(message, || turn.name().to_owned(), reason);
+            (End::Failed(error), reply) => {
+                if !has_panicked && reply.as_ref().is_none_or(ReplyTo::is_abandoned) {
+                    self.dead_letter::<M>(turn, DeadLetterReason::Intercepted);
+                }
+                if let Some(reply) = reply {
+                    reply.fail(error.into());
+                }
             }
+            (End::Replied(answer), Some(reply)) => reply.send(answer),
             (End::Open | End::Replied(_), _) => {}
         }
     }
@@ -134,10 +138,7 @@ impl<A: Actor> Seat<A> {
             passage.end(&mut end);
             (end, panic)
         });
-        let has_panicked = panic.is_some();
-        if reply.is_some() || !has_panicked {
-            self.close_with(reply, end, &turn, std::any::type_name::<M>());
-        }
+        self.close_with::<M, _>(reply, end, panic.is_some(), &turn);
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
@@ -284,9 +285,7 @@ impl<A: Actor> Seat<A> {
         panic: Option<Panic>,
         turn: &mut Turn<'_, A>,
     ) {
-        if reply.is_some() || panic.is_none() {
-            self.close_with(reply, end, turn, std::any::type_name::<M>());
-        }
+        self.close_with::<M, _>(reply, end, panic.is_some(), turn);
         self.go_on(panic, turn);
     }
 }

@@ -7,6 +7,7 @@
 //! | installed by | around |
 //! | --- | --- |
 //! | [`SystemBuilder::intercept`](crate::SystemBuilder::intercept) | all messages that its actors handle |
+//! | [`SystemBuilder::intercept_outgoing`](crate::SystemBuilder::intercept_outgoing) | all messages and calls to its actors, from handlers and from elsewhere |
 //! | [`ActorBuilder::intercept`](crate::ActorBuilder::intercept) | those of one actor, inside the system's |
 //! | [`EntitiesBuilder::intercept`](crate::EntitiesBuilder::intercept) | those of one type of entity, inside the system's |
 //!
@@ -25,6 +26,8 @@
 //! | `call` | what an interceptor sees of a message |
 //! | `outcome` | what it sees, and may change, of its end |
 //! | `passage` | one message on its way through the interceptors |
+//! | `outgoing` | the sending of messages, and the further attempts of calls |
+//! | `spans`, `metrics`, `retry` | [`Spans`], [`Metrics`], [`Retry`]: ready to be installed |
 //! | `incoming` | the ways of an intercepted message through a seat |
 
 use std::any::Any;
@@ -35,11 +38,18 @@ use turnwheel_runtime::Failure;
 
 mod call;
 mod incoming;
+mod metrics;
 mod outcome;
+pub(crate) mod outgoing;
 mod passage;
+mod retry;
+mod spans;
 
 pub use call::{Call, Direction, MessageInfo};
+pub use metrics::{Counted, MessageMetrics, Metrics, METRICS_ROWS_MAX};
 pub use outcome::Outcome;
+pub use retry::{Retried, Retry};
+pub use spans::Spans;
 
 /// Something that goes around messages.
 ///

@@ -1,7 +1,8 @@
 //! What an interceptor sees, and may change, of the end of a message.
 
-use std::any::{type_name, Any};
+use std::any::{type_name, Any, TypeId};
 use std::fmt;
+use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
@@ -77,6 +78,24 @@ impl<R: Send + 'static> AnyEnd for End<R> {
 /// interceptor can change those. The answer of a message that was told is seen here and then dropped.
 pub struct Outcome<'a> {
     pub(crate) end: &'a mut dyn AnyEnd,
+    /// What an outgoing call may be made with once more.
+    pub(crate) retrying: Option<Retrying>,
+    pub(crate) again: Option<Again>,
+}
+
+/// A call that may be made once more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retrying {
+    /// The type of its message.
+    pub(crate) message: TypeId,
+    /// The time that its caller still has.
+    pub(crate) left: Duration,
+}
+
+/// A call that is to be made once more.
+pub(crate) struct Again {
+    pub(crate) message: Box<dyn Any + Send>,
+    pub(crate) delay: Duration,
 }
 
 impl fmt::Debug for Outcome<'_> {
@@ -122,5 +141,22 @@ impl Outcome<'_> {
     /// Puts a failure in place of the answer or of the error; the caller gets it.
     pub fn fail(&mut self, failure: Failure) {
         self.end.fail(AskError::Unanswered(failure));
+    }
+
+    /// Makes an outgoing call once more, after a delay. The interceptors inside this one begin anew;
+    /// this one gets its state back, and its [`end`](super::Interceptor::end) is called again.
+    ///
+    /// # Errors
+    ///
+    /// It is no outgoing call with a message of this type, or the caller has not that much time left;
+    /// the message comes back.
+    pub fn retry<M: Send + 'static>(&mut self, message: M, delay: Duration) -> Result<(), M> {
+        let is_one =
+            |retrying: Retrying| retrying.message == TypeId::of::<M>() && delay < retrying.left;
+        if !self.retrying.is_some_and(is_one) {
+            return Err(message);
+        }
+        self.again = Some(Again { message: Box::new(message), delay });
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use turnwheel_runtime::Failure;
 
 use super::call::{Call, MessageInfo};
-use super::outcome::{AnyEnd, End, Outcome};
+use super::outcome::{Again, AnyEnd, End, Outcome, Retrying};
 use super::{Chain, Kept, Layer};
 use crate::error::AskError;
 
@@ -60,15 +60,33 @@ impl Passage {
 
     /// Ends with the interceptors that have begun, the innermost first.
     pub(crate) fn end(&mut self, end: &mut dyn AnyEnd) {
+        let again = self.end_or_again(end, None);
+        debug_assert!(again.is_none(), "only a call that may be made again is");
+    }
+
+    /// As [`Passage::end`], unless one of them makes the call again: it and those outside it go on.
+    pub(crate) fn end_or_again(
+        &mut self,
+        end: &mut dyn AnyEnd,
+        retrying: Option<Retrying>,
+    ) -> Option<Again> {
         let Self { chain, kept, info } = self;
         while let Some(mut one) = kept.pop() {
             let layer = &*chain.layers()[kept.len()];
-            let mut outcome = Outcome { end: &mut *end };
+            let mut outcome = Outcome { end: &mut *end, retrying, again: None };
             let ended = contained(layer, || layer.end(&mut one, info, &mut outcome));
-            if let Err(failure) = ended {
-                end.fail(AskError::Unanswered(failure));
+            let again = outcome.again;
+            match ended {
+                Ok(()) if again.is_some() => {
+                    kept.push(one);
+                    info.attempt += 1;
+                    return again;
+                }
+                Ok(()) => {}
+                Err(failure) => end.fail(AskError::Unanswered(failure)),
             }
         }
+        None
     }
 }
 

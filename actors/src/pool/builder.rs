@@ -10,6 +10,7 @@ use super::keeper::{Keep, Keeper};
 use super::shared::{Factory, Grown, Settings, Shared};
 use super::{Pool, Routing, POOL_IDLE_DEFAULT, POOL_MEMBERS_MAX};
 use crate::actor::Actor;
+use crate::intercept::{Chain, Interceptor};
 use crate::restart::{Restart, Tally};
 use crate::system::System;
 
@@ -68,6 +69,7 @@ pub struct PoolBuilder<A: Actor> {
     group: Option<Group>,
     mailbox: Option<Mailbox>,
     budget: Option<Budget>,
+    incoming: Chain,
 }
 
 impl<A: Actor> fmt::Debug for PoolBuilder<A> {
@@ -90,6 +92,7 @@ impl<A: Actor> PoolBuilder<A> {
             group: None,
             mailbox: None,
             budget: None,
+            incoming: Chain::default(),
         }
     }
 
@@ -150,6 +153,13 @@ impl<A: Actor> PoolBuilder<A> {
         self
     }
 
+    /// Puts an interceptor around every message that a member handles, inside those of the system and
+    /// those that were put before. See [`intercept`](crate::intercept).
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.incoming.push(interceptor);
+        self
+    }
+
     /// Makes the pool and its first members.
     ///
     /// # Errors
@@ -173,11 +183,13 @@ impl<A: Actor> PoolBuilder<A> {
             return Err(PoolError::NotSpawned { name, kind: error.kind });
         }
         let keeper = Keeper::new(Tally::new(self.restart.clone()));
-        let keeper = self.system.actor(keeper).on(&group).name(&name).class("pool").spawn();
+        let keeper = self.system.actor(keeper).on(&group).name(&name).class("pool");
+        let keeper = keeper.unintercepted().spawn();
         let keeper = match keeper {
             Ok(keeper) => keeper,
             Err(error) => return Err(PoolError::NotSpawned { name, kind: error.kind }),
         };
+        let incoming = self.system.shared().incoming.around(&self.incoming);
         let settings = Settings {
             name,
             system: self.system,
@@ -190,10 +202,11 @@ impl<A: Actor> PoolBuilder<A> {
             idle_limit: self.idle_limit,
             mailbox: self.mailbox,
             budget: self.budget,
+            incoming,
         };
         let shared = Arc::new(Shared::new(settings, keeper));
         // The keeper is new, so that it has room; if its group has closed meanwhile, so is the pool.
-        let _ = shared.keeper.tell(Keep(Arc::downgrade(&shared)));
+        let _ = shared.keeper.tell_plain(Keep(Arc::downgrade(&shared)));
         for _ in 0..min {
             if let Grown::Refused(_, kind) = shared.grow(min, false) {
                 let name = shared.settings.name.clone();

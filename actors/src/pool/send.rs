@@ -16,8 +16,9 @@ use crate::deadline::deadline_after;
 use crate::envelope::{Bare, Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::Receive;
+use crate::intercept::outgoing::{self, Target};
 use crate::reply::{ReplyTo, Slot};
-use crate::request::{self, Baggage, Link};
+use crate::request::{self, Baggage, Link, Outgoing};
 
 /// How often the members are gone through again since some of them have ended meanwhile.
 const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;
@@ -105,7 +106,9 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.tell_by(route, message).map_err(|refusal| self.unsent(refusal))
+        self.sent(message, |message| {
+            self.tell_by(route, message).map_err(|refusal| self.unsent(refusal))
+        })
     }
 
     /// As a `tell`; what is refused is no dead letter.
@@ -115,7 +118,11 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.tell_by(Route::Any, message).map_err(Refusal::into_error)
+        let send = |message| self.tell_by(Route::Any, message).map_err(Refusal::into_error);
+        match self.is_intercepted() {
+            true => outgoing::tell(self.target(), message, send).map_err(|unsent| unsent.error),
+            false => send(message),
+        }
     }
 
     fn tell_by<M, K>(&self, route: Route, message: M) -> Result<(), Refusal<M>>
@@ -141,11 +148,13 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.count(member);
-        let counted = self.counts().then_some(&member.load);
-        let envelope = told::<A, M, K>(counted, request::baggage(), message);
-        let sent = place.into_permit().submit_job(envelope);
-        sent.map_err(|error| self.unsent(Refusal::new(error.kind, error.job.open().message)))
+        self.sent(message, |message| {
+            self.count(member);
+            let counted = self.counts().then_some(&member.load);
+            let envelope = told::<A, M, K>(counted, request::baggage(), message);
+            let sent = place.into_permit().submit_job(envelope);
+            sent.map_err(|error| self.unsent(Refusal::new(error.kind, error.job.open().message)))
+        })
     }
 
     pub(super) fn tell_urgent<M, K>(&self, route: Route, message: M) -> Result<(), TellError<M>>
@@ -154,13 +163,14 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let sent = self.offer(route, message, |member, counted, message| {
-            let baggage = request::baggage();
-            let sent =
-                member.address.task.submit_job_urgent(told::<A, M, K>(counted, baggage, message));
-            sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
-        });
-        sent.map_err(|refusal| self.unsent(refusal))
+        self.sent(message, |message| {
+            let sent = self.offer(route, message, |member, counted, message| {
+                let told = told::<A, M, K>(counted, request::baggage(), message);
+                let sent = member.address.task.submit_job_urgent(told);
+                sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
+            });
+            sent.map_err(|refusal| self.unsent(refusal))
+        })
     }
 
     /// To this member and no other.
@@ -174,19 +184,68 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.count(member);
-        let counted = self.counts().then_some(&member.load);
-        let sent = send_tell::<A, M, K>(member, counted, message);
-        sent.map_err(|refusal| self.unsent(refusal))
+        self.sent(message, |message| {
+            self.count(member);
+            let counted = self.counts().then_some(&member.load);
+            let sent = send_tell::<A, M, K>(member, counted, message);
+            sent.map_err(|refusal| self.unsent(refusal))
+        })
     }
 
-    pub(super) fn ask<M, K>(&self, route: Route, message: M, limit: Duration) -> Ask<M, A::Reply>
+    /// Sends a message, with interceptors around it if there are any.
+    fn sent<M: Send + 'static>(
+        &self,
+        message: M,
+        send: impl FnOnce(M) -> Result<(), TellError<M>>,
+    ) -> Result<(), TellError<M>> {
+        match self.is_intercepted() {
+            true => outgoing::tell(self.target(), message, send).map_err(outgoing::Unsent::counted),
+            false => send(message),
+        }
+    }
+
+    fn is_intercepted(&self) -> bool {
+        !self.settings.system.shared().outgoing.is_empty()
+    }
+
+    #[cold]
+    fn target(&self) -> Target<'_> {
+        let class = std::any::type_name::<A>().to_owned();
+        Target { system: &self.settings.system, actor: self.settings.name.clone(), class }
+    }
+
+    pub(super) fn ask<M, K>(
+        self: &Arc<Self>,
+        route: Route,
+        message: M,
+        limit: Duration,
+    ) -> Ask<M, A::Reply>
     where
         A: Receive<M, K>,
         M: Send + 'static,
         K: 'static,
     {
-        let outgoing = request::outgoing();
+        if self.is_intercepted() {
+            let pool = Arc::clone(self);
+            return outgoing::ask(self.target(), message, limit, move |message, along, limit| {
+                pool.ask_plain::<M, K>(route, message, along, limit)
+            });
+        }
+        self.ask_plain::<M, K>(route, message, request::outgoing(), limit)
+    }
+
+    fn ask_plain<M, K>(
+        &self,
+        route: Route,
+        message: M,
+        outgoing: Outgoing,
+        limit: Duration,
+    ) -> Ask<M, A::Reply>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
         let system = &self.settings.system;
         let now_ns = system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);

@@ -16,6 +16,7 @@ use crate::address::Address;
 use crate::envelope::Bare;
 use crate::handler::kind;
 use crate::hooks::Hooks;
+use crate::intercept::Chain;
 use crate::restart::{Rebirth, Restart};
 use crate::seat::Seat;
 use crate::spawn::next_id;
@@ -46,6 +47,8 @@ pub(super) struct Settings<A: Actor> {
     pub(super) idle_limit: Duration,
     pub(super) mailbox: Option<Mailbox>,
     pub(super) budget: Option<Budget>,
+    /// Around the messages of the members.
+    pub(super) incoming: Chain,
 }
 
 pub(super) struct State<A: Actor> {
@@ -208,10 +211,11 @@ impl<A: Actor> Shared<A> {
     }
 
     fn spawn(&self, place: usize) -> Result<Address<A>, SpawnErrorKind> {
-        let id = next_id();
+        let id = next_id(&self.settings.system);
         let factory = Arc::clone(&self.settings.factory);
         let rebirth = Rebirth::new(self.settings.restart.clone(), move || factory());
         let seat = Seat::unmade(id, self.settings.system.clone(), rebirth);
+        let seat = seat.intercepted(self.settings.incoming.clone(), None);
         let mut task = self.settings.group.task(seat).lifecycle(Hooks).class_of::<A>();
         task = task.name(&format!("{}#{place}", self.settings.name));
         if let Some(mailbox) = self.settings.mailbox {

@@ -73,7 +73,9 @@ impl<K, I, O: Clone, M> Future for Recorded<K, I, O, M> {
         if let Some(call) = self.call.take() {
             match &answer {
                 Ok(output) => call.returned(output.clone()),
-                Err(AskError::Refused(_) | AskError::Cycle { .. }) => call.refused(),
+                Err(
+                    AskError::Refused(_) | AskError::Cycle { .. } | AskError::Intercepted { .. },
+                ) => call.refused(),
                 Err(AskError::TimedOut(_) | AskError::Unanswered(_)) => drop(call),
             }
         }

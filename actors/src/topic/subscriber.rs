@@ -130,7 +130,8 @@ impl<M: Send + 'static> Subscriber<M> {
                 self.recipient.target().lost(reason);
                 return Given::Leaves;
             }
-            if self.kept_max() == 0 {
+            // What an interceptor refused it would refuse again.
+            if self.kept_max() == 0 || error.kind == SubmitErrorKind::Refused {
                 self.miss(reason);
                 return match self.overflow {
                     TopicOverflow::Unsubscribe => Given::Leaves,

@@ -88,6 +88,11 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// Of quantiles that were measured elsewhere, by a layer above.
+    pub fn new(p50: Duration, p90: Duration, p99: Duration, max: Duration) -> Self {
+        Self { p50, p90, p99, max }
+    }
+
     fn of(histogram: &Histogram<u32>) -> Self {
         let at = |quantile| Duration::from_nanos(histogram.value_at_quantile(quantile));
         Self {

@@ -29,6 +29,8 @@ pub enum SubmitErrorKind {
     OnWorker,
     /// There was no room within the time given.
     TimedOut,
+    /// A layer above the task refused to send it. The runtime itself never says so.
+    Refused,
 }
 
 /// A submission that was not taken; gives the job back.
@@ -54,6 +56,7 @@ impl fmt::Display for SubmitErrorKind {
             Self::Closed => "the task is closed",
             Self::OnWorker => "waiting for room is refused on a worker thread",
             Self::TimedOut => "there was no room in the mailbox within the time given",
+            Self::Refused => "it was refused before it was sent",
         })
     }
 }
@@ -76,6 +79,7 @@ impl<J> From<SubmitError<J>> for Failure {
             }
             SubmitErrorKind::OnWorker => Self::WouldBlock,
             SubmitErrorKind::TimedOut => Self::Refused("no room within the time given"),
+            SubmitErrorKind::Refused => Self::Refused("it was refused before it was sent"),
         }
     }
 }
