@@ -6,7 +6,7 @@
 
 mod codec;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,9 +60,14 @@ struct Writer {
     /// Rows that are behind, and the first entry of each that is.
     behind: HashMap<PlanId, PlanRow>,
     order: VecDeque<(Seq, PlanId)>,
+    /// Rows that were written, with their heads, while those are still known here.
+    written: Vec<(PlanId, Seq)>,
     heads: Arc<Heads>,
     /// The newest entry that was written.
     last: Seq,
+    /// Plans whose rows were behind at the start and still are: until they are loaded and written, what
+    /// is behind must be found by the next start as well.
+    found: HashSet<PlanId>,
     is_trailing: bool,
 }
 
@@ -72,14 +77,19 @@ impl Journal {
         let writer = store.writer()?;
         let epoch = writer.epoch();
         let heads = Arc::new(Heads::default());
+        let mut reader = store.reader()?;
+        let behind = reader.behind()?;
+        heads.0.lock().extend(behind.iter().copied());
         let state = Writer {
+            last: writer.last(),
+            found: behind.into_iter().map(|(plan, _)| plan).collect(),
             store: writer,
             waiting: VecDeque::new(),
             is_due: false,
             behind: HashMap::new(),
             order: VecDeque::new(),
+            written: Vec::new(),
             heads: Arc::clone(&heads),
-            last: 0,
             is_trailing: false,
         };
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
@@ -90,7 +100,7 @@ impl Journal {
             .spawn()
             .map_err(|error| threads(&error))?;
         let reader = group
-            .task(store.reader()?)
+            .task(reader)
             .name("journal-reader")
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
@@ -139,9 +149,11 @@ impl Journal {
         self.writer.call(|writer, _| writer.write_rows(usize::MAX))
     }
 
-    /// Says what a start has found: the newest entry of a plan whose row is behind.
-    pub(crate) fn know(&self, plan: PlanId, head: Seq) {
-        self.heads.0.lock().insert(plan, head);
+    /// The plans whose rows are behind.
+    pub(crate) fn behind(&self) -> Vec<PlanId> {
+        let mut plans: Vec<PlanId> = self.heads.0.lock().keys().copied().collect();
+        plans.sort_unstable();
+        plans
     }
 
     /// The newest entry of a plan whose row is behind.
@@ -192,14 +204,17 @@ impl Writer {
         let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(COMMIT_ROWS_MAX);
         match self.write(&appends, slice) {
             Ok(verdicts) => {
+                let mut durable = Vec::with_capacity(count);
                 for ((mut row, ticket), verdict) in tickets.into_iter().zip(verdicts) {
                     if let Verdict::Written(seq) = verdict {
                         row.head = seq;
                         self.last = seq;
                         self.is_behind(seq, row);
                     }
-                    ticket(Ok(verdict));
+                    durable.push((ticket, verdict));
                 }
+                self.forget_written();
+                durable.into_iter().for_each(|(ticket, verdict)| ticket(Ok(verdict)));
             }
             Err(error) => {
                 tracing::error!(%error, entries = count, "a commit failed; nothing of it was kept");
@@ -232,18 +247,32 @@ impl Writer {
         let count = rows.min(self.order.len());
         let rows: Vec<PlanRow> =
             self.order.iter().take(count).map(|(_, plan)| self.behind[plan].clone()).collect();
+        let is_found = |plan: &PlanId| rows.iter().any(|row| row.id == *plan);
         // An entry is projected when no row is behind because of it or of one before it.
         let projected = match self.order.get(count) {
+            _ if !self.found.iter().all(is_found) => 0,
             Some((first, _)) => first - 1,
             None => self.last,
         };
         let verdicts = self.store.commit(&Batch { appends, rows: &rows, projected })?;
-        let mut heads = self.heads.0.lock();
-        for (_, plan) in self.order.drain(..count) {
-            self.behind.remove(&plan);
-            heads.remove(&plan);
+        for row in &rows {
+            self.behind.remove(&row.id);
+            self.found.remove(&row.id);
+            self.written.push((row.id, row.head));
         }
+        self.order.drain(..count);
         Ok(verdicts)
+    }
+
+    /// Forgets the heads that rows say by now. Not before what was written with those rows is known: a
+    /// plan that is read meanwhile must not be told an older head.
+    fn forget_written(&mut self) {
+        let mut heads = self.heads.0.lock();
+        for (plan, head) in self.written.drain(..) {
+            if heads.get(&plan) == Some(&head) {
+                heads.remove(&plan);
+            }
+        }
     }
 
     /// Brings rows up to date, at most so many in all.
@@ -251,6 +280,7 @@ impl Writer {
         while count > 0 && !self.order.is_empty() {
             let slice = count.min(COMMIT_ROWS_MAX);
             self.write(&[], slice)?;
+            self.forget_written();
             count -= slice;
         }
         Ok(())

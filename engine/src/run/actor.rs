@@ -168,6 +168,10 @@ impl Entity for PlanActor {
             }
         }
         self.plan = plan;
+        if let (Some(head), Some(plan)) = (head, &self.plan) {
+            // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
+            self.world.journal().update(PlanRow { head, ..row(plan) });
+        }
         if let Some(mut decisions) = self.decisions() {
             decisions.loaded();
         }

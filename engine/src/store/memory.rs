@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{
-    Append, Batch, Filter, Loaded, PlanRow, Seq, Store, StoreReader, StoreWriter, Verdict,
+    Append, Batch, Filter, Loaded, PlanRow, Seq, Store, StoreReader, StoreWriter, Verdict, Written,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -19,7 +19,7 @@ pub struct MemoryStore {
     data: Arc<Mutex<Data>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Data {
     epoch: u64,
     last: Seq,
@@ -39,6 +39,14 @@ impl MemoryStore {
     /// An empty one.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A store of its own that holds the same: what a crash at this moment leaves.
+    ///
+    /// Cost: everything is copied.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self { data: Arc::new(Mutex::new(self.data.lock().clone())) }
     }
 }
 
@@ -68,6 +76,10 @@ impl StoreWriter for Writer {
         self.epoch
     }
 
+    fn last(&self) -> Seq {
+        self.data.lock().last
+    }
+
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
         let mut data = self.data.lock();
         if data.epoch != self.epoch {
@@ -77,7 +89,9 @@ impl StoreWriter for Writer {
         for row in batch.rows {
             data.write_row(row);
         }
-        data.projected = data.projected.max(batch.projected);
+        if !batch.rows.is_empty() {
+            data.projected = data.projected.max(batch.projected);
+        }
         Ok(verdicts)
     }
 }
@@ -129,6 +143,18 @@ impl StoreReader for Reader {
         Ok(Some(Loaded { snapshot: snapshot.map(|(_, bytes)| bytes), entries, head }))
     }
 
+    fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
+        let data = self.data.lock();
+        let entries = data.journal.range(after.saturating_add(1)..).take(limit);
+        let entries = entries.map(|(seq, (plan, prev, records))| Written {
+            seq: *seq,
+            plan: *plan,
+            prev: *prev,
+            records: records.clone(),
+        });
+        Ok(entries.collect())
+    }
+
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let data = self.data.lock();
         let mut heads = BTreeMap::new();
@@ -164,6 +190,7 @@ impl StoreReader for Reader {
                 && filter.label.as_ref().is_none_or(|label| *label == row.label)
                 && filter.before.is_none_or(|before| row.id < before)
         };
-        Ok(data.rows.values().rev().filter(fits).take(filter.limit).cloned().collect())
+        let rows = data.rows.values().rev().filter(fits).take(filter.limit).cloned();
+        Ok(rows.map(|row| PlanRow { snapshot: None, ..row }).collect())
     }
 }

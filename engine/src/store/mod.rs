@@ -11,6 +11,7 @@ mod memory;
 mod sqlite;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteStore, SqliteSync};
@@ -43,17 +44,34 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn name(&self) -> String;
 }
 
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        (**self).writer()
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        (**self).reader()
+    }
+
+    fn name(&self) -> String {
+        (**self).name()
+    }
+}
+
 /// The writing end of a store.
 pub trait StoreWriter: Send {
     /// The epoch of this writer.
     fn epoch(&self) -> u64;
+
+    /// The newest place in the journal that is taken; 0 if it is empty.
+    fn last(&self) -> Seq;
 
     /// Writes all of it or nothing; durable when it returns. The places of the appends, or why one was
     /// refused, in their order.
     ///
     /// # Errors
     ///
-    /// Nothing was written.
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
 }
 
@@ -64,7 +82,7 @@ pub struct Batch<'a> {
     pub appends: &'a [Append],
     /// Rows that are brought up to date.
     pub rows: &'a [PlanRow],
-    /// Every entry up to here is in the rows.
+    /// Every entry up to here is in the rows; it is kept if there are rows, and never goes back.
     pub projected: Seq,
 }
 
@@ -133,7 +151,15 @@ pub trait StoreReader: Send {
     /// The store failed, or an entry is missing.
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError>;
 
-    /// The plans with journal entries that are not in their rows: with their heads.
+    /// Entries of all plans as they were written, at most `limit` after a place: for export and for
+    /// checks.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError>;
+
+    /// The plans with journal entries that are not in their rows: with their heads, by id.
     ///
     /// # Errors
     ///
@@ -161,7 +187,7 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError>;
 
-    /// The rows of plans, newest first.
+    /// The rows of plans, newest first, without their snapshots.
     ///
     /// # Errors
     ///
@@ -180,8 +206,21 @@ pub struct Loaded {
     pub head: Seq,
 }
 
+/// An entry of the journal as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its place.
+    pub seq: Seq,
+    /// The plan.
+    pub plan: PlanId,
+    /// The entry before it of the same plan; 0 if it is the first.
+    pub prev: Seq,
+    /// The records, encoded.
+    pub records: Vec<u8>,
+}
+
 /// Which plans to list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Filter {
     /// Only these states; empty for all.
     pub states: Vec<PlanState>,
@@ -189,6 +228,12 @@ pub struct Filter {
     pub label: Option<String>,
     /// Only plans created before this one, for the next page.
     pub before: Option<PlanId>,
-    /// How many at most.
+    /// How many at most; a page of 100 if nothing else is said.
     pub limit: usize,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { states: Vec::new(), label: None, before: None, limit: 100 }
+    }
 }

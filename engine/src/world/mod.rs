@@ -231,11 +231,7 @@ impl World {
     pub(crate) async fn recover(&self) -> Result<(), StoreError> {
         let journal = &self.shared.journal;
         let lost = |failure: Failure| StoreError::Failed(failure.to_string());
-        let behind = journal.read(|reader| reader.behind()).await.map_err(lost)??;
-        for (plan, head) in behind {
-            journal.know(plan, head);
-            self.wake(plan);
-        }
+        journal.behind().into_iter().for_each(|plan| self.wake(plan));
         let mut from = None;
         loop {
             let page = journal.read(move |reader| reader.busy(from, START_PAGE));

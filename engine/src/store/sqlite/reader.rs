@@ -7,7 +7,7 @@ use super::failure;
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState};
-use crate::store::{Filter, Loaded, PlanRow, Seq, StoreReader};
+use crate::store::{Filter, Loaded, PlanRow, Seq, StoreReader, Written};
 use crate::time::Time;
 
 pub(super) struct Reader {
@@ -74,9 +74,28 @@ impl StoreReader for Reader {
         }
     }
 
+    fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
+        let sql =
+            "SELECT seq, plan, prev, records FROM journal WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+        let after = Value::Integer(i64::try_from(after).unwrap_or(i64::MAX));
+        let entries = || -> rusqlite::Result<Vec<Written>> {
+            let mut read = self.connection.prepare_cached(sql)?;
+            let rows = read.query_map(params_from_iter([after, number(limit)]), |row| {
+                Ok(Written {
+                    seq: row.get(0)?,
+                    plan: PlanId::from_bytes(row.get(1)?),
+                    prev: row.get(2)?,
+                    records: row.get(3)?,
+                })
+            })?;
+            rows.collect()
+        };
+        entries().map_err(|error| failure(&error))
+    }
+
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let sql = "SELECT max(seq), plan FROM journal
-            WHERE seq > (SELECT value FROM meta WHERE name = 'projected') GROUP BY plan";
+            WHERE seq > (SELECT value FROM meta WHERE name = 'projected') GROUP BY plan ORDER BY plan";
         let heads = self.ids(sql, Vec::new()).map_err(|error| failure(&error))?;
         Ok(heads.into_iter().map(|(seq, plan)| (plan, seq)).collect())
     }
@@ -91,7 +110,7 @@ impl StoreReader for Reader {
 
     fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
         let sql = "SELECT wakes_at, id FROM plans
-            WHERE wakes_at IS NOT NULL AND wakes_at <= ?1 ORDER BY wakes_at LIMIT ?2";
+            WHERE wakes_at IS NOT NULL AND wakes_at <= ?1 ORDER BY wakes_at, id LIMIT ?2";
         let until = i64::try_from(until.0).unwrap_or(i64::MAX);
         let values = vec![Value::Integer(until), number(limit)];
         let plans = self.ids(sql, values).map_err(|error| failure(&error))?;

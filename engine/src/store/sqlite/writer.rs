@@ -1,11 +1,26 @@
 //! The writing end: one transaction for each batch.
 
-use rusqlite::{params, Connection, OptionalExtension, Transaction};
+use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::failure;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::store::{Append, Batch, PlanRow, Seq, StoreWriter, Verdict};
+use crate::time::Time;
+
+const EPOCH: &str = "SELECT value FROM meta WHERE name = 'epoch'";
+
+/// Why nothing was written.
+enum Refusal {
+    Failed(rusqlite::Error),
+    Fenced { newest: u64 },
+}
+
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error)
+    }
+}
 
 pub(super) struct Writer {
     connection: Connection,
@@ -15,18 +30,23 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Takes the next epoch.
-    pub(super) fn new(connection: Connection) -> rusqlite::Result<Self> {
-        connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
-        let read = "SELECT value FROM meta WHERE name = 'epoch'";
-        let epoch = connection.query_row(read, [], |row| row.get(0))?;
+    pub(super) fn new(mut connection: Connection) -> rusqlite::Result<Self> {
+        let transaction = begin(&mut connection)?;
+        transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
+        let epoch = transaction.query_row(EPOCH, [], |row| row.get(0))?;
         let read = "SELECT coalesce(max(seq), 0) FROM journal";
-        let last = connection.query_row(read, [], |row| row.get(0))?;
+        let last = transaction.query_row(read, [], |row| row.get(0))?;
+        transaction.commit()?;
         connection.set_prepared_statement_cache_capacity(32);
         Ok(Self { connection, epoch, last })
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> rusqlite::Result<(Vec<Verdict>, Seq)> {
-        let transaction = self.connection.transaction()?;
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(Vec<Verdict>, Seq), Refusal> {
+        let transaction = begin(&mut self.connection)?;
+        let newest: u64 = transaction.prepare_cached(EPOCH)?.query_row([], |row| row.get(0))?;
+        if newest != self.epoch {
+            return Err(Refusal::Fenced { newest });
+        }
         let mut last = self.last;
         let mut verdicts = Vec::with_capacity(batch.appends.len());
         for append in batch.appends {
@@ -49,11 +69,27 @@ impl StoreWriter for Writer {
         self.epoch
     }
 
-    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
-        let (verdicts, last) = self.write(batch).map_err(|error| failure(&error))?;
-        self.last = last;
-        Ok(verdicts)
+    fn last(&self) -> Seq {
+        self.last
     }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        match self.write(batch) {
+            Ok((verdicts, last)) => {
+                self.last = last;
+                Ok(verdicts)
+            }
+            Err(Refusal::Failed(error)) => Err(failure(&error)),
+            Err(Refusal::Fenced { newest }) => {
+                Err(StoreError::Fenced { epoch: self.epoch, newest })
+            }
+        }
+    }
+}
+
+/// Takes the lock for writing at once: a transaction that read first could not be made to write.
+fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
 fn write_append(
@@ -103,10 +139,10 @@ fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<(
         row.state.name(),
         row.result.name(),
         row.label,
-        row.created_at.0,
-        row.started_at.map(|time| time.0),
-        row.ended_at.map(|time| time.0),
-        row.wakes_at.map(|time| time.0),
+        moment(row.created_at),
+        row.started_at.map(moment),
+        row.ended_at.map(moment),
+        row.wakes_at.map(moment),
         row.is_busy,
         row.caller.map(|(plan, _)| plan.to_bytes()),
         row.caller.map(|(_, step)| step.0),
@@ -115,4 +151,9 @@ fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<(
         snapshot,
     ])?;
     Ok(())
+}
+
+/// A time as the file keeps it: what is beyond its numbers becomes the latest that it can hold.
+fn moment(time: Time) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
 }
