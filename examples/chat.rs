@@ -17,8 +17,7 @@
 //! * `stuck` begins with its first line and does not come back before the evening is over.
 //!
 //! The room waits for none of them, which `stuck` proves: it lets go when all else is done. In the
-//! end the lines are counted on both sides: those that a member has, those that it missed, in which
-//! order they came, and what the room and the dead letters say about it.
+//! end what each member got and missed is compared with what the room and the dead letters say.
 
 #![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
@@ -396,8 +395,8 @@ fn check_room(
     // What a ticker missed had been delivered before it was displaced.
     let displaced = sum(|seen| seen.missed, |kind| kind == Kind::Ticker);
     let refused: u64 = members.iter().map(|(member, _)| lost(&member.name)).sum();
-    let guests = members.iter().filter(|(member, _)| member.kind == Kind::Guest);
-    let removed = guests.filter(|(member, _)| lost(&member.name) > 0).count() as u64;
+    let is_removed = |member: &Member| member.kind == Kind::Guest && lost(&member.name) > 0;
+    let removed = members.iter().filter(|(member, _)| is_removed(member)).count() as u64;
     if room.delivered != got + displaced {
         let found = format!("{} delivered, {got} read, {displaced} displaced", room.delivered);
         return Err(format!("«{name}»: {found}").into());
@@ -433,7 +432,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     // How often a mailbox refused a line, by the member's name.
     let losses = Arc::new(Mutex::new(BTreeMap::<String, u64>::new()));
     let refused = Arc::clone(&losses);
-    let system = System::builder(&group).ask_limit(PATIENCE).on_dead_letter(move |letter| {
+    let system = System::builder(&group).on_dead_letter(move |letter| {
         if matches!(letter.reason, DeadLetterReason::Refused(_)) {
             let mut refused = refused.lock().expect("the lock is held for one addition");
             *refused.entry(letter.recipient.clone()).or_default() += 1;
@@ -464,11 +463,10 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
         let here: Vec<_> = seen.iter().filter(|(member, _)| member.room == name).cloned().collect();
         let took = &took[name];
         let at = |percent: usize| took.get(took.len() * percent / 100).copied().unwrap_or_default();
+        let (half, most) = (at(50), at(99));
         println!(
-            "«{name}»: {} lines by {SPEAKERS} speakers; answered in {:.0?} (median), {:.0?} (p99)",
-            room.said,
-            at(50),
-            at(99)
+            "«{name}»: {} lines, answered in {half:.0?} (median), {most:.0?} (p99)",
+            room.said
         );
         displaced += check_room(name, &room, &here, &losses)?;
     }
