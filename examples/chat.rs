@@ -1,7 +1,6 @@
 //! Two chat rooms, one of them with members who cannot keep up; nobody else notices.
 //!
 //! ```sh
-//! cargo run --release --example chat
 //! cargo run --release --example chat -- --lines 20000 --slow 50 --pause-us 100
 //! ```
 //!
@@ -11,13 +10,13 @@
 //!
 //! * `fast` reads at once and has room for the whole evening: it gets every line;
 //! * `slow` needs a while for each line and misses what comes meanwhile (reject);
-//! * `ticker` is as slow, but would rather miss the old lines than the new (a mailbox that drops the
-//!   oldest);
+//! * `ticker` is as slow, but would rather miss old lines than new ones (drop the oldest);
+//! * `glance` looks up now and then, and sees the latest line (coalesce);
 //! * `guest` is removed from the room at the first line that it has no room for (unsubscribe);
 //! * `stuck` begins with its first line and does not come back before the evening is over.
 //!
 //! The room waits for none of them, which `stuck` proves: it lets go when all else is done. In the
-//! end what each member got and missed is compared with what the room and the dead letters say.
+//! end what each member got is compared with what the room says that it missed.
 
 #![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
@@ -26,24 +25,26 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use turnwheel_actors::{
-    messages, Actor, AsyncContext, AsyncHandler, Context, DeadLetterReason, Entities, Entity,
-    EntityRef, Exit, Handler, Recipient, System, Topic, TopicOverflow,
+    messages, Actor, AsyncContext, AsyncHandler, Context, Entities, Entity, EntityRef, Exit,
+    Handler, Recipient, SubscriptionInfo, System, Topic, TopicOverflow,
 };
-use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::{Completion, Group, Mailbox, Overflow};
+use turnwheel_runtime::completion::{block_on_timeout, completion};
+use turnwheel_runtime::{Completion, Group, Mailbox};
 
 /// The room with members of every kind, and the one with fast ones alone.
 const ROOMS: [&str; 2] = ["hall", "library"];
 /// Who speaks in a room, each a thread that waits for the room's answer.
 const SPEAKERS: usize = 3;
-/// Lines that a member other than a fast one has room for.
+/// Lines that a member has room for who is not fast and misses new ones.
 const ROOM_FOR: u64 = 16;
+/// Lines that the topic keeps for a ticker.
+const KEPT: usize = 15;
 /// All takes seconds; beyond this something is broken.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// The exit code after an interrupt, as shells have it.
@@ -86,16 +87,18 @@ struct Room {
 }
 
 /// What a room knows about its lines.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Ledger {
     said: u64,
-    /// Copies that a mailbox took.
-    delivered: u64,
+    /// Copies that a mailbox took, or the topic kept for one that was full.
+    taken: u64,
     /// Copies that were missed by members who stayed.
     rejected: u64,
     /// Members who were removed.
     removed: u64,
-    members: usize,
+    /// Copies that were missed, in all.
+    missed: u64,
+    members: Vec<SubscriptionInfo>,
 }
 
 impl Actor for Room {
@@ -116,17 +119,16 @@ impl Entity for Room {
 impl Room {
     #[message]
     fn join(&mut self, member: Recipient<Line>, overflow: TopicOverflow) {
-        // Members leave when the room removes them, so nobody needs the name of the place.
+        // Only the room removes members.
         let _ = self.members.subscribe(member, overflow);
     }
 
-    /// Answers the number of the line.
     #[message]
     fn say(&mut self, speaker: usize, count: u64) -> u64 {
         self.ledger.said += 1;
         let number = self.ledger.said;
         let published = self.members.publish(&Line { number, speaker, count });
-        self.ledger.delivered += published.delivered as u64;
+        self.ledger.taken += (published.delivered + published.deferred) as u64;
         self.ledger.rejected += published.rejected as u64;
         self.ledger.removed += published.removed as u64;
         number
@@ -134,7 +136,8 @@ impl Room {
 
     #[message]
     fn report(&self) -> Ledger {
-        Ledger { members: self.members.subscribers(), ..self.ledger }
+        let (members, missed) = (self.members.subscriptions(), self.members.missed());
+        Ledger { members, missed, ..self.ledger.clone() }
     }
 }
 
@@ -177,7 +180,6 @@ impl Actor for Fast {
     type Error = std::convert::Infallible;
 
     fn ended(&mut self, _: &Exit) {
-        // It has a place for each member; nobody listens only if the evening was given up.
         let _ = self.diary.send((self.name.clone(), self.seen.clone()));
     }
 }
@@ -222,7 +224,6 @@ impl AsyncHandler<Line> for Slow {
             Pace::Stuck(over) => over.take(),
         };
         if let Some(pause) = pause {
-            // It ends early only if the group does.
             let _ = pause.await;
         }
     }
@@ -234,6 +235,7 @@ enum Kind {
     Fast,
     Slow,
     Ticker,
+    Glance,
     Guest,
     Stuck,
 }
@@ -247,7 +249,7 @@ struct Member {
     close: Box<dyn Fn() -> Completion<()>>,
 }
 
-/// What is needed to let members in.
+/// Lets members in.
 struct Evening<'a> {
     options: &'a Options,
     system: System,
@@ -261,14 +263,16 @@ impl Evening<'_> {
         let number = self.members.len() + 1;
         let name = format!("{} {number}", format!("{kind:?}").to_lowercase());
         let (diary, seen) = (self.diary.clone(), Seen::default());
-        let mailbox = match kind {
-            Kind::Fast => Mailbox::bounded(self.options.lines),
-            Kind::Ticker => Mailbox::bounded(ROOM_FOR).overflow(Overflow::DropOldest),
-            Kind::Slow | Kind::Guest | Kind::Stuck => Mailbox::bounded(ROOM_FOR),
-        };
+        let mailbox = Mailbox::bounded(match kind {
+            Kind::Fast => self.options.lines,
+            Kind::Ticker | Kind::Glance => 1,
+            Kind::Slow | Kind::Guest | Kind::Stuck => ROOM_FOR,
+        });
         let overflow = match kind {
+            Kind::Fast | Kind::Slow | Kind::Stuck => TopicOverflow::Reject,
+            Kind::Ticker => TopicOverflow::DropOldest { keep: KEPT },
+            Kind::Glance => TopicOverflow::Coalesce,
             Kind::Guest => TopicOverflow::Unsubscribe,
-            _ => TopicOverflow::Reject,
         };
         let (recipient, close): (_, Box<dyn Fn() -> _>) = if kind == Kind::Fast {
             let actor = Fast { name: name.clone(), seen, diary };
@@ -277,14 +281,19 @@ impl Evening<'_> {
         } else {
             let actor = Slow { name: name.clone(), pace, seen, diary };
             let actor = self.system.actor(actor).name(&name).mailbox(mailbox).spawn()?;
-            (actor.recipient(), Box::new(move || actor.close()))
+            let recipient = actor.recipient();
+            // Behind a line that the topic is about to move into the mailbox, which is full till then.
+            let close = move || {
+                let _ = block_on_timeout(actor.reserve(), PATIENCE);
+                actor.close()
+            };
+            (recipient, Box::new(close))
         };
         self.entities.get::<Room>(room).join(recipient, overflow).wait()?;
         self.members.push(Member { room, kind, name, close });
         Ok(())
     }
 
-    /// Lets all members in; answers nothing before they are there.
     fn begin(&mut self, over: Completion<()>) -> Result<(), Box<dyn Error>> {
         let slowness = Duration::from_millis(self.options.slow_ms);
         for room in ROOMS {
@@ -292,7 +301,7 @@ impl Evening<'_> {
                 self.join(room, Kind::Fast, Pace::Each(Duration::ZERO))?;
             }
         }
-        for kind in [Kind::Slow, Kind::Ticker, Kind::Guest] {
+        for kind in [Kind::Slow, Kind::Ticker, Kind::Glance, Kind::Guest] {
             for _ in 0..self.options.slow {
                 self.join(ROOMS[0], kind, Pace::Each(slowness))?;
             }
@@ -353,61 +362,63 @@ fn talk(
 }
 
 /// One row of the table, and what is wrong with it.
-fn check_member(member: &Member, seen: &Seen, room: &Ledger, lost: u64) -> Result<String, String> {
-    let Member { kind, name, .. } = member;
+fn check_member(member: &Member, seen: &Seen, room: &Ledger) -> Result<String, String> {
+    let name = &member.name;
     if seen.out_of_order > 0 {
         return Err(format!("{name} got {} lines out of order", seen.out_of_order));
     }
-    // What is missing since the last line that came, counted by the room's numbers.
-    let missed = seen.missed + (room.said - seen.last);
-    let (fate, is_right) = match kind {
-        Kind::Fast => ("has them all", missed == 0 && lost == 0),
-        Kind::Slow | Kind::Stuck => ("missed some, stayed", lost == missed),
-        Kind::Ticker => ("missed old ones", seen.last == room.said),
-        Kind::Guest if lost == 0 => ("kept up, stayed", missed == 0),
-        // It had all until it was removed, and nothing after.
-        Kind::Guest => ("removed", lost == 1 && seen.missed == 0),
+    // Who was removed is not there any more; it missed all from that line on.
+    let info = room.members.iter().find(|info| info.name == *name);
+    let missed = info.map_or(room.said - seen.last, |info| info.missed);
+    let (fate, is_right) = match member.kind {
+        Kind::Fast => ("has them all", missed == 0),
+        Kind::Slow | Kind::Stuck => ("missed some, stayed", info.is_some()),
+        Kind::Ticker | Kind::Glance => ("is up to date", seen.last == room.said),
+        Kind::Guest if info.is_some() => ("kept up, stayed", missed == 0),
+        Kind::Guest => ("removed", seen.missed == 0 && missed > 0),
     };
-    if !is_right {
-        let found = format!("got {}, missed {missed}, {lost} refused", seen.got);
-        return Err(format!("{name}: {found}: that does not fit a {kind:?} of {}", room.said));
+    if !is_right || seen.got + missed != room.said {
+        let found = format!("got {}, missed {missed} of {}", seen.got, room.said);
+        return Err(format!("{name}: {found}: that does not fit a {:?}", member.kind));
     }
     Ok(format!("  {name:<12} {:>9} {missed:>9}   {fate}", seen.got))
 }
 
 /// Counts on both sides of a room and compares.
-fn check_room(
-    name: &str,
-    room: &Ledger,
-    members: &[(&Member, Seen)],
-    losses: &BTreeMap<String, u64>,
-) -> Result<u64, Box<dyn Error>> {
+fn check_room(name: &str, room: &Ledger, members: &[(&Member, Seen)]) -> Result<(), String> {
     println!("  {:<12} {:>9} {:>9}", "member", "got", "missed");
-    let lost = |name: &String| losses.get(name).copied().unwrap_or(0);
     for (member, seen) in members {
-        println!("{}", check_member(member, seen, room, lost(&member.name))?);
+        println!("{}", check_member(member, seen, room)?);
     }
-    let sum = |of: fn(&Seen) -> u64, kinds: fn(Kind) -> bool| -> u64 {
-        let chosen = members.iter().filter(|(member, _)| kinds(member.kind));
-        chosen.map(|(_, seen)| of(seen)).sum()
-    };
-    let got = sum(|seen| seen.got, |_| true);
-    // What a ticker missed had been delivered before it was displaced.
-    let displaced = sum(|seen| seen.missed, |kind| kind == Kind::Ticker);
-    let refused: u64 = members.iter().map(|(member, _)| lost(&member.name)).sum();
-    let is_removed = |member: &Member| member.kind == Kind::Guest && lost(&member.name) > 0;
-    let removed = members.iter().filter(|(member, _)| is_removed(member)).count() as u64;
-    if room.delivered != got + displaced {
-        let found = format!("{} delivered, {got} read, {displaced} displaced", room.delivered);
-        return Err(format!("«{name}»: {found}").into());
+    let missed: u64 = room.members.iter().map(|info| info.missed).sum();
+    let got: u64 = members.iter().map(|(_, seen)| seen.got).sum();
+    // Who was removed had missed one line.
+    if room.missed != missed + room.removed {
+        return Err(format!("«{name}»: {missed} missed by those who stayed: {room:?}"));
     }
-    if (room.removed, room.rejected) != (removed, refused - removed) {
-        return Err(format!("«{name}»: {room:?}, but {refused} refused by mailboxes").into());
+    // What was taken and displaced by later lines was not got.
+    if room.taken != got + missed - room.rejected {
+        return Err(format!("«{name}»: {got} read: {room:?}"));
     }
-    if room.members as u64 != members.len() as u64 - removed {
-        return Err(format!("«{name}»: {} members are left", room.members).into());
+    if room.members.len() as u64 + room.removed != members.len() as u64 {
+        return Err(format!("«{name}»: {} members came: {room:?}", members.len()));
     }
-    Ok(displaced)
+    Ok(())
+}
+
+/// What a room says when nothing is on its way to a member any more.
+fn settled(room: &EntityRef<Room>) -> Result<Ledger, Box<dyn Error>> {
+    let begun = Instant::now();
+    loop {
+        let ledger = room.report().wait()?;
+        if ledger.members.iter().all(|info| info.kept == 0) {
+            return Ok(ledger);
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("«{}» still keeps lines after {PATIENCE:?}", room.key()).into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// What members have left in the diary, each with its member.
@@ -429,17 +440,8 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let flag = Arc::clone(&is_interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
     let group = Group::builder("chat").build()?;
-    // How often a mailbox refused a line, by the member's name.
-    let losses = Arc::new(Mutex::new(BTreeMap::<String, u64>::new()));
-    let refused = Arc::clone(&losses);
-    let system = System::builder(&group).on_dead_letter(move |letter| {
-        if matches!(letter.reason, DeadLetterReason::Refused(_)) {
-            let mut refused = refused.lock().expect("the lock is held for one addition");
-            *refused.entry(letter.recipient.clone()).or_default() += 1;
-        }
-    });
-    let system = system.build();
-    let members = options.fast * 2 + options.slow * 3 + 1;
+    let system = System::new(&group);
+    let members = options.fast * 2 + options.slow * 4 + 1;
     let (diary, seen) = sync_channel(usize::try_from(members)?);
     let entities = Entities::new(&system);
     let mut evening = Evening { options, system, entities, diary, members: Vec::new() };
@@ -450,16 +452,16 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let took = talk(&evening, &is_interrupted, &progress)?;
     progress.finish_and_clear();
     // Every line is said and answered; the one who is stuck has let nobody wait.
+    let rooms = ROOMS.map(|name| (name, settled(&evening.entities.get::<Room>(name))));
     let_go.complete(()).map_err(|_| "nobody waited for the end of the evening")?;
     let ended: Vec<_> = evening.members.iter().map(|member| (member.close)()).collect();
     for (member, ended) in evening.members.iter().zip(ended) {
         ended.wait_timeout(PATIENCE).map_err(|error| format!("{}: {error}", member.name))?;
     }
     let seen = read_diary(&evening.members, &seen)?;
-    let losses = losses.lock().expect("the lock is held for one addition").clone();
-    let mut displaced = 0;
-    for name in ROOMS {
-        let room = evening.entities.get::<Room>(name).report().wait()?;
+    let mut missed = 0;
+    for (name, room) in rooms {
+        let room = room?;
         let here: Vec<_> = seen.iter().filter(|(member, _)| member.room == name).cloned().collect();
         let took = &took[name];
         let at = |percent: usize| took.get(took.len() * percent / 100).copied().unwrap_or_default();
@@ -468,14 +470,12 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
             "«{name}»: {} lines, answered in {half:.0?} (median), {most:.0?} (p99)",
             room.said
         );
-        displaced += check_room(name, &room, &here, &losses)?;
+        check_room(name, &room, &here)?;
+        missed += room.missed;
     }
     let dead_letters = evening.system.dead_letters();
-    let refused: u64 = losses.values().sum();
-    if dead_letters != refused + displaced {
-        let found =
-            format!("{dead_letters} dead letters, {refused} refused, {displaced} displaced");
-        return Err(found.into());
+    if dead_letters != missed {
+        return Err(format!("{missed} lines were missed, {dead_letters} are dead letters").into());
     }
     drop(evening);
     if !group.shutdown()?.is_clean() {
