@@ -23,6 +23,7 @@ mod macros;
 mod onward;
 pub mod pool;
 mod recipient;
+pub mod registry;
 mod reply;
 mod request;
 mod restart;

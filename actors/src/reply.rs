@@ -35,6 +35,8 @@ pub(crate) struct Slot<R> {
     pub(crate) chain: Option<Arc<Link>>,
     /// Where the message counts as in flight, if it went through a pool.
     load: Option<Arc<Load>>,
+    /// Nobody asked: the slot is there for the count alone.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -59,21 +61,24 @@ impl<R> Slot<R> {
         chain: Option<Arc<Link>>,
         load: Option<Arc<Load>>,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::new(State::Empty),
-            started_ns: AtomicU64::new(0),
-            forwarded_ns: AtomicU64::new(0),
-            deadline_ns,
-            chain,
-            load,
-        })
+        Arc::new(Self::make(State::Empty, deadline_ns, chain, load))
     }
 
     /// Of a message that nobody waits for the answer of, and that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Arc<Self> {
-        let slot = Self::counted(u64::MAX, None, Some(load));
-        *slot.state.lock() = State::Over;
-        slot
+        let slot = Self::make(State::Over, u64::MAX, None, Some(load));
+        Arc::new(Self { is_told: true, ..slot })
+    }
+
+    fn make(
+        state: State<R>,
+        deadline_ns: u64,
+        chain: Option<Arc<Link>>,
+        load: Option<Arc<Load>>,
+    ) -> Self {
+        let (started_ns, forwarded_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let state = Mutex::new(state);
+        Self { state, started_ns, forwarded_ns, deadline_ns, chain, load, is_told: false }
     }
 
     /// The message is in flight no more: called once, by the side that answers.
@@ -195,6 +200,11 @@ impl<R> ReplyTo<R> {
     /// Whether the caller waits no longer: it has given up, or its deadline has passed.
     pub fn is_abandoned(&self) -> bool {
         self.slot.as_ref().is_none_or(|slot| slot.is_over())
+    }
+
+    /// Whether somebody asked.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| !slot.is_told)
     }
 
     pub(crate) fn slot(&self) -> Option<&Arc<Slot<R>>> {

@@ -1,7 +1,7 @@
 //! What the actors of a program share: the group they run in, dead letters, defaults.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::Group;
@@ -12,6 +12,7 @@ use crate::dead_letter::{self, DeadLetter, DeadLetters};
 use crate::deadline::Deadlines;
 use crate::error::SpawnError;
 use crate::intercept::{Chain, Interceptor};
+use crate::registry::Names;
 use crate::spawn::ActorBuilder;
 
 /// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a lost
@@ -41,9 +42,14 @@ pub(crate) struct Shared {
     pub(crate) incoming: Chain,
     /// Around what its actors are sent.
     pub(crate) outgoing: Chain,
+    pub(crate) names: Names,
 }
 
 impl System {
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
+    }
+
     /// A system with the defaults.
     pub fn new(group: &Group) -> Self {
         Self::builder(group).build()
@@ -151,8 +157,15 @@ impl SystemBuilder {
     pub fn build(self) -> System {
         let Self { group, dead_letters, ask_limit, incoming, outgoing } = self;
         let deadlines = Deadlines::new(&group);
-        let shared =
-            Arc::new(Shared { group, dead_letters, ask_limit, deadlines, incoming, outgoing });
+        let shared = Arc::new(Shared {
+            group,
+            dead_letters,
+            ask_limit,
+            deadlines,
+            incoming,
+            outgoing,
+            names: Names::default(),
+        });
         dead_letter::register(&shared);
         System { shared }
     }

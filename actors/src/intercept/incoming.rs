@@ -62,7 +62,7 @@ impl<A: Actor> Seat<A> {
             class: self.class(turn),
             message: std::any::type_name::<M>(),
             direction: Direction::Incoming,
-            is_ask: delivery.reply.as_ref().is_some_and(|reply| !reply.is_abandoned()),
+            is_ask: delivery.reply.as_ref().is_some_and(ReplyTo::is_asked),
             attempt: 0,
             limit: Duration::MAX,
             request: RequestContext::of(delivery.baggage.clone()),

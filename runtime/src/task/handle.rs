@@ -151,7 +151,16 @@ impl<S> Task<S> {
             return Completion::failed(life.failure.clone().unwrap_or(Failure::Killed));
         }
         let (completer, waiting) = completion();
-        waiters(&mut life).push(completer);
+        let waiters = waiters(&mut life);
+        let mut gone = Vec::new();
+        if waiters.len() == waiters.capacity() {
+            // Who gave up waiting leaves nothing behind on a task that lives long.
+            (gone, *waiters) = waiters.drain(..).partition(Completer::is_cancelled);
+            waiters.reserve(waiters.len().max(1));
+        }
+        waiters.push(completer);
+        drop(life);
+        drop(gone);
         waiting
     }
 

@@ -1,0 +1,103 @@
+//! What can be registered under a name, and an entry of the registry.
+
+use std::any::{type_name, Any};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::task::Wake;
+
+use turnwheel_runtime::Completion;
+
+use crate::actor::Actor;
+use crate::address::Address;
+use crate::pool::Pool;
+use crate::recipient::{Callee, Recipient};
+use crate::system::Shared;
+
+/// What can be registered under a name: an [`Address`], a [`Recipient`], a [`Callee`] or a [`Pool`].
+pub trait Registrable: sealed::Holder + Clone {}
+
+impl<T: sealed::Holder + Clone> Registrable for T {}
+
+mod sealed {
+    use turnwheel_runtime::Completion;
+
+    /// Somebody who has a name.
+    #[expect(unnameable_types, reason = "it seals the public trait")]
+    pub trait Holder: Send + Sync + 'static {
+        fn actor_name(&self) -> String;
+        fn has_ended(&self) -> bool;
+        fn end(&self) -> Completion<()>;
+    }
+}
+
+macro_rules! holders {
+    ($(<$($parameter:ident $(: $bound:ident)?),+> $holder:ty, $has_ended:expr;)+) => {$(
+        impl<$($parameter: 'static $(+ $bound)?),+> sealed::Holder for $holder {
+            fn actor_name(&self) -> String {
+                self.name().to_string()
+            }
+
+            fn has_ended(&self) -> bool {
+                let has_ended: fn(&Self) -> bool = $has_ended;
+                has_ended(self)
+            }
+
+            fn end(&self) -> Completion<()> {
+                self.closed()
+            }
+        }
+    )+};
+}
+
+holders! {
+    <A: Actor> Address<A>, |holder| holder.phase().is_over();
+    <M> Recipient<M>, Self::is_over;
+    <M, R> Callee<M, R>, Self::is_over;
+    <A: Actor> Pool<A>, Self::is_closed;
+}
+
+/// A holder of whichever type.
+pub(super) trait AnyHolder: sealed::Holder {
+    fn as_any(&self) -> &dyn Any;
+    fn type_name(&self) -> &'static str;
+}
+
+impl<T: sealed::Holder> AnyHolder for T {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn type_name(&self) -> &'static str {
+        type_name::<T>()
+    }
+}
+
+/// Who has a name.
+pub(super) struct Entry {
+    /// Differs for each registration.
+    pub(super) id: u64,
+    pub(super) holder: Box<dyn AnyHolder>,
+    /// Wakes [`Leaving`]; dropped with the entry, it leaves no trace on the actor.
+    pub(super) _end: Completion<()>,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("actor", &self.holder.actor_name()).finish_non_exhaustive()
+    }
+}
+
+/// Woken by the end of an actor: gives its name up.
+pub(super) struct Leaving {
+    pub(super) system: Weak<Shared>,
+    pub(super) name: String,
+    pub(super) id: u64,
+}
+
+impl Wake for Leaving {
+    fn wake(self: Arc<Self>) {
+        if let Some(system) = self.system.upgrade() {
+            drop(system.names.remove(&self.name, |entry| entry.id == self.id));
+        }
+    }
+}
