@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Context, Task};
 
-use super::directory::Active;
 use super::{Directory, Entity};
 use crate::seat::Seat;
 
@@ -25,9 +24,6 @@ const LOOK_MAX: Duration = Duration::from_secs(60);
 
 /// Time between two attempts to make room while keys wait for it.
 const ROOM_LOOK: Duration = Duration::from_millis(5);
-
-/// Entities that are compared when the longest idle is looked for.
-const SAMPLE: usize = 32;
 
 /// How long a failure that is over stays known, so that pauses grow; in looks.
 const HELD_LOOKS: u32 = 16;
@@ -109,21 +105,25 @@ fn start<E: Entity>(
 
 fn make_room<E: Entity>(sweep: &mut Sweep<E>, cx: &mut Turn<'_, E>) {
     let Some(directory) = sweep.directory.upgrade() else { return cx.close() };
-    let waiting = directory.waiting();
-    if waiting > 0 {
-        directory.shed(waiting);
+    if directory.is_short_of_room() {
+        directory.make_room();
         return;
     }
     directory.collector.is_making_room.store(false, Ordering::Release);
     cx.close();
-    if directory.waiting() > 0 {
+    if directory.is_short_of_room() {
         directory.collector.make_room(&directory);
     }
 }
 
 impl<E: Entity> Directory<E> {
     fn idle(&self) -> Duration {
-        self.settings(|settings| settings.idle).flatten().unwrap_or(E::IDLE)
+        let is_own = E::IDLE != super::IDLE_DEFAULT;
+        let set = self.settings(|settings| {
+            let of_type = settings.idle_of.get(&std::any::TypeId::of::<E>()).copied();
+            of_type.or(settings.idle.filter(|_| !is_own))
+        });
+        set.flatten().unwrap_or(E::IDLE)
     }
 
     /// Asks those who were not looked up for a while.
@@ -157,31 +157,11 @@ impl<E: Entity> Directory<E> {
             }
             if let Some(directory) = directory.upgrade() {
                 directory.was_used(&key, seat.rest.id, now_ns, handled);
+                directory.measure(&key, seat);
             }
         });
         // Full: it is anything but idle. Closed: it is on its way.
         let _ = asked;
-    }
-
-    /// Ends the activations of the longest idle, as far as a sample shows.
-    fn shed(&self, wanted: usize) {
-        let begin = self.next_shard();
-        let size = SAMPLE.max(wanted.saturating_mul(2));
-        let mut sample = Vec::new();
-        for offset in 0..Self::shards() {
-            self.each_active((begin + offset) % Self::shards(), |_, active: &mut Active<E>| {
-                if sample.len() < size {
-                    sample.push((active.used_ns, active.task.clone()));
-                }
-                sample.len() < size
-            });
-        }
-        sample.sort_by_key(|(used_ns, _)| *used_ns);
-        for (_, task) in sample.into_iter().take(wanted) {
-            if task.queue_len() == 0 {
-                drop(task.close());
-            }
-        }
     }
 
     /// Ends the activation of a key.

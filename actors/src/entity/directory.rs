@@ -10,6 +10,9 @@ use parking_lot::{Mutex, MutexGuard};
 use turnwheel_runtime::{Delays, Failure, SubmitErrorKind, Task};
 
 use super::hooks::EntityHooks;
+use super::memory::{Share, Sheds};
+use super::room::Waiter;
+use super::stats::Counters;
 use super::{Entity, EntityKey, Settings, Shared, PENDING_MAX};
 use crate::envelope::Envelope;
 use crate::handler::Receive;
@@ -28,7 +31,7 @@ pub(super) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 pub(super) enum Entry<E: Entity> {
     Active(Active<E>),
     /// The activation is on its way out.
-    Leaving(Leaving<E>),
+    Leaving(Box<Leaving<E>>),
     /// Too many others are active.
     Waiting {
         pending: Queue<E>,
@@ -50,6 +53,8 @@ pub(super) struct Active<E: Entity> {
     pub(super) used_ns: u64,
     /// Messages handled when the collector last looked.
     pub(super) seen: u32,
+    /// What it is charged with.
+    pub(super) bytes: u32,
     pub(super) failures: Option<Failures>,
 }
 
@@ -57,6 +62,7 @@ pub(super) struct Active<E: Entity> {
 pub(super) struct Leaving<E: Entity> {
     pub(super) task: Task<Seat<E>>,
     pub(super) id: u64,
+    pub(super) bytes: u32,
     /// What it has admitted and does not handle itself: comes before what waits.
     pub(super) onward: Queue<E>,
     pub(super) pending: Queue<E>,
@@ -75,7 +81,9 @@ pub(crate) struct Directory<E: Entity> {
     /// Activations that exist, leaving ones too.
     pub(super) active: AtomicUsize,
     /// Keys that wait for room, in order.
-    pub(super) queue: Mutex<VecDeque<E::Key>>,
+    pub(super) queue: Mutex<VecDeque<Waiter<E::Key>>>,
+    pub(super) memory: Share,
+    pub(super) counters: Counters,
     myself: Weak<Self>,
     turn: AtomicUsize,
     /// Around the messages of its entities.
@@ -110,19 +118,24 @@ enum Found<E: Entity> {
 
 impl<E: Entity> Directory<E> {
     pub(super) fn make(shared: &Arc<Shared>) -> Arc<Self> {
-        Arc::new_cyclic(|myself| Self {
+        let made = Arc::new_cyclic(|myself| Self {
             system: shared.system.clone(),
             shared: Arc::downgrade(shared),
             hasher: std::hash::RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             active: AtomicUsize::new(0),
             queue: Mutex::default(),
+            memory: Share::new(&shared.memory, std::mem::size_of::<E>()),
+            counters: Counters::default(),
             myself: Weak::clone(myself),
             turn: AtomicUsize::new(0),
             incoming: shared.chain_of::<E>(),
             is_activated_by_default: AtomicBool::new(false),
             collector: super::collector::Collector::default(),
-        })
+        });
+        let myself: Weak<dyn Sheds> = made.weak();
+        shared.memory.register(myself);
+        made
     }
 
     /// How many activations there are.
@@ -213,13 +226,15 @@ impl<E: Entity> Directory<E> {
         if let Some(refusal) = self.elsewhere(key) {
             return Ok(Found::Refused(refusal));
         }
-        if !self.has_room() {
+        let Some(bytes) = self.take_place() else {
+            if let Err(kind) = self.enqueue(key) {
+                return Ok(Found::Refused(Refusal::Refused(kind)));
+            }
             let pending = VecDeque::new();
             shard.insert(key.clone(), Entry::Waiting { pending, failures });
-            self.enqueue(key);
             return Err(shard);
-        }
-        Ok(match self.activate(&mut shard, key, now_ns, failures) {
+        };
+        Ok(match self.activate(&mut shard, key, now_ns, failures, bytes) {
             Ok((task, id)) => Found::Task(task, id),
             Err(refusal) => Found::Refused(refusal),
         })
@@ -244,8 +259,10 @@ impl<E: Entity> Directory<E> {
         key: &E::Key,
         now_ns: u64,
         failures: Option<Failures>,
+        bytes: u64,
     ) -> Result<(Task<Seat<E>>, u64), Refusal> {
         let Some(myself) = self.myself.upgrade() else {
+            self.free_place(bytes);
             return Err(Refusal::Refused(SubmitErrorKind::Closed));
         };
         let id = spawn::next_id(&self.system);
@@ -260,13 +277,18 @@ impl<E: Entity> Directory<E> {
         }
         match spawned.lifecycle(hooks).spawn() {
             Ok(task) => {
-                let active = Active { task: task.clone(), id, used_ns: now_ns, seen: 0, failures };
+                let (task, used_ns) = (task, now_ns);
+                // What does not fit into the entry is given back, so that the sums stay right.
+                let charged = u32::try_from(bytes).unwrap_or(u32::MAX);
+                self.memory.change(bytes, u64::from(charged));
+                let (bytes, seen) = (charged, 0);
+                let active = Active { task: task.clone(), id, used_ns, seen, bytes, failures };
                 shard.insert(key.clone(), Entry::Active(active));
                 self.collector.watch(self);
                 Ok((task, id))
             }
             Err(_) => {
-                self.active.fetch_sub(1, Ordering::Relaxed);
+                self.free_place(bytes);
                 Err(Refusal::Refused(SubmitErrorKind::Closed))
             }
         }
@@ -284,10 +306,10 @@ impl<E: Entity> Directory<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let Some(Entry::Leaving(Leaving { pending, .. }) | Entry::Waiting { pending, .. }) =
-            shard.get_mut(key)
-        else {
-            unreachable!("the shard was locked since the look")
+        let pending = match shard.get_mut(key) {
+            Some(Entry::Leaving(leaving)) => &mut leaving.pending,
+            Some(Entry::Waiting { pending, .. }) => pending,
+            _ => unreachable!("the shard was locked since the look"),
         };
         if pending.len() >= PENDING_MAX {
             return Err((Refusal::Refused(SubmitErrorKind::Full), envelope));

@@ -2,7 +2,6 @@
 
 use std::collections::hash_map::Entry as Known;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 
 use turnwheel_runtime::Failure;
 
@@ -19,7 +18,9 @@ impl<E: Entity> Directory<E> {
             if active.id == id {
                 let (task, failures) = (active.task.clone(), active.failures.take());
                 let (onward, pending) = (VecDeque::new(), VecDeque::new());
-                *entry = Entry::Leaving(Leaving { task, id, onward, pending, failures });
+                let bytes = active.bytes;
+                let leaving = Leaving { task, id, bytes, onward, pending, failures };
+                *entry = Entry::Leaving(Box::new(leaving));
             }
         }
     }
@@ -36,12 +37,14 @@ impl<E: Entity> Directory<E> {
     /// An activation is over, its actor dropped. Called by its last hook.
     pub(super) fn has_ended(&self, key: &E::Key, id: u64, failure: Option<&Failure>) {
         let mut shard = self.shard(key);
-        let (pending, failures) = match shard.entry(key.clone()) {
+        let (pending, failures, bytes) = match shard.entry(key.clone()) {
             Known::Occupied(entry) => match entry.remove() {
-                Entry::Active(active) if active.id == id => (VecDeque::new(), active.failures),
+                Entry::Active(active) if active.id == id => {
+                    (VecDeque::new(), active.failures, active.bytes)
+                }
                 Entry::Leaving(mut leaving) if leaving.id == id => {
                     leaving.onward.append(&mut leaving.pending);
-                    (leaving.onward, leaving.failures)
+                    (leaving.onward, leaving.failures, leaving.bytes)
                 }
                 other => {
                     shard.insert(key.clone(), other);
@@ -53,16 +56,16 @@ impl<E: Entity> Directory<E> {
         if let Some(failure) = failure {
             self.hold(&mut shard, key, id, failure, failures);
             drop(shard);
-            self.active.fetch_sub(1, Ordering::Relaxed);
+            self.free_place(u64::from(bytes));
             for waiting in pending {
                 waiting.fail(&self.system, failure);
             }
         } else if pending.is_empty() {
             drop(shard);
-            self.active.fetch_sub(1, Ordering::Relaxed);
+            self.free_place(u64::from(bytes));
         } else {
             // The place of the old activation goes over to the new one.
-            self.begin(&mut shard, key, pending, failures);
+            self.begin(&mut shard, key, pending, failures, u64::from(bytes));
             return;
         }
         self.next_waiting();
@@ -73,21 +76,25 @@ impl<E: Entity> Directory<E> {
         let mut shard = self.shard(key);
         match shard.get_mut(key) {
             Some(Entry::Leaving(leaving)) if leaving.id == id => leaving.onward.push_back(message),
-            Some(Entry::Leaving(Leaving { pending, .. }) | Entry::Waiting { pending, .. }) => {
-                pending.push_back(message);
-            }
+            Some(Entry::Leaving(leaving)) => leaving.pending.push_back(message),
+            Some(Entry::Waiting { pending, .. }) => pending.push_back(message),
             // Under the lock, so that no later message gets ahead.
             Some(Entry::Active(active)) => message.send(&self.system, &active.task),
             Some(Entry::Held { failure, .. }) => message.fail(&self.system, failure),
-            None if self.has_room() => {
-                self.begin(&mut shard, key, VecDeque::from([message]), None);
-            }
-            None => {
-                let pending = VecDeque::from([message]);
-                shard.insert(key.clone(), Entry::Waiting { pending, failures: None });
-                drop(shard);
-                self.enqueue(key);
-            }
+            None => match (self.take_place(), VecDeque::from([message])) {
+                (Some(bytes), pending) => self.begin(&mut shard, key, pending, None, bytes),
+                (None, pending) => match self.enqueue(key) {
+                    Ok(()) => {
+                        shard.insert(key.clone(), Entry::Waiting { pending, failures: None });
+                    }
+                    Err(kind) => {
+                        let failure = Failure::message(kind.to_string());
+                        pending
+                            .into_iter()
+                            .for_each(|message| message.fail(&self.system, &failure));
+                    }
+                },
+            },
         }
     }
 
@@ -110,16 +117,18 @@ impl<E: Entity> Directory<E> {
         shard.insert(key.clone(), Entry::Held { until_ns, failure, failures });
     }
 
-    /// Activates a key for those who wait, in their order.
+    /// Activates a key for those who wait, in their order; its place was taken, and charged with
+    /// `bytes`.
     pub(super) fn begin(
         &self,
         shard: &mut HashMap<E::Key, Entry<E>>,
         key: &E::Key,
         pending: Queue<E>,
         failures: Option<Failures>,
+        bytes: u64,
     ) {
         let now_ns = self.system.group().recent_ns();
-        match self.activate(shard, key, now_ns, failures) {
+        match self.activate(shard, key, now_ns, failures, bytes) {
             // Under the lock, so that no later message gets ahead.
             Ok((task, _)) => {
                 pending.into_iter().for_each(|waiting| waiting.send(&self.system, &task))

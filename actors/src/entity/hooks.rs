@@ -82,6 +82,13 @@ impl<E: Entity> EntityContext<E> {
         self.directory.set_activated_by_default();
     }
 
+    /// Tells how many bytes this activation takes now: when it has grown or shrunk since it was asked
+    /// for its [size](Entity::size), and there is a
+    /// [budget](super::EntitiesBuilder::memory_budget). A short lock.
+    pub fn resized(&self, bytes: usize) {
+        self.directory.measured(&self.key, self.id, bytes);
+    }
+
     /// Completes after a delay.
     pub fn sleep(&self, delay: Duration) -> Completion<()> {
         self.entities.system().group().sleep(delay)
@@ -145,8 +152,12 @@ impl<E: Entity> EntityHooks<E> {
     fn settle(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
         seat.fetch();
         match outcome {
-            Ok(()) if self.had_failed => self.directory.has_started(&self.key, seat.rest.id),
-            Ok(()) => {}
+            Ok(()) => {
+                if self.had_failed {
+                    self.directory.has_started(&self.key, seat.rest.id);
+                }
+                self.directory.measure(&self.key, seat);
+            }
             Err(failure) => {
                 tracing::warn!(
                     entity = std::any::type_name::<E>(), key = %self.key.text(), %failure,

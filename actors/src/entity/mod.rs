@@ -12,6 +12,8 @@
 //! | `directory` | one table for each type: which key has an activation, and what waits for one |
 //! | `hooks` | begin and end of one activation |
 //! | `collector` | finds what is idle, or too much |
+//! | `room`, `memory` | how many there may be and how much they may take; who waits, who goes first |
+//! | `standing` | whether an activation is still the one of its key |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
 //! | [`reminder`] | durable schedules, which activate an entity when they are due |
 //!
@@ -22,7 +24,7 @@
 //! | none | activates it | – |
 //! | active | goes to the mailbox; refused as closed: the key is leaving | when the activation refuses |
 //! | leaving | waits | when the old activation is over: `none`, or active again if something waits |
-//! | waiting | waits: too many are active | when another one has ended |
+//! | waiting | waits: too many are active, or take too much | when another one has ended; after a limit its senders are told |
 //! | held | is refused with the failure of the last activation | when its pause is over |
 //!
 //! Each change is made under the lock of the key's shard; the end of an activation is reported by
@@ -38,25 +40,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use turnwheel_runtime::{Backoff, Completion, Mailbox};
+use turnwheel_runtime::{Completion, Mailbox};
 
 use crate::actor::Actor;
-use crate::intercept::{Chain, Interceptor};
+use crate::intercept::Chain;
 use crate::system::System;
 
 mod collector;
 mod directory;
 mod ending;
 mod hooks;
+mod memory;
 mod placement;
 mod reference;
 pub mod reminder;
 mod room;
+mod settings;
 mod standing;
+mod stats;
 mod store;
 
 pub(crate) use directory::Directory;
 pub use hooks::EntityContext;
+pub(crate) use memory::Memory;
 pub use placement::{Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
 #[doc(inline)]
@@ -65,7 +71,11 @@ pub use reminder::{
     ReminderRow, ReminderStats, ReminderStore, ReminderTick, Reminders, RemindersBuilder,
     RemindersError, Schedule, TickReply,
 };
+pub use room::NoRoom;
+pub use settings::EntitiesBuilder;
+pub(crate) use settings::Settings;
 pub use standing::OnConflict;
+pub use stats::EntityStats;
 pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
 
 /// Bytes of a key as text, at most: keys go into logs, stores and indexes.
@@ -79,6 +89,13 @@ pub const ACTIVATION_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Messages that wait for one key's activation, at most; a further one is answered `Full`.
 pub const PENDING_MAX: usize = 16_384;
+
+/// Keys of one type that wait for room, at most by default; a message for a further one is answered
+/// `Full`.
+pub const WAITING_MAX_DEFAULT: usize = 1_000_000;
+
+/// How long a key waits for room by default before its senders are told.
+pub const ROOM_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Entities of one type that are active at once, by default.
 pub const ACTIVE_MAX_DEFAULT: usize = 10_000_000;
@@ -138,6 +155,12 @@ pub trait Entity: Actor {
 
     /// Its mailbox; by default the group's. What the mailbox's policy displaces is a dead letter.
     const MAILBOX: Option<Mailbox> = None;
+
+    /// About how many bytes it takes now, with what it owns. Asked after its activation and when the
+    /// collector looks; see [`EntitiesBuilder::memory_budget`] and [`EntityContext::resized`].
+    fn size(&self) -> usize {
+        std::mem::size_of::<Self>()
+    }
 
     /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is for.
     fn create(key: &Self::Key) -> Self;
@@ -225,6 +248,7 @@ pub struct Entities {
 pub(crate) struct Shared {
     pub(crate) system: System,
     pub(crate) settings: Settings,
+    pub(crate) memory: Arc<Memory>,
     directories: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     reminders: Option<Arc<reminder::Service>>,
 }
@@ -235,18 +259,6 @@ impl Drop for Shared {
             reminders.end().detach();
         }
     }
-}
-
-/// The settings of the entities of a system.
-pub(crate) struct Settings {
-    pub(crate) idle: Option<Duration>,
-    pub(crate) active_max: usize,
-    pub(crate) hold: Backoff,
-    pub(crate) store: Arc<dyn StateStore>,
-    pub(crate) placement: Arc<dyn Placement>,
-    /// Around the messages of each type, inside the system's.
-    pub(crate) incoming: HashMap<TypeId, Chain>,
-    pub(crate) reminders: Option<Reminders>,
 }
 
 impl Shared {
@@ -275,16 +287,7 @@ impl Entities {
 
     /// Describes the entities of a system; every value has a default.
     pub fn builder(system: &System) -> EntitiesBuilder {
-        let settings = Settings {
-            idle: None,
-            active_max: ACTIVE_MAX_DEFAULT,
-            hold: Backoff::exponential(Duration::from_millis(100), Duration::from_secs(30)),
-            store: Arc::new(MemoryStore::new()),
-            placement: Arc::new(SingleNode),
-            incoming: HashMap::new(),
-            reminders: None,
-        };
-        EntitiesBuilder { system: system.clone(), settings }
+        EntitiesBuilder::new(system)
     }
 
     /// The entity of this type and key. No work, no error: it is always there.
@@ -295,6 +298,16 @@ impl Entities {
     /// How many entities of this type are active.
     pub fn active<E: Entity>(&self) -> usize {
         self.directory::<E>().active()
+    }
+
+    /// What the entities of this type do, in numbers.
+    pub fn stats<E: Entity>(&self) -> EntityStats {
+        self.directory::<E>().stats()
+    }
+
+    /// Bytes that the entities of all types take, as far as they [say so](Entity::size).
+    pub fn bytes(&self) -> u64 {
+        self.shared.memory.total()
     }
 
     /// The system whose actors they are.
@@ -340,79 +353,5 @@ impl Entities {
             Ok(directory) => directory,
             Err(_) => unreachable!("directories are kept by the type of their entities"),
         }
-    }
-}
-
-/// Describes the entities of a system.
-#[must_use]
-pub struct EntitiesBuilder {
-    system: System,
-    settings: Settings,
-}
-
-impl fmt::Debug for EntitiesBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EntitiesBuilder").finish_non_exhaustive()
-    }
-}
-
-impl EntitiesBuilder {
-    /// After how long without a message an entity is passivated, instead of what its type says.
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.settings.idle = Some(idle);
-        self
-    }
-
-    /// How many entities of one type may be active at once. Beyond it the longest idle are
-    /// passivated, and messages for others wait until there is room.
-    pub fn active_max(mut self, entities: usize) -> Self {
-        self.settings.active_max = entities.max(1);
-        self
-    }
-
-    /// The pauses after failed activations of one key; meanwhile its callers get the failure.
-    pub fn hold(mut self, backoff: Backoff) -> Self {
-        self.settings.hold = backoff;
-        self
-    }
-
-    /// Where state is stored.
-    pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
-        self.settings.store = store;
-        self
-    }
-
-    /// Who owns which key.
-    pub fn placement(mut self, placement: Arc<dyn Placement>) -> Self {
-        self.settings.placement = placement;
-        self
-    }
-
-    /// Puts an interceptor around every message that an entity of this type handles, inside those of
-    /// the system and those that were put before. See [`intercept`](crate::intercept).
-    pub fn intercept<E: Entity>(mut self, interceptor: impl Interceptor) -> Self {
-        self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
-        self
-    }
-
-    /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group runs.
-    pub fn reminders(mut self, reminders: &Reminders) -> Self {
-        self.settings.reminders = Some(reminders.clone());
-        self
-    }
-
-    /// Makes them.
-    pub fn build(self) -> Entities {
-        let Self { system, settings } = self;
-        let directories = RwLock::default();
-        let service = |reminders| {
-            Arc::new(reminder::Service::new(reminders, system.group(), &settings.placement))
-        };
-        let reminders = settings.reminders.as_ref().map(service);
-        let shared = Arc::new(Shared { system, settings, directories, reminders });
-        if let Some(reminders) = &shared.reminders {
-            reminder::start(reminders, &shared);
-        }
-        Entities { shared }
     }
 }

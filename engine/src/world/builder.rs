@@ -117,7 +117,7 @@ impl WorldBuilder {
         let journal = Journal::open(store, &io)?;
         let mut plans = Entities::builder(&System::new(&cpu));
         if let Some(idle) = self.idle {
-            plans = plans.idle(idle);
+            plans = plans.idle_of::<crate::run::PlanActor>(idle);
         }
         let plans = plans.build();
         let shared = Arc::new(Shared {

@@ -1,0 +1,158 @@
+//! The settings of the entities of a system.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use turnwheel_runtime::Backoff;
+
+use super::reminder::{self, Reminders};
+#[cfg(doc)]
+use super::NoRoom;
+use super::{
+    Entities, Entity, Memory, MemoryStore, Placement, Shared, SingleNode, StateStore,
+    ACTIVE_MAX_DEFAULT, ROOM_LIMIT_DEFAULT, WAITING_MAX_DEFAULT,
+};
+use crate::intercept::{Chain, Interceptor};
+use crate::system::System;
+
+/// The settings of the entities of a system.
+pub(crate) struct Settings {
+    pub(crate) idle: Option<Duration>,
+    /// By type: goes before all else.
+    pub(crate) idle_of: HashMap<TypeId, Duration>,
+    pub(crate) active_max: usize,
+    pub(crate) waiting_max: usize,
+    pub(crate) room_limit: Duration,
+    pub(crate) memory_budget: u64,
+    pub(crate) hold: Backoff,
+    pub(crate) store: Arc<dyn StateStore>,
+    pub(crate) placement: Arc<dyn Placement>,
+    /// Around the messages of each type, inside the system's.
+    pub(crate) incoming: HashMap<TypeId, Chain>,
+    pub(crate) reminders: Option<Reminders>,
+}
+
+/// Describes the entities of a system.
+#[must_use]
+pub struct EntitiesBuilder {
+    system: System,
+    settings: Settings,
+}
+
+impl fmt::Debug for EntitiesBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntitiesBuilder").finish_non_exhaustive()
+    }
+}
+
+impl EntitiesBuilder {
+    pub(super) fn new(system: &System) -> Self {
+        let settings = Settings {
+            idle: None,
+            idle_of: HashMap::new(),
+            waiting_max: WAITING_MAX_DEFAULT,
+            room_limit: ROOM_LIMIT_DEFAULT,
+            memory_budget: u64::MAX,
+            active_max: ACTIVE_MAX_DEFAULT,
+            hold: Backoff::exponential(Duration::from_millis(100), Duration::from_secs(30)),
+            store: Arc::new(MemoryStore::new()),
+            placement: Arc::new(SingleNode),
+            incoming: HashMap::new(),
+            reminders: None,
+        };
+        Self { system: system.clone(), settings }
+    }
+
+    /// After how long without a message an entity is passivated, of those types that leave
+    /// [`Entity::IDLE`] as it is.
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.settings.idle = Some(idle);
+        self
+    }
+
+    /// As [`EntitiesBuilder::idle`] for one type, whatever it says itself.
+    pub fn idle_of<E: Entity>(mut self, idle: Duration) -> Self {
+        self.settings.idle_of.insert(TypeId::of::<E>(), idle);
+        self
+    }
+
+    /// How many entities of one type may be active at once. Beyond it the longest idle are
+    /// passivated, and messages for others wait until there is room.
+    pub fn active_max(mut self, entities: usize) -> Self {
+        self.settings.active_max = entities.max(1);
+        self
+    }
+
+    /// How many bytes the entities of all types may take together, as far as they [say
+    /// so](Entity::size); without a budget by default. Beyond it the least recently used are
+    /// passivated, and messages for others wait until there is room. The task and the entry of each
+    /// entity, some 400 bytes, come on top.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.settings.memory_budget = bytes.max(1);
+        self
+    }
+
+    /// How many keys of one type may wait for room; a message for a further one is answered `Full`.
+    pub fn waiting_max(mut self, keys: usize) -> Self {
+        self.settings.waiting_max = keys;
+        self
+    }
+
+    /// How long a key waits for room before the senders of its messages are told [`NoRoom`]; their own
+    /// deadlines hold besides.
+    pub fn room_limit(mut self, limit: Duration) -> Self {
+        self.settings.room_limit = limit;
+        self
+    }
+
+    /// The pauses after failed activations of one key; meanwhile its callers get the failure.
+    pub fn hold(mut self, backoff: Backoff) -> Self {
+        self.settings.hold = backoff;
+        self
+    }
+
+    /// Where state is stored.
+    pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.settings.store = store;
+        self
+    }
+
+    /// Who owns which key.
+    pub fn placement(mut self, placement: Arc<dyn Placement>) -> Self {
+        self.settings.placement = placement;
+        self
+    }
+
+    /// Puts an interceptor around every message that an entity of this type handles, inside those of
+    /// the system and those that were put before. See [`intercept`](crate::intercept).
+    pub fn intercept<E: Entity>(mut self, interceptor: impl Interceptor) -> Self {
+        self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
+        self
+    }
+
+    /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group runs.
+    pub fn reminders(mut self, reminders: &Reminders) -> Self {
+        self.settings.reminders = Some(reminders.clone());
+        self
+    }
+
+    /// Makes them.
+    pub fn build(self) -> Entities {
+        let Self { system, settings } = self;
+        let directories = RwLock::default();
+        let memory = Arc::new(Memory::new(settings.memory_budget));
+        let service = |reminders| {
+            Arc::new(reminder::Service::new(reminders, system.group(), &settings.placement))
+        };
+        let reminders = settings.reminders.as_ref().map(service);
+        let shared = Arc::new(Shared { system, settings, memory, directories, reminders });
+        if let Some(reminders) = &shared.reminders {
+            reminder::start(reminders, &shared);
+        }
+        Entities { shared }
+    }
+}
