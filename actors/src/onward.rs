@@ -11,10 +11,16 @@ use crate::system::System;
 
 /// A message that waits for an actor.
 pub(crate) trait Pending<A: Actor>: Send {
-    /// Sends it to the actor; a refusal is counted and answered here.
-    fn send(self: Box<Self>, system: &System, task: &Task<Seat<A>>);
+    /// Sends it to the actor; comes back if it is refused.
+    fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>>;
     /// Tells its sender that there will be none.
     fn fail(self: Box<Self>, system: &System, failure: &Failure);
+}
+
+/// A message that an actor did not take.
+pub(crate) struct Unsent<A: Actor> {
+    pub(crate) kind: SubmitErrorKind,
+    pub(crate) message: Box<dyn Pending<A>>,
 }
 
 /// Where the messages of an actor go that handles none any more.
@@ -29,14 +35,9 @@ where
     M: Send + 'static,
     K: 'static,
 {
-    fn send(self: Box<Self>, system: &System, task: &Task<Seat<A>>) {
-        if let Err(error) = task.submit_job(*self) {
-            let failure = match error.kind {
-                SubmitErrorKind::Closed => Failure::Closed,
-                kind => Failure::message(kind.to_string()),
-            };
-            Pending::<A>::fail(Box::new(error.job), system, &failure);
-        }
+    fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>> {
+        task.submit_job(*self)
+            .map_err(|error| Unsent { kind: error.kind, message: Box::new(error.job) })
     }
 
     fn fail(self: Box<Self>, system: &System, failure: &Failure) {

@@ -3,11 +3,20 @@
 use std::collections::hash_map::Entry as Known;
 use std::collections::{HashMap, VecDeque};
 
-use turnwheel_runtime::Failure;
+use turnwheel_runtime::{Failure, SubmitErrorKind};
 
-use super::directory::{Directory, Entry, Failures, Leaving, Queue};
+use super::directory::{Active, Directory, Entry, Failures, Leaving, Queue};
 use super::Entity;
-use crate::onward::Pending;
+use crate::onward::{Pending, Unsent};
+
+impl<E: Entity> Leaving<E> {
+    /// An activation that takes no more, and what waits for the next one.
+    fn of(active: &mut Active<E>, pending: Queue<E>) -> Self {
+        let (task, failures) = (active.task.clone(), active.failures.take());
+        let (id, bytes, onward) = (active.id, active.bytes, VecDeque::new());
+        Self { task, id, bytes, onward, pending, failures }
+    }
+}
 
 impl<E: Entity> Directory<E> {
     /// An activation takes no more messages: from now on they wait for the next one.
@@ -16,11 +25,7 @@ impl<E: Entity> Directory<E> {
         let Some(entry) = shard.get_mut(key) else { return };
         if let Entry::Active(active) = entry {
             if active.id == id {
-                let (task, failures) = (active.task.clone(), active.failures.take());
-                let (onward, pending) = (VecDeque::new(), VecDeque::new());
-                let bytes = active.bytes;
-                let leaving = Leaving { task, id, bytes, onward, pending, failures };
-                *entry = Entry::Leaving(Box::new(leaving));
+                *entry = Entry::Leaving(Box::new(Leaving::of(active, VecDeque::new())));
             }
         }
     }
@@ -78,8 +83,7 @@ impl<E: Entity> Directory<E> {
             Some(Entry::Leaving(leaving)) if leaving.id == id => leaving.onward.push_back(message),
             Some(Entry::Leaving(leaving)) => leaving.pending.push_back(message),
             Some(Entry::Waiting { pending, .. }) => pending.push_back(message),
-            // Under the lock, so that no later message gets ahead.
-            Some(Entry::Active(active)) => message.send(&self.system, &active.task),
+            Some(Entry::Active(_)) => self.deliver(&mut shard, key, VecDeque::from([message])),
             Some(Entry::Held { failure, .. }) => message.fail(&self.system, failure),
             None => match (self.take_place(), VecDeque::from([message])) {
                 (Some(bytes), pending) => self.begin(&mut shard, key, pending, None, bytes),
@@ -129,14 +133,34 @@ impl<E: Entity> Directory<E> {
     ) {
         let now_ns = self.system.group().recent_ns();
         match self.activate(shard, key, now_ns, failures, bytes) {
-            // Under the lock, so that no later message gets ahead.
-            Ok((task, _)) => {
-                pending.into_iter().for_each(|waiting| waiting.send(&self.system, &task))
-            }
+            Ok(_) => self.deliver(shard, key, pending),
             Err(_) => {
-                pending
-                    .into_iter()
-                    .for_each(|waiting| waiting.fail(&self.system, &Failure::Closed));
+                let failure = Failure::Closed;
+                pending.into_iter().for_each(|message| message.fail(&self.system, &failure));
+            }
+        }
+    }
+
+    /// Sends what has waited to the activation there is: under the lock of its shard, so that no later
+    /// message gets ahead.
+    fn deliver(&self, shard: &mut HashMap<E::Key, Entry<E>>, key: &E::Key, mut pending: Queue<E>) {
+        let Some(entry) = shard.get_mut(key) else { unreachable!("it was just seen or made") };
+        let Entry::Active(active) = entry else {
+            unreachable!("only what is active gets messages")
+        };
+        while let Some(message) = pending.pop_front() {
+            match message.send(&active.task) {
+                Ok(()) => {}
+                Err(Unsent { kind: SubmitErrorKind::Closed, message }) => {
+                    // The first of them has ended it: the rest is for the next one. Its end waits for
+                    // the lock, and finds them here.
+                    pending.push_front(message);
+                    *entry = Entry::Leaving(Box::new(Leaving::of(active, pending)));
+                    return;
+                }
+                Err(Unsent { kind, message }) => {
+                    message.fail(&self.system, &Failure::message(kind.to_string()));
+                }
             }
         }
     }
