@@ -28,6 +28,12 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+#[test]
+fn the_stores_of_these_tests_are_sound() {
+    testkit::check_reminder_store(&MemoryReminders::new());
+    testkit::check_reminder_store(&*TestStore::new());
+}
+
 fn failures(key: u64) -> Vec<u32> {
     life(key, |life| life.ticks.iter().map(|tick| tick.failures).collect())
 }
@@ -420,7 +426,7 @@ fn at_random(stage: &Stage<'_>, base: u64) {
 
 #[test]
 fn every_occurrence_is_told_once_whatever_happens_between() {
-    testkit::check(0..60, |stage| {
+    testkit::check(0..30, |stage| {
         at_random(stage, 1_000_000 + 100 * stage.sim().seed().unwrap_or_default());
         stage.assert_no_failures();
     });

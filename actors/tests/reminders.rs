@@ -353,6 +353,9 @@ fn all_reminders_go_on_while_nodes_join_and_leave() {
     let one = node(1);
     stage.advance(10 * MINUTE);
     assert!(one.reminder_stats().is_some_and(|stats| stats.ticks >= 45), "it tells its half");
+    let elsewhere = one.get::<Alarm>(52_u64).reminders();
+    let elsewhere = stage.wait(elsewhere.register("two", Schedule::every(MINUTE)));
+    assert!(matches!(elsewhere, Ok(Err(ReminderError::Elsewhere { .. }))), "{elsewhere:?}");
     // It leaves.
     *by.lock() = (1, 3);
     end(&stage, one);

@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use turnwheel_actors::{
-    Access, Actor, Address, Admits, AskError, AsyncContext, AsyncHandler, Context, Handler,
-    InterleavedHandler, ReplyHandler, ReplyTo, System,
+    Access, Actor, ActorTimer, Address, Admits, AskError, AsyncContext, AsyncHandler, Context,
+    Handler, InterleavedHandler, ReplyHandler, ReplyTo, System, TimerError, Timing,
 };
 use turnwheel_runtime::{Group, Pinning};
 
@@ -287,6 +288,66 @@ fn calls_that_are_never_answered_all_end_from_threads_and_from_actors() -> Outco
     for all_ended in piped {
         all_ended.wait()?;
     }
+    assert!(group.shutdown()?.is_clean());
+    Ok(())
+}
+
+/// Counts its ticks, and tells the last ones.
+struct Ticking {
+    timer: Option<ActorTimer>,
+    ticks: u64,
+    told: mpsc::Sender<u64>,
+}
+
+impl Actor for Ticking {
+    type Error = TimerError;
+
+    fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), TimerError> {
+        self.timer = Some(cx.timer(Timing::every(Duration::from_micros(20)), || Tick)?);
+        Ok(())
+    }
+}
+
+struct Tick;
+
+impl Handler<Tick> for Ticking {
+    type Reply = ();
+
+    fn handle(&mut self, _: Tick, _: &mut Context<'_, Self>) {
+        self.ticks += 1;
+        // Whoever does not listen any more has seen enough.
+        let _ = self.told.send(self.ticks);
+    }
+}
+
+#[test]
+fn changes_of_a_timer_by_many_threads_lose_no_tick() -> Outcome {
+    let group = Group::builder("timers").workers(2).pinning(Pinning::None).build()?;
+    let (told, ticks) = mpsc::channel();
+    let ticking = System::new(&group).spawn(Ticking { timer: None, ticks: 0, told })?;
+    let timer = ticking.with(|ticking, _| ticking.timer.clone()).wait()?.ok_or("it is armed")?;
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let timer = timer.clone();
+            std::thread::spawn(move || {
+                for round in 0..2 * CALLS {
+                    let due = Duration::from_micros((number + round) % 40);
+                    timer.change(due, Duration::from_micros(20)).expect("it is not over");
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    // Paused: when that is done the timer is at rest, and each change makes one tick.
+    for _ in 0..CALLS {
+        timer.change(Duration::MAX, Duration::MAX)?;
+        ticking.with(|_, _| ()).wait()?;
+        ticking.with(|_, _| ()).wait()?;
+        while ticks.try_recv().is_ok() {}
+        timer.change(Duration::ZERO, Duration::MAX)?;
+        ticks.recv_timeout(Duration::from_secs(60))?;
+    }
+    assert!(timer.dispose());
     assert!(group.shutdown()?.is_clean());
     Ok(())
 }

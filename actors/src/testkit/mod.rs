@@ -4,6 +4,7 @@ mod check;
 mod history;
 mod linearize;
 mod probe;
+mod reminders;
 mod stage;
 
 pub use check::{check, explore, find};
@@ -12,4 +13,5 @@ pub use linearize::{
     linearize, NotLinearizable, Operation, Unexplained, OPERATIONS_MAX, STATES_MAX,
 };
 pub use probe::{Probe, Probing};
+pub use reminders::check_reminder_store;
 pub use stage::{Stage, PATIENCE};

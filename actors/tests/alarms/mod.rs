@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use turnwheel_actors::entity::{
-    DueRange, EntityContext, MemoryReminders, Placement, Reminder, ReminderId, ReminderRow,
-    ReminderStore, ReminderTick, Reminders, RemindersBuilder, Schedule, SingleNode, StoreError,
-    StoreFuture,
+    DueRange, EntityContext, EntityReminders, MemoryReminders, Placement, Reminder, ReminderId,
+    ReminderRow, ReminderStore, ReminderTick, Reminders, RemindersBuilder, Schedule, SingleNode,
+    StoreError, StoreFuture,
 };
 use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
@@ -52,7 +52,7 @@ pub(crate) fn ticks(key: u64) -> usize {
 /// An entity that is reminded.
 pub(crate) struct Alarm {
     key: u64,
-    me: Option<EntityContext<Self>>,
+    reminders: Option<EntityReminders>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,11 +73,11 @@ impl Entity for Alarm {
             life.created += 1;
             life.is_busy = false;
         });
-        Alarm { key: *key, me: None }
+        Alarm { key: *key, reminders: None }
     }
 
     async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), NotToday> {
-        self.me = Some(cx);
+        self.reminders = Some(cx.reminders());
         let is_dead = |life: &mut Life| {
             let is_dead = life.dead > 0;
             life.dead = life.dead.saturating_sub(1);
@@ -110,11 +110,11 @@ impl AsyncHandler<ReminderTick> for Alarm {
             cx.sleep(takes).await.expect("room for a timer");
         }
         if &*name == "again" && ticks(self.key) < 3 {
-            let me = self.me.as_ref().expect("it was activated").reminders();
+            let me = self.reminders.as_ref().expect("it was activated");
             me.register("again", Schedule::once(MINUTE)).await.expect("registered");
         }
         if &*name == "bye" {
-            let me = self.me.as_ref().expect("it was activated").reminders();
+            let me = self.reminders.as_ref().expect("it was activated");
             let reminder = me.get("bye").await.expect("the store is sound").expect("it is there");
             me.unregister(&reminder).await.expect("it is as it was read");
         }

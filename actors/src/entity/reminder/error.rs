@@ -62,6 +62,14 @@ pub enum ReminderError {
         /// Its key.
         key: String,
     },
+    /// Another process owns the entity, and tells its reminders.
+    #[error("entity {entity} «{key}» is owned by another process: register its reminders there")]
+    Elsewhere {
+        /// Name of the entity's type.
+        entity: String,
+        /// Its key.
+        key: String,
+    },
     /// The handle is of a reminder that was removed, has ticked its last, was registered in another way
     /// since, or belongs to another entity.
     #[error("reminder «{name}» is not any more what this handle stands for; get it anew")]

@@ -102,13 +102,15 @@ impl EntityReminders {
                 }
                 Some(known) if plan.has_times_of(&known) => {
                     if known.missed == plan.missed {
+                        // Also if a registration was cut off before this process took note of it.
+                        service.put(known.clone());
                         return Ok(Reminder { row: known });
                     }
                     row = ReminderRow { missed: plan.missed, revision: 0, ..known };
                 }
                 Some(known) => row.version = known.version,
             }
-            match service.store().upsert(&row, self.epoch(service)).await {
+            match service.store().upsert(&row, self.epoch(service)?).await {
                 Ok(version) => {
                     (row.version, row.revision) = (version, version);
                     service.put(row.clone());
@@ -127,7 +129,7 @@ impl EntityReminders {
     /// # Errors
     ///
     /// [`ReminderError::Stale`] if it is not any more what the handle stands for: nothing was changed;
-    /// [`ReminderError::Store`].
+    /// [`ReminderError::Elsewhere`]; [`ReminderError::Store`].
     pub async fn unregister(&self, reminder: &Reminder) -> Result<(), ReminderError> {
         let service = self.service()?;
         let id = &reminder.row.id;
@@ -140,7 +142,7 @@ impl EntityReminders {
             if known.revision != reminder.row.revision {
                 return Err(stale());
             }
-            match service.store().remove(id, known.version, self.epoch(service)).await {
+            match service.store().remove(id, known.version, self.epoch(service)?).await {
                 Ok(()) => {
                     service.remove(id, known.version);
                     return Ok(());
@@ -182,8 +184,14 @@ impl EntityReminders {
         ReminderId { entity: self.entity.into(), key: Arc::clone(&self.key), name: name.into() }
     }
 
-    fn epoch(&self, service: &Service) -> u64 {
-        service.place(self.entity, &self.key).epoch
+    /// The epoch in which this process owns the entity.
+    fn epoch(&self, service: &Service) -> Result<u64, ReminderError> {
+        let place = service.place(self.entity, &self.key);
+        if !place.is_local {
+            let (entity, key) = (self.entity.to_owned(), self.key.to_string());
+            return Err(ReminderError::Elsewhere { entity, key });
+        }
+        Ok(place.epoch)
     }
 
     fn check(&self, service: &Service, name: &str, by: &Schedule) -> Result<(), ReminderError> {
@@ -230,7 +238,8 @@ impl<E: Entity> EntityRef<E> {
 }
 
 impl<E: Entity> EntityContext<E> {
-    /// Its own reminders, as [`EntityRef::reminders`].
+    /// Its own reminders, as [`EntityRef::reminders`]. An entity that changes them in its handlers keeps
+    /// them in a field.
     pub fn reminders(&self) -> EntityReminders {
         EntityReminders::of(self.directory(), self.key())
     }

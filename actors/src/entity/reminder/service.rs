@@ -21,6 +21,7 @@ use super::{
 use crate::address::Address;
 use crate::entity::{Entity, Ownership, Placement};
 use crate::handler::Receive;
+use crate::request::RequestContext;
 
 /// The reminders of the entities of a system, ready to be given to
 /// [`EntitiesBuilder::reminders`](crate::EntitiesBuilder::reminders).
@@ -293,7 +294,11 @@ impl Service {
     /// Sees to it that the keeper looks at the agenda.
     fn tell(&self) {
         let Some(keeper) = self.keeper.get() else { return };
-        if !self.is_told.swap(true, Ordering::AcqRel) && keeper.tell(Look).is_err() {
+        if self.is_told.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // Without the request context of whoever registers: it has nothing to do with other reminders.
+        if RequestContext::new().scope(|| keeper.tell(Look)).is_err() {
             // The group shuts down or has no memory for messages; the next look at the store is by timer.
             self.is_told.store(false, Ordering::Release);
         }
