@@ -96,6 +96,9 @@ impl<M, R> Ask<M, R> {
 impl<M, R> Future for Ask<M, R> {
     type Output = Result<R, AskError<M>>;
 
+    // Without the rare states it is small enough for whoever polls; left to itself, the compiler
+    // makes a call of it, which costs as much again.
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Waiting(waiting) = &mut self.state {
             let polled = waiting.poll(cx);
@@ -105,6 +108,15 @@ impl<M, R> Future for Ask<M, R> {
             }
             return Poll::Pending;
         }
+        self.poll_otherwise(cx)
+    }
+}
+
+impl<M, R> Ask<M, R> {
+    /// Polls a call that does not only wait for its answer.
+    #[cold]
+    #[inline(never)]
+    fn poll_otherwise(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError<M>>> {
         if let State::Intercepted(call) = &mut self.state {
             let polled = call.get_mut().as_mut().poll(cx);
             if polled.is_ready() {
