@@ -103,6 +103,10 @@ impl<A: Actor> Seat<A> {
             Verdict::Wait => {
                 let envelope = Envelope::<M, A::Reply, K>::new(delivery);
                 gate.keep(access, Box::new(|seat, turn| A::receive(seat, envelope.open(), turn)));
+                if gate.keeps_one() {
+                    // It has left the mailbox: an entity notes that somebody waits.
+                    turn.task().interrupt();
+                }
             }
             Verdict::Cycle => {
                 let mut names = Link::names(chain.as_ref());

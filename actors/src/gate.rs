@@ -119,6 +119,11 @@ impl<A: crate::Actor> Gate<A> {
         self.waiting.push_back(Waiting { access, open });
     }
 
+    /// Whether one message waits, and no other.
+    pub(crate) fn keeps_one(&self) -> bool {
+        self.waiting.len() == 1
+    }
+
     /// Takes all that waits, in order.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Opened<A>> {
         std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.open)

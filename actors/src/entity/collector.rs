@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Context, Task};
 
+use super::stuck::Suspects;
 use super::{Directory, Entity};
 use crate::seat::Seat;
 
@@ -33,6 +34,7 @@ const HELD_LOOKS: u32 = 16;
 pub(super) struct Collector {
     is_watching: AtomicBool,
     is_making_room: AtomicBool,
+    pub(super) suspects: Suspects,
 }
 
 /// The task that looks; lives while there is something to look at.
@@ -49,15 +51,18 @@ impl Collector {
         {
             return;
         }
-        let idle = directory.idle();
-        if idle == Duration::MAX {
+        let (idle, stuck) = (directory.idle(), directory.stuck_limit());
+        if idle.min(stuck) == Duration::MAX {
             return;
         }
-        let period = (idle / LOOKS).clamp(LOOK_MIN, LOOK_MAX);
+        let period = (idle.min(stuck) / LOOKS).clamp(LOOK_MIN, LOOK_MAX);
         start(directory, &self.is_watching, move |_, cx| {
             let armed = cx.every_after(period, move |sweep: &mut Sweep<E>, cx| {
                 let Some(directory) = sweep.directory.upgrade() else { return cx.close() };
                 directory.sweep(idle, period);
+                if stuck != Duration::MAX {
+                    directory.look_for_stuck(stuck);
+                }
                 if directory.active() == 0 {
                     directory.collector.is_watching.store(false, Ordering::Release);
                     cx.close();

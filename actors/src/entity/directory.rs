@@ -77,7 +77,7 @@ pub(crate) struct Directory<E: Entity> {
     pub(super) system: System,
     shared: Weak<Shared>,
     hasher: std::hash::RandomState,
-    shards: Box<[Shard<E>]>,
+    pub(super) shards: Box<[Shard<E>]>,
     /// Activations that exist, leaving ones too.
     pub(super) active: AtomicUsize,
     /// Keys that wait for room, in order.

@@ -101,12 +101,14 @@ pub(super) struct EntityHooks<E: Entity> {
     directory: Arc<Directory<E>>,
     /// Whether the last activation of the key has failed.
     had_failed: bool,
+    /// Whether it makes way for another, since it was stuck.
+    is_stuck: bool,
     rebirth: Option<Box<Rebirth<E>>>,
 }
 
 impl<E: Entity> EntityHooks<E> {
     pub(super) fn new(key: E::Key, directory: Arc<Directory<E>>, had_failed: bool) -> Self {
-        Self { key, directory, had_failed, rebirth: None }
+        Self { key, directory, had_failed, is_stuck: false, rebirth: None }
     }
 
     /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
@@ -173,11 +175,16 @@ impl<E: Entity> EntityHooks<E> {
 
     /// The last act: from here on the key may be activated again.
     fn ended(&self, seat: &mut Seat<E>, failure: Option<&Failure>) {
-        let broken = seat.rest.broken();
+        let broken = match self.is_stuck {
+            true => Some(Failure::TimedOut(self.directory.stuck_limit())),
+            false => seat.rest.broken(),
+        };
         let failure = broken.as_ref().or(failure);
         let exit = failure.map_or(Exit::Closed, |failure| Exit::Failed(failure.clone()));
         let told = catch_unwind(AssertUnwindSafe(|| seat.end(&exit)));
-        self.directory.has_ended(&self.key, seat.rest.id, failure);
+        // A key whose activation was stuck is free at once.
+        let held = failure.filter(|_| !self.is_stuck);
+        self.directory.has_ended(&self.key, seat.rest.id, held);
         if let Err(panic) = told {
             std::panic::resume_unwind(panic);
         }
@@ -246,10 +253,15 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
 
     fn closing(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
         self.directory.leaves(&self.key, seat.rest.id);
-        if seat.rest.broken().is_some() {
+        if self.is_stuck || seat.rest.broken().is_some() {
             return Ok(());
         }
         seat.call(turn, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+    }
+
+    fn interrupted(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.is_stuck |= self.directory.makes_way(&self.key, seat, turn);
+        Ok(())
     }
 
     fn closed(&mut self, seat: &mut Seat<E>, _: &mut Turn<'_, E>) -> Outcome {

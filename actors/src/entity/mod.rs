@@ -13,6 +13,7 @@
 //! | `hooks` | begin and end of one activation |
 //! | `collector` | finds what is idle, or too much |
 //! | `room`, `memory` | how many there may be and how much they may take; who waits, who goes first |
+//! | `stuck` | replaces activations that make no progress |
 //! | `standing` | whether an activation is still the one of its key |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
 //! | [`reminder`] | durable schedules, which activate an entity when they are due |
@@ -59,6 +60,7 @@ mod settings;
 mod standing;
 mod stats;
 mod store;
+mod stuck;
 
 pub(crate) use directory::Directory;
 pub use hooks::EntityContext;
@@ -86,6 +88,10 @@ pub const IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
 
 /// How long an activation may take by default.
 pub const ACTIVATION_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// How long an activation may make no progress by default: far longer than anybody waits for an
+/// answer, and short enough that somebody looks into it the same day.
+pub const STUCK_LIMIT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
 /// Messages that wait for one key's activation, at most; a further one is answered `Full`.
 pub const PENDING_MAX: usize = 16_384;
@@ -149,6 +155,12 @@ pub trait Entity: Actor {
 
     /// How often [`activate`](Entity::activate) is tried before its callers are told.
     const ACTIVATION_ATTEMPTS: u32 = 1;
+
+    /// How long it may make no progress, in a request that holds others back or in its end, while
+    /// messages wait: then it is stuck. Its future is dropped, its [end](Actor::ended) is told, what it
+    /// writes later is refused, and what waits goes to a new activation; see
+    /// [`EntityStats::replaced`]. [`Duration::MAX`] leaves it alone.
+    const STUCK_LIMIT: Duration = STUCK_LIMIT_DEFAULT;
 
     /// What becomes of it when a write of its state meets a conflict.
     const ON_CONFLICT: OnConflict = OnConflict::Passivate;

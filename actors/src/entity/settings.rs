@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) idle: Option<Duration>,
     /// By type: goes before all else.
     pub(crate) idle_of: HashMap<TypeId, Duration>,
+    pub(crate) stuck_limit: Option<Duration>,
     pub(crate) active_max: usize,
     pub(crate) waiting_max: usize,
     pub(crate) room_limit: Duration,
@@ -54,6 +55,7 @@ impl EntitiesBuilder {
         let settings = Settings {
             idle: None,
             idle_of: HashMap::new(),
+            stuck_limit: None,
             waiting_max: WAITING_MAX_DEFAULT,
             room_limit: ROOM_LIMIT_DEFAULT,
             memory_budget: u64::MAX,
@@ -77,6 +79,13 @@ impl EntitiesBuilder {
     /// As [`EntitiesBuilder::idle`] for one type, whatever it says itself.
     pub fn idle_of<E: Entity>(mut self, idle: Duration) -> Self {
         self.settings.idle_of.insert(TypeId::of::<E>(), idle);
+        self
+    }
+
+    /// How long an activation may make no progress before it is replaced, of those types that leave
+    /// [`Entity::STUCK_LIMIT`] as it is.
+    pub fn stuck_limit(mut self, limit: Duration) -> Self {
+        self.settings.stuck_limit = Some(limit);
         self
     }
 
