@@ -4,7 +4,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use turnwheel_actors::entity::{EntityContext, MemoryStore, StateStore, StoreError, Stored};
-use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
+use turnwheel_actors::{
+    Actor, AsyncContext, AsyncHandler, Context, Entities, Entity, Handler, System,
+};
 use turnwheel_runtime::sim::Sim;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -65,5 +67,42 @@ fn stored_state_outlives_the_activation_and_a_conflict_leaves_the_memory_as_it_w
     drop(account.passivate());
     sim.run_until_idle();
     assert_eq!(sim.block_on(account.ask(Deposit(1)))???, 101);
+    Ok(())
+}
+
+/// An entity that stores, and does not say under which name.
+struct Nameless;
+
+impl Actor for Nameless {
+    type Error = StoreError;
+}
+
+impl Entity for Nameless {
+    type Key = String;
+
+    fn create(_: &String) -> Self {
+        Self
+    }
+
+    async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
+        Stored::<i64>::load(&cx).await.map(drop)
+    }
+}
+
+struct Hello;
+
+impl Handler<Hello> for Nameless {
+    type Reply = ();
+
+    fn handle(&mut self, _: Hello, _: &mut Context<'_, Self>) {}
+}
+
+#[test]
+fn types_without_a_name_do_not_share_their_state() -> Outcome {
+    let sim = Sim::fifo();
+    let entities = Entities::new(&System::new(&sim.group("sim")));
+    let answer = sim.block_on(entities.get::<Nameless>("42").ask(Hello))?;
+    let text = answer.expect_err("it has no name").to_string();
+    assert!(text.contains("Nameless` has no `NAME`"), "{text}");
     Ok(())
 }

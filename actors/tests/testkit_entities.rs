@@ -21,6 +21,7 @@ impl Actor for Account {
 
 impl Entity for Account {
     type Key = u64;
+    const NAME: &'static str = "account";
     const IDLE: Duration = Duration::from_secs(60);
 
     fn create(_: &u64) -> Self {

@@ -143,7 +143,8 @@ pub trait Entity: Actor {
     /// What tells the entities of this type apart.
     type Key: EntityKey;
 
-    /// The name under which its state is stored. Change it and the state is another one.
+    /// The name under which its state and reminders are stored, which no other type may have. Needed
+    /// only for those: without one [`Stored::load`] fails. Change it and the state is another one.
     const NAME: &'static str = "";
 
     /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever. Ticks

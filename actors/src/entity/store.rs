@@ -60,6 +60,12 @@ pub enum StoreError {
         /// Its key.
         key: String,
     },
+    /// The type of the entity has no name to store its state under: all such types would share it.
+    #[error("entity type `{type_name}` has no `NAME` to store its state under: give it one")]
+    Nameless {
+        /// The name of the Rust type.
+        type_name: &'static str,
+    },
     /// The state cannot be understood as what it should be.
     #[error("{entity} «{key}»: {problem}")]
     Malformed {
@@ -210,8 +216,12 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The store fails, or holds something else under this key.
+    /// The type of the entity has no [`NAME`](Entity::NAME); the store fails, or holds something else
+    /// under this key.
     pub async fn load<E: Entity>(cx: &EntityContext<E>) -> Result<Self, StoreError> {
+        if E::NAME.is_empty() {
+            return Err(StoreError::Nameless { type_name: std::any::type_name::<E>() });
+        }
         let home = Home {
             store: Arc::clone(cx.store()),
             entity: E::NAME,
