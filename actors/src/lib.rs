@@ -27,6 +27,7 @@ pub mod registry;
 mod reply;
 mod request;
 mod restart;
+mod router;
 mod scope;
 mod seat;
 mod spawn;
@@ -58,6 +59,7 @@ pub use recipient::{Callee, Recipient, RecipientPlace};
 pub use reply::ReplyTo;
 pub use request::{RequestContext, TraceContext, TraceContextError};
 pub use restart::{Restart, RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT};
+pub use router::{RouteeId, Router, RouterFull, ROUTEES_MAX};
 #[doc(hidden)]
 pub use seat::Seat;
 pub use spawn::ActorBuilder;

@@ -261,6 +261,11 @@ impl<M: 'static, R: 'static> Callee<M, R> {
         self.target.closed()
     }
 
+    /// As [`Address::queue_len`].
+    pub fn queue_len(&self) -> u64 {
+        self.target.queue_len()
+    }
+
     /// As [`Address::tell`].
     ///
     /// # Errors

@@ -76,21 +76,6 @@ pub struct MemberInfo {
     pub phase: Phase,
 }
 
-/// The place that a key belongs to: that with the highest score (rendezvous hashing). A place more or
-/// less moves only the keys that it wins or had.
-pub(super) fn place_of<A: Actor>(members: &[Member<A>], key: u64) -> usize {
-    let score = |member: &Member<A>| mix(key ^ mix(member.place as u64 + 1));
-    let best = members.iter().enumerate().max_by_key(|(_, member)| score(member));
-    best.map_or(0, |(index, _)| index)
-}
-
-/// Spreads all bits (the finalizer of `SplitMix64`).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 impl<A: Actor> fmt::Debug for Member<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Member").field("place", &self.place).field("load", &self.load).finish()

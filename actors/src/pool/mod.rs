@@ -3,6 +3,7 @@
 mod builder;
 mod drain;
 mod keeper;
+pub(crate) mod key;
 mod load;
 mod member;
 mod recipient;
@@ -10,7 +11,7 @@ mod send;
 mod shared;
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use turnwheel_runtime::Completion;
 pub use builder::{PoolBuilder, PoolError};
 pub use drain::PoolDrained;
 pub use keeper::PoolFailure;
+use key::hash;
 pub(crate) use load::Load;
 pub use member::MemberInfo;
 use shared::{Route, Shared};
@@ -120,6 +122,11 @@ impl<A: Actor> Pool<A> {
     /// How many members there are.
     pub fn size(&self) -> usize {
         self.shared.members().len()
+    }
+
+    /// Messages in the mailboxes of all members, about.
+    pub fn queue_len(&self) -> u64 {
+        self.shared.members().iter().map(|member| member.address.queue_len()).sum()
     }
 
     /// The members, by place.
@@ -247,13 +254,6 @@ impl<A: Actor> Pool<A> {
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
-}
-
-/// The same in every run: the hasher has no random keys.
-fn hash(key: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl<A: Actor> Clone for Pool<A> {

@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 
 use super::keeper::{Keeper, Look};
+use super::key::winner;
 use super::load::Load;
-use super::member::{place_of, Member, Members};
+use super::member::{Member, Members};
 use super::{Routing, POOL_MEMBERS_MAX};
 use crate::actor::Actor;
 use crate::address::Address;
@@ -130,7 +131,7 @@ impl<A: Actor> Shared<A> {
         }
         match route {
             Route::Key(key) => {
-                let index = place_of(&members, key);
+                let index = winner(members.iter().map(|member| member.place as u64), key)?;
                 self.count(&members[index]);
                 Some((members, index))
             }

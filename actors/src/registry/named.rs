@@ -13,7 +13,8 @@ use crate::pool::Pool;
 use crate::recipient::{Callee, Recipient};
 use crate::system::Shared;
 
-/// What can be registered under a name: an [`Address`], a [`Recipient`], a [`Callee`] or a [`Pool`].
+/// What can be registered under a name, or be in a [`Router`](crate::Router): an [`Address`], a
+/// [`Recipient`], a [`Callee`] or a [`Pool`].
 pub trait Registrable: sealed::Holder + Clone {}
 
 impl<T: sealed::Holder + Clone> Registrable for T {}
@@ -27,6 +28,8 @@ mod sealed {
         fn actor_name(&self) -> String;
         fn has_ended(&self) -> bool;
         fn end(&self) -> Completion<()>;
+        /// Messages that wait for it, about.
+        fn work(&self) -> u64;
     }
 }
 
@@ -44,6 +47,10 @@ macro_rules! holders {
 
             fn end(&self) -> Completion<()> {
                 self.closed()
+            }
+
+            fn work(&self) -> u64 {
+                self.queue_len()
             }
         }
     )+};
