@@ -1,6 +1,7 @@
 //! What a handler may do besides changing its actor.
 
 use std::future::Future;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Failure, Group, Late, Phase, Subscription, Timer, TimersFull};
@@ -127,7 +128,7 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     /// Handles a message of its own after a delay, never early. The request context goes with it.
-    /// The timer ends with the actor, and does not keep an idle entity active; for more control:
+    /// The timer ends with the actor, also where a fresh one takes its place, and does not keep an idle entity active; for more control:
     /// [`Context::timer`].
     ///
     /// # Errors
@@ -139,8 +140,11 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        let baggage = request::baggage();
+        let (baggage, life) = (request::baggage(), self.rest.life());
         self.turn.after(delay, move |seat, turn| {
+            if seat.rest.life() != life {
+                return;
+            }
             seat.rest.uncount();
             A::receive(seat, Delivery { message, baggage, reply: None }, turn.reborrow());
         })
@@ -162,12 +166,19 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        let baggage = request::baggage();
-        self.turn.every(period, late, move |seat, turn| {
+        let (baggage, life) = (request::baggage(), self.rest.life());
+        let myself = Arc::new(OnceLock::<Timer>::new());
+        let known = Arc::clone(&myself);
+        let timer = self.turn.every(period, late, move |seat, turn| {
+            if seat.rest.life() != life {
+                known.get().map(Timer::cancel);
+                return;
+            }
             let delivery = Delivery { message: message(), baggage: baggage.clone(), reply: None };
             seat.rest.uncount();
             A::receive(seat, delivery, turn.reborrow());
-        })
+        })?;
+        Ok(myself.get_or_init(|| timer).clone())
     }
 
     /// Runs a future beside this actor's messages and handles what `map` makes of its output.
@@ -215,6 +226,10 @@ impl<'a, A: Actor> Context<'a, A> {
 
     pub(crate) fn children(&mut self) -> &mut Children {
         self.rest.children()
+    }
+
+    pub(crate) fn life(&self) -> u64 {
+        self.rest.life()
     }
 
     pub(crate) fn turn_mut(&mut self) -> &mut Turn<'a, A> {

@@ -20,7 +20,9 @@ const QUIET_NS: u64 = 60_000_000_000;
 
 /// How often a failed actor may begin anew, and after which pauses.
 ///
-/// The mailbox is kept; messages wait during the pause. What failed is not handled again.
+/// The mailbox is kept; messages wait during the pause. What failed is not handled again. Timers that the
+/// failed actor has armed in its context are over: a fresh one arms its own in
+/// [`starting`](crate::Actor::starting).
 #[derive(Clone, Debug)]
 pub struct Restart {
     restarts: u32,
@@ -100,6 +102,8 @@ impl Tally {
 pub(crate) struct Rebirth<A> {
     factory: Box<dyn FnMut() -> A + Send>,
     tally: Tally,
+    /// Restarts so far: what the former actor has left behind belongs to an earlier life.
+    life: u64,
 }
 
 impl<A> fmt::Debug for Rebirth<A> {
@@ -110,12 +114,19 @@ impl<A> fmt::Debug for Rebirth<A> {
 
 impl<A: Actor> Rebirth<A> {
     pub(crate) fn new(policy: Restart, factory: impl FnMut() -> A + Send + 'static) -> Self {
-        Self { factory: Box::new(factory), tally: Tally::new(policy) }
+        Self { factory: Box::new(factory), tally: Tally::new(policy), life: 0 }
     }
 
     /// As [`Tally::next`].
     pub(crate) fn next(&mut self, now_ns: u64, seed: u64) -> Option<Duration> {
-        self.tally.next(now_ns, seed)
+        let pause = self.tally.next(now_ns, seed)?;
+        self.life += 1;
+        Some(pause)
+    }
+
+    /// Restarts so far.
+    pub(crate) fn life(&self) -> u64 {
+        self.life
     }
 
     pub(crate) fn make(&mut self) -> A {

@@ -99,6 +99,12 @@ impl<A: Actor> Rest<A> {
         self.handled
     }
 
+    /// Restarts of the actor so far.
+    pub(crate) fn life(&self) -> u64 {
+        let rebirth = self.cold.as_ref().and_then(|cold| cold.rebirth.as_ref());
+        rebirth.map_or(0, Rebirth::life)
+    }
+
     /// The message handled next is no activity.
     pub(crate) fn uncount(&mut self) {
         self.handled = self.handled.wrapping_sub(1);

@@ -169,6 +169,8 @@ struct Ticker<M, F> {
     make: Mutex<F>,
     baggage: Option<Arc<Baggage>>,
     timing: Timing,
+    /// The life of the actor that has armed it.
+    life: u64,
     message: PhantomData<fn() -> M>,
 }
 
@@ -220,6 +222,7 @@ where
         {
             let mut beat = self.beat.lock();
             beat.armed = None;
+            beat.is_over |= seat.rest.life() != self.life;
             if beat.is_over || beat.is_changed || beat.is_ticking {
                 return;
             }
@@ -291,7 +294,7 @@ impl<A: Actor> Context<'_, A> {
     ///
     /// A tick is handled like a message: what its handler fails with is handled by the actor's
     /// [`on_failure`](Actor::on_failure), and does not end the timer as long as the actor goes on. Where
-    /// an entity begins anew, its timers end. The request context goes along.
+    /// the actor begins anew, its timers end. The request context goes along.
     ///
     /// Cost: some allocations, and two for each tick.
     ///
@@ -350,6 +353,7 @@ impl<A: Actor> Context<'_, A> {
             make: Mutex::new(make),
             baggage: request::baggage(),
             timing,
+            life: self.life(),
             message: PhantomData,
         });
         let turn = self.turn_mut();

@@ -14,9 +14,10 @@ use turnwheel_actors::supervise::{
 };
 use turnwheel_actors::{
     Actor, Address, ChildSpec, Context, Exit, Handler, Restart, Strategy, Supervisor, System,
+    TimerError, Timing,
 };
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Backoff, Failure, Group, Phase};
+use turnwheel_runtime::{Backoff, Failure, Group, Late, Phase};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -426,6 +427,54 @@ fn a_storm_of_failures_loses_no_child_on_real_workers() -> Outcome {
             assert_eq!(count("start"), count("fail") + count("close"), "{name}: each ended once");
         }
         group.shutdown()?;
+    }
+    Ok(())
+}
+
+/// Arms each kind of timer when it starts.
+struct Clockwork(Journal);
+
+impl Actor for Clockwork {
+    type Error = TimerError;
+
+    fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), TimerError> {
+        cx.timer(Timing::every(SECOND), || Tick("timer"))?;
+        cx.tell_every(SECOND, Late::Skip, || Tick("every"))?;
+        cx.tell_after(3 * SECOND, Tick("after"))?;
+        Ok(())
+    }
+}
+
+struct Tick(&'static str);
+
+impl Handler<Tick> for Clockwork {
+    type Reply = ();
+
+    fn handle(&mut self, Tick(which): Tick, _: &mut Context<'_, Self>) {
+        self.0.add("tick", which);
+        assert_ne!(which, "crash", "as the test wants it");
+    }
+}
+
+#[test]
+fn the_timers_of_a_failed_actor_do_not_tick_in_the_fresh_one() -> Outcome {
+    let sim = Sim::fifo();
+    let journal = Journal::default();
+    let actor = System::new(&sim.group("sim")).actor(Clockwork(journal.clone()));
+    let made = journal.clone();
+    let actor = actor.restart(Restart::endless(), move || Clockwork(made.clone())).spawn()?;
+    for _ in 0..4 {
+        sim.advance(SECOND / 2);
+        actor.tell(Tick("crash"))?;
+    }
+    sim.run_until_idle();
+    journal.take();
+    for seconds in 1..=4 {
+        sim.advance(SECOND);
+        let mut ticks = journal.take();
+        ticks.sort_unstable();
+        let all = ["tick after", "tick every", "tick timer"];
+        assert_eq!(ticks, all[usize::from(seconds != 3)..], "after {seconds} seconds");
     }
     Ok(())
 }
