@@ -16,6 +16,7 @@ mod payload;
 pub mod plan;
 mod run;
 pub mod store;
+pub mod testkit;
 mod time;
 mod world;
 
@@ -30,6 +31,7 @@ pub use plan::{
     ActionRef, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
 };
 pub use store::{MemoryStore, SqliteStore, SqliteSync, Store};
+pub use testkit::crash_points;
 pub use time::Time;
 pub use world::{Finished, PlanHandle, PlanView, Triggering, World, WorldBuilder};
 

@@ -228,7 +228,11 @@ struct CallReturned {
 impl Handler<Begin> for PlanActor {
     type Reply = ();
 
-    fn handle(&mut self, Begin { created, planned, reply }: Begin, cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, begin: Begin, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(begin);
+        }
+        let Begin { created, planned, reply } = begin;
         if self.plan.is_some() {
             let _late = reply.complete(Err(TriggerError::Exists(self.id)));
             return;
@@ -265,6 +269,9 @@ impl Handler<Deliver> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, message: Deliver, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(message);
+        }
         let Deliver { step, id, payload, reply } = message;
         self.order(reply, cx, |decisions| decisions.event(step, id, payload));
     }
@@ -273,7 +280,11 @@ impl Handler<Deliver> for PlanActor {
 impl Handler<Order> for PlanActor {
     type Reply = ();
 
-    fn handle(&mut self, Order { kind, by, reply }: Order, cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, order: Order, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(order);
+        }
+        let Order { kind, by, reply } = order;
         let cancels = matches!(kind, OrderKind::Cancel { .. } | OrderKind::Halt);
         self.order(reply, cx, |decisions| decisions.order(kind, &by));
         if cancels {
@@ -286,6 +297,9 @@ impl Handler<Wake> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, Wake: Wake, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(Wake);
+        }
         self.armed = None;
         if let Some(mut decisions) = self.decisions() {
             decisions.wake();
@@ -297,7 +311,11 @@ impl Handler<Wake> for PlanActor {
 impl Handler<Report> for PlanActor {
     type Reply = ();
 
-    fn handle(&mut self, Report { view }: Report, cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, report: Report, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(report);
+        }
+        let Report { view } = report;
         if let Some(view) = view {
             let plan = self.plan.clone().map(Arc::new).ok_or(PlanError::Unknown(self.id));
             let _late = view.complete(plan);
@@ -359,6 +377,19 @@ impl PlanActor {
             (&mut self.records, &mut self.calls, self.world.registry());
         let plan = self.plan.as_mut()?;
         Some(Decisions { plan, now, registry, is_rescuing, records, calls })
+    }
+
+    /// Leaves a message to the next activation. This one is ending: what it decided now would become
+    /// durable without it, and nobody would go on from there.
+    fn pass_on<M: Send + 'static>(&self, message: M)
+    where
+        Self: Handler<M>,
+    {
+        let key = PlanKey::new(&self.world, self.id);
+        if let Err(error) = self.world.plans().get::<Self>(key).tell(message) {
+            // Who has sent it is told by the end of its reply.
+            tracing::warn!(plan = %self.id, kind = %error.kind, "a message is refused");
+        }
     }
 
     /// Carries out somebody's order; the answer is given when its consequences are durable.
@@ -587,7 +618,7 @@ impl Future for Guarded {
 }
 
 /// What search shows of a plan.
-fn row(plan: &Plan) -> PlanRow {
+pub(crate) fn row(plan: &Plan) -> PlanRow {
     let is_running = plan.state == PlanState::Running;
     PlanRow {
         id: plan.id,

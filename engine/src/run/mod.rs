@@ -17,6 +17,6 @@ mod orders;
 mod rescue;
 mod wakes;
 
-pub(crate) use actor::{Begin, Begun, Deliver, Order, PlanActor, PlanKey, Report, Wake};
+pub(crate) use actor::{row, Begin, Begun, Deliver, Order, PlanActor, PlanKey, Report, Wake};
 pub(crate) use orders::OrderKind;
 pub(crate) use wakes::Wakes;

@@ -1,0 +1,38 @@
+//! Ends a world at every write of some workloads, in memory and in files, and lets it recover: all points,
+//! where the tests try some hundred. It takes some minutes.
+//!
+//! `cargo run --release -p turnwheel-engine --example crash_points [seeds]`
+#![expect(clippy::print_stdout, reason = "it tells what it has found")]
+
+#[path = "../tests/crash/workloads.rs"]
+mod workloads;
+
+use std::error::Error;
+use std::time::Instant;
+
+use turnwheel_engine::testkit::{CrashPoints, CrashReport};
+
+/// Points that make a proof worth its name.
+const POINTS_LEAST: u64 = 10_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let seeds: u64 = std::env::args().nth(1).map_or(Ok(4), |count| count.parse())?;
+    let begun = Instant::now();
+    let mut all = CrashReport::default();
+    let memory = CrashPoints::new().seeds(1..=seeds).second_crashes(6);
+    let folder = tempfile::tempdir()?;
+    let sqlite = CrashPoints::new().sqlite_in(folder.path());
+    for (store, options) in [("memory", memory), ("sqlite", sqlite)] {
+        let report = workloads::all(&options);
+        println!("{store}: {report}");
+        all.add(report);
+    }
+    println!("both, in {:.1?}: {all}", begun.elapsed());
+    if all.violations > 0 {
+        return Err("something is lost or done twice".into());
+    }
+    if all.points < POINTS_LEAST {
+        return Err(format!("{} points are fewer than {POINTS_LEAST}", all.points).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! What a crash interrupts: a world with its actions, and a client that uses it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::Group;
+
+use crate::action::Action;
+use crate::error::{PlanError, TriggerError};
+use crate::id::{PlanId, StepId};
+use crate::plan::{Plan, PlanResult, PlanState, StepState};
+use crate::world::{PlanView, World, WorldBuilder};
+
+/// How long a client waits before it asks again whether a step waits.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+
+/// After how long a client tries again what the store has refused, and how often in all.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+const TRIES: u32 = 100;
+
+/// A world and a client that uses it, to be interrupted by crashes.
+///
+/// After a crash the world is opened again over what the store has kept, and the client is run again from
+/// its beginning, as a real one would try again: so it must use idempotency keys for plans and ids for
+/// events. Everything goes on in virtual time, and in one thread.
+pub trait Workload {
+    /// What it is called in reports.
+    fn name(&self) -> &str;
+
+    /// Adds the actions to a world.
+    fn world(&self, builder: WorldBuilder) -> WorldBuilder;
+
+    /// What the client does.
+    fn client(&self, client: Client) -> impl Future<Output = Result<(), String>>;
+
+    /// Whether a plan is where it has to come to at last.
+    fn is_end(&self, plan: &Plan) -> bool {
+        plan.state == PlanState::Stopped
+    }
+
+    /// How much virtual time a life of the world may take.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(3_600)
+    }
+}
+
+/// The client of a workload: it remembers what was acknowledged to it.
+#[derive(Clone)]
+pub struct Client {
+    world: World,
+    group: Group,
+    acks: Arc<Mutex<Vec<Ack>>>,
+}
+
+/// Something that the world has said to its client, and has to stand by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ack {
+    /// A plan was taken.
+    Triggered { key: String, plan: PlanId },
+    /// An event was taken.
+    Event { plan: PlanId, step: StepId, id: String },
+    /// A plan was over.
+    Finished { plan: PlanId, state: PlanState, result: PlanResult },
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("acks", &self.acks.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(super) fn new(world: World, group: Group, acks: Arc<Mutex<Vec<Ack>>>) -> Self {
+        Self { world, group, acks }
+    }
+
+    /// The world. What it acknowledges without the client is not checked by itself.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Triggers a plan, or finds the one that was triggered with this key.
+    ///
+    /// # Errors
+    ///
+    /// The plan was refused.
+    pub async fn trigger<A: Action>(&self, key: &str, input: A::Input) -> Result<PlanId, String>
+    where
+        A::Input: Clone,
+    {
+        let mut tries = 0;
+        let plan = loop {
+            tries += 1;
+            match self.world.trigger_once::<A>(key, input.clone()).await {
+                Ok(plan) => break plan.id(),
+                Err(TriggerError::Store(_)) if tries < TRIES => self.pause(TRY_AGAIN).await,
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        self.acks.lock().push(Ack::Triggered { key: key.to_owned(), plan });
+        Ok(plan)
+    }
+
+    /// Waits until the plan is stopped or paused.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, or it cannot be read.
+    pub async fn finished(&self, plan: PlanId) -> Result<PlanView, String> {
+        let mut tries = 0;
+        let view = loop {
+            tries += 1;
+            match self.world.plan(plan).finished().await {
+                Ok(view) => break view,
+                Err(PlanError::Store(_)) if tries < TRIES => self.pause(TRY_AGAIN).await,
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        let (state, result) = (view.state, view.result());
+        if state == PlanState::Stopped {
+            self.acks.lock().push(Ack::Finished { plan, state, result });
+        }
+        Ok(view)
+    }
+
+    /// Sends an event, once, to the run step of the first action of this type, as soon as that is
+    /// suspended; does nothing if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// There is no such step, or the world refuses the event.
+    pub async fn event<A: Action>(
+        &self,
+        plan: PlanId,
+        id: &str,
+        event: &impl serde::Serialize,
+    ) -> Result<(), String> {
+        let mut tries = 0;
+        let step = loop {
+            let view = self.world.plan(plan).view().await.map_err(|error| error.to_string())?;
+            let step = view.run_step::<A>().ok_or("the plan has no such step")?;
+            let step = match step.state {
+                StepState::Suspended => step.id,
+                StepState::Pending | StepState::Running | StepState::Retrying => {
+                    self.pause(ASK_AGAIN).await;
+                    continue;
+                }
+                _ => return Ok(()),
+            };
+            tries += 1;
+            let taken = self.world.event(plan, step, Some(id), event).await;
+            match taken.map_err(|failure| failure.to_string())? {
+                Ok(()) => break step,
+                Err(PlanError::Store(_)) if tries < TRIES => self.pause(TRY_AGAIN).await,
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        self.acks.lock().push(Ack::Event { plan, step, id: id.to_owned() });
+        Ok(())
+    }
+
+    /// Lets virtual time pass.
+    ///
+    /// # Panics
+    ///
+    /// The simulation takes no more timers.
+    pub async fn pause(&self, time: Duration) {
+        let (passed, pause) = completion();
+        let task = self.group.spawn(()).expect("a simulation takes tasks");
+        let armed = task.submit(move |(), cx| {
+            let timer = cx.after(time, move |(), cx| {
+                let _nobody_waits = passed.complete(());
+                cx.close();
+            });
+            timer.expect("a simulation has room for a timer");
+        });
+        armed.expect("a new task takes a job");
+        pause.await.expect("the timer fires before its task ends");
+    }
+}
