@@ -13,11 +13,12 @@ use super::hooks::EntityHooks;
 use super::memory::{Share, Sheds};
 use super::room::Waiter;
 use super::stats::Counters;
-use super::{Entity, EntityKey, Settings, Shared, PENDING_MAX};
+use super::{Entity, EntityKey, KeyTooLong, Settings, Shared, PENDING_MAX};
 use crate::envelope::Envelope;
 use crate::handler::Receive;
 use crate::intercept::Chain;
 use crate::onward::Pending;
+use crate::request::Link;
 use crate::seat::Seat;
 use crate::spawn;
 use crate::system::System;
@@ -157,7 +158,17 @@ impl<E: Entity> Directory<E> {
         self.shards[place as usize % SHARDS].lock()
     }
 
-    /// The activation of a key now, to see whether a call to it would close a cycle.
+    /// Whether a call of this chain to a key would never be answered: its activation waits in the chain
+    /// and takes nothing, or is on its way out and waits for the chain to end.
+    pub(crate) fn closes_cycle(&self, key: &E::Key, chain: Option<&Arc<Link>>) -> bool {
+        match self.shard(key).get(key) {
+            Some(Entry::Active(active)) => Link::blocks(chain, active.id),
+            Some(Entry::Leaving(leaving)) => Link::contains(chain, leaving.id),
+            Some(Entry::Waiting { .. } | Entry::Held { .. }) | None => false,
+        }
+    }
+
+    /// The number of a key's activation now.
     pub(crate) fn id_of(&self, key: &E::Key) -> Option<u64> {
         match self.shard(key).get(key)? {
             Entry::Active(active) => Some(active.id),
@@ -178,7 +189,7 @@ impl<E: Entity> Directory<E> {
         M: Send + 'static,
         K: 'static,
     {
-        if let Some(failure) = bad_key(key) {
+        if let Some(failure) = KeyTooLong::of::<E>(key).map(Failure::error) {
             return Err((Refusal::Failed(failure), envelope));
         }
         let now_ns = self.system.group().recent_ns();
@@ -234,7 +245,7 @@ impl<E: Entity> Directory<E> {
             shard.insert(key.clone(), Entry::Waiting { pending, failures });
             return Err(shard);
         };
-        Ok(match self.activate(&mut shard, key, now_ns, failures, bytes) {
+        Ok(match self.activate(&mut shard, key, now_ns, failures, bytes, false) {
             Ok((task, id)) => Found::Task(task, id),
             Err(refusal) => Found::Refused(refusal),
         })
@@ -252,7 +263,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Makes an activation, for which a place was taken; it starts when its turn comes.
+    /// Makes an activation, for which a place was taken; it starts when its turn comes, and if it
+    /// `is_awaited` not before the shard is free.
     pub(super) fn activate(
         &self,
         shard: &mut HashMap<E::Key, Entry<E>>,
@@ -260,6 +272,7 @@ impl<E: Entity> Directory<E> {
         now_ns: u64,
         failures: Option<Failures>,
         bytes: u64,
+        is_awaited: bool,
     ) -> Result<(Task<Seat<E>>, u64), Refusal> {
         let Some(myself) = self.myself.upgrade() else {
             self.free_place(bytes);
@@ -270,7 +283,7 @@ impl<E: Entity> Directory<E> {
         if !self.incoming.is_empty() {
             seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
-        let hooks = EntityHooks::new(key.clone(), myself, failures.is_some());
+        let hooks = EntityHooks::new(key.clone(), myself, failures.is_some(), is_awaited);
         let mut spawned = self.system.group().task(seat).class_of::<E>();
         if let Some(mailbox) = E::MAILBOX {
             spawned = spawned.mailbox(mailbox);
@@ -388,10 +401,4 @@ impl<E: Entity> Directory<E> {
 /// The name of an entity for people.
 pub(super) fn name_of<E: Entity>(key: &E::Key) -> String {
     format!("{} «{}»", std::any::type_name::<E>(), key.text())
-}
-
-/// What is wrong with a key.
-fn bad_key<K: EntityKey>(key: &K) -> Option<Failure> {
-    key.is_too_long()
-        .then_some(Failure::Refused("the key of the entity is longer than 1,024 bytes"))
 }

@@ -132,7 +132,7 @@ impl<E: Entity> Directory<E> {
         bytes: u64,
     ) {
         let now_ns = self.system.group().recent_ns();
-        match self.activate(shard, key, now_ns, failures, bytes) {
+        match self.activate(shard, key, now_ns, failures, bytes, true) {
             Ok(_) => self.deliver(shard, key, pending),
             Err(_) => {
                 let failure = Failure::Closed;

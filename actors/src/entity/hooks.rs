@@ -14,7 +14,9 @@ use crate::actor::{Directive, Exit};
 use crate::context::Context;
 use crate::handler::Turn;
 use crate::hooks::Outcome;
+use crate::request::Ambient;
 use crate::restart::{Rebirth, Restart};
+use crate::scope;
 use crate::seat::Seat;
 use crate::spawn::OUTGOING_BIT;
 
@@ -101,14 +103,21 @@ pub(super) struct EntityHooks<E: Entity> {
     directory: Arc<Directory<E>>,
     /// Whether the last activation of the key has failed.
     had_failed: bool,
+    /// Whether messages have waited for it.
+    is_awaited: bool,
     /// Whether it makes way for another, since it was stuck.
     is_stuck: bool,
     rebirth: Option<Box<Rebirth<E>>>,
 }
 
 impl<E: Entity> EntityHooks<E> {
-    pub(super) fn new(key: E::Key, directory: Arc<Directory<E>>, had_failed: bool) -> Self {
-        Self { key, directory, had_failed, is_stuck: false, rebirth: None }
+    pub(super) fn new(
+        key: E::Key,
+        directory: Arc<Directory<E>>,
+        had_failed: bool,
+        is_awaited: bool,
+    ) -> Self {
+        Self { key, directory, had_failed, is_awaited, is_stuck: false, rebirth: None }
     }
 
     /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
@@ -134,7 +143,9 @@ impl<E: Entity> EntityHooks<E> {
         };
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
         let cx = EntityContext { key, id: seat.rest.id, directory, entities };
-        let mut attempts = attempts(seat, cx);
+        // What it asks meanwhile must not come back to it: it takes nothing before it is active.
+        let ambient = Ambient { asker: Some(seat.asker(turn, false)), ..Ambient::default() };
+        let mut attempts = attempts(seat, cx, ambient);
         // Most activations do not wait: those need no subscription.
         let mut noop = std::task::Context::from_waker(Waker::noop());
         match contained_poll(&mut attempts, &mut noop) {
@@ -146,7 +157,7 @@ impl<E: Entity> EntityHooks<E> {
     /// What follows an activation that waits.
     fn then(&self) -> Then<E> {
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
-        let hooks = Self::new(key, directory, self.had_failed);
+        let hooks = Self::new(key, directory, self.had_failed, self.is_awaited);
         Box::new(move |seat, turn, outcome| hooks.settle(seat, turn, outcome))
     }
 
@@ -195,9 +206,9 @@ type Activation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 type Then<E> = Box<dyn FnOnce(&mut Seat<E>, &mut Turn<'_, E>, Outcome) + Send>;
 
 /// The activation of the entity in its seat, with its attempts.
-fn attempts<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>) -> Activation {
+fn attempts<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>, ambient: Ambient) -> Activation {
     let lend = seat.lend();
-    Box::pin(async move {
+    let attempts = async move {
         let Some(mut loan) = lend else { return Err(Failure::Closed) };
         let mut pause = ATTEMPT_PAUSE;
         for _ in 1..E::ACTIVATION_ATTEMPTS {
@@ -208,7 +219,8 @@ fn attempts<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>) -> Activation {
             pause = pause.saturating_mul(2);
         }
         loan.get().activate(cx).await.map_err(Failure::error)
-    })
+    };
+    Box::pin(scope::within(attempts, ambient))
 }
 
 /// A panic is a failure.
@@ -238,6 +250,11 @@ fn limited<E: Entity>(seat: &Seat<E>, mut attempts: Activation) -> Activation {
 
 impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
     fn starting(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        if self.is_awaited {
+            // What has waited is in the mailbox before anything can close it: each activation makes
+            // progress, also one that passivates itself at once.
+            drop(self.directory.shard(&self.key));
+        }
         self.activate(seat, turn, |turn, activation, then| {
             turn.await_interleaved(activation, then);
         });

@@ -32,11 +32,9 @@
 //! its own last hook, after its actor was dropped. So two activations never overlap.
 
 use std::any::{Any, TypeId};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +49,7 @@ mod collector;
 mod directory;
 mod ending;
 mod hooks;
+mod key;
 mod memory;
 mod placement;
 mod reference;
@@ -64,6 +63,7 @@ mod stuck;
 
 pub(crate) use directory::Directory;
 pub use hooks::EntityContext;
+pub use key::{EntityKey, KeyTooLong, KEY_BYTES_MAX};
 pub(crate) use memory::Memory;
 pub use placement::{Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
@@ -79,9 +79,6 @@ pub(crate) use settings::Settings;
 pub use standing::OnConflict;
 pub use stats::EntityStats;
 pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
-
-/// Bytes of a key as text, at most: keys go into logs, stores and indexes.
-pub const KEY_BYTES_MAX: usize = 1_024;
 
 /// An entity is passivated after this time without a message, by default.
 pub const IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
@@ -192,64 +189,6 @@ pub trait Entity: Actor {
         std::future::ready(Ok(()))
     }
 }
-
-/// What can be the key of an entity.
-pub trait EntityKey: Clone + Eq + Hash + Send + Sync + 'static {
-    /// The key as it goes into logs and stores.
-    fn text(&self) -> Cow<'_, str>;
-
-    /// The key of which this is the [`text`](EntityKey::text): how a stored reminder finds its entity. By
-    /// default there is none, and entities with such keys have no reminders.
-    fn from_text(text: &str) -> Option<Self> {
-        let _ = text;
-        None
-    }
-
-    /// Whether [`text`](EntityKey::text) has more bytes than [`KEY_BYTES_MAX`].
-    fn is_too_long(&self) -> bool {
-        self.text().len() > KEY_BYTES_MAX
-    }
-}
-
-impl EntityKey for String {
-    fn text(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self)
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        Some(text.to_owned())
-    }
-}
-
-impl EntityKey for Arc<str> {
-    fn text(&self) -> Cow<'_, str> {
-        Cow::Borrowed(self)
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        Some(text.into())
-    }
-}
-
-macro_rules! number_keys {
-    ($($number:ty),*) => {$(
-        impl EntityKey for $number {
-            fn text(&self) -> Cow<'_, str> {
-                Cow::Owned(self.to_string())
-            }
-
-            fn from_text(text: &str) -> Option<Self> {
-                text.parse().ok()
-            }
-
-            fn is_too_long(&self) -> bool {
-                false
-            }
-        }
-    )*};
-}
-
-number_keys!(u32, u64, u128, i64);
 
 /// The entities of a system. Clones share them.
 #[derive(Clone)]

@@ -124,8 +124,7 @@ impl<E: Entity> EntityRef<E> {
     {
         if outgoing.chain.is_some() {
             // Only a caller that waits for others can close a cycle.
-            let id = self.directory.id_of(&self.key);
-            if id.is_some_and(|id| Link::blocks(outgoing.chain.as_ref(), id)) {
+            if self.directory.closes_cycle(&self.key, outgoing.chain.as_ref()) {
                 let mut chain = Link::names(outgoing.chain.as_ref());
                 chain.push(self.name());
                 return Ask::refused(AskError::Cycle { chain, message: Some(message) });
