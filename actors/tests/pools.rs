@@ -251,6 +251,33 @@ fn members_that_close_themselves_under_load_lose_nothing() -> Outcome {
 }
 
 #[test]
+fn what_is_sent_while_idle_members_are_ended_arrives() -> Outcome {
+    const SENDERS: u64 = 4;
+    const CALLS: u64 = 2_000;
+    for workers_count in [1, 2, 4] {
+        let group = Group::builder("pool").workers(workers_count).pinning(Pinning::None).build()?;
+        let system = System::new(&group);
+        let (pool, _) = workers(&system);
+        // Idle at once: each look of the pool ends all that have nothing to do at that moment.
+        let pool = pool.growing(0, 8).idle_limit(Duration::ZERO).build()?;
+        std::thread::scope(|scope| {
+            for _ in 0..SENDERS {
+                scope.spawn(|| {
+                    for _ in 0..CALLS {
+                        pool.ask(Who).wait().expect("some member answers");
+                        pool.tell(Who).expect("some member takes it");
+                    }
+                });
+            }
+        });
+        pool.close().wait()?;
+        assert_eq!(system.dead_letters(), 0);
+        group.shutdown()?;
+    }
+    Ok(())
+}
+
+#[test]
 fn round_robin_goes_around_passes_over_who_is_full_and_gives_back_what_nobody_takes() -> Outcome {
     for seed in 0..SEEDS {
         let stage = Stage::new(seed);

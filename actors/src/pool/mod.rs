@@ -66,7 +66,7 @@ pub enum Routing {
 /// pool gives up: it closes, and [`Pool::closed`] fails with [`PoolFailure`]. A member that closes
 /// itself is replaced when it is needed.
 ///
-/// When the last clone is gone, the members close in order.
+/// When the last clone is gone, the members close in order; so a member must not hold one.
 ///
 /// ```
 /// use turnwheel_actors::{Actor, Context, Handler, System};
