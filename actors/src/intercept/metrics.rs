@@ -13,7 +13,7 @@ use turnwheel_runtime::{Failure, Latency};
 use super::{Call, Direction, Interceptor, MessageInfo, Outcome};
 
 /// Rows of one [`Metrics`], at most: a row has a histogram of some kilobytes. What is beyond counts in
-/// one row more, whose class and message are [`OTHER`].
+/// one row more, whose class and message are `(other)`.
 pub const METRICS_ROWS_MAX: usize = 1_024;
 
 /// Class and message of the row for what has none of its own.
