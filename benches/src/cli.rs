@@ -40,6 +40,8 @@ pub(crate) enum Verb {
     Savina(SavinaArgs),
     /// From the planned instant of a job to its start, open loop, in several situations.
     Latency(LatencyArgs),
+    /// Durable plans: steps a second, and how long each waits for the disk.
+    Engine(EngineArgs),
     /// What timers cost with a million pending, and how late they run.
     Timers(TimersArgs),
     /// Processor time and wake-ups a second with many idle tasks and nothing due.
@@ -121,6 +123,31 @@ pub(crate) struct EntitiesArgs {
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: usize,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Rows of `engine`: durable steps a second of plans whose steps do nothing and follow one another,
+/// the time from a step's call to that of the next (which waits for the disk), a raw append with
+/// `fdatasync` in the same folder, bytes written and processor time a step, and what disk and
+/// processors allow: N / (F + N·C).
+#[derive(Debug, Args)]
+pub(crate) struct EngineArgs {
+    /// Where the stores lie [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Steps of a plan, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,4,10")]
+    pub(crate) steps: Vec<u32>,
+    /// Plans at a time, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,16,64,256,1024")]
+    pub(crate) plans: Vec<u32>,
+    /// Seconds of each row
+    #[arg(long, value_name = "S", default_value_t = 5)]
+    pub(crate) seconds: u64,
+    /// When the store waits for the disk: full, normal or off
+    #[arg(long, value_name = "WHEN", default_value = "full")]
+    pub(crate) sync: String,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -32,6 +32,9 @@ pub(crate) enum BenchError {
         /// Its own words.
         why: String,
     },
+    /// What is measured has failed.
+    #[error("{0}")]
+    Failed(String),
     /// A child process failed.
     #[error("child process {index}: {why}")]
     Child {

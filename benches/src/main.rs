@@ -5,6 +5,7 @@
 mod alloc;
 mod cli;
 mod compare;
+mod engine;
 mod entities;
 mod error;
 mod idle;
@@ -62,6 +63,19 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             };
             let bar = progress();
             let rows = entities::run(&options, &bar)?;
+            bar.finish_and_clear();
+            report::emit(&rows, args.output.json.as_deref())
+        }
+        Verb::Engine(args) => {
+            let options = engine::Options {
+                folder: args.folder,
+                steps: args.steps,
+                concurrency: args.plans,
+                seconds: args.seconds,
+                sync: engine::sync(&args.sync)?,
+            };
+            let bar = progress();
+            let rows = engine::run(&options, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }

@@ -1,0 +1,50 @@
+//! What the disk under the store does by itself, and what a process has written and used.
+
+use std::path::Path;
+
+use turnwheel::doctor;
+
+use crate::error::BenchError;
+
+/// The floor of the folder.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Disk {
+    pub(super) sync_us: f64,
+}
+
+impl Disk {
+    /// Appends 4 KiB and syncs, many times.
+    pub(super) fn measure(folder: &Path) -> Result<Self, BenchError> {
+        let spread = doctor::append_floor(folder)
+            .map_err(|error| BenchError::Failed(format!("{}: {error}", folder.display())))?;
+        Ok(Self { sync_us: spread.p50 * 1_000.0 })
+    }
+}
+
+/// What this process has done so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usage {
+    pub(super) written: u64,
+    pub(super) cpu_ms: f64,
+}
+
+impl Usage {
+    pub(super) fn now() -> Result<Self, BenchError> {
+        let io = read("/proc/self/io")?;
+        let written = io.lines().find_map(|line| line.strip_prefix("write_bytes:"));
+        let stat = read("/proc/self/stat")?;
+        // After the name in brackets: the 12th and 13th field are ticks of 10 ms in user and system mode.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        let ticks: u64 = fields.split_whitespace().skip(11).take(2).map(number).sum();
+        Ok(Self { written: written.map_or(0, number), cpu_ms: ticks as f64 * 10.0 })
+    }
+}
+
+fn read(path: &str) -> Result<String, BenchError> {
+    std::fs::read_to_string(path)
+        .map_err(|source| BenchError::File { path: path.to_owned(), source })
+}
+
+fn number(text: &str) -> u64 {
+    text.trim().parse().unwrap_or(0)
+}

@@ -1,0 +1,120 @@
+//! `engine`: durable steps a second, and what they wait for.
+
+mod disk;
+mod plans;
+
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use turnwheel_engine::SqliteSync;
+
+use self::disk::Disk;
+use crate::error::BenchError;
+use crate::report::{figure, Row};
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) steps: Vec<u32>,
+    pub(crate) concurrency: Vec<u32>,
+    pub(crate) seconds: u64,
+    pub(crate) sync: SqliteSync,
+}
+
+/// Sequential plans at one concurrency.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ThroughputRow {
+    pub(crate) workload: String,
+    pub(crate) concurrency: u32,
+    pub(crate) steps_per_s: f64,
+    /// From a step's call to that of the next one, which waits until the first is durable.
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    /// A raw 4 KiB append with `fdatasync` in the same folder.
+    pub(crate) sync_us: f64,
+    pub(crate) bytes_per_step: f64,
+    /// Processor time of 1,000 steps, in milliseconds.
+    pub(crate) cpu_ms_per_1000: f64,
+    /// N / (F + N·C): what the disk and the processors allow.
+    pub(crate) ceiling_per_s: f64,
+}
+
+impl Row for ThroughputRow {
+    fn heads() -> &'static [&'static str] {
+        &[
+            "workload",
+            "plans",
+            "steps/s",
+            "p50 us",
+            "p99 us",
+            "sync us",
+            "B/step",
+            "cpu ms/1000",
+            "ceiling/s",
+        ]
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.workload.clone(),
+            self.concurrency.to_string(),
+            figure(self.steps_per_s),
+            figure(self.p50_us),
+            figure(self.p99_us),
+            figure(self.sync_us),
+            figure(self.bytes_per_step),
+            figure(self.cpu_ms_per_1000),
+            figure(self.ceiling_per_s),
+        ]
+    }
+}
+
+/// When the store waits for the disk, by name.
+pub(crate) fn sync(name: &str) -> Result<SqliteSync, BenchError> {
+    match name {
+        "full" => Ok(SqliteSync::Full),
+        "normal" => Ok(SqliteSync::Normal),
+        "off" => Ok(SqliteSync::Off),
+        other => Err(BenchError::BadValue(format!("--sync is full, normal or off, not «{other}»"))),
+    }
+}
+
+/// Runs all combinations, each in a store of its own.
+pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<ThroughputRow>, BenchError> {
+    let scratch = Scratch::new(options.folder.as_deref())?;
+    let disk = Disk::measure(&scratch.0)?;
+    bar.set_length((options.steps.len() * options.concurrency.len()) as u64);
+    let mut rows = Vec::new();
+    for steps in &options.steps {
+        for concurrency in &options.concurrency {
+            bar.set_message(format!("{steps} steps, {concurrency} plans"));
+            let store = scratch.0.join(format!("plans-{steps}-{concurrency}.db"));
+            rows.push(plans::run(&store, options, *steps, *concurrency, &disk)?);
+            bar.inc(1);
+        }
+    }
+    Ok(rows)
+}
+
+/// A folder that goes with its owner.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(parent: Option<&Path>) -> Result<Self, BenchError> {
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
+        let path = parent.join(format!("turnwheel-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .map_err(|source| BenchError::File { path: path.display().to_string(), source })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{}: {error}: remove it by hand", self.0.display());
+        }
+    }
+}
