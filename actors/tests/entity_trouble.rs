@@ -114,6 +114,7 @@ impl Actor for Account {
 
 impl Entity for Account {
     type Key = String;
+    const NAME: &'static str = "account";
     const STUCK_LIMIT: Duration = Duration::from_secs(120);
 
     fn create(key: &String) -> Self {
