@@ -40,7 +40,10 @@ pub(crate) struct Rest<A: Actor> {
     pub(crate) id: u64,
     /// Whether every message is taken at once and as it comes, with nothing around it.
     pub(crate) is_plain: bool,
-    /// Messages begun, modulo 2^32; without the ticks of timers.
+    /// Those of `handled` that are no activity: ticks of timers. Modulo 2^16, which fits beside the flag;
+    /// where it begins anew an idle entity looks active once.
+    ticks: u16,
+    /// Messages begun, modulo 2^32.
     handled: u32,
     cold: Option<Box<Cold<A>>>,
 }
@@ -94,9 +97,14 @@ impl<A: Actor> Rest<A> {
         self.cold().deferred.push(run);
     }
 
-    /// Messages begun, modulo 2^32.
-    pub(crate) fn handled(&self) -> u32 {
+    /// Messages begun, modulo 2^32: whether it makes progress.
+    pub(crate) fn begun(&self) -> u32 {
         self.handled
+    }
+
+    /// Messages begun but for ticks of timers, modulo 2^32: whether it is active.
+    pub(crate) fn handled(&self) -> u32 {
+        self.handled.wrapping_sub(u32::from(self.ticks))
     }
 
     /// Restarts of the actor so far.
@@ -107,7 +115,7 @@ impl<A: Actor> Rest<A> {
 
     /// The message handled next is no activity.
     pub(crate) fn uncount(&mut self) {
-        self.handled = self.handled.wrapping_sub(1);
+        self.ticks = self.ticks.wrapping_add(1);
     }
 
     pub(crate) fn kept_until_ns(&self) -> u64 {
@@ -130,7 +138,10 @@ impl<A: Actor> Seat<A> {
     pub(crate) fn new(actor: A, id: u64, system: System, rebirth: Option<Rebirth<A>>) -> Self {
         let cold =
             rebirth.map(|rebirth| Box::new(Cold { rebirth: Some(rebirth), ..Cold::default() }));
-        Self { actor: Some(actor), rest: Rest { system, id, is_plain: true, handled: 0, cold } }
+        Self {
+            actor: Some(actor),
+            rest: Rest { system, id, is_plain: true, ticks: 0, handled: 0, cold },
+        }
     }
 
     /// With these interceptors around its messages; `name` is what they call it if not by its own.
@@ -145,7 +156,10 @@ impl<A: Actor> Seat<A> {
 
     /// A seat whose actor is made in its first turn.
     pub(crate) fn vacant(id: u64, system: System) -> Self {
-        Self { actor: None, rest: Rest { system, id, is_plain: true, handled: 0, cold: None } }
+        Self {
+            actor: None,
+            rest: Rest { system, id, is_plain: true, ticks: 0, handled: 0, cold: None },
+        }
     }
 
     /// A seat whose actor comes from the factory in the first turn.

@@ -125,7 +125,7 @@ impl<E: Entity> Directory<E> {
         let now_ns = self.system.group().now_ns();
         let is_gated = !seat.rest.is_plain && !seat.rest.cold().gate.is_free();
         let is_held = role == Role::Leaving || seat.actor.is_none() || is_gated;
-        let handled = Some(seat.rest.handled());
+        let handled = Some(seat.rest.begun());
         let fresh = Suspect { since_ns: now_ns, handled, asked_ns: None };
         let mut suspects = self.collector.suspects.lock();
         // The activation itself has a limit of its own.
