@@ -1,31 +1,23 @@
 //! The actor of a plan: it keeps the plan while something happens to it.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
-use std::hash::{Hash, Hasher};
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use turnwheel_actors::entity::{EntityContext, EntityKey};
+use turnwheel_actors::entity::EntityContext;
 use turnwheel_actors::{Actor, Context, Entity, Handler};
 use turnwheel_runtime::{Completer, Timer};
 
 use super::decide::Decisions;
-use super::OrderKind;
-use crate::action::{
-    panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Facts, Returned,
-};
-use crate::error::{ActionError, PlanError, StoreError, TriggerError};
+use super::message::{Begin, Begun, CallReturned, Committed, Deliver, Order, Report, Wake};
+use super::{OrderKind, PlanKey};
+use crate::action::CancelFlag;
+use crate::error::{PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{decode, decode_plan, encode, encode_plan};
 use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
-use crate::payload::Payload;
-use crate::plan::{resolve, Created, Plan, PlanState, Planned, Record, StepKind, StepState};
+use crate::plan::{Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Seq, Verdict};
 use crate::time::Time;
 use crate::world::Shared;
@@ -36,48 +28,11 @@ const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
 /// How long an actor is kept in memory while something is under way; it is set anew each time.
 const WHILE_BUSY: Duration = Duration::from_secs(3600 * 24 * 365);
 
-/// The key of a plan's actor: the plan, with the world that it belongs to.
-#[derive(Clone)]
-pub(crate) struct PlanKey {
-    id: PlanId,
-    world: Arc<Shared>,
-}
-
-impl PlanKey {
-    pub(crate) fn new(world: &Arc<Shared>, id: PlanId) -> Self {
-        Self { id, world: Arc::clone(world) }
-    }
-}
-
-impl PartialEq for PlanKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for PlanKey {}
-
-impl Hash for PlanKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id.hash(state);
-    }
-}
-
-impl EntityKey for PlanKey {
-    fn text(&self) -> Cow<'_, str> {
-        Cow::Owned(self.id.to_string())
-    }
-
-    fn is_too_long(&self) -> bool {
-        false
-    }
-}
-
 /// The actor of one plan.
 pub(crate) struct PlanActor {
-    id: PlanId,
-    world: Arc<Shared>,
-    plan: Option<Plan>,
+    pub(super) id: PlanId,
+    pub(super) world: Arc<Shared>,
+    pub(super) plan: Option<Plan>,
     /// The newest entry that is durable; 0 before the first.
     head: Seq,
     entries: u32,
@@ -89,7 +44,7 @@ pub(crate) struct PlanActor {
     /// Handed to the journal, not durable: what to do when it is.
     under_way: Option<(Vec<StepId>, Vec<Answer>)>,
     /// Calls of code that have not returned: which one of the step, and how to tell it to end.
-    running: HashMap<StepId, (u32, CancelFlag)>,
+    pub(super) running: HashMap<StepId, (u32, CancelFlag)>,
     armed: Option<(Time, Timer)>,
 }
 
@@ -177,52 +132,6 @@ impl Entity for PlanActor {
         }
         Ok(())
     }
-}
-
-/// The plan begins.
-pub(crate) struct Begin {
-    pub(crate) created: Box<Created>,
-    pub(crate) planned: Box<Planned>,
-    pub(crate) reply: Completer<Result<Begun, TriggerError>>,
-}
-
-/// The plan has begun.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
-    /// The plan: another one if that has taken the idempotency key before.
-    pub(crate) plan: PlanId,
-}
-
-/// An event for a step.
-pub(crate) struct Deliver {
-    pub(crate) step: StepId,
-    pub(crate) id: Option<String>,
-    pub(crate) payload: Payload,
-    pub(crate) reply: Completer<Result<(), PlanError>>,
-}
-
-/// Somebody wants something done with the plan.
-pub(crate) struct Order {
-    pub(crate) kind: OrderKind,
-    pub(crate) by: String,
-    pub(crate) reply: Completer<Result<(), PlanError>>,
-}
-
-/// Time has come for something, or the plan is to be looked at after a start.
-pub(crate) struct Wake;
-
-/// Tell who waits for the plan if it is not under way.
-pub(crate) struct Report {
-    pub(crate) view: Option<Completer<Result<Arc<Plan>, PlanError>>>,
-}
-
-struct Committed(Result<Verdict, StoreError>);
-
-struct CallReturned {
-    step: StepId,
-    call: u32,
-    returned: Returned,
-    ran_us: u64,
 }
 
 impl Handler<Begin> for PlanActor {
@@ -370,7 +279,7 @@ impl Handler<Committed> for PlanActor {
 }
 
 impl PlanActor {
-    fn decisions(&mut self) -> Option<Decisions<'_>> {
+    pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
         let now = self.world.now();
         let is_rescuing = self.world.is_rescuing();
         let (records, calls, registry) =
@@ -418,7 +327,7 @@ impl PlanActor {
     }
 
     /// Hands to the journal what was decided, one entry at a time, and says how long to stay.
-    fn settle(&mut self, cx: &mut Context<'_, Self>) {
+    pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
         if self.under_way.is_none() {
             if self.records.is_empty() {
                 // Nothing to write: what was ordered had no consequence that is not durable.
@@ -459,108 +368,6 @@ impl PlanActor {
         self.world.journal().append(append, row, ticket);
     }
 
-    /// Calls the code of steps; what returns at once is decided at once.
-    fn call(&mut self, calls: Vec<StepId>, cx: &mut Context<'_, Self>) {
-        for step in calls {
-            let Some(plan) = &self.plan else { return };
-            let call = plan.step(step).calls;
-            if !matches!(plan.step(step).state, StepState::Running | StepState::Reverting) {
-                continue;
-            }
-            let begun_ns = cx.now_ns();
-            let cancelled = CancelFlag::default();
-            let begun = self.begin(plan, step, cancelled.clone());
-            match begun {
-                Err(error) => self.returned(step, call, Returned::failed(error), 0),
-                Ok(BegunCall::Blocking(code)) => {
-                    self.running.insert(step, (call, cancelled));
-                    let group = cx.group();
-                    let timed = move || {
-                        let begun_ns = group.now_ns();
-                        let returned = code();
-                        (returned, (group.now_ns() - begun_ns) / 1_000)
-                    };
-                    cx.run_blocking(timed, None, move |outcome| {
-                        let (returned, ran_us) = outcome.unwrap_or_else(|failure| {
-                            (Returned::failed(ActionError::new("failure", failure)), 0)
-                        });
-                        CallReturned { step, call, returned, ran_us }
-                    });
-                }
-                Ok(BegunCall::Async(future)) => {
-                    let mut future = Guarded(future);
-                    // Most calls that do not wait end here: they need no subscription.
-                    let mut noop = std::task::Context::from_waker(Waker::noop());
-                    match Pin::new(&mut future).poll(&mut noop) {
-                        Poll::Ready(returned) => {
-                            let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
-                            self.returned(step, call, returned, ran_us);
-                        }
-                        Poll::Pending => {
-                            self.running.insert(step, (call, cancelled));
-                            let group = cx.group();
-                            cx.pipe(future, move |returned| {
-                                let ran_us = (group.now_ns() - begun_ns) / 1_000;
-                                CallReturned { step, call, returned, ran_us }
-                            });
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn returned(&mut self, step: StepId, call: u32, returned: Returned, ran_us: u64) {
-        if let Some(mut decisions) = self.decisions() {
-            decisions.returned(step, call, returned, ran_us);
-        }
-    }
-
-    fn begin(
-        &self,
-        plan: &Plan,
-        id: StepId,
-        cancelled: CancelFlag,
-    ) -> Result<BegunCall, ActionError> {
-        let step = plan.step(id);
-        let data = plan.action(step.action);
-        let Some(action) = self.world.registry().find(&data.name) else {
-            let message = format!(
-                "the plan needs the action «{}», which is not registered with this world: was it \
-                 renamed or removed?",
-                data.name
-            );
-            return Err(ActionError::new("unknown_action", message).and_final());
-        };
-        let output_of = |step: StepId| {
-            let step = plan.find_step(step)?;
-            Some(&plan.action(step.action).output)
-        };
-        let input = if data.needs.is_empty() {
-            data.input.clone()
-        } else {
-            resolve(&data.input, output_of)?
-        };
-        let facts = Facts {
-            plan: plan.id,
-            step: id,
-            action: step.action,
-            attempt: step.attempt,
-            is_first_call: step.calls == 1,
-            event: step.in_event.then(|| step.inbox.front().cloned()).flatten(),
-            now: self.world.now(),
-            cause: step.cause,
-            cancelled,
-        };
-        let kind = match (step.state, step.kind) {
-            (StepState::Reverting, _) => CallKind::Revert,
-            (_, StepKind::Finalize) => CallKind::Finalize,
-            _ => CallKind::Run,
-        };
-        let call = Call { kind, facts, input, output: data.output.clone() };
-        Ok(Arc::clone(action).begin(call))
-    }
-
     fn tell_watchers(&self) {
         let Some(plan) = &self.plan else {
             return self.world.watchers().tell(self.id, || Err(PlanError::Unknown(self.id)));
@@ -599,21 +406,6 @@ impl PlanActor {
                 self.world.wakes().set(self.id, at);
             }
         }
-    }
-}
-
-/// A future whose panic is a failure of the step.
-struct Guarded(Pin<Box<dyn Future<Output = Returned> + Send>>);
-
-impl Future for Guarded {
-    type Output = Returned;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Returned> {
-        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
-        polled.unwrap_or_else(|panic| {
-            let error = ActionError::new("panic", panic_message(&*panic));
-            Poll::Ready(Returned::failed(error))
-        })
     }
 }
 

@@ -1,0 +1,137 @@
+//! Calling the code of steps, when what calls for it is durable.
+
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use turnwheel_actors::Context;
+
+use super::message::CallReturned;
+use super::PlanActor;
+use crate::action::{
+    panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Facts, Returned,
+};
+use crate::error::ActionError;
+use crate::id::StepId;
+use crate::plan::{resolve, Plan, StepKind, StepState};
+
+impl PlanActor {
+    /// Calls the code of steps; what returns at once is decided at once.
+    pub(super) fn call(&mut self, calls: Vec<StepId>, cx: &mut Context<'_, Self>) {
+        for step in calls {
+            let Some(plan) = &self.plan else { return };
+            let call = plan.step(step).calls;
+            if !matches!(plan.step(step).state, StepState::Running | StepState::Reverting) {
+                continue;
+            }
+            let begun_ns = cx.now_ns();
+            let cancelled = CancelFlag::default();
+            let begun = self.begin(plan, step, cancelled.clone());
+            match begun {
+                Err(error) => self.returned(step, call, Returned::failed(error), 0),
+                Ok(BegunCall::Blocking(code)) => {
+                    self.running.insert(step, (call, cancelled));
+                    let group = cx.group();
+                    let timed = move || {
+                        let begun_ns = group.now_ns();
+                        let returned = code();
+                        (returned, (group.now_ns() - begun_ns) / 1_000)
+                    };
+                    cx.run_blocking(timed, None, move |outcome| {
+                        let (returned, ran_us) = outcome.unwrap_or_else(|failure| {
+                            (Returned::failed(ActionError::new("failure", failure)), 0)
+                        });
+                        CallReturned { step, call, returned, ran_us }
+                    });
+                }
+                Ok(BegunCall::Async(future)) => {
+                    let mut future = Guarded(future);
+                    // Most calls that do not wait end here: they need no subscription.
+                    let mut noop = std::task::Context::from_waker(Waker::noop());
+                    match Pin::new(&mut future).poll(&mut noop) {
+                        Poll::Ready(returned) => {
+                            let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
+                            self.returned(step, call, returned, ran_us);
+                        }
+                        Poll::Pending => {
+                            self.running.insert(step, (call, cancelled));
+                            let group = cx.group();
+                            cx.pipe(future, move |returned| {
+                                let ran_us = (group.now_ns() - begun_ns) / 1_000;
+                                CallReturned { step, call, returned, ran_us }
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn returned(&mut self, step: StepId, call: u32, returned: Returned, ran_us: u64) {
+        if let Some(mut decisions) = self.decisions() {
+            decisions.returned(step, call, returned, ran_us);
+        }
+    }
+
+    fn begin(
+        &self,
+        plan: &Plan,
+        id: StepId,
+        cancelled: CancelFlag,
+    ) -> Result<BegunCall, ActionError> {
+        let step = plan.step(id);
+        let data = plan.action(step.action);
+        let Some(action) = self.world.registry().find(&data.name) else {
+            let message = format!(
+                "the plan needs the action «{}», which is not registered with this world: was it \
+                 renamed or removed?",
+                data.name
+            );
+            return Err(ActionError::new("unknown_action", message).and_final());
+        };
+        let output_of = |step: StepId| {
+            let step = plan.find_step(step)?;
+            Some(&plan.action(step.action).output)
+        };
+        let input = if data.needs.is_empty() {
+            data.input.clone()
+        } else {
+            resolve(&data.input, output_of)?
+        };
+        let facts = Facts {
+            plan: plan.id,
+            step: id,
+            action: step.action,
+            attempt: step.attempt,
+            is_first_call: step.calls == 1,
+            event: step.in_event.then(|| step.inbox.front().cloned()).flatten(),
+            now: self.world.now(),
+            cause: step.cause,
+            cancelled,
+        };
+        let kind = match (step.state, step.kind) {
+            (StepState::Reverting, _) => CallKind::Revert,
+            (_, StepKind::Finalize) => CallKind::Finalize,
+            _ => CallKind::Run,
+        };
+        let call = Call { kind, facts, input, output: data.output.clone() };
+        Ok(Arc::clone(action).begin(call))
+    }
+}
+
+/// A future whose panic is a failure of the step.
+struct Guarded(Pin<Box<dyn Future<Output = Returned> + Send>>);
+
+impl Future for Guarded {
+    type Output = Returned;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Returned> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| {
+            let error = ActionError::new("panic", panic_message(&*panic));
+            Poll::Ready(Returned::failed(error))
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! What a plan's actor is told.
+
+use std::sync::Arc;
+
+use turnwheel_runtime::Completer;
+
+use super::OrderKind;
+use crate::action::Returned;
+use crate::error::{PlanError, StoreError, TriggerError};
+use crate::id::{PlanId, StepId};
+use crate::payload::Payload;
+use crate::plan::{Created, Plan, Planned};
+use crate::store::Verdict;
+
+/// The plan begins.
+pub(crate) struct Begin {
+    pub(crate) created: Box<Created>,
+    pub(crate) planned: Box<Planned>,
+    pub(crate) reply: Completer<Result<Begun, TriggerError>>,
+}
+
+/// The plan has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// The plan: another one if that has taken the idempotency key before.
+    pub(crate) plan: PlanId,
+}
+
+/// An event for a step.
+pub(crate) struct Deliver {
+    pub(crate) step: StepId,
+    pub(crate) id: Option<String>,
+    pub(crate) payload: Payload,
+    pub(crate) reply: Completer<Result<(), PlanError>>,
+}
+
+/// Somebody wants something done with the plan.
+pub(crate) struct Order {
+    pub(crate) kind: OrderKind,
+    pub(crate) by: String,
+    pub(crate) reply: Completer<Result<(), PlanError>>,
+}
+
+/// Time has come for something, or the plan is to be looked at after a start.
+pub(crate) struct Wake;
+
+/// Tell who waits for the plan if it is not under way.
+pub(crate) struct Report {
+    pub(crate) view: Option<Completer<Result<Arc<Plan>, PlanError>>>,
+}
+
+/// An entry is durable, or is not.
+pub(super) struct Committed(pub(super) Result<Verdict, StoreError>);
+
+/// A call of a step's code has ended.
+pub(super) struct CallReturned {
+    pub(super) step: StepId,
+    pub(super) call: u32,
+    pub(super) returned: Returned,
+    pub(super) ran_us: u64,
+}
