@@ -61,6 +61,7 @@ fn notes(log: &Address<Log>) -> Result<Vec<u32>, Box<dyn Error>> {
     Ok(notes.map_err(|error| error.to_string())?)
 }
 
+// O-T166
 #[test]
 fn each_subscriber_gets_all_in_the_order_published() -> Outcome {
     for workers in [1, 2, 4] {
@@ -82,6 +83,7 @@ fn each_subscriber_gets_all_in_the_order_published() -> Outcome {
     Ok(())
 }
 
+// O-T166
 #[test]
 fn a_full_subscriber_misses_it_or_is_removed_and_the_others_get_it() -> Outcome {
     for overflow in [TopicOverflow::Reject, TopicOverflow::Unsubscribe] {
@@ -112,6 +114,7 @@ fn a_full_subscriber_misses_it_or_is_removed_and_the_others_get_it() -> Outcome 
     Ok(())
 }
 
+// O-T166
 #[test]
 fn a_subscriber_that_has_ended_or_left_is_gone() -> Outcome {
     let group = Group::builder("topic").workers(1).pinning(Pinning::None).build()?;

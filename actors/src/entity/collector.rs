@@ -139,24 +139,31 @@ impl<E: Entity> Directory<E> {
         for shard in 0..Self::shards() {
             let mut asked = Vec::new();
             self.each_active(shard, |key, active| {
-                if now_ns.saturating_sub(active.used_ns) >= idle_ns {
-                    asked.push((key.clone(), active.task.clone(), active.seen));
+                // One that has just become quiet is asked too, so that at the end of its time it is known
+                // whether it has handled anything since.
+                let age_ns = now_ns.saturating_sub(active.used_ns);
+                let ends = age_ns >= idle_ns;
+                if ends || (period_ns..period_ns.saturating_mul(2)).contains(&age_ns) {
+                    asked.push((key.clone(), active.task.clone(), active.seen, ends));
                 }
                 true
             });
-            for (key, task, seen) in asked {
-                self.ask(key, &task, seen, now_ns);
+            for (key, task, seen, ends) in asked {
+                self.ask(key, &task, seen, now_ns, ends);
             }
             let held_ns = period_ns.saturating_mul(u64::from(HELD_LOOKS));
             self.forget_held(shard, now_ns.saturating_sub(held_ns));
         }
     }
 
-    /// Asks an entity whether it has handled nothing since the last look: then it ends.
-    fn ask(&self, key: E::Key, task: &Task<Seat<E>>, seen: u32, now_ns: u64) {
+    /// Asks an entity whether it has handled nothing since it was last asked: then it `ends`, if so.
+    fn ask(&self, key: E::Key, task: &Task<Seat<E>>, seen: u32, now_ns: u64, ends: bool) {
         let directory = self.weak();
         let asked = task.submit(move |seat, cx| {
             let handled = seat.rest.handled();
+            if handled == seen && !ends {
+                return;
+            }
             if handled == seen && seat.rest.kept_until_ns() <= now_ns {
                 return cx.close();
             }
