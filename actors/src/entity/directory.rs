@@ -1,18 +1,18 @@
 //! Which key has an activation, and what waits for one; see the table in `mod.rs`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use turnwheel_runtime::{Delays, Failure, SubmitErrorKind, Task};
 
 use super::hooks::EntityHooks;
 use super::memory::{Share, Sheds};
 use super::room::Waiter;
 use super::stats::Counters;
+use super::table::{Locked, Table};
 use super::{Entity, EntityKey, KeyTooLong, Settings, Shared, PENDING_MAX};
 use crate::envelope::Envelope;
 use crate::handler::Receive;
@@ -22,9 +22,6 @@ use crate::request::Link;
 use crate::seat::Seat;
 use crate::spawn;
 use crate::system::System;
-
-/// Shards of a directory: senders to different keys seldom meet.
-const SHARDS: usize = 64;
 
 pub(super) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 
@@ -77,8 +74,7 @@ pub(super) type Failures = Box<Delays>;
 pub(crate) struct Directory<E: Entity> {
     pub(super) system: System,
     shared: Weak<Shared>,
-    hasher: std::hash::RandomState,
-    pub(super) shards: Box<[Shard<E>]>,
+    pub(super) table: Table<E>,
     /// Activations that exist, leaving ones too.
     pub(super) active: AtomicUsize,
     /// Keys that wait for room, in order.
@@ -93,8 +89,6 @@ pub(crate) struct Directory<E: Entity> {
     is_activated_by_default: AtomicBool,
     pub(super) collector: super::collector::Collector,
 }
-
-type Shard<E> = Mutex<HashMap<<E as Entity>::Key, Entry<E>>>;
 
 impl<E: Entity> fmt::Debug for Directory<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,8 +116,7 @@ impl<E: Entity> Directory<E> {
         let made = Arc::new_cyclic(|myself| Self {
             system: shared.system.clone(),
             shared: Arc::downgrade(shared),
-            hasher: std::hash::RandomState::new(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            table: Table::default(),
             active: AtomicUsize::new(0),
             queue: Mutex::default(),
             memory: Share::new(&shared.memory, std::mem::size_of::<E>()),
@@ -153,9 +146,9 @@ impl<E: Entity> Directory<E> {
         self.shared.upgrade().map(|shared| super::Entities { shared })
     }
 
-    pub(super) fn shard(&self, key: &E::Key) -> MutexGuard<'_, HashMap<E::Key, Entry<E>>> {
-        let place = self.hasher.hash_one(key) >> 32;
-        self.shards[place as usize % SHARDS].lock()
+    #[inline]
+    pub(super) fn shard(&self, key: &E::Key) -> Locked<'_, E> {
+        self.table.lock(key)
     }
 
     /// Whether a call of this chain to a key would never be answered: its activation waits in the chain
@@ -212,12 +205,7 @@ impl<E: Entity> Directory<E> {
 
     /// Looks a key up, and activates it if it is not. The locked shard comes back if the message has
     /// to wait there.
-    #[expect(clippy::type_complexity, reason = "a guard of a shard has a long name")]
-    fn find(
-        &self,
-        key: &E::Key,
-        now_ns: u64,
-    ) -> Result<Found<E>, MutexGuard<'_, HashMap<E::Key, Entry<E>>>> {
+    fn find(&self, key: &E::Key, now_ns: u64) -> Result<Found<E>, Locked<'_, E>> {
         let mut shard = self.shard(key);
         let failures = match shard.get_mut(key) {
             Some(Entry::Active(active)) => {
@@ -253,7 +241,10 @@ impl<E: Entity> Directory<E> {
 
     /// Why a key is not activated here, if another process owns it.
     fn elsewhere(&self, key: &E::Key) -> Option<Refusal> {
-        let place = |settings: &Settings| settings.placement.place(E::NAME, &key.text()).is_local;
+        let place = |settings: &Settings| {
+            let placement = &settings.placement;
+            placement.is_all_local() || placement.place(E::NAME, &key.text()).is_local
+        };
         match self.settings(place) {
             Some(true) => None,
             Some(false) => {
@@ -267,7 +258,7 @@ impl<E: Entity> Directory<E> {
     /// `is_awaited` not before the shard is free.
     pub(super) fn activate(
         &self,
-        shard: &mut HashMap<E::Key, Entry<E>>,
+        shard: &mut Locked<'_, E>,
         key: &E::Key,
         now_ns: u64,
         failures: Option<Failures>,
@@ -310,7 +301,7 @@ impl<E: Entity> Directory<E> {
     /// Lets a message wait for the next activation of its key.
     fn wait<M, K>(
         &self,
-        shard: &mut HashMap<E::Key, Entry<E>>,
+        shard: &mut Locked<'_, E>,
         key: &E::Key,
         envelope: Envelope<M, E::Reply, K>,
     ) -> Result<(), Unsent<M, E::Reply, K>>
@@ -337,21 +328,16 @@ impl<E: Entity> Directory<E> {
         shard: usize,
         mut look: impl FnMut(&E::Key, &mut Active<E>) -> bool,
     ) {
-        let mut shard = self.shards[shard].lock();
-        for (key, entry) in shard.iter_mut() {
-            if let Entry::Active(active) = entry {
-                if !look(key, active) {
-                    return;
-                }
-            }
-        }
+        self.table.each(shard, |key, entry| match entry {
+            Entry::Active(active) => look(key, active),
+            _ => true,
+        });
     }
 
     /// Forgets the held keys of a shard whose pause is long over.
     pub(super) fn forget_held(&self, shard: usize, before_ns: u64) {
-        self.shards[shard].lock().retain(
-            |_, entry| !matches!(entry, Entry::Held { until_ns, .. } if *until_ns < before_ns),
-        );
+        let is_over = |entry: &Entry<E>| matches!(entry, Entry::Held { until_ns, .. } if *until_ns < before_ns);
+        self.table.retain(shard, |entry| !is_over(entry));
     }
 
     /// A message has come some other way than by the directory.
@@ -390,11 +376,11 @@ impl<E: Entity> Directory<E> {
 
     /// Where a look that does not see all shards is to begin.
     pub(super) fn next_shard(&self) -> usize {
-        self.turn.fetch_add(1, Ordering::Relaxed) % SHARDS
+        self.turn.fetch_add(1, Ordering::Relaxed) % Self::shards()
     }
 
     pub(super) const fn shards() -> usize {
-        SHARDS
+        Table::<E>::shards()
     }
 }
 

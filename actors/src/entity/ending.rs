@@ -1,11 +1,11 @@
 //! How an activation makes way for the next one of its key.
 
-use std::collections::hash_map::Entry as Known;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 use super::directory::{Active, Directory, Entry, Failures, Leaving, Queue};
+use super::table::Locked;
 use super::Entity;
 use crate::onward::{Pending, Unsent};
 
@@ -42,21 +42,16 @@ impl<E: Entity> Directory<E> {
     /// An activation is over, its actor dropped. Called by its last hook.
     pub(super) fn has_ended(&self, key: &E::Key, id: u64, failure: Option<&Failure>) {
         let mut shard = self.shard(key);
-        let (pending, failures, bytes) = match shard.entry(key.clone()) {
-            Known::Occupied(entry) => match entry.remove() {
-                Entry::Active(active) if active.id == id => {
-                    (VecDeque::new(), active.failures, active.bytes)
-                }
-                Entry::Leaving(mut leaving) if leaving.id == id => {
-                    leaving.onward.append(&mut leaving.pending);
-                    (leaving.onward, leaving.failures, leaving.bytes)
-                }
-                other => {
-                    shard.insert(key.clone(), other);
-                    return;
-                }
-            },
-            Known::Vacant(_) => return,
+        let (pending, failures, bytes) = match shard.remove(key) {
+            Some(Entry::Active(active)) if active.id == id => {
+                (VecDeque::new(), active.failures, active.bytes)
+            }
+            Some(Entry::Leaving(mut leaving)) if leaving.id == id => {
+                leaving.onward.append(&mut leaving.pending);
+                (leaving.onward, leaving.failures, leaving.bytes)
+            }
+            Some(other) => return shard.insert(key.clone(), other),
+            None => return,
         };
         if let Some(failure) = failure {
             self.hold(&mut shard, key, id, failure, failures);
@@ -105,7 +100,7 @@ impl<E: Entity> Directory<E> {
     /// Keeps a key from being activated again for a while.
     fn hold(
         &self,
-        shard: &mut HashMap<E::Key, Entry<E>>,
+        shard: &mut Locked<'_, E>,
         key: &E::Key,
         id: u64,
         failure: &Failure,
@@ -125,7 +120,7 @@ impl<E: Entity> Directory<E> {
     /// `bytes`.
     pub(super) fn begin(
         &self,
-        shard: &mut HashMap<E::Key, Entry<E>>,
+        shard: &mut Locked<'_, E>,
         key: &E::Key,
         pending: Queue<E>,
         failures: Option<Failures>,
@@ -143,7 +138,7 @@ impl<E: Entity> Directory<E> {
 
     /// Sends what has waited to the activation there is: under the lock of its shard, so that no later
     /// message gets ahead.
-    fn deliver(&self, shard: &mut HashMap<E::Key, Entry<E>>, key: &E::Key, mut pending: Queue<E>) {
+    fn deliver(&self, shard: &mut Locked<'_, E>, key: &E::Key, mut pending: Queue<E>) {
         let Some(entry) = shard.get_mut(key) else { unreachable!("it was just seen or made") };
         let Entry::Active(active) = entry else {
             unreachable!("only what is active gets messages")

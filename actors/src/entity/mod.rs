@@ -31,14 +31,12 @@
 //! Each change is made under the lock of the key's shard; the end of an activation is reported by
 //! its own last hook, after its actor was dropped. So two activations never overlap.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
 use turnwheel_runtime::{Completion, Mailbox};
 
 use crate::actor::Actor;
@@ -46,6 +44,7 @@ use crate::intercept::Chain;
 use crate::system::System;
 
 mod collector;
+mod directories;
 mod directory;
 mod ending;
 mod hooks;
@@ -60,7 +59,9 @@ mod standing;
 mod stats;
 mod store;
 mod stuck;
+mod table;
 
+use directories::Directories;
 pub(crate) use directory::Directory;
 pub use hooks::EntityContext;
 pub use key::{EntityKey, KeyTooLong, KEY_BYTES_MAX};
@@ -201,7 +202,7 @@ pub(crate) struct Shared {
     pub(crate) system: System,
     pub(crate) settings: Settings,
     pub(crate) memory: Arc<Memory>,
-    directories: RwLock<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    directories: Directories,
     reminders: Option<Arc<reminder::Service>>,
 }
 
@@ -226,7 +227,7 @@ impl Shared {
 
 impl fmt::Debug for Entities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let types = self.shared.directories.read().len();
+        let types = self.shared.directories.len();
         f.debug_struct("Entities").field("types", &types).finish_non_exhaustive()
     }
 }
@@ -294,16 +295,6 @@ impl Entities {
     }
 
     pub(crate) fn directory<E: Entity>(&self) -> Arc<Directory<E>> {
-        let id = TypeId::of::<E>();
-        let known = self.shared.directories.read().get(&id).map(Arc::clone);
-        let directory = known.unwrap_or_else(|| {
-            let mut directories = self.shared.directories.write();
-            let made = directories.entry(id).or_insert_with(|| Directory::<E>::make(&self.shared));
-            Arc::clone(made)
-        });
-        match directory.downcast() {
-            Ok(directory) => directory,
-            Err(_) => unreachable!("directories are kept by the type of their entities"),
-        }
+        self.shared.directories.get(|| Directory::<E>::make(&self.shared))
     }
 }

@@ -15,6 +15,12 @@ pub struct Ownership {
 pub trait Placement: Send + Sync + fmt::Debug {
     /// The owner of an entity, by its type's name and its key as text.
     fn place(&self, entity: &str, key: &str) -> Ownership;
+
+    /// Whether this process owns every key, now and always: then an activation does not ask for its
+    /// place, and need not make a text of its key.
+    fn is_all_local(&self) -> bool {
+        false
+    }
 }
 
 /// Everything is here, in the first epoch.
@@ -24,5 +30,9 @@ pub struct SingleNode;
 impl Placement for SingleNode {
     fn place(&self, _: &str, _: &str) -> Ownership {
         Ownership { is_local: true, epoch: 1 }
+    }
+
+    fn is_all_local(&self) -> bool {
+        true
     }
 }

@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
 use turnwheel_runtime::Backoff;
 
+use super::directories::Directories;
 use super::reminder::{self, Reminders};
 #[cfg(doc)]
 use super::NoRoom;
@@ -152,7 +152,7 @@ impl EntitiesBuilder {
     /// Makes them.
     pub fn build(self) -> Entities {
         let Self { system, settings } = self;
-        let directories = RwLock::default();
+        let directories = Directories::default();
         let memory = Arc::new(Memory::new(settings.memory_budget));
         let service = |reminders| {
             Arc::new(reminder::Service::new(reminders, system.group(), &settings.placement))

@@ -80,13 +80,14 @@ impl<E: Entity> Directory<E> {
 
     /// Looks at the activations of one shard: key, number, task, and whether it is on its way out.
     fn each_alive(&self, shard: usize, mut look: impl FnMut(&E::Key, u64, &Task<Seat<E>>, bool)) {
-        for (key, entry) in self.shards[shard].lock().iter() {
+        self.table.each(shard, |key, entry| {
             match entry {
                 Entry::Active(active) => look(key, active.id, &active.task, false),
                 Entry::Leaving(leaving) => look(key, leaving.id, &leaving.task, true),
                 Entry::Waiting { .. } | Entry::Held { .. } => {}
             }
-        }
+            true
+        });
     }
 
     fn role(&self, key: &E::Key, id: u64) -> Role {

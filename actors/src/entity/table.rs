@@ -1,0 +1,109 @@
+//! The entries of a directory, by key, in shards with a lock each.
+//!
+//! A key is hashed once a look: the hash picks the shard and finds the entry in it. The hash is keyed
+//! and differs from process to process, since keys come from outside.
+
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::hash_table::{Entry as Place, HashTable};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::directory::Entry;
+use super::Entity;
+
+/// Shards of a table: senders to different keys seldom meet. A power of two.
+const SHARDS: usize = 64;
+
+/// The entries of all keys of one type.
+pub(super) struct Table<E: Entity> {
+    hasher: RandomState,
+    shards: Box<[Shard<E>]>,
+}
+
+/// Alone on its cache line: the lock is written by every look.
+#[repr(align(64))]
+struct Shard<E: Entity>(Mutex<Entries<E>>);
+
+type Entries<E> = HashTable<(<E as Entity>::Key, Entry<E>)>;
+
+/// The locked shard of a key, for looks at this key.
+pub(super) struct Locked<'a, E: Entity> {
+    entries: MutexGuard<'a, Entries<E>>,
+    hasher: &'a RandomState,
+    hash: u64,
+}
+
+impl<E: Entity> Default for Table<E> {
+    fn default() -> Self {
+        let shards = (0..SHARDS).map(|_| Shard(Mutex::default())).collect();
+        Self { hasher: RandomState::new(), shards }
+    }
+}
+
+impl<E: Entity> Table<E> {
+    /// Locks the shard of a key.
+    #[inline]
+    pub(super) fn lock(&self, key: &E::Key) -> Locked<'_, E> {
+        let hash = self.hasher.hash_one(key);
+        // Bits that the table inside does not begin with.
+        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        Locked { entries: shard.0.lock(), hasher: &self.hasher, hash }
+    }
+
+    /// Looks at the entries of one shard; false ends the look.
+    pub(super) fn each(&self, shard: usize, mut look: impl FnMut(&E::Key, &mut Entry<E>) -> bool) {
+        for (key, entry) in self.shards[shard].0.lock().iter_mut() {
+            if !look(key, entry) {
+                return;
+            }
+        }
+    }
+
+    /// Drops the entries of one shard that are not wanted any more.
+    pub(super) fn retain(&self, shard: usize, is_wanted: impl Fn(&Entry<E>) -> bool) {
+        self.shards[shard].0.lock().retain(|(_, entry)| is_wanted(entry));
+    }
+
+    pub(super) const fn shards() -> usize {
+        SHARDS
+    }
+}
+
+impl<E: Entity> Locked<'_, E> {
+    fn is_mine(&self, key: &E::Key) -> bool {
+        self.hasher.hash_one(key) == self.hash
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &E::Key) -> Option<&Entry<E>> {
+        debug_assert!(self.is_mine(key), "a locked shard is for one key");
+        self.entries.find(self.hash, |(known, _)| known == key).map(|(_, entry)| entry)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: &E::Key) -> Option<&mut Entry<E>> {
+        debug_assert!(self.is_mine(key), "a locked shard is for one key");
+        self.entries.find_mut(self.hash, |(known, _)| known == key).map(|(_, entry)| entry)
+    }
+
+    /// Puts an entry in, in place of the one there was.
+    pub(super) fn insert(&mut self, key: E::Key, entry: Entry<E>) {
+        debug_assert!(self.is_mine(&key), "a locked shard is for one key");
+        let hasher = self.hasher;
+        let place = self.entries.entry(
+            self.hash,
+            |(known, _)| *known == key,
+            |(known, _)| hasher.hash_one(known),
+        );
+        match place {
+            Place::Occupied(mut place) => place.get_mut().1 = entry,
+            Place::Vacant(place) => drop(place.insert((key, entry))),
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &E::Key) -> Option<Entry<E>> {
+        debug_assert!(self.is_mine(key), "a locked shard is for one key");
+        let found = self.entries.find_entry(self.hash, |(known, _)| known == key).ok()?;
+        Some(found.remove().0 .1)
+    }
+}
