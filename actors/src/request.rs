@@ -87,10 +87,28 @@ impl RequestContext {
         self.0.is_none()
     }
 
-    /// Runs a closure with this as the ambient context; what it sends carries it.
+    /// Runs a closure with this as the ambient context; what it sends carries it. Deadline and call
+    /// chain of the request that is handled stay as they are.
     pub fn scope<R>(&self, run: impl FnOnce() -> R) -> R {
-        let mut ambient = Ambient { baggage: self.0.clone(), ..Ambient::default() };
-        ambient.within(run)
+        let same = |ambient: &mut Ambient| Ambient {
+            baggage: None,
+            chain: ambient.chain.clone(),
+            deadline_ns: ambient.deadline_ns,
+            asker: ambient.asker.clone(),
+            extended: ambient.extended.clone(),
+        };
+        let ambient = Ambient::with(same).unwrap_or_default();
+        Ambient { baggage: self.0.clone(), ..ambient }.within(run)
+    }
+
+    /// As [`RequestContext::scope`], but outside of the call chain and without the deadline of the
+    /// request that is handled, for calls that it does not wait for.
+    ///
+    /// Such a call enters no actor that waits in the chain: it waits there until the actor is free.
+    /// So it is never a cycle, and a handler that waits for it all the same may wait until the call's
+    /// own deadline.
+    pub fn apart<R>(&self, run: impl FnOnce() -> R) -> R {
+        Ambient { baggage: self.0.clone(), ..Ambient::default() }.within(run)
     }
 }
 
