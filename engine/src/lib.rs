@@ -30,7 +30,7 @@ pub use payload::Payload;
 pub use plan::{
     ActionRef, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
 };
-pub use store::{MemoryStore, SqliteStore, SqliteSync, Store};
+pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;
 pub use time::Time;
 pub use world::{Finished, PlanHandle, PlanView, Triggering, World, WorldBuilder};

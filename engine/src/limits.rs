@@ -32,3 +32,20 @@ pub const PLAN_IDLE: Duration = Duration::from_secs(2);
 
 /// Records after which a plan that leaves memory is stored as a whole, so that loading it stays short.
 pub const SNAPSHOT_RECORDS: u32 = 64;
+
+/// Bytes that a store may take if nothing is said: no limit but that of the disk.
+pub const STORE_BYTES_MAX: u64 = u64::MAX;
+
+/// Bytes that a store keeps for plans that are under way: with less room it takes no new ones.
+pub const STORE_RESERVE_BYTES: u64 = 64 * 1_024 * 1_024;
+
+/// Pages in the write-ahead log of a file from which on they are moved to their places, beside the
+/// writer: 4 MiB. A longer log is read at each start after a crash, a shorter one is synced more often.
+pub const LOG_PAGES_SOON: u64 = 1_000;
+
+/// Pages in the write-ahead log of a file at which the writer waits until they are moved: 64 MiB. Only
+/// when they come faster than they can be moved beside it.
+pub const LOG_PAGES_MAX: u64 = 16_000;
+
+/// How long rows stay behind before it is tried again, when the store has refused them.
+pub const ROWS_AGAIN: Duration = Duration::from_secs(1);

@@ -18,8 +18,10 @@ pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
 
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
-use crate::limits::{APPENDS_MAX, COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_BEHIND};
-use crate::store::{Append, Batch, PlanRow, Seq, Store, StoreReader, StoreWriter, Verdict};
+use crate::limits::{APPENDS_MAX, COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
+use crate::store::{
+    Append, Batch, PlanRow, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upkeep, Verdict,
+};
 
 /// How long rows may be behind when nothing is appended.
 const ROWS_BEHIND_TIME: Duration = Duration::from_millis(50);
@@ -69,6 +71,8 @@ struct Writer {
     /// is behind must be found by the next start as well.
     found: HashSet<PlanId>,
     is_trailing: bool,
+    keeper: Task<Box<dyn StoreKeeper>>,
+    is_keeping: bool,
 }
 
 impl Journal {
@@ -80,7 +84,11 @@ impl Journal {
         let mut reader = store.reader()?;
         let behind = reader.behind()?;
         heads.0.lock().extend(behind.iter().copied());
+        let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
+        let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
         let state = Writer {
+            keeper: keeper.map_err(|error| threads(&error))?,
+            is_keeping: false,
             last: writer.last(),
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
             store: writer,
@@ -92,7 +100,6 @@ impl Journal {
             heads: Arc::clone(&heads),
             is_trailing: false,
         };
-        let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
         let writer = group
             .task(state)
             .name("journal-writer")
@@ -178,6 +185,7 @@ impl Writer {
         let due = cx.submit(|writer: &mut Self, cx| {
             writer.is_due = false;
             writer.commit();
+            writer.keep(cx);
             if !writer.waiting.is_empty() {
                 writer.is_due = true;
                 writer.commit_soon(cx);
@@ -192,8 +200,47 @@ impl Writer {
         }
     }
 
+    /// Has the store put in order, by its keeper if that is in time.
+    fn keep(&mut self, cx: &mut Context<'_, Self>) {
+        match self.store.upkeep() {
+            Upkeep::Now => {
+                if let Err(error) = self.store.keep() {
+                    tracing::warn!(%error, "the store is not put in order");
+                }
+            }
+            Upkeep::Soon if !self.is_keeping => {
+                self.is_keeping = true;
+                let kept = self.keeper.call(|keeper, _| keeper.keep());
+                cx.on_completion(kept, |writer: &mut Self, _, kept| {
+                    writer.is_keeping = false;
+                    if let Ok(Err(error)) = kept {
+                        tracing::warn!(%error, "the store is not put in order");
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses plans that are new if there is no room for them.
+    fn refuse_new(&mut self) {
+        let is_new = |entry: &Entry| entry.append.prev == 0;
+        if !self.waiting.iter().any(is_new) {
+            return;
+        }
+        let Err(error) = self.store.takes_plans() else { return };
+        for entry in std::mem::take(&mut self.waiting) {
+            if is_new(&entry) {
+                (entry.ticket)(Err(error.clone()));
+            } else {
+                self.waiting.push_back(entry);
+            }
+        }
+    }
+
     /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
     fn commit(&mut self) {
+        self.refuse_new();
         let count = self.waiting.len().min(COMMIT_APPENDS_MAX);
         let mut appends = Vec::with_capacity(count);
         let mut tickets = Vec::with_capacity(count);
@@ -288,13 +335,20 @@ impl Writer {
 
     /// Brings rows up to date a moment after the last entry, a slice at a time.
     fn trail(&mut self, cx: &mut Context<'_, Self>) {
-        let armed = cx.after(ROWS_BEHIND_TIME, |writer: &mut Self, cx| {
+        self.trail_after(ROWS_BEHIND_TIME, cx);
+    }
+
+    fn trail_after(&mut self, time: Duration, cx: &mut Context<'_, Self>) {
+        let armed = cx.after(time, |writer: &mut Self, cx| {
             writer.is_trailing = false;
+            let mut next = ROWS_BEHIND_TIME;
             if let Err(error) = writer.write_rows(COMMIT_ROWS_MAX) {
                 tracing::warn!(%error, "rows stay behind their journal");
+                next = ROWS_AGAIN;
             }
+            writer.keep(cx);
             if !writer.behind.is_empty() {
-                writer.trail(cx);
+                writer.trail_after(next, cx);
             }
         });
         self.is_trailing = armed.is_ok();

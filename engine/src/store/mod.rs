@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use memory::MemoryStore;
-pub use sqlite::{SqliteStore, SqliteSync};
+pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
@@ -40,8 +40,47 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// It cannot be opened.
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError>;
 
+    /// One who does what has to be done beside the writer.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
+        Ok(Box::new(NothingToKeep))
+    }
+
     /// What it is called in messages.
     fn name(&self) -> String;
+}
+
+/// Work that keeps a store in order, beside its writer.
+pub trait StoreKeeper: Send {
+    /// Does what is due. Commits go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// It could not be done; it is due again.
+    fn keep(&mut self) -> Result<(), StoreError>;
+}
+
+/// The keeper of a store that needs none.
+struct NothingToKeep;
+
+impl StoreKeeper for NothingToKeep {
+    fn keep(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Whether a store has to be put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// There is nothing to do.
+    None,
+    /// Its [`StoreKeeper`] should be called, beside the writer.
+    Soon,
+    /// The writer has to wait for it: [`StoreWriter::keep`].
+    Now,
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
@@ -51,6 +90,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
         (**self).reader()
+    }
+
+    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
+        (**self).keeper()
     }
 
     fn name(&self) -> String {
@@ -65,6 +108,29 @@ pub trait StoreWriter: Send {
 
     /// The newest place in the journal that is taken; 0 if it is empty.
     fn last(&self) -> Seq;
+
+    /// Whether there is room for new plans. Those that are under way go on as long as there is any.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`]: no new plans, until there is more room.
+    fn takes_plans(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Whether the store has to be put in order.
+    fn upkeep(&self) -> Upkeep {
+        Upkeep::None
+    }
+
+    /// Does what is due, between two commits.
+    ///
+    /// # Errors
+    ///
+    /// It could not be done; it is due again.
+    fn keep(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Writes all of it or nothing; durable when it returns. The places of the appends, or why one was
     /// refused, in their order.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
-use crate::store::{Batch, Seq, Store, StoreReader, StoreWriter, Verdict};
+use crate::store::{Batch, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upkeep, Verdict};
 
 /// A store over another one, whose commits fail when they are told to. Clones share everything.
 ///
@@ -106,6 +106,10 @@ impl Store for FaultStore {
         self.inner.reader()
     }
 
+    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
+        self.inner.keeper()
+    }
+
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -123,6 +127,18 @@ impl StoreWriter for Writer {
 
     fn last(&self) -> Seq {
         self.inner.last()
+    }
+
+    fn takes_plans(&mut self) -> Result<(), StoreError> {
+        self.inner.takes_plans()
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        self.inner.upkeep()
+    }
+
+    fn keep(&mut self) -> Result<(), StoreError> {
+        self.inner.keep()
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {

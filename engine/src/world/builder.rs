@@ -16,8 +16,9 @@ use crate::journal::Journal;
 use crate::run::Wakes;
 use crate::store::Store;
 
-/// Threads of the group that waits for the disk: the writer, and one that reads meanwhile.
-const IO_WORKERS: usize = 2;
+/// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
+/// keeps the store in order.
+const IO_WORKERS: usize = 3;
 
 /// Describes a world; made by [`World::builder`].
 #[derive(Debug, Default)]

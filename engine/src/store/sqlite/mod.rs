@@ -1,6 +1,9 @@
 //! The store in one SQLite file.
 
+mod keeper;
+mod lock;
 mod reader;
+mod room;
 mod schema;
 mod writer;
 
@@ -11,7 +14,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Store, StoreReader, StoreWriter};
+use keeper::{Keeper, Log};
+use lock::Lock;
+use room::Room;
+use writer::Writer;
+
+use super::{Store, StoreKeeper, StoreReader, StoreWriter};
 use crate::error::StoreError;
 
 /// When the store waits for the disk.
@@ -36,6 +44,17 @@ impl SqliteSync {
     }
 }
 
+/// When a file is checked for damage before it is used. The whole file is read for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SqliteCheck {
+    /// When the world before did not end well; a damaged file is refused with
+    /// [`StoreError::Corrupt`]: restore it from a backup.
+    #[default]
+    AfterCrash,
+    /// Never: what is damaged is found when it is read, and plans that it does not hit go on.
+    Never,
+}
+
 /// A store in one SQLite file (with its `-wal` and `-shm` beside it, and a `.lock` while it is open).
 #[derive(Clone)]
 pub struct SqliteStore {
@@ -43,11 +62,10 @@ pub struct SqliteStore {
     sync: SqliteSync,
     /// Held as long as the store is open for writing, so that no second process writes.
     lock: Arc<Mutex<Option<Lock>>>,
+    room: Arc<Room>,
+    log: Arc<Log>,
+    check: SqliteCheck,
 }
-
-/// The locked file beside the store.
-#[derive(Debug)]
-struct Lock(#[expect(dead_code, reason = "its lock ends with it")] std::fs::File);
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +78,14 @@ impl SqliteStore {
     /// The store in this file, which is made if it does not exist. Nothing is opened yet.
     pub fn new(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref().to_owned();
-        Self { path, sync: SqliteSync::default(), lock: Arc::default() }
+        Self {
+            path,
+            sync: SqliteSync::default(),
+            lock: Arc::default(),
+            room: Arc::default(),
+            log: Arc::default(),
+            check: SqliteCheck::default(),
+        }
     }
 
     /// When it waits for the disk; [`SqliteSync::Full`] unless said otherwise.
@@ -70,20 +95,25 @@ impl SqliteStore {
         self
     }
 
-    /// Moves what is committed from the write-ahead log to its place in the file, as far as no reader is
-    /// in the way. Commits go on meanwhile.
-    ///
-    /// Cost: the pages that were written since the last time, and two syncs.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be opened or written.
-    pub fn checkpoint(&self) -> Result<(), StoreError> {
-        let connection = self.connect()?;
-        let mut done = connection
-            .prepare("PRAGMA wal_checkpoint(PASSIVE)")
-            .map_err(|error| self.failed(&error))?;
-        done.query_row([], |_| Ok(())).map_err(|error| self.failed(&error))
+    /// How large the file may become, in bytes, instead of as large as the disk has room for. It can be
+    /// changed while worlds use the store. What does not fit is refused with [`StoreError::Full`].
+    pub fn set_bytes_max(&self, bytes: u64) {
+        self.room.set_bytes_max(bytes);
+    }
+
+    /// Bytes that are kept for plans that are under way: when less is left, of the disk or of
+    /// [`set_bytes_max`](Self::set_bytes_max), new plans are refused with [`StoreError::Full`]. 0 takes
+    /// them until nothing is left. [`STORE_RESERVE_BYTES`](crate::limits::STORE_RESERVE_BYTES) if nothing
+    /// is said; it can be changed while worlds use the store.
+    pub fn set_reserve(&self, bytes: u64) {
+        self.room.set_reserve(bytes);
+    }
+
+    /// When the file is checked before it is used; after a crash unless said otherwise.
+    #[must_use]
+    pub fn check_at_start(mut self, check: SqliteCheck) -> Self {
+        self.check = check;
+        self
     }
 
     fn connect(&self) -> Result<Connection, StoreError> {
@@ -92,6 +122,7 @@ impl SqliteStore {
             .execute_batch(&format!(
                 "PRAGMA journal_mode = WAL;
                  PRAGMA synchronous = {};
+                 PRAGMA wal_autocheckpoint = 0;
                  PRAGMA busy_timeout = 10000;
                  PRAGMA temp_store = MEMORY;
                  PRAGMA cache_size = -16384;",
@@ -99,6 +130,29 @@ impl SqliteStore {
             ))
             .map_err(|error| self.failed(&error))?;
         Ok(connection)
+    }
+
+    /// Checks the file if the world before has not ended well.
+    fn refuse_damage(&self, connection: &Connection) -> Result<(), StoreError> {
+        if self.check == SqliteCheck::Never {
+            return Ok(());
+        }
+        let clean = "SELECT value FROM meta WHERE name = 'clean'";
+        let is_clean: bool = connection
+            .query_row(clean, [], |row| row.get(0))
+            .map_err(|error| self.failed(&error))?;
+        if is_clean {
+            return Ok(());
+        }
+        let problems = keeper::quick_check(connection).map_err(|error| self.failed(&error))?;
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let (path, problems) = (self.path.display(), problems.join("; "));
+        Err(StoreError::Corrupt(format!(
+            "{path}: {problems}. Restore it from a backup, or open it with SqliteCheck::Never to go on \
+             with the plans that are not hit"
+        )))
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
@@ -109,44 +163,25 @@ impl SqliteStore {
             other => other,
         }
     }
-
-    /// Locks the file beside the store: a second process is told who has it.
-    fn lock(&self) -> Result<Lock, StoreError> {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".lock");
-        let failed = |error: std::io::Error| {
-            StoreError::Failed(format!("{}: {error}", Path::new(&name).display()))
-        };
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&name)
-            .map_err(failed)?;
-        if !fs4::fs_std::FileExt::try_lock_exclusive(&file).map_err(failed)? {
-            let holder = std::fs::read_to_string(&name).unwrap_or_default();
-            let holder = if holder.is_empty() { "another process" } else { holder.trim() };
-            let store = self.path.display().to_string();
-            return Err(StoreError::InUse { store, holder: holder.to_owned() });
-        }
-        file.set_len(0).map_err(failed)?;
-        use std::io::Write;
-        writeln!(file, "process {}", std::process::id()).map_err(failed)?;
-        Ok(Lock(file))
-    }
 }
 
 impl Store for SqliteStore {
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
         let mut lock = self.lock.lock();
         if lock.is_none() {
-            *lock = Some(self.lock()?);
+            *lock = Some(Lock::take(&self.path)?);
         }
+        drop(lock);
         let connection = self.connect()?;
         schema::prepare(&connection, &self.name())?;
-        let writer = writer::Writer::new(connection).map_err(|error| self.failed(&error))?;
-        Ok(Box::new(writer))
+        self.refuse_damage(&connection)?;
+        let (room, log) = (Arc::clone(&self.room), Arc::clone(&self.log));
+        let writer = Writer::new(connection, self.path.clone(), room, log);
+        Ok(Box::new(writer.map_err(|error| self.failed(&error))?))
+    }
+
+    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
+        Ok(Box::new(Keeper { connection: self.connect()?, log: Arc::clone(&self.log) }))
     }
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
@@ -167,4 +202,11 @@ fn failure(error: &rusqlite::Error) -> StoreError {
         }
         _ => StoreError::Failed(error.to_string()),
     }
+}
+
+/// The name of a file beside another one.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }

@@ -37,16 +37,23 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
      CREATE INDEX plans_state ON plans (state, id);
      CREATE TABLE keys (key TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
      CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-     INSERT INTO meta VALUES ('epoch', 0), ('projected', 0);"];
+     INSERT INTO meta VALUES ('epoch', 0), ('projected', 0), ('clean', 1);
+     CREATE INDEX keys_plan ON keys (plan);"];
 
-/// Makes or brings up to date the tables of a file.
-pub(super) fn prepare(connection: &Connection, store: &str) -> Result<(), StoreError> {
+/// The format of a file; 0 if it has no tables. A newer one than ours is refused.
+pub(super) fn check(connection: &Connection, store: &str) -> Result<u32, StoreError> {
     let found: u32 = connection
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(|error| failure(&error))?;
     if found > VERSION {
         return Err(StoreError::TooNew { store: store.to_owned(), found, known: VERSION });
     }
+    Ok(found)
+}
+
+/// Makes or brings up to date the tables of a file.
+pub(super) fn prepare(connection: &Connection, store: &str) -> Result<(), StoreError> {
+    let found = check(connection, store)?;
     for (from, migration) in MIGRATIONS.iter().enumerate().skip(found as usize) {
         let to = from + 1;
         connection

@@ -1,12 +1,21 @@
 //! The writing end: one transaction for each batch.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::failure;
+use super::keeper::Log;
+use super::room::Room;
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::store::{Append, Batch, PlanRow, Seq, StoreWriter, Verdict};
+use crate::limits::STORE_BYTES_MAX;
+use crate::store::{Append, Batch, PlanRow, Seq, StoreWriter, Upkeep, Verdict};
 use crate::time::Time;
+
+/// Bytes of a page.
+const PAGE: usize = 4_096;
 
 const EPOCH: &str = "SELECT value FROM meta WHERE name = 'epoch'";
 
@@ -26,22 +35,38 @@ pub(super) struct Writer {
     connection: Connection,
     epoch: u64,
     last: Seq,
+    path: PathBuf,
+    room: Arc<Room>,
+    /// The size of the file that the connection knows of.
+    bytes_max: u64,
+    log: Arc<Log>,
 }
 
 impl Writer {
     /// Takes the next epoch.
-    pub(super) fn new(mut connection: Connection) -> rusqlite::Result<Self> {
+    pub(super) fn new(
+        mut connection: Connection,
+        path: PathBuf,
+        room: Arc<Room>,
+        log: Arc<Log>,
+    ) -> rusqlite::Result<Self> {
         let transaction = begin(&mut connection)?;
         transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
+        transaction.execute("UPDATE meta SET value = 0 WHERE name = 'clean'", [])?;
         let epoch = transaction.query_row(EPOCH, [], |row| row.get(0))?;
         let read = "SELECT coalesce(max(seq), 0) FROM journal";
         let last = transaction.query_row(read, [], |row| row.get(0))?;
         transaction.commit()?;
         connection.set_prepared_statement_cache_capacity(32);
-        Ok(Self { connection, epoch, last })
+        let bytes_max = STORE_BYTES_MAX;
+        Ok(Self { connection, epoch, last, path, room, bytes_max, log })
     }
 
     fn write(&mut self, batch: &Batch<'_>) -> Result<(Vec<Verdict>, Seq), Refusal> {
+        if self.bytes_max != self.room.bytes_max() {
+            self.bytes_max = self.room.bytes_max();
+            self.room.apply(&self.connection)?;
+        }
         let transaction = begin(&mut self.connection)?;
         let newest: u64 = transaction.prepare_cached(EPOCH)?.query_row([], |row| row.get(0))?;
         if newest != self.epoch {
@@ -73,10 +98,23 @@ impl StoreWriter for Writer {
         self.last
     }
 
+    fn upkeep(&self) -> Upkeep {
+        self.log.upkeep()
+    }
+
+    fn keep(&mut self) -> Result<(), StoreError> {
+        self.log.checkpoint(&self.connection).map_err(|error| failure(&error))
+    }
+
+    fn takes_plans(&mut self) -> Result<(), StoreError> {
+        self.room.check(&self.path, &self.connection)
+    }
+
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
         match self.write(batch) {
             Ok((verdicts, last)) => {
                 self.last = last;
+                self.log.add(pages(batch));
                 Ok(verdicts)
             }
             Err(Refusal::Failed(error)) => Err(failure(&error)),
@@ -85,6 +123,26 @@ impl StoreWriter for Writer {
             }
         }
     }
+}
+
+impl Drop for Writer {
+    /// Says that the end was a good one. It must not be said when another writer has taken over.
+    fn drop(&mut self) {
+        let write = "UPDATE meta SET value = 1 WHERE name = 'clean'
+             AND (SELECT value FROM meta WHERE name = 'epoch') = ?1";
+        if let Err(error) = self.connection.execute(write, [self.epoch]) {
+            tracing::debug!(%error, "the next start will check the store");
+        }
+    }
+}
+
+/// About how many pages a batch adds to the log.
+fn pages(batch: &Batch<'_>) -> u64 {
+    let snapshot = |row: &PlanRow| row.snapshot.as_ref().map_or(0, |(_, bytes)| bytes.len());
+    let entries: usize = batch.appends.iter().map(|append| append.records.len() + 32).sum();
+    let rows: usize = batch.rows.iter().map(|row| snapshot(row) + PAGE).sum();
+    let keys = batch.appends.iter().filter(|append| append.key.is_some()).count() * 2;
+    ((entries + rows) / PAGE + keys + 3) as u64
 }
 
 /// Takes the lock for writing at once: a transaction that read first could not be made to write.

@@ -1,0 +1,34 @@
+//! The lock beside the file: one process writes.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use super::beside;
+use crate::error::StoreError;
+
+/// The locked file beside the store. It is unlocked when this is dropped or the process ends, however
+/// it ends.
+#[derive(Debug)]
+pub(super) struct Lock(#[expect(dead_code, reason = "its lock ends with it")] File);
+
+impl Lock {
+    /// Locks the file beside a store: a second process is told who has it.
+    pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
+        let name = beside(store, ".lock");
+        let failed =
+            |error: std::io::Error| StoreError::Failed(format!("{}: {error}", name.display()));
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).read(true).write(true);
+        let mut file = options.open(&name).map_err(failed)?;
+        if !fs4::fs_std::FileExt::try_lock_exclusive(&file).map_err(failed)? {
+            let holder = std::fs::read_to_string(&name).unwrap_or_default();
+            let holder = if holder.is_empty() { "another process" } else { holder.trim() };
+            let store = store.display().to_string();
+            return Err(StoreError::InUse { store, holder: holder.to_owned() });
+        }
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "process {}", std::process::id()).map_err(failed)?;
+        Ok(Self(file))
+    }
+}
