@@ -16,6 +16,7 @@ use turnwheel_actors::entity::{
 use turnwheel_actors::{
     Actor, Ask, AskError, AsyncContext, AsyncHandler, Context, Entities, Entity, Handler, System,
 };
+use turnwheel_runtime::completion::{completion, Completion};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Failure, Group, Mailbox, Overflow, Pinning, SubmitErrorKind};
 
@@ -285,6 +286,38 @@ struct Put(u64);
 boxes!(Rejects, Mailbox::bounded(3));
 boxes!(DropsOldest, Mailbox::bounded(3).overflow(Overflow::DropOldest));
 boxes!(Coalesces, Mailbox::bounded(3).overflow(Overflow::CoalesceByKey));
+
+/// Holds its entity until the gate opens.
+struct Hold(Completion<()>);
+
+impl AsyncHandler<Hold> for Rejects {
+    type Reply = ();
+
+    async fn handle(&mut self, Hold(gate): Hold, _: AsyncContext<Self>) {
+        let _ = gate.await;
+    }
+}
+
+#[test]
+fn no_more_wait_for_an_activation_than_its_mailbox_takes_and_all_of_them_get_there() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("sim"));
+    let entities = Entities::new(&system);
+    let entity = entities.get::<Rejects>(4_u64);
+    let (open, gate) = completion();
+    entity.tell(Hold(gate))?;
+    sim.run_until_idle();
+    entity.tell(Put(0))?;
+    let over = entity.passivate();
+    let told: Vec<_> = (1..=5).map(|number| entity.tell(Put(number)).is_ok()).collect();
+    assert_eq!(told, [true, true, true, false, false], "they wait for the next activation");
+    open.complete(()).map_err(|_| "completed twice")?;
+    sim.run_until_idle();
+    assert!(over.is_done());
+    let handled = HANDLED.lock().get_or_insert_default().remove(&4).unwrap_or_default();
+    assert_eq!(handled, [0, 1, 2, 3], "all that were taken, in order");
+    Ok(())
+}
 
 /// The answers to five messages, those that came back with it, and what was handled.
 type Flooded = (Vec<Result<u64, Option<u64>>>, Vec<u64>);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Delays, Failure, SubmitErrorKind, Task};
+use turnwheel_runtime::{Delays, Failure, Overflow, SubmitErrorKind, Task};
 
 use super::hooks::EntityHooks;
 use super::memory::{Share, Sheds};
@@ -310,16 +310,27 @@ impl<E: Entity> Directory<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let pending = match shard.get_mut(key) {
-            Some(Entry::Leaving(leaving)) => &mut leaving.pending,
-            Some(Entry::Waiting { pending, .. }) => pending,
+        let (moving, pending) = match shard.get_mut(key) {
+            Some(Entry::Leaving(leaving)) => (leaving.moving(), &mut leaving.pending),
+            Some(Entry::Waiting { pending, .. }) => (0, pending),
             _ => unreachable!("the shard was locked since the look"),
         };
-        if pending.len() >= PENDING_MAX {
+        if pending.len() + moving >= self.pending_max() {
             return Err((Refusal::Refused(SubmitErrorKind::Full), envelope));
         }
         pending.push_back(Box::new(envelope));
         Ok(())
+    }
+
+    /// How many messages may wait for an activation: what its mailbox takes, so that all that were
+    /// taken get there.
+    fn pending_max(&self) -> usize {
+        let mailbox = E::MAILBOX.unwrap_or_else(|| self.system.group().mailbox());
+        match mailbox.overflow_policy() {
+            Overflow::DropOldest => PENDING_MAX,
+            _ => usize::try_from(mailbox.capacity())
+                .map_or(PENDING_MAX, |most| most.min(PENDING_MAX)),
+        }
     }
 
     /// Looks at the activations of one shard; false ends the look.

@@ -10,6 +10,14 @@ use super::Entity;
 use crate::onward::{Pending, Unsent};
 
 impl<E: Entity> Leaving<E> {
+    /// How many messages move on from it, or will.
+    pub(super) fn moving(&self) -> usize {
+        match self.onward.len() {
+            0 => 0,
+            moved => moved + usize::try_from(self.task.queue_len()).unwrap_or(usize::MAX / 2),
+        }
+    }
+
     /// An activation that takes no more, and what waits for the next one.
     fn of(active: &mut Active<E>, pending: Queue<E>) -> Self {
         let (task, failures) = (active.task.clone(), active.failures.take());

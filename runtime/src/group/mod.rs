@@ -33,7 +33,7 @@ use crossbeam_deque::Worker;
 use crate::completion::{self, completion, Completion};
 use crate::failure::{contain, Failure};
 use crate::sync::Arc;
-use crate::task::TaskPtr;
+use crate::task::{Mailbox, TaskPtr};
 use crate::time::ClockListener;
 use crate::worker::{self, Local, Pinning};
 
@@ -112,6 +112,11 @@ impl Group {
     /// Number of workers.
     pub fn workers(&self) -> usize {
         self.shared.workers.len()
+    }
+
+    /// The mailbox of its tasks that name no other.
+    pub fn mailbox(&self) -> Mailbox {
+        self.shared.config.mailbox
     }
 
     /// Whether the calling thread is a worker of this group.

@@ -39,6 +39,16 @@ impl Mailbox {
         Self { capacity: u64::MAX, overflow: Overflow::Reject }
     }
 
+    /// How many jobs it holds; `u64::MAX` without a bound.
+    pub const fn capacity(self) -> u64 {
+        self.capacity
+    }
+
+    /// What happens beyond.
+    pub const fn overflow_policy(self) -> Overflow {
+        self.overflow
+    }
+
     /// Whether the state word cannot count so many places.
     pub(crate) fn is_too_large(self) -> bool {
         self.overflow == Overflow::Reject
