@@ -29,11 +29,12 @@ pub use id::{ActionId, PlanId, PlanIdError, StepId};
 pub use payload::Payload;
 pub use plan::{
     ActionRef, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
+    SubPlanCounts,
 };
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;
 pub use time::Time;
-pub use world::{Finished, PlanHandle, PlanView, Triggering, World, WorldBuilder};
+pub use world::{Delay, Finished, PlanHandle, PlanView, Triggering, World, WorldBuilder};
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with
 /// `output!(triage => place.city)`. The action comes from [`Planner::plan_action`].

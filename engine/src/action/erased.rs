@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use super::phases::sealed::Sealed;
 use super::step::{Facts, Wishes};
-use super::{panic_message, Action, Next, OnInterrupt, Rescue, RetryPolicy, StepContext};
+use super::{panic_message, Action, Next, OnInterrupt, Registry, Rescue, RetryPolicy, StepContext};
 use crate::error::ActionError;
+use crate::id::PlanId;
 use crate::payload::Payload;
+use crate::plan::{plan_root, Planned};
+use crate::time::Time;
 
 /// Which code of an action is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,13 @@ pub(crate) trait AnyAction: Send + Sync {
     fn on_interrupt(&self) -> OnInterrupt;
     fn is_cancellable(&self) -> bool;
     fn cleans_up_when_skipped(&self) -> bool;
+    fn plan(
+        &self,
+        registry: &Arc<Registry>,
+        plan: PlanId,
+        input: &Payload,
+        clock: &dyn Fn() -> Time,
+    ) -> Planned;
     fn begin(self: Arc<Self>, call: Call) -> Begun;
 }
 
@@ -121,6 +131,17 @@ impl<A: Action> AnyAction for A {
 
     fn cleans_up_when_skipped(&self) -> bool {
         Action::cleans_up_when_skipped(self)
+    }
+
+    fn plan(
+        &self,
+        registry: &Arc<Registry>,
+        plan: PlanId,
+        input: &Payload,
+        clock: &dyn Fn() -> Time,
+    ) -> Planned {
+        let input = input.read::<A::Input>();
+        plan_root::<A>(registry, plan, input.map_err(|e| unfit(A::NAME, "input", &e)), clock)
     }
 
     fn begin(self: Arc<Self>, call: Call) -> Begun {

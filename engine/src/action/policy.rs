@@ -114,6 +114,8 @@ pub enum Cause {
         /// Whether it was asked a second time, with force.
         is_forced: bool,
     },
+    /// The plans that the step has asked for are over: [`StepContext::sub_plans`](crate::StepContext::sub_plans).
+    SubPlans,
     /// The step is to be left out, and may clean up. Only steps of actions that
     /// [want to know](crate::Action::cleans_up_when_skipped) are called for it.
     Skip,

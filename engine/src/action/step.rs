@@ -12,8 +12,9 @@ use super::{Action, Cause};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::Event;
+use crate::plan::{Event, SubPlan, SubPlanCounts};
 use crate::time::Time;
+use crate::world::Ids;
 
 /// How a call of a step's code ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub(crate) struct Facts {
     pub(crate) now: Time,
     pub(crate) cause: Cause,
     pub(crate) cancelled: CancelFlag,
+    pub(crate) sub_plans: SubPlanCounts,
+    pub(crate) ids: Arc<Ids>,
 }
 
 /// Tells code that runs that its plan is being cancelled.
@@ -71,6 +74,8 @@ impl CancelFlag {
 pub(crate) struct Wishes {
     pub(crate) progress: Option<u32>,
     pub(crate) timers: Vec<(Time, Payload)>,
+    pub(crate) plans: Vec<SubPlan>,
+    pub(crate) at_once: Option<u32>,
 }
 
 impl<A: Action> fmt::Debug for StepContext<A> {
@@ -146,6 +151,30 @@ impl<A: Action> StepContext<A> {
             None => Ok(None),
             Some(event) => Ok(Some(event.payload.read()?)),
         }
+    }
+
+    /// Asks for a plan of its own. When the call ends with [`Next::suspend`], the plans it has asked for
+    /// are made and run; when all are over the step is called again, with [`Cause::SubPlans`]. They are
+    /// made once, whatever happens in between.
+    ///
+    /// # Errors
+    ///
+    /// The input cannot be written as JSON.
+    pub fn trigger<B: Action>(&mut self, input: &B::Input) -> Result<PlanId, ActionError> {
+        let plan = self.facts.ids.next(self.facts.now);
+        let input = Payload::of(input)?;
+        self.wishes.plans.push(SubPlan { plan, action: B::NAME.to_owned(), input });
+        Ok(plan)
+    }
+
+    /// Lets at most so many of the plans that this call asks for be under way at once.
+    pub fn limit_sub_plans(&mut self, at_once: u32) {
+        self.wishes.at_once = Some(at_once.max(1));
+    }
+
+    /// How the plans that this step has asked for stand.
+    pub fn sub_plans(&self) -> SubPlanCounts {
+        self.facts.sub_plans
     }
 
     /// Sends this step an event after a delay; durable, never early. What comes when the step has

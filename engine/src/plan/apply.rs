@@ -7,7 +7,7 @@ use super::record::{Created, End, Planned, Record};
 use super::reference::needs_of;
 use super::state::{PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
-use super::{Cancel, Counts, Entry, Plan};
+use super::{Cancel, Children, Counts, Delayed, Entry, Plan};
 use crate::action::{Cause, Rescue};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
@@ -43,6 +43,8 @@ impl Plan {
             cancel: None,
             is_reverting: false,
             last_order: 0,
+            delayed: None,
+            children: Children::default(),
             graph: Graph::default(),
             ready: VecDeque::new(),
             counts: Counts::default(),
@@ -133,6 +135,36 @@ impl Plan {
                 (data.input, data.needs) = (input.clone(), needs);
                 self.note(*at, format!("input of action {action} edited by {by}"));
                 self.rebuild();
+            }
+            Record::SubPlans { at, step, plans, at_once } => {
+                self.known(*step)?;
+                self.children.add(*step, plans, *at_once);
+                self.note(*at, format!("step {step} asks for {} plans", plans.len()));
+            }
+            Record::PlanEnded { at, plan, result } => {
+                self.children.ended(*plan, *result);
+                let delayed = self.delayed.as_mut();
+                if let Some(known) = delayed.and_then(|delayed| delayed.after.get_mut(plan)) {
+                    *known = Some(*result);
+                    self.note(*at, format!("plan {plan} is over: {}", result.name()));
+                }
+            }
+            Record::Delayed { at, start_at, start_before, after, is_frozen, by } => {
+                let (start_at, start_before, is_frozen) = (*start_at, *start_before, *is_frozen);
+                let after = match self.delayed.take() {
+                    Some(before) => before.after,
+                    None => after.iter().map(|plan| (*plan, None)).collect(),
+                };
+                self.delayed = Some(Delayed { start_at, start_before, after, is_frozen });
+                if self.state == PlanState::Pending {
+                    self.became(PlanState::Scheduled, *at, &format!("delayed by {by}"))?;
+                } else {
+                    self.note(*at, format!("delayed anew by {by}"));
+                }
+            }
+            Record::NotPlanned { at, error } => {
+                self.planning_error = Some(error.clone());
+                self.became(PlanState::Stopped, *at, &error.message)?;
             }
             Record::Note { at, text } => {
                 self.note(*at, text.clone());

@@ -11,6 +11,7 @@
 //! read after a crash cannot differ. What to do next is decided in [`crate::run`].
 
 mod apply;
+mod children;
 mod flow;
 mod planner;
 mod record;
@@ -23,11 +24,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use children::Children;
+pub use children::{Child, Delayed, SubPlanCounts};
 pub use flow::Flow;
 pub(crate) use flow::Graph;
 pub(crate) use planner::plan_root;
 pub use planner::{ActionRef, Planner};
-pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record};
+pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record, SubPlan};
 pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
 pub use state::{PlanResult, PlanState, StepKind, StepState};
@@ -72,6 +75,9 @@ pub struct Plan {
     /// Whether what was done is being taken back.
     pub is_reverting: bool,
     pub(crate) last_order: u32,
+    /// When it is to be planned, if it was to be planned later.
+    pub delayed: Option<Delayed>,
+    pub(crate) children: Children,
     #[serde(skip)]
     graph: Graph,
     #[serde(skip)]
@@ -146,7 +152,7 @@ impl Plan {
     /// back; a step failed; one was skipped; all ended well; else it is pending.
     pub fn result(&self) -> PlanResult {
         let has = |states: &[StepState]| self.counts.of(states) > 0;
-        if has(&[StepState::Cancelled]) {
+        if has(&[StepState::Cancelled]) || (self.cancel.is_some() && self.steps.is_empty()) {
             PlanResult::Cancelled
         } else if self.is_reverting && self.state == PlanState::Stopped {
             PlanResult::Reverted
@@ -208,8 +214,64 @@ impl Plan {
         self.actions.iter().filter(move |action| action.parent == Some(parent))
     }
 
+    /// Why it waits, if it does and is not over: one reason, the one that people can do most about.
+    pub fn waits_for(&self) -> String {
+        match self.state {
+            PlanState::Paused => {
+                let failed = self.failed_steps().next();
+                failed.map_or_else(
+                    || "paused: resume it".to_owned(),
+                    |step| format!("step {} has failed: retry, skip or end it", step.id),
+                )
+            }
+            PlanState::Scheduled => self.waits_to_be_planned(),
+            PlanState::Running if !self.is_busy() => self.waits_for_step(),
+            _ => String::new(),
+        }
+    }
+
+    fn waits_to_be_planned(&self) -> String {
+        let Some(delayed) = &self.delayed else { return String::new() };
+        if delayed.is_frozen {
+            return "frozen: allow it".to_owned();
+        }
+        if let Some(plan) = self.open_prerequisites().first() {
+            return format!("the end of plan {plan}");
+        }
+        delayed.start_at.map_or_else(String::new, |at| format!("time {at}"))
+    }
+
+    fn waits_for_step(&self) -> String {
+        let find = |state| self.steps.iter().find(|step| step.state == state);
+        if self.counts.of(&[StepState::Suspended]) > 0 {
+            let Some(step) = find(StepState::Suspended) else { return String::new() };
+            if self.children.are_open(step.id) {
+                let counts = self.children.counts(step.id);
+                return format!("{} of {} sub-plans", counts.pending, counts.total);
+            }
+            return step.waits_for.clone();
+        }
+        if self.counts.of(&[StepState::Retrying]) > 0 {
+            let Some(step) = find(StepState::Retrying) else { return String::new() };
+            return format!("attempt {} of step {}", step.attempt + 1, step.id);
+        }
+        String::new()
+    }
+
     /// When the plan has to do something by itself the next time.
     pub fn wakes_at(&self) -> Option<Time> {
+        if self.state == PlanState::Scheduled {
+            let delayed = self.delayed.as_ref().filter(|delayed| !delayed.is_frozen)?;
+            let is_free = delayed.after.values().all(Option::is_some);
+            return if is_free {
+                Some(delayed.start_at.unwrap_or_default())
+            } else {
+                delayed.start_before
+            };
+        }
+        if self.state != PlanState::Running {
+            return None;
+        }
         let timers = self.timers.values().map(|timer| timer.due).min();
         let alarms = self.alarms.first().map(|(at, _)| *at);
         [timers, alarms].into_iter().flatten().min()

@@ -174,7 +174,7 @@ pub(crate) struct Planning {
 pub(crate) fn plan_root<A: Action>(
     registry: &Arc<Registry>,
     plan: PlanId,
-    input: A::Input,
+    input: Result<A::Input, ActionError>,
     clock: impl Fn() -> Time,
 ) -> PlannedRecord {
     let mut planning = Planning {
@@ -189,7 +189,8 @@ pub(crate) fn plan_root<A: Action>(
         label: None,
     };
     let began = clock();
-    let outcome = planning.plan_child::<A>(None, input).and_then(|_| planning.check());
+    let planned = input.and_then(|input| planning.plan_child::<A>(None, input));
+    let outcome = planned.and_then(|_| planning.check());
     planning.end(A::NAME, outcome.err(), began, clock())
 }
 

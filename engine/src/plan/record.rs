@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::flow::Flow;
-use super::state::{PlanState, StepKind, StepState};
+use super::state::{PlanResult, PlanState, StepKind, StepState};
 use crate::action::{Cause, Rescue};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
@@ -154,6 +154,48 @@ pub enum Record {
         /// Who.
         by: String,
     },
+    /// A step has asked for plans of their own, and waits for their ends.
+    SubPlans {
+        /// When.
+        at: Time,
+        /// The step.
+        step: StepId,
+        /// The plans.
+        plans: Vec<SubPlan>,
+        /// How many of the step's plans may be under way at once; `None` for all.
+        at_once: Option<u32>,
+    },
+    /// A plan that this one waits for is over, or will never be.
+    PlanEnded {
+        /// When that was known here.
+        at: Time,
+        /// Which plan.
+        plan: PlanId,
+        /// What came of it.
+        result: PlanResult,
+    },
+    /// The plan is to be planned later.
+    Delayed {
+        /// When it was decided.
+        at: Time,
+        /// Not before this.
+        start_at: Option<Time>,
+        /// Not after this.
+        start_before: Option<Time>,
+        /// Not before these plans are over.
+        after: Vec<PlanId>,
+        /// Not before somebody allows it.
+        is_frozen: bool,
+        /// Who.
+        by: String,
+    },
+    /// The plan will not be planned.
+    NotPlanned {
+        /// When.
+        at: Time,
+        /// Why.
+        error: ActionError,
+    },
     /// Something worth remembering that changes nothing.
     Note {
         /// When.
@@ -231,6 +273,17 @@ pub struct PlannedStep {
     pub queue: String,
     /// The error of a plan step.
     pub error: Option<ActionError>,
+}
+
+/// A plan that a step asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubPlan {
+    /// Its id, given before it is made: however often it is asked for, it is made once.
+    pub plan: PlanId,
+    /// Name of its root action.
+    pub action: String,
+    /// Its input.
+    pub input: Payload,
 }
 
 /// How the code of a step ended.

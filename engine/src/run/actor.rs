@@ -9,24 +9,21 @@ use turnwheel_actors::entity::EntityContext;
 use turnwheel_actors::{Actor, Context, Entity, Handler};
 use turnwheel_runtime::{Completer, Timer};
 
-use super::decide::Decisions;
+use super::decide::{Decisions, Effect};
 use super::message::{Begin, Begun, CallReturned, Committed, Deliver, Order, Report, Wake};
-use super::{OrderKind, PlanKey};
+use super::{OrderKind, PlanKey, WHILE_BUSY};
 use crate::action::CancelFlag;
-use crate::error::{PlanError, StoreError, TriggerError};
+use crate::error::{ActionError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{decode, decode_plan, encode, encode_plan};
 use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
-use crate::plan::{Plan, PlanState, Record};
+use crate::plan::{Created, Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Seq, Verdict};
 use crate::time::Time;
 use crate::world::Shared;
 
 /// A plan whose entry was not written is read again after this time.
 const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
-
-/// How long an actor is kept in memory while something is under way; it is set anew each time.
-const WHILE_BUSY: Duration = Duration::from_secs(3600 * 24 * 365);
 
 /// The actor of one plan.
 pub(crate) struct PlanActor {
@@ -38,14 +35,18 @@ pub(crate) struct PlanActor {
     entries: u32,
     /// Decided and not handed to the journal.
     records: Vec<Record>,
-    calls: Vec<StepId>,
+    effects: Vec<Effect>,
     answers: Vec<Answer>,
     key: Option<String>,
     /// Handed to the journal, not durable: what to do when it is.
-    under_way: Option<(Vec<StepId>, Vec<Answer>)>,
+    under_way: Option<(Vec<Effect>, Vec<Answer>)>,
     /// Calls of code that have not returned: which one of the step, and how to tell it to end.
     pub(super) running: HashMap<StepId, (u32, CancelFlag)>,
     armed: Option<(Time, Timer)>,
+    /// Whether its planning is under way on the pool.
+    pub(super) is_planning: bool,
+    /// Plans that want to know when this one is over. They ask again after a crash.
+    pub(super) followers: Vec<PlanId>,
 }
 
 type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
@@ -61,7 +62,7 @@ impl Actor for PlanActor {
 
     fn closing(&mut self, _: &mut Context<'_, Self>) -> Result<(), StoreError> {
         let Some(plan) = &self.plan else { return Ok(()) };
-        if let (PlanState::Running, Some(at)) = (plan.state, plan.wakes_at()) {
+        if let Some(at) = plan.wakes_at() {
             self.world.wakes().set(self.id, at);
         }
         if self.entries >= SNAPSHOT_RECORDS && self.under_way.is_none() && self.records.is_empty() {
@@ -86,7 +87,9 @@ impl Entity for PlanActor {
             head: 0,
             entries: 0,
             records: Vec::new(),
-            calls: Vec::new(),
+            effects: Vec::new(),
+            is_planning: false,
+            followers: Vec::new(),
             answers: Vec::new(),
             key: None,
             under_way: None,
@@ -147,30 +150,8 @@ impl Handler<Begin> for PlanActor {
             return;
         }
         let error = planned.error.clone();
-        let id = self.id;
-        self.key.clone_from(&created.key);
-        let mut plan = Plan::begin(id, (*created).clone());
         let planned = Record::Planned(planned);
-        if let Err(problem) = plan.apply(&planned) {
-            let _late = reply.complete(Err(TriggerError::Refused(problem.to_string())));
-            return cx.passivate();
-        }
-        self.plan = Some(plan);
-        self.records.push(Record::Created(created));
-        self.records.push(planned);
-        self.answers.push(Box::new(move |outcome| {
-            let answer = match (outcome, error) {
-                (Err(problem), _) => Err(TriggerError::Store(problem.clone())),
-                (Ok(Verdict::KeyTaken(plan)), _) => Ok(Begun { plan: *plan }),
-                (Ok(_), Some(error)) => Err(TriggerError::Planning { plan: id, error }),
-                (Ok(_), None) => Ok(Begun { plan: id }),
-            };
-            let _late = reply.complete(answer);
-        }));
-        if let Some(mut decisions) = self.decisions() {
-            decisions.advance();
-        }
-        self.settle(cx);
+        self.begin_with(created, planned, error, Some(reply), cx);
     }
 }
 
@@ -251,7 +232,7 @@ impl Handler<Committed> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
-        let Some((calls, answers)) = self.under_way.take() else { return };
+        let Some((effects, answers)) = self.under_way.take() else { return };
         for answer in answers {
             answer(&outcome);
         }
@@ -259,7 +240,7 @@ impl Handler<Committed> for PlanActor {
             Ok(Verdict::Written(seq)) => {
                 self.head = seq;
                 self.entries += 1;
-                self.call(calls, cx);
+                self.carry_out(effects, cx);
                 self.settle(cx);
                 self.tell_watchers();
             }
@@ -282,15 +263,15 @@ impl PlanActor {
     pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
         let now = self.world.now();
         let is_rescuing = self.world.is_rescuing();
-        let (records, calls, registry) =
-            (&mut self.records, &mut self.calls, self.world.registry());
+        let (records, effects) = (&mut self.records, &mut self.effects);
+        let registry = self.world.registry();
         let plan = self.plan.as_mut()?;
-        Some(Decisions { plan, now, registry, is_rescuing, records, calls })
+        Some(Decisions { plan, now, registry, is_rescuing, records, effects })
     }
 
     /// Leaves a message to the next activation. This one is ending: what it decided now would become
     /// durable without it, and nobody would go on from there.
-    fn pass_on<M: Send + 'static>(&self, message: M)
+    pub(super) fn pass_on<M: Send + 'static>(&self, message: M)
     where
         Self: Handler<M>,
     {
@@ -299,6 +280,41 @@ impl PlanActor {
             // Who has sent it is told by the end of its reply.
             tracing::warn!(plan = %self.id, kind = %error.kind, "a message is refused");
         }
+    }
+
+    /// Begins the plan with a record: it is planned, or to be planned later.
+    pub(super) fn begin_with(
+        &mut self,
+        created: Box<Created>,
+        next: Record,
+        error: Option<ActionError>,
+        reply: Option<Completer<Result<Begun, TriggerError>>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let id = self.id;
+        self.key.clone_from(&created.key);
+        let mut plan = Plan::begin(id, (*created).clone());
+        if let Err(problem) = plan.apply(&next) {
+            let refused = TriggerError::Refused(problem.to_string());
+            let _late = reply.map(|reply| reply.complete(Err(refused)));
+            return cx.passivate();
+        }
+        self.plan = Some(plan);
+        self.records.push(Record::Created(created));
+        self.records.push(next);
+        self.answers.push(Box::new(move |outcome| {
+            let answer = match (outcome, error) {
+                (Err(problem), _) => Err(TriggerError::Store(problem.clone())),
+                (Ok(Verdict::KeyTaken(plan)), _) => Ok(Begun { plan: *plan }),
+                (Ok(_), Some(error)) => Err(TriggerError::Planning { plan: id, error }),
+                (Ok(_), None) => Ok(Begun { plan: id }),
+            };
+            let _late = reply.map(|reply| reply.complete(answer));
+        }));
+        if let Some(mut decisions) = self.decisions() {
+            decisions.begun();
+        }
+        self.settle(cx);
     }
 
     /// Carries out somebody's order; the answer is given when its consequences are durable.
@@ -334,15 +350,23 @@ impl PlanActor {
                 for answer in std::mem::take(&mut self.answers) {
                     answer(&Ok(Verdict::Written(self.head)));
                 }
+                let effects = std::mem::take(&mut self.effects);
+                self.carry_out(effects, cx);
+                // What was called and returned at once.
+                if !self.records.is_empty() {
+                    self.append(cx);
+                }
             } else {
                 self.append(cx);
             }
         }
         let Some(plan) = &self.plan else { return cx.passivate() };
-        let is_busy = self.under_way.is_some() || !self.running.is_empty();
+        let is_busy = self.under_way.is_some() || !self.running.is_empty() || self.is_planning;
         if is_busy {
             cx.keep_for(WHILE_BUSY);
-        } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
+        } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused)
+            && self.followers.is_empty()
+        {
             cx.passivate();
         } else {
             cx.keep_for(Duration::ZERO);
@@ -357,8 +381,8 @@ impl PlanActor {
         let key = self.key.take();
         let append = Append { plan: self.id, prev: self.head, epoch, records, key };
         let row = row(plan);
-        let calls = std::mem::take(&mut self.calls);
-        self.under_way = Some((calls, std::mem::take(&mut self.answers)));
+        let effects = std::mem::take(&mut self.effects);
+        self.under_way = Some((effects, std::mem::take(&mut self.answers)));
         let myself = cx.myself();
         let ticket = Box::new(move |outcome| {
             if myself.tell(Committed(outcome)).is_err() {
@@ -382,17 +406,17 @@ impl PlanActor {
     fn forget(&mut self, cx: &mut Context<'_, Self>) {
         self.plan = None;
         self.records.clear();
-        self.calls.clear();
+        self.effects.clear();
         cx.keep_for(Duration::ZERO);
         cx.passivate();
     }
 
     /// Arms the timer for what the plan has to do by itself.
     fn arm(&mut self, cx: &mut Context<'_, Self>) {
-        let Some(plan) = self.plan.as_ref().filter(|plan| plan.state == PlanState::Running) else {
+        let Some(at) = self.plan.as_ref().and_then(Plan::wakes_at) else { return };
+        if self.is_planning {
             return;
-        };
-        let Some(at) = plan.wakes_at() else { return };
+        }
         if self.armed.as_ref().is_some_and(|(armed, _)| *armed == at) {
             return;
         }
@@ -411,7 +435,6 @@ impl PlanActor {
 
 /// What search shows of a plan.
 pub(crate) fn row(plan: &Plan) -> PlanRow {
-    let is_running = plan.state == PlanState::Running;
     PlanRow {
         id: plan.id,
         head: 0,
@@ -421,10 +444,10 @@ pub(crate) fn row(plan: &Plan) -> PlanRow {
         created_at: plan.created.at,
         started_at: plan.started_at,
         ended_at: plan.ended_at,
-        wakes_at: plan.wakes_at().filter(|_| is_running),
-        is_busy: plan.is_busy() || plan.state == PlanState::Planned,
+        wakes_at: plan.wakes_at(),
+        is_busy: plan.is_busy() || plan.state == PlanState::Planned || plan.waits_for_plans(),
         caller: plan.created.caller,
-        waits_for: String::new(),
+        waits_for: plan.waits_for(),
         snapshot: None,
     }
 }

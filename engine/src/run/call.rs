@@ -18,51 +18,49 @@ use crate::id::StepId;
 use crate::plan::{resolve, Plan, StepKind, StepState};
 
 impl PlanActor {
-    /// Calls the code of steps; what returns at once is decided at once.
-    pub(super) fn call(&mut self, calls: Vec<StepId>, cx: &mut Context<'_, Self>) {
-        for step in calls {
-            let Some(plan) = &self.plan else { return };
-            let call = plan.step(step).calls;
-            if !matches!(plan.step(step).state, StepState::Running | StepState::Reverting) {
-                continue;
-            }
-            let begun_ns = cx.now_ns();
-            let cancelled = CancelFlag::default();
-            let begun = self.begin(plan, step, cancelled.clone());
-            match begun {
-                Err(error) => self.returned(step, call, Returned::failed(error), 0),
-                Ok(BegunCall::Blocking(code)) => {
-                    self.running.insert(step, (call, cancelled));
-                    let group = cx.group();
-                    let timed = move || {
-                        let begun_ns = group.now_ns();
-                        let returned = code();
-                        (returned, (group.now_ns() - begun_ns) / 1_000)
-                    };
-                    cx.run_blocking(timed, None, move |outcome| {
-                        let (returned, ran_us) = outcome.unwrap_or_else(|failure| {
-                            (Returned::failed(ActionError::new("failure", failure)), 0)
-                        });
-                        CallReturned { step, call, returned, ran_us }
+    /// Calls the code of a step; what returns at once is decided at once.
+    pub(super) fn call(&mut self, step: StepId, cx: &mut Context<'_, Self>) {
+        let Some(plan) = &self.plan else { return };
+        let call = plan.step(step).calls;
+        if !matches!(plan.step(step).state, StepState::Running | StepState::Reverting) {
+            return;
+        }
+        let begun_ns = cx.now_ns();
+        let cancelled = CancelFlag::default();
+        let begun = self.begin(plan, step, cancelled.clone());
+        match begun {
+            Err(error) => self.returned(step, call, Returned::failed(error), 0),
+            Ok(BegunCall::Blocking(code)) => {
+                self.running.insert(step, (call, cancelled));
+                let group = cx.group();
+                let timed = move || {
+                    let begun_ns = group.now_ns();
+                    let returned = code();
+                    (returned, (group.now_ns() - begun_ns) / 1_000)
+                };
+                cx.run_blocking(timed, None, move |outcome| {
+                    let (returned, ran_us) = outcome.unwrap_or_else(|failure| {
+                        (Returned::failed(ActionError::new("failure", failure)), 0)
                     });
-                }
-                Ok(BegunCall::Async(future)) => {
-                    let mut future = Guarded(future);
-                    // Most calls that do not wait end here: they need no subscription.
-                    let mut noop = std::task::Context::from_waker(Waker::noop());
-                    match Pin::new(&mut future).poll(&mut noop) {
-                        Poll::Ready(returned) => {
-                            let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
-                            self.returned(step, call, returned, ran_us);
-                        }
-                        Poll::Pending => {
-                            self.running.insert(step, (call, cancelled));
-                            let group = cx.group();
-                            cx.pipe(future, move |returned| {
-                                let ran_us = (group.now_ns() - begun_ns) / 1_000;
-                                CallReturned { step, call, returned, ran_us }
-                            });
-                        }
+                    CallReturned { step, call, returned, ran_us }
+                });
+            }
+            Ok(BegunCall::Async(future)) => {
+                let mut future = Guarded(future);
+                // Most calls that do not wait end here: they need no subscription.
+                let mut noop = std::task::Context::from_waker(Waker::noop());
+                match Pin::new(&mut future).poll(&mut noop) {
+                    Poll::Ready(returned) => {
+                        let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
+                        self.returned(step, call, returned, ran_us);
+                    }
+                    Poll::Pending => {
+                        self.running.insert(step, (call, cancelled));
+                        let group = cx.group();
+                        cx.pipe(future, move |returned| {
+                            let ran_us = (group.now_ns() - begun_ns) / 1_000;
+                            CallReturned { step, call, returned, ran_us }
+                        });
                     }
                 }
             }
@@ -110,6 +108,8 @@ impl PlanActor {
             now: self.world.now(),
             cause: step.cause,
             cancelled,
+            sub_plans: plan.children.counts(id),
+            ids: Arc::clone(self.world.ids()),
         };
         let kind = match (step.state, step.kind) {
             (StepState::Reverting, _) => CallKind::Revert,

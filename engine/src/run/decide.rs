@@ -4,7 +4,7 @@ use crate::action::{
     interrupted, timed_out, AnyAction, Cause, Next, OnInterrupt, Registry, Returned,
 };
 use crate::error::ActionError;
-use crate::id::StepId;
+use crate::id::{PlanId, StepId};
 use crate::limits::EVENTS_MAX;
 use crate::payload::Payload;
 use crate::plan::{End, Plan, PlanState, Record, StepKind, StepState};
@@ -19,8 +19,26 @@ pub(crate) struct Decisions<'a> {
     pub(crate) is_rescuing: bool,
     /// For the journal, in their order.
     pub(crate) records: &'a mut Vec<Record>,
-    /// Steps whose code is to be called when the records are durable.
-    pub(crate) calls: &'a mut Vec<StepId>,
+    /// What is to be done when the records are durable.
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+/// What is done outside when the records that ask for it are durable. Each may be done again after a
+/// crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// The code of a step is called.
+    Call(StepId),
+    /// A plan that a step has asked for is made, if it does not exist.
+    Begin(PlanId),
+    /// A plan that a step has asked for is cancelled.
+    CancelPlan(PlanId),
+    /// Another plan is asked to tell when it is over.
+    Follow(PlanId),
+    /// This plan, delayed so far, is planned now.
+    PlanNow,
+    /// Who waits for the end of this plan is told.
+    TellEnd,
 }
 
 impl Decisions<'_> {
@@ -31,6 +49,9 @@ impl Decisions<'_> {
 
     pub(super) fn become_state(&mut self, state: PlanState, why: &str) {
         self.record(Record::Became { state, at: self.now, why: why.to_owned() });
+        if state == PlanState::Stopped {
+            self.effects.push(Effect::TellEnd);
+        }
     }
 
     pub(super) fn mark(&mut self, steps: Vec<StepId>, state: StepState, why: &str) {
@@ -47,13 +68,25 @@ impl Decisions<'_> {
         };
         let limit = limit.map(|limit| self.now.after(limit));
         self.record(Record::Started { step: id, at: self.now, limit, cause });
-        self.calls.push(id);
+        self.effects.push(Effect::Call(id));
     }
 
     /// The action of a step, if this world knows it.
     pub(super) fn action_of(&self, step: StepId) -> Option<&dyn AnyAction> {
         let action = self.plan.action(self.plan.step(step).action);
         self.registry.find(&action.name).map(|action| &**action)
+    }
+
+    /// The plan has just come into being: planned, or delayed, or with an error in its planning.
+    pub(crate) fn begun(&mut self) {
+        match self.plan.state {
+            PlanState::Scheduled => {
+                self.follow();
+                self.wake_scheduled();
+            }
+            PlanState::Stopped => self.effects.push(Effect::TellEnd),
+            _ => self.advance(),
+        }
     }
 
     /// Goes on as far as nothing has to be waited for.
@@ -107,7 +140,7 @@ impl Decisions<'_> {
             Ok(Next::Done) => match cause {
                 Cause::Cancel { .. } => End::Cancelled,
                 Cause::Skip => End::Skipped,
-                Cause::Turn | Cause::Event => End::Success,
+                Cause::Turn | Cause::Event | Cause::SubPlans => End::Success,
             },
             Err(error) => self.failed(id, error),
         };
@@ -120,6 +153,7 @@ impl Decisions<'_> {
                 let timer = self.plan.last_timer + 1;
                 self.record(Record::TimerSet { timer, step: id, due, payload });
             }
+            self.ask_for_plans(id, wishes.plans, wishes.at_once);
             self.take_event(id);
         }
         self.advance();
@@ -130,7 +164,7 @@ impl Decisions<'_> {
         let step = self.plan.step(id);
         let may_retry = step.kind == StepKind::Run
             && step.state != StepState::Reverting
-            && matches!(step.cause, Cause::Turn | Cause::Event)
+            && matches!(step.cause, Cause::Turn | Cause::Event | Cause::SubPlans)
             && self.plan.cancel.is_none()
             && !error.is_final;
         if may_retry {
@@ -175,8 +209,12 @@ impl Decisions<'_> {
 
     /// Timers and retries whose time has come.
     pub(crate) fn wake(&mut self) {
-        if self.plan.state != PlanState::Running {
-            return;
+        match self.plan.state {
+            PlanState::Running => {}
+            PlanState::Scheduled => return self.wake_scheduled(),
+            // Somebody may not have heard of it.
+            PlanState::Stopped => return self.effects.push(Effect::TellEnd),
+            _ => return,
         }
         let now = self.now;
         let mut due: Vec<(Time, u32)> = self
@@ -216,6 +254,7 @@ impl Decisions<'_> {
             let error = (policy == Some(OnInterrupt::Fail)).then(interrupted);
             self.record(Record::Interrupted { step, at: self.now, error });
         }
+        self.look_after_plans();
         self.wake();
         self.advance();
     }

@@ -6,10 +6,10 @@ use turnwheel_runtime::Completer;
 
 use super::OrderKind;
 use crate::action::Returned;
-use crate::error::{PlanError, StoreError, TriggerError};
+use crate::error::{ActionError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::{Created, Plan, Planned};
+use crate::plan::{Created, Plan, PlanResult, Planned, Record};
 use crate::store::Verdict;
 
 /// The plan begins.
@@ -58,4 +58,37 @@ pub(super) struct CallReturned {
     pub(super) call: u32,
     pub(super) returned: Returned,
     pub(super) ran_us: u64,
+}
+
+/// The plan begins, to be planned later.
+pub(crate) struct Delay {
+    pub(crate) created: Box<Created>,
+    /// [`Record::Delayed`].
+    pub(crate) delayed: Record,
+    pub(crate) reply: Completer<Result<Begun, TriggerError>>,
+}
+
+/// A step of another plan asks for this one; it is made if it does not exist.
+pub(super) struct BeginChild {
+    pub(super) caller: (PlanId, StepId),
+    pub(super) action: String,
+    pub(super) input: Payload,
+}
+
+/// The planning of this plan has ended.
+pub(super) struct PlannedNow {
+    /// How it began, if it does not exist yet.
+    pub(super) created: Option<Box<Created>>,
+    pub(super) planned: Result<Box<Planned>, ActionError>,
+}
+
+/// Another plan is over.
+pub(super) struct PlanEnded {
+    pub(super) plan: PlanId,
+    pub(super) result: PlanResult,
+}
+
+/// Another plan wants to know when this one is over.
+pub(super) struct Follow {
+    pub(super) follower: PlanId,
 }

@@ -5,7 +5,9 @@
 //! | `decide` | from a plan and what happened: the records that follow, and the calls to make. Pure. |
 //! | `rescue` | the same, for steps that have failed |
 //! | `orders` | the same, for what people do |
+//! | `plans` | the same, for plans that wait for plans |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
+//! | `effects` | what it does outside |
 //! | `call` | calls the code of its steps |
 //! | `wakes` | knows when plans that are not in memory have to do something |
 //!
@@ -15,14 +17,22 @@
 mod actor;
 mod call;
 mod decide;
+mod effects;
 mod key;
 mod message;
 mod orders;
+mod plans;
 mod rescue;
 mod wakes;
 
 pub(crate) use actor::{row, PlanActor};
 pub(crate) use key::PlanKey;
-pub(crate) use message::{Begin, Begun, Deliver, Order, Report, Wake};
+pub(crate) use message::{Begin, Begun, Delay, Deliver, Order, Report, Wake};
 pub(crate) use orders::OrderKind;
 pub(crate) use wakes::Wakes;
+
+/// How long an actor is kept in memory while something is under way; it is set anew each time.
+const WHILE_BUSY: std::time::Duration = std::time::Duration::from_secs(3_600 * 24 * 365);
+
+/// What could not be said to another plan is tried again after this time.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,10 +1,11 @@
 //! What people do with plans: resume, skip, begin again, edit, cancel, halt, take back.
 
-use super::decide::Decisions;
+use super::decide::{Decisions, Effect};
 use crate::action::{AnyAction, Cause, Rescue};
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
 use crate::plan::{needs_of, PlanState, Record, StepKind, StepState};
+use crate::time::Time;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(crate) enum OrderKind {
     Halt,
     /// Take back what was done.
     Revert,
+    /// Plan a delayed plan at another time, or allow it at last.
+    Delay { start_at: Option<Time>, start_before: Option<Time>, is_frozen: bool },
 }
 
 impl Decisions<'_> {
@@ -36,6 +39,9 @@ impl Decisions<'_> {
             OrderKind::Cancel { is_forced } => self.cancel(is_forced, by),
             OrderKind::Halt => self.halt(by),
             OrderKind::Revert => self.revert(by),
+            OrderKind::Delay { start_at, start_before, is_frozen } => {
+                self.delay_anew(start_at, start_before, is_frozen, by)
+            }
         }
     }
 
@@ -59,7 +65,7 @@ impl Decisions<'_> {
         if self.plan.is_reverting {
             for (step, _, _) in failed.into_iter().filter(|(_, _, order)| *order > 0) {
                 self.record(Record::Reverting { step, at: self.now });
-                self.calls.push(step);
+                self.effects.push(Effect::Call(step));
             }
             self.advance();
             return Ok(());
@@ -141,6 +147,10 @@ impl Decisions<'_> {
     }
 
     fn tell_to_end(&mut self, step: StepId, is_forced: bool) {
+        if self.cancel_plans_of(step) {
+            // It is told when they are over.
+            return;
+        }
         if self.action_of(step).is_some_and(AnyAction::is_cancellable) {
             self.call(step, Cause::Cancel { is_forced });
         } else {

@@ -1,7 +1,7 @@
 //! What is done about failed steps: by policy when nothing else is under way, and backwards if the
 //! policy is to take back what was done.
 
-use super::decide::Decisions;
+use super::decide::{Decisions, Effect};
 use crate::action::{AnyAction, Cause, Rescue};
 use crate::id::{ActionId, StepId};
 use crate::plan::{PlanState, Record, StepKind, StepState};
@@ -124,7 +124,7 @@ impl Decisions<'_> {
         match next {
             Some(step) => {
                 self.record(Record::Reverting { step, at: self.now });
-                self.calls.push(step);
+                self.effects.push(Effect::Call(step));
             }
             None => self.become_state(PlanState::Stopped, "what was done was taken back"),
         }

@@ -128,7 +128,7 @@ impl WorldBuilder {
             plans,
             wakes: OnceLock::new(),
             watchers: Watchers::default(),
-            ids: Ids::new(self.seed),
+            ids: Arc::new(Ids::new(self.seed)),
             store: store.name(),
             is_rescuing: !self.always_pauses,
             fresh: Mutex::new(HashSet::new()),

@@ -16,6 +16,7 @@ use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{ActionData, Plan, Step};
 use crate::run::{Begun, Order, OrderKind, Report};
+use crate::time::Time;
 
 /// A plan that is being made durable. Await it, or [`wait`](Triggering::wait) off the workers.
 #[must_use = "whether the plan was taken is known when this has ended"]
@@ -168,6 +169,24 @@ impl PlanHandle {
     /// Stops the plan where it is. Nothing is called, nothing ended: steps stay as they are.
     pub fn halt(&self, by: &str) -> Completion<Result<(), PlanError>> {
         self.order(OrderKind::Halt, by)
+    }
+
+    /// Gives a plan that was delayed and is not planned yet another time, and allows it if it was frozen;
+    /// `None` is at once.
+    pub fn delay_until(
+        &self,
+        start_at: Option<Time>,
+        by: &str,
+    ) -> Completion<Result<(), PlanError>> {
+        let order = OrderKind::Delay { start_at, start_before: None, is_frozen: false };
+        self.order(order, by)
+    }
+
+    /// Holds a plan that was delayed and is not planned yet, until
+    /// [`delay_until`](PlanHandle::delay_until) allows it.
+    pub fn freeze(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        let order = OrderKind::Delay { start_at: None, start_before: None, is_frozen: true };
+        self.order(order, by)
     }
 
     /// Takes back what a paused plan has done: the compensations of its steps, the last one first.

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
-use uuid::Builder;
+use uuid::{Builder, Uuid};
 
 use crate::id::PlanId;
 use crate::time::Time;
@@ -18,15 +18,16 @@ pub(crate) struct Ids {
 struct State {
     random: u64,
     ms: u64,
+    last: Option<PlanId>,
 }
 
 impl Ids {
     pub(crate) fn new(seed: Option<u64>) -> Self {
         let random = seed.unwrap_or_else(|| RandomState::new().hash_one("ids"));
-        Self { state: Mutex::new(State { random, ms: 0 }) }
+        Self { state: Mutex::new(State { random, ms: 0, last: None }) }
     }
 
-    /// A new id, whose time is not before that of the last one.
+    /// A new id, greater than the last one.
     pub(crate) fn next(&self, now: Time) -> PlanId {
         let mut state = self.state.lock();
         state.ms = state.ms.max(now.0 / 1_000);
@@ -34,7 +35,15 @@ impl Ids {
         let (high, low) = (state.next(), state.next());
         random[..8].copy_from_slice(&high.to_be_bytes());
         random[8..].copy_from_slice(&low.to_be_bytes()[..2]);
-        PlanId::new(Builder::from_unix_timestamp_millis(state.ms, &random).into_uuid())
+        let id = PlanId::new(Builder::from_unix_timestamp_millis(state.ms, &random).into_uuid());
+        let id = match state.last {
+            // In the same millisecond: one more than the last, whose lowest 62 bits are not all set
+            // before the universe ends.
+            Some(last) if last >= id => PlanId::new(Uuid::from_u128(last.uuid().as_u128() + 1)),
+            _ => id,
+        };
+        state.last = Some(id);
+        id
     }
 }
 

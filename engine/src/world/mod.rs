@@ -1,6 +1,7 @@
 //! A world: the actions, the threads and the store that plans run with.
 
 mod builder;
+mod delay;
 mod handle;
 mod ids;
 mod watchers;
@@ -11,22 +12,23 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_actors::{Entities, EntityRef};
+use turnwheel_actors::{Entities, EntityRef, Handler};
 use turnwheel_runtime::completion::{block_on, completion};
-use turnwheel_runtime::{Completion, Failure, Group};
+use turnwheel_runtime::{Completer, Completion, Failure, Group};
 
 pub use builder::WorldBuilder;
+pub use delay::Delay;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
-use ids::Ids;
+pub(crate) use ids::Ids;
 pub(crate) use watchers::Watchers;
 
 use crate::action::{Action, Registry};
-use crate::error::{BuildError, PlanError, StoreError, TriggerError};
+use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::Journal;
 use crate::payload::Payload;
-use crate::plan::{plan_root, Created};
-use crate::run::{Begin, Deliver, PlanActor, PlanKey, Wake, Wakes};
+use crate::plan::{plan_root, Created, Record};
+use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Wake, Wakes};
 use crate::store::{Filter, PlanRow};
 use crate::time::Time;
 
@@ -56,7 +58,7 @@ pub(crate) struct Shared {
     plans: Entities,
     wakes: OnceLock<Wakes>,
     watchers: Watchers,
-    ids: Ids,
+    ids: Arc<Ids>,
     store: String,
     is_rescuing: bool,
     /// Plans that were made here and have no entry yet: there is nothing to load.
@@ -96,6 +98,10 @@ impl Shared {
         self.group.wall().into()
     }
 
+    pub(crate) fn ids(&self) -> &Arc<Ids> {
+        &self.ids
+    }
+
     pub(crate) fn is_rescuing(&self) -> bool {
         self.is_rescuing
     }
@@ -130,37 +136,89 @@ impl World {
     }
 
     fn trigger_as<A: Action>(&self, key: Option<String>, input: A::Input) -> Triggering {
-        let shared = &self.shared;
-        let at = shared.now();
-        let id = shared.ids.next(at);
-        if shared.registry.get::<A>().is_none() {
-            return Triggering::refused(TriggerError::UnknownAction(A::NAME.to_owned()));
-        }
-        let payload = match Payload::of(&input) {
-            Ok(payload) => payload,
-            Err(error) => {
-                let (action, problem) = (A::NAME.to_owned(), error.to_string());
-                return Triggering::refused(TriggerError::Input { action, problem });
-            }
+        let created = match self.created::<A>(Payload::of(&input), key) {
+            Ok(created) => created,
+            Err(error) => return Triggering::refused(error),
         };
-        let planned = plan_root::<A>(&shared.registry, id, input, || shared.now());
-        let created = Created {
+        let shared = &self.shared;
+        let id = shared.ids.next(created.at);
+        let planned = plan_root::<A>(&shared.registry, id, Ok(input), || shared.now());
+        let planned = Box::new(planned);
+        self.begin(id, |reply| Begin { created: Box::new(created), planned, reply })
+    }
+
+    /// Plans and runs an action later: nothing of it is called before, but the input is checked.
+    ///
+    /// What comes back ends when that is durable.
+    pub fn delay<A: Action>(&self, delay: Delay, input: A::Input) -> Triggering {
+        let created = match self.created::<A>(Payload::of(&input), None) {
+            Ok(created) => created,
+            Err(error) => return Triggering::refused(error),
+        };
+        let at = created.at;
+        let (start_at, start_before) = delay.times(at);
+        let delayed = Record::Delayed {
             at,
+            start_at,
+            start_before,
+            after: delay.after,
+            is_frozen: delay.is_frozen,
+            by: created.by.clone(),
+        };
+        let id = self.shared.ids.next(at);
+        self.begin(id, |reply| run::Delay { created: Box::new(created), delayed, reply })
+    }
+
+    fn created<A: Action>(
+        &self,
+        input: Result<Payload, PayloadError>,
+        key: Option<String>,
+    ) -> Result<Created, TriggerError> {
+        if self.shared.registry.get::<A>().is_none() {
+            return Err(TriggerError::UnknownAction(A::NAME.to_owned()));
+        }
+        let input = input.map_err(|error| {
+            let (action, problem) = (A::NAME.to_owned(), error.to_string());
+            TriggerError::Input { action, problem }
+        })?;
+        Ok(Created {
+            at: self.shared.now(),
             action: A::NAME.to_owned(),
-            input: payload,
+            input,
             caller: None,
             key,
             labels: Vec::new(),
             by: "trigger".to_owned(),
-        };
-        shared.fresh.lock().insert(id);
+        })
+    }
+
+    fn begin<M: Send + 'static>(
+        &self,
+        id: PlanId,
+        message: impl FnOnce(Completer<Result<Begun, TriggerError>>) -> M,
+    ) -> Triggering
+    where
+        PlanActor: Handler<M>,
+    {
         let (reply, begun) = completion();
-        let begin = Begin { created: Box::new(created), planned: Box::new(planned), reply };
-        if let Err(error) = self.plan_ref(id).tell(begin) {
-            shared.fresh.lock().remove(&id);
+        self.shared.fresh.lock().insert(id);
+        if let Err(error) = self.plan_ref(id).tell(message(reply)) {
+            self.shared.fresh.lock().remove(&id);
             return Triggering::refused(TriggerError::Refused(error.kind.to_string()));
         }
         Triggering::new(self.clone(), begun)
+    }
+
+    /// The plan that has taken an idempotency key, if one has.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn find(&self, key: &str) -> Result<Option<PlanHandle>, StoreError> {
+        let key = key.to_owned();
+        let found = self.shared.journal.read(move |reader| reader.by_key(&key)).await;
+        let found = found.map_err(|failure| StoreError::Failed(failure.to_string()))??;
+        Ok(found.map(|plan| self.plan(plan)))
     }
 
     /// A plan by its id, whether there is one or not.

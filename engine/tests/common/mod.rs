@@ -191,6 +191,17 @@ impl Theatre {
         self.crash_with(|_| {}, |builder| builder)
     }
 
+    /// The same, and the next world begins so much later.
+    pub(crate) fn crash_at(self, later: Duration) -> Self {
+        let Self { sim, script, store, world } = self;
+        let wall = sim.wall() + later;
+        drop(world);
+        drop(sim);
+        let sim = Sim::builder().seed(8).wall(wall).build();
+        let world = open(&sim, &script, &store, |_| {}, |builder| builder);
+        Self { sim, script, store, world }
+    }
+
     pub(crate) fn crash_with(
         self,
         change: impl FnOnce(&mut Play),

@@ -1,0 +1,206 @@
+//! What a plan's actor does outside, when the records that ask for it are durable.
+
+use turnwheel_actors::{Context, Handler};
+
+use super::decide::Effect;
+use super::message::{BeginChild, Delay, Follow, PlanEnded, PlannedNow};
+use super::{Order, OrderKind, PlanActor, PlanKey};
+use crate::error::ActionError;
+use crate::id::PlanId;
+use crate::payload::Payload;
+use crate::plan::{Created, PlanResult, PlanState, Planned, Record};
+use crate::world::Shared;
+
+impl PlanActor {
+    /// Does what was asked for, in its order.
+    pub(super) fn carry_out(&mut self, effects: Vec<Effect>, cx: &mut Context<'_, Self>) {
+        for effect in effects {
+            match effect {
+                Effect::Call(step) => self.call(step, cx),
+                Effect::Begin(plan) => self.begin_child(plan),
+                Effect::CancelPlan(plan) => self.cancel_child(plan),
+                Effect::Follow(plan) => self.tell_plan(plan, Follow { follower: self.id }),
+                Effect::PlanNow => self.plan_now(cx),
+                Effect::TellEnd => self.tell_end(),
+            }
+        }
+    }
+
+    fn tell_plan<M: Send + 'static>(&self, plan: PlanId, message: M)
+    where
+        Self: Handler<M>,
+    {
+        let key = PlanKey::new(&self.world, plan);
+        if let Err(error) = self.world.plans().get::<Self>(key).tell(message) {
+            // It, or this plan, is looked after when it wakes.
+            tracing::warn!(from = %self.id, to = %plan, kind = %error.kind, "a plan was not told");
+            self.world.wakes().set(self.id, self.world.now().after(super::AGAIN));
+        }
+    }
+
+    fn begin_child(&mut self, child: PlanId) {
+        let Some(data) = self.plan.as_ref().and_then(|plan| plan.children.find(child)) else {
+            return;
+        };
+        if data.result.is_some() {
+            return;
+        }
+        let (action, input) = (data.action.clone(), data.input.clone());
+        let begin = BeginChild { caller: (self.id, data.step), action, input };
+        self.tell_plan(child, begin);
+    }
+
+    fn cancel_child(&mut self, child: PlanId) {
+        let (reply, _answer) = turnwheel_runtime::completion::completion();
+        let by = format!("plan {}", self.id);
+        let is_forced =
+            self.plan.as_ref().and_then(|plan| plan.cancel.as_ref()).is_some_and(|c| c.is_forced);
+        self.tell_plan(child, Order { kind: OrderKind::Cancel { is_forced }, by, reply });
+    }
+
+    /// Tells who waits for the end of this plan: the plan that has asked for it, and its followers.
+    fn tell_end(&mut self) {
+        let Some(plan) = self.plan.as_ref().filter(|plan| plan.state == PlanState::Stopped) else {
+            return;
+        };
+        let result = plan.result();
+        let caller = plan.created.caller.map(|(caller, _)| caller);
+        for waiting in caller.into_iter().chain(std::mem::take(&mut self.followers)) {
+            self.tell_plan(waiting, PlanEnded { plan: self.id, result });
+        }
+    }
+
+    fn plan_now(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(plan) = self.plan.as_ref().filter(|_| !self.is_planning) else { return };
+        let (action, input) = (plan.created.action.clone(), plan.created.input.clone());
+        self.plan_on_pool(action, input, None, cx);
+    }
+
+    /// Plans where it may take its time.
+    fn plan_on_pool(
+        &mut self,
+        action: String,
+        input: Payload,
+        created: Option<Box<Created>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        self.is_planning = true;
+        let (id, world) = (self.id, std::sync::Arc::clone(&self.world));
+        let planning = move || plan_by_name(&world, id, &action, &input);
+        cx.run_blocking(planning, None, move |planned| {
+            let planned =
+                planned.unwrap_or_else(|failure| Err(ActionError::new("failure", failure)));
+            PlannedNow { created, planned: planned.map(Box::new) }
+        });
+    }
+}
+
+/// Plans an action that is known by its name.
+fn plan_by_name(
+    world: &Shared,
+    id: PlanId,
+    name: &str,
+    input: &Payload,
+) -> Result<Planned, ActionError> {
+    let Some(action) = world.registry().find(name) else {
+        let message = format!("no action «{name}» is registered with this world");
+        return Err(ActionError::new("unknown_action", message).and_final());
+    };
+    Ok(action.plan(world.registry(), id, input, &|| world.now()))
+}
+
+impl Handler<Delay> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: Delay, cx: &mut Context<'_, Self>) {
+        let Delay { created, delayed, reply } = message;
+        self.begin_with(created, delayed, None, Some(reply), cx);
+    }
+}
+
+impl Handler<BeginChild> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: BeginChild, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(message);
+        }
+        if self.plan.is_some() || self.is_planning {
+            // It was asked for again: if it is over, that was not heard.
+            self.tell_end();
+            return self.settle(cx);
+        }
+        let BeginChild { caller, action, input } = message;
+        let created = Created {
+            at: self.world.now(),
+            action: action.clone(),
+            input: input.clone(),
+            caller: Some(caller),
+            key: None,
+            labels: Vec::new(),
+            by: format!("step {} of plan {}", caller.1, caller.0),
+        };
+        self.plan_on_pool(action, input, Some(Box::new(created)), cx);
+        cx.keep_for(super::WHILE_BUSY);
+    }
+}
+
+impl Handler<PlannedNow> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: PlannedNow, cx: &mut Context<'_, Self>) {
+        self.is_planning = false;
+        let PlannedNow { created, planned } = message;
+        let now = self.world.now();
+        let next = match planned {
+            Ok(planned) => Record::Planned(planned),
+            Err(error) => Record::NotPlanned { at: now, error },
+        };
+        match created {
+            Some(created) => self.begin_with(created, next, None, None, cx),
+            None => {
+                if let Some(mut decisions) = self.decisions() {
+                    decisions.planned_now(next);
+                }
+                self.settle(cx);
+            }
+        }
+    }
+}
+
+impl Handler<PlanEnded> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: PlanEnded, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(message);
+        }
+        let PlanEnded { plan, result } = message;
+        if let Some(mut decisions) = self.decisions() {
+            decisions.plan_ended(plan, result);
+        }
+        self.settle(cx);
+    }
+}
+
+impl Handler<Follow> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: Follow, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(message);
+        }
+        let Follow { follower } = message;
+        if self.plan.is_none() {
+            // A plan that does not exist is never over: the follower must not wait for it.
+            let (plan, result) = (self.id, PlanResult::Cancelled);
+            self.tell_plan(follower, PlanEnded { plan, result });
+            return self.settle(cx);
+        }
+        if !self.followers.contains(&follower) {
+            self.followers.push(follower);
+        }
+        self.tell_end();
+        self.settle(cx);
+    }
+}

@@ -1,0 +1,167 @@
+//! Plans that wait for plans: those that a step has asked for, and those that a plan comes after.
+//!
+//! Nothing about it is remembered but in the plan that waits: which plans, with their ids given
+//! beforehand, and what came of those that are over. After a crash it asks for all others again; a plan
+//! that exists is not made twice, and one that is over says so again.
+
+use super::decide::{Decisions, Effect};
+use crate::action::{AnyAction, Cause};
+use crate::error::ActionError;
+use crate::id::{PlanId, StepId};
+use crate::plan::{PlanResult, PlanState, Record, StepState, SubPlan};
+use crate::time::Time;
+
+impl Decisions<'_> {
+    /// A step that is suspended now has asked for plans.
+    pub(super) fn ask_for_plans(
+        &mut self,
+        step: StepId,
+        plans: Vec<SubPlan>,
+        at_once: Option<u32>,
+    ) {
+        if plans.is_empty() {
+            return;
+        }
+        self.record(Record::SubPlans { at: self.now, step, plans, at_once });
+        self.begin_more();
+    }
+
+    /// Begins the plans that may begin now and might not before.
+    fn begin_more(&mut self) {
+        let fresh = self.plan.children.take_fresh();
+        self.effects.extend(fresh.into_iter().map(Effect::Begin));
+    }
+
+    /// A plan that this one waits for is over.
+    pub(crate) fn plan_ended(&mut self, plan: PlanId, result: PlanResult) {
+        match self.plan.state {
+            PlanState::Scheduled => {
+                if self.plan.open_prerequisites().contains(&plan) {
+                    self.record(Record::PlanEnded { at: self.now, plan, result });
+                    self.wake_scheduled();
+                }
+            }
+            PlanState::Running => {
+                let child = self.plan.children.find(plan).filter(|child| child.result.is_none());
+                let Some(step) = child.map(|child| child.step) else { return };
+                self.record(Record::PlanEnded { at: self.now, plan, result });
+                self.begin_more();
+                self.plans_are_over(step);
+                self.advance();
+            }
+            _ => {}
+        }
+    }
+
+    /// Calls a step whose plans are all over.
+    fn plans_are_over(&mut self, step: StepId) {
+        if self.plan.children.are_open(step) || self.plan.step(step).state != StepState::Suspended {
+            return;
+        }
+        match self.plan.cancel.as_ref().map(|cancel| cancel.is_forced) {
+            None => self.call(step, Cause::SubPlans),
+            Some(is_forced) if self.action_of(step).is_some_and(AnyAction::is_cancellable) => {
+                self.call(step, Cause::Cancel { is_forced });
+            }
+            Some(_) => self.mark(vec![step], StepState::Cancelled, "the plan is being cancelled"),
+        }
+    }
+
+    /// Ends the plans that a step has asked for; whether it has to wait for that.
+    pub(super) fn cancel_plans_of(&mut self, step: StepId) -> bool {
+        for plan in self.plan.children.open_of(step) {
+            if self.plan.children.find(plan).is_some_and(|child| child.is_begun) {
+                self.effects.push(Effect::CancelPlan(plan));
+            }
+        }
+        // The others will not be made. Backwards, so that the end of one lets no other begin.
+        for plan in self.plan.children.open_of(step).into_iter().rev() {
+            if self.plan.children.find(plan).is_some_and(|child| !child.is_begun) {
+                let result = PlanResult::Cancelled;
+                self.record(Record::PlanEnded { at: self.now, plan, result });
+            }
+        }
+        self.plan.children.are_open(step)
+    }
+
+    /// The plan was read from the store: what it waits for may have ended unheard, or never begun.
+    pub(super) fn look_after_plans(&mut self) {
+        match self.plan.state {
+            PlanState::Running => {
+                self.plan.children.take_fresh();
+                let begun = self.plan.children.begun();
+                self.effects.extend(begun.into_iter().map(Effect::Begin));
+                for step in self.plan.in_state(StepState::Suspended) {
+                    let has_plans = self.plan.children.counts(step).total > 0;
+                    let is_asked = self.plan.step(step).cause != Cause::SubPlans;
+                    if has_plans && is_asked {
+                        self.plans_are_over(step);
+                    }
+                }
+            }
+            PlanState::Scheduled => self.follow(),
+            _ => {}
+        }
+    }
+
+    /// Asks the plans that must be over before this one to tell.
+    pub(crate) fn follow(&mut self) {
+        let open = self.plan.open_prerequisites();
+        self.effects.extend(open.into_iter().map(Effect::Follow));
+    }
+
+    /// A delayed plan looks whether its time has come.
+    pub(super) fn wake_scheduled(&mut self) {
+        let Some(delayed) = self.plan.delayed.clone().filter(|delayed| !delayed.is_frozen) else {
+            return;
+        };
+        if delayed.start_before.is_some_and(|limit| limit < self.now) {
+            let message = "it was not started before its time was over";
+            return self.not_planned(ActionError::new("too_late", message).and_final());
+        }
+        let wanted =
+            |result: &PlanResult| matches!(result, PlanResult::Error | PlanResult::Cancelled);
+        let failed = delayed.after.iter().find(|(_, result)| result.as_ref().is_some_and(wanted));
+        if let Some((plan, _)) = failed {
+            let message = format!("plan {plan}, which had to be over before, has failed");
+            return self.not_planned(ActionError::new("failed_dependency", message).and_final());
+        }
+        let is_free = delayed.after.values().all(Option::is_some);
+        if is_free && delayed.start_at.is_none_or(|start_at| start_at <= self.now) {
+            self.effects.push(Effect::PlanNow);
+        }
+    }
+
+    /// The planning of a delayed plan has ended.
+    pub(crate) fn planned_now(&mut self, next: Record) {
+        if self.plan.state == PlanState::Scheduled {
+            self.record(next);
+            self.begun();
+        }
+    }
+
+    fn not_planned(&mut self, error: ActionError) {
+        self.record(Record::NotPlanned { at: self.now, error });
+        self.effects.push(Effect::TellEnd);
+    }
+
+    /// Somebody gives a delayed plan another time.
+    pub(super) fn delay_anew(
+        &mut self,
+        start_at: Option<Time>,
+        start_before: Option<Time>,
+        is_frozen: bool,
+        by: &str,
+    ) -> Result<(), String> {
+        if self.plan.state != PlanState::Scheduled {
+            return Err(
+                "only a plan that was delayed and is not planned can be delayed anew".into()
+            );
+        }
+        let (at, by) = (self.now, by.to_owned());
+        let after = Vec::new();
+        self.record(Record::Delayed { at, start_at, start_before, after, is_frozen, by });
+        self.wake_scheduled();
+        Ok(())
+    }
+}
