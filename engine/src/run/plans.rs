@@ -35,11 +35,9 @@ impl Decisions<'_> {
     /// A plan that this one waits for is over.
     pub(crate) fn plan_ended(&mut self, plan: PlanId, result: PlanResult) {
         match self.plan.state {
-            PlanState::Scheduled => {
-                if self.plan.open_prerequisites().contains(&plan) {
-                    self.record(Record::PlanEnded { at: self.now, plan, result });
-                    self.wake_scheduled();
-                }
+            PlanState::Scheduled if self.plan.open_prerequisites().contains(&plan) => {
+                self.record(Record::PlanEnded { at: self.now, plan, result });
+                self.wake_scheduled();
             }
             PlanState::Running => {
                 let child = self.plan.children.find(plan).filter(|child| child.result.is_none());
