@@ -180,6 +180,11 @@ fn an_answer_of_the_wrong_type_and_one_that_does_not_go_on_are_told_to_the_calle
         assert!(error.as_ref().is_err_and(|error| error.contains("did not go on")), "{error:?}");
     }
     assert_eq!(sim.block_on(lazy.ask(Sum))??, 0, "the actor came home and nothing was added");
+    assert_eq!(lazy.system().dead_letters(), 0, "whoever asks is told");
+    lazy.tell(Plain(1))?;
+    lazy.tell(ByHand(1))?;
+    sim.run_until_idle();
+    assert_eq!(lazy.system().dead_letters(), 2);
     Ok(())
 }
 

@@ -184,8 +184,8 @@ impl<A: Actor> Seat<A> {
         });
         // Only what was never handed over is answered here.
         if let (Some((_, reply)), End::Failed(error)) = (held, end) {
-            reply.fail(error.into());
-            self.dead_letter::<M>(&turn, DeadLetterReason::Intercepted);
+            let end = End::Failed(error);
+            self.close_with::<M, <A as ReplyHandler<M>>::Reply>(Some(reply), end, false, &turn);
         }
         if let Some(panic) = panic {
             resume_unwind(panic);
