@@ -8,6 +8,7 @@
 mod workloads;
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Instant;
 
 use turnwheel_engine::testkit::{CrashPoints, CrashReport};
@@ -20,7 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begun = Instant::now();
     let mut all = CrashReport::default();
     let memory = CrashPoints::new().seeds(1..=seeds).second_crashes(6);
-    let folder = tempfile::tempdir()?;
+    // In memory if there is such a place: nothing here has to survive this process.
+    let memory_folder = Path::new("/dev/shm");
+    let folder = match memory_folder.is_dir() {
+        true => tempfile::tempdir_in(memory_folder)?,
+        false => tempfile::tempdir()?,
+    };
     let sqlite = CrashPoints::new().sqlite_in(folder.path());
     for (store, options) in [("memory", memory), ("sqlite", sqlite)] {
         let report = workloads::all(&options);
