@@ -21,8 +21,8 @@ mod time;
 mod world;
 
 pub use action::{
-    Action, Cause, Finalize, Finalizes, Next, OnInterrupt, Phases, Rescue, RetryPolicy, Revert,
-    Reverts, Run, RunAsync, Runs, RunsAsync, StepContext,
+    Action, Cause, Finalize, Finalizes, Next, OnInterrupt, Phases, Poll, Polled, Polling, Polls,
+    Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync, StepContext,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};

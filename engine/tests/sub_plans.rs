@@ -52,7 +52,7 @@ fn company() -> Theatre {
 fn cast(theatre: &Theatre, parts: &[&str], at_once: u32) -> PlanHandle {
     let parts = parts.iter().map(|who| (*who).to_owned()).collect();
     let triggering = theatre.world.trigger::<Company>(Cast { parts, at_once });
-    theatre.sim.block_on(triggering).unwrap().unwrap()
+    theatre.sim.block_on(triggering).expect("it ends").expect("the plan is taken")
 }
 
 #[test]
@@ -163,7 +163,8 @@ fn sub_plans_are_made_once_whatever_happens_in_between() {
 
 fn delay(theatre: &Theatre, delay: Delay, who: &str) -> PlanHandle {
     let part = Part { who: who.to_owned(), needs: Vec::new() };
-    theatre.sim.block_on(theatre.world.delay::<Play>(delay, part)).unwrap().unwrap()
+    let triggering = theatre.world.delay::<Play>(delay, part);
+    theatre.sim.block_on(triggering).expect("it ends").expect("the plan is taken")
 }
 
 #[test]

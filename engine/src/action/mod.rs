@@ -13,6 +13,7 @@
 //! | `()` | nothing more: the action only plans others |
 //! | [`Runs`] | [`Run`]: a function that may block, called on the threads of its queue |
 //! | [`RunsAsync`] | [`RunAsync`]: an `async fn`, called on the world's workers |
+//! | [`Polls`] | [`Polling`]: starts something outside and asks for it again and again |
 //! | [`Finalizes`] | [`Finalize`] |
 //! | [`Reverts`] | [`Revert`]: takes back what run has done |
 //! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are named |
@@ -20,6 +21,7 @@
 mod erased;
 mod phases;
 mod policy;
+mod poll;
 mod registry;
 mod step;
 
@@ -31,9 +33,10 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
-pub use phases::{Finalizes, Phases, Reverts, Runs, RunsAsync};
+pub use phases::{Finalizes, Phases, Polls, Reverts, Runs, RunsAsync};
 pub(crate) use policy::{interrupted, timed_out};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
+pub use poll::{Poll, Polled, Polling};
 pub(crate) use registry::Registry;
 pub(crate) use step::{CancelFlag, Facts};
 pub use step::{Next, StepContext};

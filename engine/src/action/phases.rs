@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::erased::{blocking, Begun, Call, Returned};
-use super::{Action, Finalize, Next, Revert, Run, RunAsync};
+use super::{poll, Action, Finalize, Next, Polling, Revert, Run, RunAsync};
 use crate::action::erased::{finish, prepare};
 
 /// The phases of an action; implemented by `()`, [`Runs`], [`RunsAsync`], [`Finalizes`],
@@ -19,6 +19,10 @@ pub enum Runs {}
 /// The action has a run phase that waits without a thread: [`RunAsync`].
 #[derive(Debug)]
 pub enum RunsAsync {}
+
+/// The action has a run phase that starts something outside and polls it: [`Polling`].
+#[derive(Debug)]
+pub enum Polls {}
 
 /// The action has a finalize phase: [`Finalize`].
 #[derive(Debug)]
@@ -90,6 +94,15 @@ impl<A: RunAsync> Sealed<A> for RunsAsync {
             let result = A::run(&action, &mut step).await;
             finish(&call, step, result)
         }))
+    }
+}
+
+impl<A: Polling> Sealed<A> for Polls {
+    const RUNS: bool = true;
+
+    #[allow(private_interfaces)]
+    fn run(action: Arc<A>, call: Call) -> Begun {
+        Begun::Blocking(Box::new(move || blocking(&call, |step| poll::run(&*action, step))))
     }
 }
 
