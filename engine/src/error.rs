@@ -129,6 +129,17 @@ pub enum BuildError {
     /// Two actions have the same name.
     #[error("two actions are called «{0}»: names must differ, they are stored with each plan")]
     DuplicateAction(String),
+    /// An action extends another one twice.
+    #[error("«{plugin}» extends «{base}» twice: it would be planned twice, say it once")]
+    ExtendedTwice {
+        /// The action that extends.
+        plugin: &'static str,
+        /// The action that is extended.
+        base: &'static str,
+    },
+    /// Actions extend one another, so that planning one would never end.
+    #[error("actions extend one another in a circle: {0}; take one of these extensions away")]
+    ExtensionCircle(String),
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -28,7 +28,7 @@ pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, Tr
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
 pub use payload::Payload;
 pub use plan::{
-    ActionRef, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
+    ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
     SubPlanCounts,
 };
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};

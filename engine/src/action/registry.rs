@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use super::{Action, AnyAction};
 use crate::error::BuildError;
+use crate::plan::Extensions;
 
 /// Actions by name and by type.
 #[derive(Default)]
 pub(crate) struct Registry {
     by_name: HashMap<&'static str, Arc<dyn AnyAction>>,
     by_type: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    extensions: Extensions,
 }
 
 impl fmt::Debug for Registry {
@@ -39,5 +41,19 @@ impl Registry {
     pub(crate) fn get<A: Action>(&self) -> Option<Arc<A>> {
         let action = self.by_type.get(&TypeId::of::<A>())?;
         Arc::clone(action).downcast().ok()
+    }
+
+    pub(crate) fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    pub(crate) fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
+    }
+
+    /// What can be said only when all actions are known.
+    pub(crate) fn check(&mut self) -> Result<(), BuildError> {
+        let by_type = &self.by_type;
+        self.extensions.check(|action| by_type.contains_key(&action))
     }
 }

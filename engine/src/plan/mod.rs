@@ -12,6 +12,7 @@
 
 mod apply;
 mod children;
+mod extend;
 mod flow;
 mod planner;
 mod record;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use children::Children;
 pub use children::{Child, Delayed, SubPlanCounts};
+pub(crate) use extend::Extensions;
 pub use flow::Flow;
 pub(crate) use flow::Graph;
 pub(crate) use planner::plan_root;

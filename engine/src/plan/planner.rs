@@ -22,6 +22,7 @@ pub(crate) const WEIGHT_ONE: u32 = 1_000;
 pub struct Planner<'a, A: Action> {
     planning: &'a mut Planning,
     id: ActionId,
+    extended: Option<&'static str>,
     action: PhantomData<fn() -> A>,
 }
 
@@ -89,7 +90,7 @@ impl<A: Action> Planner<'_, A> {
     pub fn plan_self(&mut self, input: A::Input) -> Result<ActionRef<A>, ActionError> {
         let input = Payload::of(&input)?;
         self.planning.plan_self(self.id, input)?;
-        Ok(self.planned(self.id))
+        Ok(self.planning.reference(self.id))
     }
 
     /// Plans another action as a part of this plan: its own [`plan`](Action::plan) is called.
@@ -99,12 +100,14 @@ impl<A: Action> Planner<'_, A> {
     /// What its planning failed with, also recorded at its step; it is not registered; or the plan
     /// is too deep or too large.
     pub fn plan_action<B: Action>(&mut self, input: B::Input) -> Result<ActionRef<B>, ActionError> {
-        let id = self.planning.plan_child::<B>(Some(self.id), input)?;
-        Ok(ActionRef {
-            plan: self.planning.plan,
-            run: self.planning.run_step(id),
-            action: PhantomData,
-        })
+        let id = self.planning.plan_child::<B>(Some(self.id), None, input)?;
+        Ok(self.planning.reference(id))
+    }
+
+    /// The name of the action whose planning this one has joined, if it is planned because it
+    /// [extends](crate::WorldBuilder::extend) that; `None` if it was planned by name.
+    pub fn extended(&self) -> Option<&'static str> {
+        self.extended
     }
 
     /// What is planned inside runs one after the other.
@@ -150,10 +153,6 @@ impl<A: Action> Planner<'_, A> {
         self.planning.close_scope(kind);
         result
     }
-
-    fn planned(&self, id: ActionId) -> ActionRef<A> {
-        ActionRef { plan: self.planning.plan, run: self.planning.run_step(id), action: PhantomData }
-    }
 }
 
 /// A plan that is being made.
@@ -189,15 +188,16 @@ pub(crate) fn plan_root<A: Action>(
         label: None,
     };
     let began = clock();
-    let planned = input.and_then(|input| planning.plan_child::<A>(None, input));
+    let planned = input.and_then(|input| planning.plan_child::<A>(None, None, input));
     let outcome = planned.and_then(|_| planning.check());
     planning.end(A::NAME, outcome.err(), began, clock())
 }
 
 impl Planning {
-    fn plan_child<B: Action>(
+    pub(super) fn plan_child<B: Action>(
         &mut self,
         parent: Option<ActionId>,
+        extended: Option<&'static str>,
         input: B::Input,
     ) -> Result<ActionId, ActionError> {
         let Some(action) = self.registry.get::<B>() else {
@@ -221,8 +221,13 @@ impl Planning {
         self.scopes.push(Vec::new());
         let scopes = self.scopes.len();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let mut planner = Planner { planning: self, id, action: PhantomData };
-            action.plan(&mut planner, input)
+            let given = match self.registry.extensions().is_extended(B::NAME) {
+                true => Some(Payload::of(&input)?),
+                false => None,
+            };
+            let mut planner = Planner { planning: self, id, extended, action: PhantomData };
+            action.plan(&mut planner, input)?;
+            given.map_or(Ok(()), |given| self.extend(id, &given))
         }));
         let outcome = outcome.unwrap_or_else(|panic| {
             Err(ActionError::new("panic", panic_message(&*panic)).and_final())
@@ -295,6 +300,19 @@ impl Planning {
         let queue = queue.to_owned();
         self.steps.push(PlannedStep { kind, action, weight, queue, error: None });
         Ok(id)
+    }
+
+    /// For references to the output of an action.
+    pub(super) fn reference<B: Action>(&self, id: ActionId) -> ActionRef<B> {
+        ActionRef { plan: self.plan, run: self.run_step(id), action: PhantomData }
+    }
+
+    pub(super) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry)
+    }
+
+    pub(super) fn name_of(&self, action: ActionId) -> String {
+        self.actions[action.index()].name.clone()
     }
 
     fn run_step(&self, action: ActionId) -> Option<StepId> {

@@ -24,8 +24,8 @@ const IO_WORKERS: usize = 3;
 #[derive(Debug, Default)]
 #[must_use]
 pub struct WorldBuilder {
-    registry: Registry,
-    problem: Option<BuildError>,
+    pub(super) registry: Registry,
+    pub(super) problem: Option<BuildError>,
     group: Option<Group>,
     io: Option<Group>,
     seed: Option<u64>,
@@ -95,10 +95,11 @@ impl WorldBuilder {
         Ok(world)
     }
 
-    fn prepare(self, store: &dyn Store) -> Result<World, BuildError> {
+    fn prepare(mut self, store: &dyn Store) -> Result<World, BuildError> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
+        self.registry.check()?;
         let threads = |error: &dyn std::fmt::Display| BuildError::Threads(error.to_string());
         let mut own = Vec::new();
         let mut group = |given: Option<Group>, make: fn() -> turnwheel_runtime::GroupBuilder| {

@@ -2,6 +2,7 @@
 
 mod builder;
 mod delay;
+mod extending;
 mod handle;
 mod ids;
 mod watchers;
