@@ -16,21 +16,25 @@ pub use timer::{Cancelled, Late, Timer};
 pub(crate) use word::TimerState;
 
 use std::collections::VecDeque;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::task::Wake;
 
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering};
-use crate::task::{bits, current, Header};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use crate::task::{bits, current, Header, WeakRef};
 use word::TimerWord;
+
+/// It is on the ready stack or in the ready queue.
+const QUEUED: u8 = 1;
+/// It was removed from its task: nothing makes it ready any more.
+const DETACHED: u8 = 2;
 
 /// The part of a subscription that any thread may touch.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The task, until the subscription is removed. The lock is held while the task is signalled,
-    /// so that the task cannot end meanwhile.
-    target: Mutex<Option<Target>>,
-    /// Whether it is on the ready stack or in the ready queue.
-    is_queued: AtomicBool,
+    /// The task: its memory, not its life, so that a waker may outlast both.
+    task: WeakRef,
+    /// `QUEUED` and `DETACHED`. Any thread.
+    mark: AtomicU8,
     next: AtomicPtr<Source>,
     /// Place in the task's slab.
     pub(crate) index: u32,
@@ -44,16 +48,11 @@ pub(crate) struct Source {
     pub(crate) timer_key: AtomicU64,
 }
 
-#[derive(Debug)]
-struct Target(NonNull<Header>);
-// SAFETY: it is only dereferenced under the lock that the task takes before it ends.
-unsafe impl Send for Target {}
-
 impl Source {
-    pub(crate) fn new(header: NonNull<Header>, index: u32) -> Arc<Self> {
+    pub(crate) fn new(header: &Header, index: u32) -> Arc<Self> {
         Arc::new(Self {
-            target: Mutex::new(Some(Target(header))),
-            is_queued: AtomicBool::new(false),
+            task: WeakRef::of(header),
+            mark: AtomicU8::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             index,
             is_cancelled: AtomicBool::new(false),
@@ -66,43 +65,42 @@ impl Source {
     /// Puts the subscription on its task's ready stack, once, and signals the task. Does nothing
     /// after the subscription was removed.
     pub(crate) fn ready(self: &Arc<Self>) {
-        let target = self.target.lock();
-        let Some(Target(header)) = &*target else {
-            return;
-        };
         // AcqRel: pairs with the clearing in `take_queued_owner`; what made the subscription ready
         // is seen by the turn that clears the mark.
-        if self.is_queued.swap(true, Ordering::AcqRel) {
+        if self.mark.fetch_or(QUEUED, Ordering::AcqRel) != 0 {
             return;
         }
-        // SAFETY: the target is removed, under this lock, before the task ends.
-        let header = unsafe { header.as_ref() };
-        header.extra_or_make().ready.push(Arc::clone(self));
-        header.signal(bits::READY);
+        let header = self.task.header();
+        let ready = &header.extra_or_make().ready;
+        ready.push(Arc::clone(self));
+        if !header.signal(bits::READY) {
+            // The task is over and has emptied its stack, maybe before we came. What lies there
+            // holds the memory that holds the stack, so it must not stay.
+            ready.clear();
+        }
     }
 
     /// Clears the mark before the subscription's job runs; a later `ready` queues it again.
     pub(crate) fn take_queued_owner(&self) {
-        self.is_queued.swap(false, Ordering::AcqRel);
+        self.mark.fetch_and(!QUEUED, Ordering::AcqRel);
     }
 
-    /// Queues the subscription again from its own turn.
-    pub(crate) fn requeue_owner(self: &Arc<Self>, ready: &mut VecDeque<Arc<Self>>) {
-        if !self.is_queued.swap(true, Ordering::AcqRel) {
+    /// Queues the subscription from a turn of its own task.
+    pub(crate) fn queue_owner(self: &Arc<Self>, ready: &mut VecDeque<Arc<Self>>) {
+        if self.mark.fetch_or(QUEUED, Ordering::AcqRel) == 0 {
             ready.push_back(Arc::clone(self));
         }
     }
 
     /// Removes the subscription if the caller runs in its task's turn and its job does not run.
     pub(crate) fn remove_in_turn(self: &Arc<Self>) -> bool {
-        let header = match &*self.target.lock() {
-            // SAFETY: the target is removed, under this lock, before the task ends.
-            Some(Target(header)) if current::is_current(unsafe { header.as_ref() }) => *header,
-            _ => return false,
-        };
-        // SAFETY: we are in the task's turn, so it is alive.
-        let Some(extra) = (unsafe { header.as_ref() }).extra() else { return false };
-        // SAFETY: user code runs without any borrow of them, and this one ends here.
+        let header = self.task.header();
+        if !self.is_attached() || !current::is_current(header) {
+            return false;
+        }
+        let Some(extra) = header.extra() else { return false };
+        // SAFETY: we are in the task's turn, user code runs without any borrow of them, and this
+        // one ends here.
         let own = unsafe { extra.subscriptions_owner() };
         if own.get(self).is_none_or(|slot| slot.job.is_none()) {
             return false;
@@ -114,12 +112,12 @@ impl Source {
 
     /// Cuts the subscription from its task.
     pub(crate) fn detach_owner(&self) {
-        *self.target.lock() = None;
+        self.mark.fetch_or(DETACHED, Ordering::AcqRel);
     }
 
     /// Whether the task still has it.
     pub(crate) fn is_attached(&self) -> bool {
-        self.target.lock().is_some()
+        self.mark.load(Ordering::Acquire) & DETACHED == 0
     }
 }
 
@@ -173,13 +171,20 @@ impl ReadyStack {
             head = source.next.load(Ordering::Relaxed);
             queue.push_back(source);
         }
-        queue.make_contiguous()[from..].reverse();
+        if queue.len() - from > 1 {
+            queue.make_contiguous()[from..].reverse();
+        }
+    }
+
+    /// Drops what became ready too late. Any thread.
+    #[cold]
+    pub(crate) fn clear(&self) {
+        self.take(&mut VecDeque::new());
     }
 }
 
 impl Drop for ReadyStack {
     fn drop(&mut self) {
-        let mut rest = VecDeque::new();
-        self.take(&mut rest);
+        self.clear();
     }
 }

@@ -1,7 +1,6 @@
 //! The subscriptions of one task; only its runner touches them.
 
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 
 use super::{Source, TimerState};
 use crate::sync::{Arc, Ordering};
@@ -109,7 +108,7 @@ impl Subscriptions {
     /// dropped outside of any borrow, and the source is cut off.
     pub(crate) fn add(
         &mut self,
-        header: NonNull<Header>,
+        header: &Header,
         kind: Kind,
         phase: Phase,
         job: Job,
@@ -195,6 +194,12 @@ impl Subscriptions {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
+    }
+
+    /// Forgets what is ready: the task is over. What is queued here holds its memory.
+    #[must_use]
+    pub(crate) fn take_queued(&mut self) -> (VecDeque<Arc<Source>>, VecDeque<Arc<Source>>) {
+        (std::mem::take(&mut self.ready), std::mem::take(&mut self.waiting))
     }
 
     /// What waited for a phase becomes ready in it.

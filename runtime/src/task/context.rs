@@ -468,8 +468,8 @@ impl<S: Send + 'static> Context<'_, S> {
                 Step::Done
             }),
         );
-        // The first poll is a job like any other.
-        source.ready();
+        // The first poll is a job like any other, and needs no signal: the turn lasts.
+        self.queue(&source);
         Subscription::new(source)
     }
 
@@ -478,9 +478,15 @@ impl<S: Send + 'static> Context<'_, S> {
         let phase = header.phase();
         // SAFETY: we are in the task's turn and the borrow ends here.
         let own = unsafe { header.extra_or_make().subscriptions_owner() };
-        let (source, refused) = own.add(self.turn.header_ptr(), kind, phase, job);
+        let (source, refused) = own.add(header, kind, phase, job);
         drop(refused);
         source
+    }
+
+    fn queue(&mut self, source: &Arc<Source>) {
+        let extra = self.turn.header().extra_or_make();
+        // SAFETY: we are in the task's turn and the borrow ends here.
+        source.queue_owner(&mut unsafe { extra.subscriptions_owner() }.ready);
     }
 
     fn remove(&mut self, source: &Arc<Source>) {

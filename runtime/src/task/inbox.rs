@@ -264,6 +264,18 @@ impl Inbox {
 
     /// Sets signal bits and says whether the caller must schedule the task.
     pub(crate) fn signal(&self, set: u32) -> Signalled {
+        let seen = self.signals.load(Ordering::Relaxed);
+        if seen & bits::HELD != 0 {
+            // A task that was held looks at its ready stack in any case, without being told.
+            let told = if set == bits::READY { 0 } else { set };
+            let next = (seen | told) & !bits::HELD;
+            // AcqRel: as below; whoever takes the hold away schedules the task.
+            let taken =
+                self.signals.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Signalled { schedule: true, dead: false };
+            }
+        }
         // AcqRel: pairs with the loads of `signals` by the consumer and with `try_hold`.
         let before = self.signals.fetch_or(set, Ordering::AcqRel);
         if before & bits::DEAD != 0 {

@@ -49,6 +49,7 @@ pub(crate) use self::{
     mail::Mail,
     phases::close_admission,
     run::{run_simulated_turn, run_turn, After, Report, Turn},
+    weak::WeakRef,
 };
 #[cfg(not(turnwheel_loom))]
 pub use self::{

@@ -292,6 +292,13 @@ fn settle(turn: &mut Turn) {
         }
     }
     header.inbox.die_owner();
+    if let Some(extra) = header.extra() {
+        // Before this, what became ready was left here; from now on its waker takes it back.
+        extra.ready.clear();
+        // SAFETY: we are the runner of the last turn and the borrow ends here.
+        let queued = unsafe { extra.subscriptions_owner() }.take_queued();
+        drop(queued);
+    }
     group.registry.ended();
     cell::release_own(turn.header_ptr());
 }

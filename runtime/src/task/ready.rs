@@ -72,7 +72,7 @@ impl Turn {
                 slot.job = left.take();
             }
             if step == Step::More {
-                source.requeue_owner(&mut own.ready);
+                source.queue_owner(&mut own.ready);
             }
             None
         };

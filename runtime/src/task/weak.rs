@@ -61,7 +61,7 @@ impl<S> fmt::Debug for WeakTask<S> {
 }
 
 /// A counted reference that is no reason to stay.
-struct WeakRef(NonNull<Header>);
+pub(crate) struct WeakRef(NonNull<Header>);
 
 // SAFETY: as for `TaskRef`: only the header's shared parts are reached through it.
 unsafe impl Send for WeakRef {}
@@ -70,12 +70,13 @@ unsafe impl Sync for WeakRef {}
 
 impl WeakRef {
     /// Of a header that the caller's own reference keeps.
-    fn of(header: &Header) -> Self {
+    pub(crate) fn of(header: &Header) -> Self {
         header.refs().weaken();
         Self(NonNull::from(header))
     }
 
-    fn header(&self) -> &Header {
+    #[inline(always)]
+    pub(crate) fn header(&self) -> &Header {
         // SAFETY: our reference keeps the cell.
         unsafe { self.0.as_ref() }
     }
@@ -87,6 +88,12 @@ impl WeakRef {
         }
         // SAFETY: `strengthen` has counted this one.
         Some(unsafe { TaskRef::counted(self.0) })
+    }
+}
+
+impl fmt::Debug for WeakRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WeakRef").field(&self.header().name()).finish()
     }
 }
 
