@@ -14,7 +14,7 @@ use crate::envelope::{Bare, Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::{kind, Access, Receive, Turn};
 use crate::intercept::outgoing::{self, Target};
-use crate::reply::{ReplyTo, Slot};
+use crate::reply::{Call, ReplyTo};
 use crate::request::{self, Link, Outgoing};
 use crate::seat::Seat;
 use crate::spawn::OUTGOING_BIT;
@@ -274,11 +274,10 @@ impl<A: Actor> Address<A> {
         }
         let now_ns = self.system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
-        let slot = Slot::new(deadline_ns, outgoing.chain);
-        let reply = ReplyTo::new(std::sync::Arc::clone(&slot));
+        let (reply, taker) = Call::new(deadline_ns, outgoing.chain).begin();
         let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
         match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
-            Ok(()) => Ask::waiting(slot, &self.system, now_ns),
+            Ok(()) => Ask::waiting(taker, &self.system, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
     }

@@ -89,8 +89,8 @@ impl<A: Actor> Seat<A> {
             self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
             return None;
         }
-        let slot = delivery.reply.as_ref().and_then(|reply| reply.slot());
-        let chain = slot.and_then(|slot| slot.chain.clone());
+        let call = delivery.reply.as_ref().and_then(|reply| reply.call());
+        let chain = call.and_then(|call| call.chain.clone());
         let comes_back = Link::contains(chain.as_ref(), self.rest.id);
         let cold = self.rest.cold();
         if let Some(onward) = cold.onward.as_ref().filter(|_| !comes_back) {

@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::completion::block_on;
+use turnwheel_runtime::completion::{block_on, Taken, Taker};
 use turnwheel_runtime::Failure;
 
 use crate::error::{AskError, CallCycle, TimeSpent};
-use crate::reply::{Outcome, Slot};
+use crate::reply::{Answer, Call};
 use crate::request::Link;
 use crate::system::System;
 
@@ -37,7 +37,8 @@ enum State<M, R> {
 type Intercepted<M, R> = Mutex<Pin<Box<dyn Future<Output = Result<R, AskError<M>>> + Send>>>;
 
 struct Waiting<R> {
-    slot: Arc<Slot<R>>,
+    /// Dropped without the answer, it has nobody to go to, and is dropped where it is made.
+    taker: Taker<Answer<R>, Call>,
     asked_ns: u64,
 }
 
@@ -61,15 +62,16 @@ impl<M, R> Ask<M, R> {
     }
 
     /// A call whose message was taken; its deadline runs from now on.
-    pub(crate) fn waiting(slot: Arc<Slot<R>>, system: &System, asked_ns: u64) -> Self
+    #[inline]
+    pub(crate) fn waiting(taker: Taker<Answer<R>, Call>, system: &System, asked_ns: u64) -> Self
     where
         R: Send + 'static,
     {
-        if slot.deadline_ns != u64::MAX {
-            let call = Arc::clone(&slot);
-            system.shared().deadlines.add(slot.deadline_ns, call);
+        let deadline_ns = taker.exchange().notes().deadline_ns;
+        if deadline_ns != u64::MAX {
+            system.shared().deadlines.add(deadline_ns, Arc::clone(taker.exchange()) as _);
         }
-        Self { state: State::Waiting(Waiting { slot, asked_ns }), message: PhantomData }
+        Self { state: State::Waiting(Waiting { taker, asked_ns }), message: PhantomData }
     }
 
     /// A call whose first attempt was made, with what goes on until its answer.
@@ -150,24 +152,27 @@ impl Refusal {
 }
 
 impl<R> Waiting<R> {
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<R, Refusal>> {
-        match self.slot.take(cx.waker()) {
-            Some(Outcome::Answered(answer)) => Poll::Ready(answer.map_err(Refusal::Failed)),
-            Some(Outcome::Expired) => Poll::Ready(Err(Refusal::TimedOut(self.time_spent()))),
-            None => Poll::Pending,
-        }
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, Refusal>> {
+        self.taker.poll(cx.waker()).map(|taken| match taken {
+            Taken::Value(answer) => answer.map_err(Refusal::Failed),
+            Taken::Expired => Err(Refusal::TimedOut(self.time_spent())),
+            // A reply answers in any case, and what was taken is not polled again.
+            Taken::Lost | Taken::Over => Err(Refusal::Failed(Failure::Cancelled)),
+        })
     }
 
     fn time_spent(&self) -> TimeSpent {
         let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
-        let end_ns = self.slot.deadline_ns;
-        let depth = Link::depth(self.slot.chain.as_ref());
-        let queued_ns = match self.slot.forwarded_ns.load(Ordering::Relaxed) {
+        let call = self.taker.exchange().notes();
+        let end_ns = call.deadline_ns;
+        let depth = Link::depth(call.chain.as_ref());
+        let queued_ns = match call.forwarded_ns.load(Ordering::Relaxed) {
             0 => self.asked_ns,
             forwarded_ns => forwarded_ns,
         };
         let hops = since(self.asked_ns, queued_ns);
-        match self.slot.started_ns.load(Ordering::Relaxed) {
+        match call.started_ns.load(Ordering::Relaxed) {
             0 => TimeSpent { hops, queued: since(queued_ns, end_ns), running: None, depth },
             started_ns => {
                 // The worker's clock is read now and then, so it may show a time before the call.
@@ -176,12 +181,5 @@ impl<R> Waiting<R> {
                 TimeSpent { hops, queued: since(queued_ns, started_ns), running, depth }
             }
         }
-    }
-}
-
-impl<R> Drop for Waiting<R> {
-    fn drop(&mut self) {
-        // An answer that comes now has nobody to go to, and is dropped where it is made.
-        self.slot.give_up();
     }
 }

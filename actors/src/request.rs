@@ -317,11 +317,11 @@ thread_local! {
 impl Ambient {
     /// What is ambient while this message is handled by somebody whose answer is still due.
     pub(crate) fn of<M, R>(delivery: &Delivery<M, R>) -> Self {
-        let slot = delivery.reply.as_ref().and_then(ReplyTo::slot);
+        let call = delivery.reply.as_ref().and_then(ReplyTo::call);
         Self {
             baggage: delivery.baggage.clone(),
-            chain: slot.and_then(|slot| slot.chain.clone()),
-            deadline_ns: slot.map_or(u64::MAX, |slot| slot.deadline_ns),
+            chain: call.and_then(|call| call.chain.clone()),
+            deadline_ns: call.map_or(u64::MAX, |call| call.deadline_ns),
             ..Self::default()
         }
     }

@@ -264,7 +264,7 @@ impl<A: Actor> Seat<A> {
         if !reply.begin(cx.system().group().recent_ns()) {
             return cx.expired::<M>();
         }
-        let deadline_ns = reply.slot().map_or(u64::MAX, |slot| slot.deadline_ns);
+        let deadline_ns = reply.call().map_or(u64::MAX, |call| call.deadline_ns);
         let mut ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
         let run = AssertUnwindSafe(|| ambient.within(|| handle(actor, message, &mut cx)));
         if let Some(panic) = settle(Some(reply), catch_unwind(run)) {

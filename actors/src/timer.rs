@@ -10,7 +10,6 @@ use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,10 +17,9 @@ use turnwheel_runtime::{Condition, ConditionMode, Timer, TimersFull};
 
 use crate::actor::Actor;
 use crate::context::Context;
-use crate::deadline::Expire;
 use crate::envelope::Delivery;
 use crate::handler::{Receive, Turn};
-use crate::reply::{ReplyTo, Slot};
+use crate::reply::Call;
 use crate::request::{self, Baggage};
 use crate::seat::Seat;
 
@@ -228,8 +226,7 @@ where
             }
             beat.is_ticking = true;
         }
-        let slot = Slot::<A::Reply>::new(u64::MAX, None);
-        let reply = ReplyTo::new(Arc::clone(&slot));
+        let (reply, mut taker) = Call::new(u64::MAX, None).begin::<A::Reply>();
         let run = AssertUnwindSafe(|| {
             let message = (self.make.lock())();
             let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };
@@ -242,15 +239,12 @@ where
             A::receive(seat, delivery, turn.reborrow());
         });
         let run = catch_unwind(run);
-        if slot.is_settled() {
+        if taker.exchange().is_settled() {
             self.rest(turn);
         } else {
             // Its handler has a future, or waits for others.
             let ticker = Arc::clone(self);
-            let handled = poll_fn(move |cx| match slot.take(cx.waker()) {
-                Some(_) => Poll::Ready(()),
-                None => Poll::Pending,
-            });
+            let handled = poll_fn(move |cx| taker.poll(cx.waker()).map(drop));
             turn.await_interleaved(handled, move |_, turn, ()| ticker.rest(turn));
         }
         if let Err(panic) = run {

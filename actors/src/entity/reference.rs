@@ -15,7 +15,7 @@ use crate::envelope::{Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::Receive;
 use crate::intercept::outgoing::{self, Target};
-use crate::reply::{ReplyTo, Slot};
+use crate::reply::Call;
 use crate::request::{self, Link, Outgoing};
 
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
@@ -132,12 +132,12 @@ impl<E: Entity> EntityRef<E> {
         }
         let now_ns = self.directory.system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
-        let slot = Slot::new(deadline_ns, outgoing.chain);
-        let reply = Some(ReplyTo::new(Arc::clone(&slot)));
+        let (reply, taker) = Call::new(deadline_ns, outgoing.chain).begin();
+        let reply = Some(reply);
         let delivery = Delivery { message, baggage: outgoing.baggage, reply };
         let envelope = Envelope::<M, E::Reply, K>::new(delivery);
         match self.directory.send(&self.key, envelope) {
-            Ok(()) => Ask::waiting(slot, &self.directory.system, now_ns),
+            Ok(()) => Ask::waiting(taker, &self.directory.system, now_ns),
             Err((refusal, envelope)) => {
                 let kind = self.directory.refused::<M>(&refusal);
                 let message = envelope.open().message;

@@ -17,7 +17,7 @@ use crate::envelope::{Bare, Delivery, Envelope};
 use crate::error::{AskError, TellError};
 use crate::handler::Receive;
 use crate::intercept::outgoing::{self, Target};
-use crate::reply::{ReplyTo, Slot};
+use crate::reply::{Call, ReplyTo};
 use crate::request::{self, Baggage, Link, Outgoing};
 
 /// How often the members are gone through again since some of them have ended meanwhile.
@@ -255,17 +255,17 @@ impl<A: Actor> Shared<A> {
                 return Err(Refusal { why: Why::Cycle, message });
             }
             let chain = outgoing.chain.clone();
-            let slot = Slot::counted(deadline_ns, chain, counted.cloned());
-            let reply = Some(ReplyTo::new(Arc::clone(&slot)));
+            let (reply, taker) = Call::counted(deadline_ns, chain, counted.cloned()).begin();
+            let reply = Some(reply);
             let delivery = Delivery { message, baggage: outgoing.baggage.clone(), reply };
             let envelope = Envelope::<M, A::Reply, K>::new(delivery);
             match member.address.task.submit_job(envelope) {
-                Ok(()) => Ok(slot),
+                Ok(()) => Ok(taker),
                 Err(error) => Err(Refusal::new(error.kind, error.job.open().message)),
             }
         });
         match sent {
-            Ok(slot) => Ask::waiting(slot, system, now_ns),
+            Ok(taker) => Ask::waiting(taker, system, now_ns),
             Err(Refusal { why: Why::Cycle, message }) => {
                 let mut chain = Link::names(outgoing.chain.as_ref());
                 chain.push(self.settings.name.clone());
@@ -321,6 +321,6 @@ fn told<A, M, K>(
 where
     A: Receive<M, K>,
 {
-    let reply = counted.map(|load| ReplyTo::new(Slot::told(Arc::clone(load))));
+    let reply = counted.map(|load| ReplyTo::told(Arc::clone(load)));
     Envelope::new(Delivery { message, baggage, reply })
 }

@@ -9,6 +9,7 @@ mod cell;
 mod chain;
 #[cfg(not(turnwheel_loom))]
 mod combine;
+mod exchange;
 #[cfg(not(turnwheel_loom))]
 mod shared;
 #[cfg(not(turnwheel_loom))]
@@ -23,6 +24,7 @@ pub(crate) use chain::OrClosed;
 pub use chain::{Executor, InlineExecutor, Rejected};
 #[cfg(not(turnwheel_loom))]
 pub use combine::{all, first_success, race, timeout, traverse};
+pub use exchange::{exchange, Exchange, Giver, Taken, Taker};
 #[cfg(not(turnwheel_loom))]
 pub use shared::SharedCompletion;
 #[cfg(not(turnwheel_loom))]
