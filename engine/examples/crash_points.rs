@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         true => tempfile::tempdir_in(memory_folder)?,
         false => tempfile::tempdir()?,
     };
-    let sqlite = CrashPoints::new().sqlite_in(folder.path());
+    let sqlite = CrashPoints::new().seeds(1..=seeds.div_ceil(2)).sqlite_in(folder.path());
     for (store, options) in [("memory", memory), ("sqlite", sqlite)] {
         let report = workloads::all(&options);
         println!("{store}: {report}");

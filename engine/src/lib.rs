@@ -34,7 +34,10 @@ pub use plan::{
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;
 pub use time::Time;
-pub use world::{Delay, Finished, PlanHandle, PlanView, Triggering, World, WorldBuilder};
+pub use world::{
+    CleanError, Cleaned, Delay, Finished, PlanHandle, PlanView, Retention, Triggering, World,
+    WorldBuilder,
+};
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with
 /// `output!(triage => place.city)`. The action comes from [`Planner::plan_action`].

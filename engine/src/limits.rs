@@ -49,3 +49,6 @@ pub const LOG_PAGES_MAX: u64 = 16_000;
 
 /// How long rows stay behind before it is tried again, when the store has refused them.
 pub const ROWS_AGAIN: Duration = Duration::from_secs(1);
+
+/// Stopped plans that are exported and removed in one go: more would keep commits waiting.
+pub const CLEAN_PLANS: usize = 64;

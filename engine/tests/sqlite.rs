@@ -287,3 +287,20 @@ fn new_plans_are_refused_before_nothing_is_left() {
     store.set_bytes_max(u64::MAX);
     assert!(writer.takes_plans().is_err(), "no disk has so much");
 }
+
+#[test]
+fn places_of_removed_entries_are_not_taken_again_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let store = SqliteStore::new(&path);
+    let mut writer = store.writer().unwrap();
+    fill(&mut *writer, 1..=9);
+    assert_eq!(writer.remove(&[(plan(9), 9), (plan(8), 8)]).unwrap(), 2);
+    drop((writer, store));
+    let store = SqliteStore::new(&path);
+    let mut writer = store.writer().unwrap();
+    assert_eq!(writer.last(), 9);
+    let appends = [entry(10, "new")];
+    writer.commit(&Batch { appends: &appends, rows: &[], projected: 0 }).unwrap();
+    assert_eq!(store.reader().unwrap().behind().unwrap(), [(plan(10), 10)], "a start finds it");
+}

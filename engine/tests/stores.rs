@@ -51,6 +51,8 @@ suite![
     the_journal_can_be_read_as_a_whole,
     large_entries_and_rows_come_back_as_they_were,
     readers_see_what_is_committed_and_no_less,
+    removed_plans_leave_nothing_and_only_stopped_ones_go,
+    plans_that_are_long_over_are_found,
 ];
 
 fn plan(number: u8) -> PlanId {
@@ -396,4 +398,67 @@ fn readers_see_what_is_committed_and_no_less(place: &Place) {
             assert_eq!(loaded.expect("there is one").entries.len(), 1);
         }
     }
+}
+
+fn stopped(number: u8, head: Seq, ended: u64) -> PlanRow {
+    let (state, result) = (PlanState::Stopped, PlanResult::Success);
+    PlanRow { state, result, ended_at: Some(Time(ended)), ..row(number, head) }
+}
+
+// D-245
+fn removed_plans_leave_nothing_and_only_stopped_ones_go(place: &Place) {
+    let mut writer = place.store.writer().expect("a writer");
+    let mut reader = place.store.reader().expect("a reader");
+    append(&mut *writer, &[keyed(1, "one"), keyed(2, "two"), keyed(3, "three")]);
+    append(&mut *writer, &[entry(1, 1, "b"), entry(2, 2, "b")]);
+    let snapshot = Some((4, b"snap".to_vec()));
+    let rows = [PlanRow { snapshot, ..stopped(1, 4, 10) }, stopped(2, 5, 10), row(3, 3)];
+    write_rows(&mut *writer, &rows, 5);
+    assert_eq!(reader.history(plan(1), 4).expect("it is there"), [b"one".to_vec(), b"b".to_vec()]);
+    // Plan 2 has a newer entry than is thought, plan 3 is live, nobody knows plan 9.
+    let wrong = [(plan(2), 2), (plan(3), 3), (plan(9), 1)];
+    assert_eq!(writer.remove(&wrong).expect("it answers"), 0);
+    assert_eq!(reader.list(&Filter::default()).expect("it lists").len(), 3);
+    assert_eq!(writer.remove(&[(plan(1), 4), (plan(3), 3)]).expect("it answers"), 1);
+    assert!(reader.load(plan(1), None).expect("it answers").is_none());
+    assert_eq!(reader.by_key("one").expect("it answers"), None, "its key is free");
+    assert_eq!(reader.by_key("two").expect("it answers"), Some(plan(2)));
+    let left: Vec<Seq> =
+        reader.journal(0, 10).expect("it reads").iter().map(|entry| entry.seq).collect();
+    assert_eq!(left, [2, 3, 5]);
+    assert!(matches!(reader.history(plan(1), 4), Err(StoreError::Corrupt(_))));
+    assert_eq!(append(&mut *writer, &[keyed(4, "one")]), [Verdict::Written(6)], "places go on");
+    let mut second = place.store.writer().expect("a second writer");
+    let error = writer.remove(&[(plan(2), 5)]).expect_err("its epoch is over");
+    assert!(matches!(error, StoreError::Fenced { .. }), "{error:?}");
+    assert_eq!(second.remove(&[(plan(2), 5)]).expect("it answers"), 1);
+    assert_eq!(second.last(), 6);
+}
+
+// D-245
+fn plans_that_are_long_over_are_found(place: &Place) {
+    let mut writer = place.store.writer().expect("a writer");
+    let mut reader = place.store.reader().expect("a reader");
+    let called = |by: u8| Some((plan(by), turnwheel_engine::StepId(1)));
+    let rows = [
+        stopped(1, 1, 10),
+        PlanRow { result: PlanResult::Error, ..stopped(2, 2, 20) },
+        stopped(3, 3, 30),
+        row(4, 4),
+        PlanRow { caller: called(4), ..stopped(5, 5, 10) },
+        PlanRow { caller: called(1), ..stopped(6, 6, 10) },
+        PlanRow { caller: called(99), ..stopped(7, 7, 10) },
+    ];
+    write_rows(&mut *writer, &rows, 7);
+    let mut list = |filter: Filter| -> Vec<u8> {
+        let rows = reader.list(&filter).expect("it lists");
+        rows.iter().map(|row| row.id.to_bytes()[15]).collect()
+    };
+    let before = |time: u64| Filter { ended_before: Some(Time(time)), ..Filter::default() };
+    assert_eq!(list(before(30)), [7, 6, 2, 1], "5 was called by one that is live");
+    assert_eq!(list(before(10)), [] as [u8; 0]);
+    assert_eq!(list(before(u64::MAX)), [7, 6, 3, 2, 1]);
+    let failed = vec![PlanResult::Error, PlanResult::Cancelled];
+    assert_eq!(list(Filter { results: failed, ..before(100) }), [2]);
+    assert_eq!(list(Filter { results: vec![PlanResult::Pending], ..Filter::default() }), [4]);
 }

@@ -156,6 +156,19 @@ impl Journal {
         self.writer.call(|writer, _| writer.write_rows(usize::MAX))
     }
 
+    /// Removes stopped plans, those whose newest entry is still this one. How many there were.
+    pub(crate) fn remove(
+        &self,
+        mut plans: Vec<(PlanId, Seq)>,
+    ) -> Completion<Result<usize, StoreError>> {
+        self.writer.call(move |writer, cx| {
+            plans.retain(|(plan, _)| !writer.behind.contains_key(plan));
+            let removed = writer.store.remove(&plans);
+            writer.keep(cx);
+            removed
+        })
+    }
+
     /// The plans whose rows are behind.
     pub(crate) fn behind(&self) -> Vec<PlanId> {
         let mut plans: Vec<PlanId> = self.heads.0.lock().keys().copied().collect();

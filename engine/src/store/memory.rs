@@ -11,6 +11,7 @@ use super::{
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
+use crate::plan::PlanState;
 use crate::time::Time;
 
 /// A store in memory. Clones share what it holds, so a clone that is kept «survives» the world.
@@ -80,6 +81,14 @@ impl StoreWriter for Writer {
         self.data.lock().last
     }
 
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+        let mut data = self.data.lock();
+        if data.epoch != self.epoch {
+            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
+        }
+        Ok(plans.iter().filter(|(plan, head)| data.remove(*plan, *head)).count())
+    }
+
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
         let mut data = self.data.lock();
         if data.epoch != self.epoch {
@@ -110,6 +119,42 @@ impl Data {
         Verdict::Written(seq)
     }
 
+    /// The entries of a plan after one place and up to another, oldest first.
+    fn chain(&self, plan: PlanId, head: Seq, from: Seq) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut entries = Vec::new();
+        let mut seq = head;
+        while seq > from {
+            let Some((_, prev, records)) = self.journal.get(&seq) else {
+                return Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")));
+            };
+            entries.push(records.clone());
+            seq = *prev;
+        }
+        entries.reverse();
+        Ok(entries)
+    }
+
+    fn remove(&mut self, plan: PlanId, head: Seq) -> bool {
+        let fits = |row: &PlanRow| row.head == head && row.state == PlanState::Stopped;
+        if !self.rows.get(&plan).is_some_and(fits) {
+            return false;
+        }
+        self.rows.remove(&plan);
+        let mut seq = head;
+        while let Some((_, prev, _)) = self.journal.remove(&seq) {
+            seq = prev;
+        }
+        self.keys.retain(|_, holder| *holder != plan);
+        true
+    }
+
+    /// Whether a plan was stopped so early, and is not waited for by one that is not.
+    fn is_over(&self, row: &PlanRow, before: Time) -> bool {
+        let is_live = |caller: &PlanRow| caller.state != PlanState::Stopped;
+        row.ended_at.is_some_and(|at| at < before)
+            && !row.caller.is_some_and(|(plan, _)| self.rows.get(&plan).is_some_and(is_live))
+    }
+
     fn write_row(&mut self, row: &PlanRow) {
         let mut row = row.clone();
         if row.snapshot.is_none() {
@@ -130,17 +175,12 @@ impl StoreReader for Reader {
         let Some(head) = head.or(row.map(|row| row.head)) else { return Ok(None) };
         let snapshot = row.and_then(|row| row.snapshot.clone());
         let from = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
-        let mut entries = Vec::new();
-        let mut seq = head;
-        while seq > from {
-            let Some((_, prev, records)) = data.journal.get(&seq) else {
-                return Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")));
-            };
-            entries.push(records.clone());
-            seq = *prev;
-        }
-        entries.reverse();
+        let entries = data.chain(plan, head, from)?;
         Ok(Some(Loaded { snapshot: snapshot.map(|(_, bytes)| bytes), entries, head }))
+    }
+
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.data.lock().chain(plan, head, 0)
     }
 
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
@@ -188,6 +228,8 @@ impl StoreReader for Reader {
         let fits = |row: &&PlanRow| {
             (filter.states.is_empty() || filter.states.contains(&row.state))
                 && filter.label.as_ref().is_none_or(|label| *label == row.label)
+                && (filter.results.is_empty() || filter.results.contains(&row.result))
+                && filter.ended_before.is_none_or(|before| data.is_over(row, before))
                 && filter.before.is_none_or(|before| row.id < before)
         };
         let rows = data.rows.values().rev().filter(fits).take(filter.limit).cloned();

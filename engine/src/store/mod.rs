@@ -109,6 +109,14 @@ pub trait StoreWriter: Send {
     /// The newest place in the journal that is taken; 0 if it is empty.
     fn last(&self) -> Seq;
 
+    /// Removes stopped plans, their entries and their keys: those whose newest entry is still the one
+    /// that is given. How many there were.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was removed.
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError>;
+
     /// Whether there is room for new plans. Those that are under way go on as long as there is any.
     ///
     /// # Errors
@@ -217,6 +225,13 @@ pub trait StoreReader: Send {
     /// The store failed, or an entry is missing.
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError>;
 
+    /// All entries of a plan up to one, oldest first, whether there is a snapshot or not.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or an entry is missing.
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<Vec<u8>>, StoreError>;
+
     /// Entries of all plans as they were written, at most `limit` after a place: for export and for
     /// checks.
     ///
@@ -292,6 +307,10 @@ pub struct Filter {
     pub states: Vec<PlanState>,
     /// Only plans with this label.
     pub label: Option<String>,
+    /// Only these results; empty for all.
+    pub results: Vec<PlanResult>,
+    /// Only plans that were stopped before this time, and that no plan waits for which is not stopped.
+    pub ended_before: Option<Time>,
     /// Only plans created before this one, for the next page.
     pub before: Option<PlanId>,
     /// How many at most; a page of 100 if nothing else is said.
@@ -300,6 +319,13 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { states: Vec::new(), label: None, before: None, limit: 100 }
+        Self {
+            states: Vec::new(),
+            label: None,
+            results: Vec::new(),
+            ended_before: None,
+            before: None,
+            limit: 100,
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
+use crate::id::PlanId;
 use crate::store::{Batch, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upkeep, Verdict};
 
 /// A store over another one, whose commits fail when they are told to. Clones share everything.
@@ -127,6 +128,10 @@ impl StoreWriter for Writer {
 
     fn last(&self) -> Seq {
         self.inner.last()
+    }
+
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+        self.inner.remove(plans)
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {

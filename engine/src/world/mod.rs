@@ -1,6 +1,7 @@
 //! A world: the actions, the threads and the store that plans run with.
 
 mod builder;
+mod cleaner;
 mod delay;
 mod extending;
 mod handle;
@@ -18,6 +19,7 @@ use turnwheel_runtime::completion::{block_on, completion};
 use turnwheel_runtime::{Completer, Completion, Failure, Group};
 
 pub use builder::WorldBuilder;
+pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;

@@ -33,6 +33,12 @@ impl Reader {
             None => (None, 0, None),
         };
         let Some(head) = head.or(known) else { return Ok(None) };
+        let (entries, missing) = self.chain(head, from)?;
+        Ok(Some(Chain { loaded: Loaded { snapshot, entries, head }, missing }))
+    }
+
+    /// The entries after one place and up to another, oldest first; and the place of one that is missing.
+    fn chain(&self, head: Seq, from: Seq) -> rusqlite::Result<(Vec<Vec<u8>>, Option<Seq>)> {
         let read = "SELECT prev, records FROM journal WHERE seq = ?1";
         let mut read = self.connection.prepare_cached(read)?;
         let (mut entries, mut seq, mut missing) = (Vec::new(), head, None);
@@ -46,7 +52,7 @@ impl Reader {
             seq = prev;
         }
         entries.reverse();
-        Ok(Some(Chain { loaded: Loaded { snapshot, entries, head }, missing }))
+        Ok((entries, missing))
     }
 
     fn ids(&self, sql: &str, values: Vec<Value>) -> rusqlite::Result<Vec<(Seq, PlanId)>> {
@@ -67,10 +73,15 @@ impl StoreReader for Reader {
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
         let chain = self.plan(plan, head).map_err(|error| failure(&error))?;
         match chain {
-            Some(Chain { missing: Some(seq), .. }) => {
-                Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")))
-            }
+            Some(Chain { missing: Some(seq), .. }) => Err(missing(plan, seq)),
             chain => Ok(chain.map(|chain| chain.loaded)),
+        }
+    }
+
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<Vec<u8>>, StoreError> {
+        match self.chain(head, 0).map_err(|error| failure(&error))? {
+            (entries, None) => Ok(entries),
+            (_, Some(seq)) => Err(missing(plan, seq)),
         }
     }
 
@@ -134,6 +145,19 @@ impl StoreReader for Reader {
             sql.push_str(&format!(" AND state IN ({places})"));
             values.extend(filter.states.iter().map(|state| Value::Text(state.name().to_owned())));
         }
+        if !filter.results.is_empty() {
+            let places = vec!["?"; filter.results.len()].join(", ");
+            sql.push_str(&format!(" AND result IN ({places})"));
+            let names = filter.results.iter().map(|result| result.name().to_owned());
+            values.extend(names.map(Value::Text));
+        }
+        if let Some(before) = filter.ended_before {
+            sql.push_str(
+                " AND ended_at < ? AND NOT EXISTS (SELECT 1 FROM plans AS caller
+                     WHERE caller.id = plans.caller_plan AND caller.state != 'stopped')",
+            );
+            values.push(Value::Integer(i64::try_from(before.0).unwrap_or(i64::MAX)));
+        }
         if let Some(label) = &filter.label {
             sql.push_str(" AND label = ?");
             values.push(Value::Text(label.clone()));
@@ -151,6 +175,10 @@ impl StoreReader for Reader {
         };
         rows().map_err(|error| failure(&error))
     }
+}
+
+fn missing(plan: PlanId, seq: Seq) -> StoreError {
+    StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing"))
 }
 
 fn number(number: usize) -> Value {

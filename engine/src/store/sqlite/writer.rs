@@ -54,7 +54,9 @@ impl Writer {
         transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
         transaction.execute("UPDATE meta SET value = 0 WHERE name = 'clean'", [])?;
         let epoch = transaction.query_row(EPOCH, [], |row| row.get(0))?;
-        let read = "SELECT coalesce(max(seq), 0) FROM journal";
+        // The newest entries may have been removed: places before the mark are never taken again.
+        let read = "SELECT max(coalesce((SELECT max(seq) FROM journal), 0), value) FROM meta
+             WHERE name = 'projected'";
         let last = transaction.query_row(read, [], |row| row.get(0))?;
         transaction.commit()?;
         connection.set_prepared_statement_cache_capacity(32);
@@ -68,10 +70,7 @@ impl Writer {
             self.room.apply(&self.connection)?;
         }
         let transaction = begin(&mut self.connection)?;
-        let newest: u64 = transaction.prepare_cached(EPOCH)?.query_row([], |row| row.get(0))?;
-        if newest != self.epoch {
-            return Err(Refusal::Fenced { newest });
-        }
+        refuse_fenced(&transaction, self.epoch)?;
         let mut last = self.last;
         let mut verdicts = Vec::with_capacity(batch.appends.len());
         for append in batch.appends {
@@ -86,6 +85,20 @@ impl Writer {
         }
         transaction.commit()?;
         Ok((verdicts, last))
+    }
+}
+
+impl Writer {
+    fn remove_all(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, Refusal> {
+        let transaction = begin(&mut self.connection)?;
+        refuse_fenced(&transaction, self.epoch)?;
+        let mut count = 0;
+        for (plan, head) in plans {
+            count += usize::from(remove(&transaction, *plan, *head)?);
+        }
+        transaction.commit()?;
+        self.log.add(plans.len() as u64 * 2);
+        Ok(count)
     }
 }
 
@@ -106,6 +119,10 @@ impl StoreWriter for Writer {
         self.log.checkpoint(&self.connection).map_err(|error| failure(&error))
     }
 
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+        self.remove_all(plans).map_err(|refusal| refusal.told(self.epoch))
+    }
+
     fn takes_plans(&mut self) -> Result<(), StoreError> {
         self.room.check(&self.path, &self.connection)
     }
@@ -117,12 +134,45 @@ impl StoreWriter for Writer {
                 self.log.add(pages(batch));
                 Ok(verdicts)
             }
-            Err(Refusal::Failed(error)) => Err(failure(&error)),
-            Err(Refusal::Fenced { newest }) => {
-                Err(StoreError::Fenced { epoch: self.epoch, newest })
-            }
+            Err(refusal) => Err(refusal.told(self.epoch)),
         }
     }
+}
+
+impl Refusal {
+    fn told(self, epoch: u64) -> StoreError {
+        match self {
+            Self::Failed(error) => failure(&error),
+            Self::Fenced { newest } => StoreError::Fenced { epoch, newest },
+        }
+    }
+}
+
+/// Whether no other writer was taken since: part of each transaction.
+fn refuse_fenced(transaction: &Transaction<'_>, epoch: u64) -> Result<(), Refusal> {
+    let newest: u64 = transaction.prepare_cached(EPOCH)?.query_row([], |row| row.get(0))?;
+    if newest == epoch {
+        Ok(())
+    } else {
+        Err(Refusal::Fenced { newest })
+    }
+}
+
+/// Removes a stopped plan if its newest entry is this one.
+fn remove(transaction: &Transaction<'_>, plan: PlanId, head: Seq) -> rusqlite::Result<bool> {
+    let remove = "DELETE FROM plans WHERE id = ?1 AND head = ?2 AND state = 'stopped'";
+    let mut remove = transaction.prepare_cached(remove)?;
+    if remove.execute(params![plan.to_bytes(), head])? == 0 {
+        return Ok(false);
+    }
+    let mut entry =
+        transaction.prepare_cached("DELETE FROM journal WHERE seq = ?1 RETURNING prev")?;
+    let mut seq = Some(head);
+    while let Some(at) = seq {
+        seq = entry.query_row([at], |row| row.get(0)).optional()?;
+    }
+    transaction.prepare_cached("DELETE FROM keys WHERE plan = ?1")?.execute([plan.to_bytes()])?;
+    Ok(true)
 }
 
 impl Drop for Writer {

@@ -1,0 +1,208 @@
+//! Removes plans that are long over.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use turnwheel_runtime::Failure;
+
+use super::World;
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::journal::decode;
+use crate::limits::CLEAN_PLANS;
+use crate::plan::{PlanResult, PlanState, Record};
+use crate::store::{Filter, PlanRow, Seq, StoreReader};
+use crate::time::Time;
+
+/// Which stopped plans are removed, and what is kept of them.
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_engine::{MemoryStore, PlanResult, Retention, World};
+///
+/// let folder = tempfile::tempdir()?;
+/// let world = World::builder().build(MemoryStore::new())?;
+/// let month = Duration::from_secs(30 * 24 * 3600);
+/// let retention = Retention::older_than(month)
+///     .results([PlanResult::Success])
+///     .export(folder.path().join("old-plans.jsonl"));
+/// let cleaned = turnwheel_runtime::completion::block_on(world.clean(retention))??;
+/// assert_eq!(cleaned.plans, 0);
+/// world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Retention {
+    age: Duration,
+    label: Option<String>,
+    results: Vec<PlanResult>,
+    export: Option<PathBuf>,
+}
+
+impl Retention {
+    /// Plans that were stopped longer ago than this, whatever their result and label, without an export.
+    pub fn older_than(age: Duration) -> Self {
+        Self { age, label: None, results: Vec::new(), export: None }
+    }
+
+    /// Only plans with this label.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Only plans with one of these results.
+    pub fn results(mut self, results: impl IntoIterator<Item = PlanResult>) -> Self {
+        self.results = results.into_iter().collect();
+        self
+    }
+
+    /// Appends each plan to this file before it is removed: a line of JSON for each, with all its records.
+    pub fn export(mut self, file: impl Into<PathBuf>) -> Self {
+        self.export = Some(file.into());
+        self
+    }
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cleaned {
+    /// Plans that were removed, with their entries and keys.
+    pub plans: u64,
+    /// Plans that fit and were kept: they cannot be read, so that there is nothing to export.
+    pub kept: u64,
+}
+
+/// Cleaning ended early. What was removed before is exported and gone, the rest is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CleanError {
+    /// The file of the export.
+    #[error("the export to {file}: {error}")]
+    Export {
+        /// Its name.
+        file: String,
+        /// What is wrong with it.
+        error: io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A plan as it is exported.
+#[derive(Serialize)]
+struct Exported<'a> {
+    plan: PlanId,
+    label: &'a str,
+    state: &'static str,
+    result: &'static str,
+    created_at_us: u64,
+    ended_at_us: Option<u64>,
+    records: Vec<Record>,
+}
+
+impl World {
+    /// Removes plans that are long over, a slice at a time, so that others are not kept waiting. The
+    /// idempotency keys of these plans are free again.
+    ///
+    /// A plan that was triggered by another one stays as long as that is not stopped. Cost: a commit, and
+    /// with an export a sync of its file, for each [`CLEAN_PLANS`](crate::limits::CLEAN_PLANS) plans.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or the export could not be written.
+    pub async fn clean(&self, retention: Retention) -> Result<Cleaned, CleanError> {
+        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+        let journal = &self.shared.journal;
+        journal.flush().await.map_err(lost)??;
+        let age = u64::try_from(retention.age.as_micros()).unwrap_or(u64::MAX);
+        let mut filter = Filter {
+            states: vec![PlanState::Stopped],
+            results: retention.results,
+            label: retention.label,
+            ended_before: Some(Time(self.shared.now().0.saturating_sub(age))),
+            before: None,
+            limit: CLEAN_PLANS,
+        };
+        let mut cleaned = Cleaned::default();
+        loop {
+            let (page, export) = (filter.clone(), retention.export.clone());
+            let slice = journal.read(move |reader| slice(reader, &page, export.as_deref()));
+            let Slice { rows, plans, last } = slice.await.map_err(lost)??;
+            cleaned.kept += (rows - plans.len()) as u64;
+            cleaned.plans += journal.remove(plans).await.map_err(lost)?? as u64;
+            if rows < CLEAN_PLANS {
+                return Ok(cleaned);
+            }
+            filter.before = last;
+        }
+    }
+}
+
+/// Plans that may be removed: their exports are durable.
+struct Slice {
+    rows: usize,
+    plans: Vec<(PlanId, Seq)>,
+    last: Option<PlanId>,
+}
+
+fn slice(
+    reader: &mut dyn StoreReader,
+    filter: &Filter,
+    export: Option<&Path>,
+) -> Result<Slice, CleanError> {
+    let rows = reader.list(filter)?;
+    let last = rows.last().map(|row| row.id);
+    let mut plans = Vec::with_capacity(rows.len());
+    let mut lines = Vec::new();
+    for row in &rows {
+        if export.is_some() {
+            match line(reader, row) {
+                Ok(line) => lines.extend(line),
+                Err(StoreError::Corrupt(problem)) => {
+                    tracing::warn!(plan = %row.id, problem, "a plan is kept: it cannot be exported");
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        plans.push((row.id, row.head));
+    }
+    if let (Some(file), false) = (export, lines.is_empty()) {
+        let written = append(file, &lines);
+        written.map_err(|error| CleanError::Export { file: file.display().to_string(), error })?;
+    }
+    Ok(Slice { rows: rows.len(), plans, last })
+}
+
+fn append(file: &Path, lines: &[u8]) -> io::Result<()> {
+    let mut file: File = OpenOptions::new().append(true).create(true).open(file)?;
+    file.write_all(lines)?;
+    file.sync_data()
+}
+
+fn line(reader: &mut dyn StoreReader, row: &PlanRow) -> Result<Vec<u8>, StoreError> {
+    let mut records = Vec::new();
+    for entry in reader.history(row.id, row.head)? {
+        records.extend(decode(row.id, &entry)?);
+    }
+    let exported = Exported {
+        plan: row.id,
+        label: &row.label,
+        state: row.state.name(),
+        result: row.result.name(),
+        created_at_us: row.created_at.0,
+        ended_at_us: row.ended_at.map(|at| at.0),
+        records,
+    };
+    let mut line = serde_json::to_vec(&exported)
+        .map_err(|error| StoreError::Failed(format!("plan {}: {error}", row.id)))?;
+    line.push(b'\n');
+    Ok(line)
+}
