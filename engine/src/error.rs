@@ -137,6 +137,17 @@ pub enum BuildError {
         /// The action that is extended.
         base: &'static str,
     },
+    /// The rules of middleware contradict one another.
+    #[error(
+        "the middleware of «{action}» has no order: the rules of {names} contradict one another, take \
+         one of them away"
+    )]
+    MiddlewareCircle {
+        /// The action.
+        action: String,
+        /// The middleware.
+        names: String,
+    },
     /// Actions extend one another, so that planning one would never end.
     #[error("actions extend one another in a circle: {0}; take one of these extensions away")]
     ExtensionCircle(String),

@@ -12,6 +12,7 @@ mod error;
 mod id;
 mod journal;
 pub mod limits;
+pub mod middleware;
 mod payload;
 pub mod plan;
 mod run;
@@ -26,6 +27,7 @@ pub use action::{
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
+pub use middleware::{Around, AroundStep, Layer, Middleware};
 pub use payload::Payload;
 pub use plan::{
     ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,

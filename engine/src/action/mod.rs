@@ -38,7 +38,7 @@ pub(crate) use policy::{interrupted, timed_out};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub use poll::{Poll, Polled, Polling};
 pub(crate) use registry::Registry;
-pub(crate) use step::{CancelFlag, Facts};
+pub(crate) use step::{CancelFlag, Facts, Wishes};
 pub use step::{Next, StepContext};
 
 use crate::error::ActionError;

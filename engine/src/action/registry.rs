@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Action, AnyAction};
+use super::{Action, AnyAction, Begun, Call};
 use crate::error::BuildError;
+use crate::middleware::{self, Chains};
 use crate::plan::Extensions;
 
 /// Actions by name and by type.
@@ -15,6 +16,7 @@ pub(crate) struct Registry {
     by_name: HashMap<&'static str, Arc<dyn AnyAction>>,
     by_type: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     extensions: Extensions,
+    chains: Chains,
 }
 
 impl fmt::Debug for Registry {
@@ -51,9 +53,23 @@ impl Registry {
         &mut self.extensions
     }
 
+    pub(crate) fn chains(&self) -> &Chains {
+        &self.chains
+    }
+
+    pub(crate) fn chains_mut(&mut self) -> &mut Chains {
+        &mut self.chains
+    }
+
+    /// Begins a call of an action, with its middleware around it.
+    pub(crate) fn begin(&self, name: &str, action: &Arc<dyn AnyAction>, call: Call) -> Begun {
+        middleware::begin(self.chains.of(name).cloned(), name, action, call)
+    }
+
     /// What can be said only when all actions are known.
     pub(crate) fn check(&mut self) -> Result<(), BuildError> {
         let by_type = &self.by_type;
-        self.extensions.check(|action| by_type.contains_key(&action))
+        self.extensions.check(|action| by_type.contains_key(&action))?;
+        self.chains.resolve(self.by_name.keys().copied())
     }
 }

@@ -11,6 +11,7 @@
 //! read after a crash cannot differ. What to do next is decided in [`crate::run`].
 
 mod apply;
+mod around;
 mod children;
 mod extend;
 mod flow;

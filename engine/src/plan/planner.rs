@@ -188,8 +188,12 @@ pub(crate) fn plan_root<A: Action>(
         label: None,
     };
     let began = clock();
-    let planned = input.and_then(|input| planning.plan_child::<A>(None, None, input));
-    let outcome = planned.and_then(|_| planning.check());
+    let outcome = input.and_then(|input| {
+        let planned = catch_unwind(AssertUnwindSafe(|| planning.plan_all::<A>(input)));
+        planned.unwrap_or_else(|panic| {
+            Err(ActionError::new("panic", panic_message(&*panic)).and_final())
+        })
+    });
     planning.end(A::NAME, outcome.err(), began, clock())
 }
 
@@ -220,15 +224,8 @@ impl Planning {
         self.depth += 1;
         self.scopes.push(Vec::new());
         let scopes = self.scopes.len();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let given = match self.registry.extensions().is_extended(B::NAME) {
-                true => Some(Payload::of(&input)?),
-                false => None,
-            };
-            let mut planner = Planner { planning: self, id, extended, action: PhantomData };
-            action.plan(&mut planner, input)?;
-            given.map_or(Ok(()), |given| self.extend(id, &given))
-        }));
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| self.plan_one::<B>(&action, id, extended, input)));
         let outcome = outcome.unwrap_or_else(|panic| {
             Err(ActionError::new("panic", panic_message(&*panic)).and_final())
         });
@@ -307,6 +304,18 @@ impl Planning {
         ActionRef { plan: self.plan, run: self.run_step(id), action: PhantomData }
     }
 
+    pub(super) fn planner<B: Action>(
+        &mut self,
+        id: ActionId,
+        extended: Option<&'static str>,
+    ) -> Planner<'_, B> {
+        Planner { planning: self, id, extended, action: PhantomData }
+    }
+
+    pub(super) fn plan_id(&self) -> PlanId {
+        self.plan
+    }
+
     pub(super) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.registry)
     }
@@ -330,7 +339,12 @@ impl Planning {
         }
     }
 
-    fn check(&self) -> Result<(), ActionError> {
+    /// Whether what was planned can be run.
+    pub(super) fn check(&self) -> Result<(), ActionError> {
+        // A parent may have caught the failure of a child: the plan fails all the same.
+        if let Some(error) = self.steps.iter().find_map(|step| step.error.clone()) {
+            return Err(error);
+        }
         let mut graph = Graph::new(self.steps.len(), &Flow::Concurrence(self.scopes[0].clone()));
         for (index, action) in self.actions.iter().enumerate() {
             if let Some(later) = self.run_step(ActionId::at(index)) {
@@ -353,8 +367,6 @@ impl Planning {
         began: Time,
         at: Time,
     ) -> PlannedRecord {
-        // A parent may have caught the failure of a child: the plan fails all the same.
-        let error = error.or_else(|| self.steps.iter().find_map(|step| step.error.clone()));
         let run = Flow::Concurrence(std::mem::take(&mut self.scopes[0])).simplified();
         PlannedRecord {
             began,

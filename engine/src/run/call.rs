@@ -117,7 +117,7 @@ impl PlanActor {
             _ => CallKind::Run,
         };
         let call = Call { kind, facts, input, output: data.output.clone() };
-        Ok(Arc::clone(action).begin(call))
+        Ok(self.world.registry().begin(&data.name, action, call))
     }
 }
 

@@ -1,8 +1,9 @@
-//! What a world is extended with: actions that join others.
+//! What a world is extended with: actions that join others, and middleware.
 
 use super::{World, WorldBuilder};
 use crate::action::Action;
 use crate::error::ActionError;
+use crate::middleware::{Layer, Middleware};
 use crate::plan::ActionRef;
 
 impl WorldBuilder {
@@ -75,6 +76,27 @@ impl WorldBuilder {
         if let Err(problem) = added {
             self.problem.get_or_insert(problem);
         }
+        self
+    }
+}
+
+impl WorldBuilder {
+    /// Puts a middleware around the phases of all actions, outside of those that they have themselves.
+    /// The same one twice counts once.
+    pub fn middleware(mut self, middleware: impl Into<Layer>) -> Self {
+        self.registry.chains_mut().of_world(middleware.into());
+        self
+    }
+
+    /// Puts a middleware around the phases of one action.
+    pub fn middleware_of<A: Action>(mut self, middleware: impl Into<Layer>) -> Self {
+        self.registry.chains_mut().of_action(A::NAME, middleware.into());
+        self
+    }
+
+    /// Leaves an action without a middleware that it would have otherwise.
+    pub fn without_middleware<A: Action, M: Middleware>(mut self) -> Self {
+        self.registry.chains_mut().remove(A::NAME, std::any::TypeId::of::<M>());
         self
     }
 }

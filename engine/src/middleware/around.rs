@@ -1,0 +1,246 @@
+//! One call of a middleware: what it is around, and how to go on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use turnwheel_runtime::completion::block_on;
+
+use super::AnyMiddleware;
+use crate::action::{AnyAction, Begun, Call, CallKind, Cause, Next, Returned, Wishes};
+use crate::error::ActionError;
+use crate::id::{PlanId, StepId};
+use crate::payload::Payload;
+
+/// What a chain is around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The planning of an action.
+    Plan,
+    /// The planning of a plan.
+    PlanPhase,
+}
+
+/// What the innermost call does.
+type Inner<'a> = dyn FnMut(&Payload) -> Result<(), ActionError> + 'a;
+
+/// What a middleware is around that is done in one thread: the planning of an action or of a plan.
+pub struct Around<'a> {
+    rest: &'a [Arc<dyn AnyMiddleware>],
+    phase: Phase,
+    plan: PlanId,
+    action: &'a str,
+    input: &'a mut Payload,
+    inner: &'a mut Inner<'a>,
+}
+
+impl fmt::Debug for Around<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Around").field("action", &self.action).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Around<'a> {
+    pub(crate) fn new(
+        chain: &'a [Arc<dyn AnyMiddleware>],
+        phase: Phase,
+        plan: PlanId,
+        action: &'a str,
+        input: &'a mut Payload,
+        inner: &'a mut Inner<'a>,
+    ) -> Self {
+        Self { rest: chain, phase, plan, action, input, inner }
+    }
+
+    /// Goes on: the next middleware inside, at last the action.
+    ///
+    /// # Errors
+    ///
+    /// Those of what is inside.
+    pub fn pass(&mut self) -> Result<(), ActionError> {
+        let Some((next, rest)) = self.rest.split_first() else { return (self.inner)(self.input) };
+        let mut around = Around {
+            rest,
+            phase: self.phase,
+            plan: self.plan,
+            action: self.action,
+            input: &mut *self.input,
+            inner: &mut *self.inner,
+        };
+        match self.phase {
+            Phase::Plan => next.plan(&mut around),
+            Phase::PlanPhase => next.plan_phase(&mut around),
+        }
+    }
+
+    /// The plan.
+    pub fn plan_id(&self) -> PlanId {
+        self.plan
+    }
+
+    /// The name of the action: in a plan phase that of the root.
+    pub fn action(&self) -> &str {
+        self.action
+    }
+
+    /// The input.
+    pub fn input(&self) -> &Payload {
+        self.input
+    }
+
+    /// Changes what those inside are given.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written as JSON.
+    pub fn set_input<T: Serialize + ?Sized>(&mut self, input: &T) -> Result<(), ActionError> {
+        *self.input = Payload::of(input)?;
+        Ok(())
+    }
+}
+
+/// What a middleware is around that may wait: one call of a step's code.
+pub struct AroundStep<'a> {
+    rest: &'a [Arc<dyn AnyMiddleware>],
+    name: &'a str,
+    action: &'a Arc<dyn AnyAction>,
+    call: &'a mut Call,
+    wishes: &'a mut Wishes,
+}
+
+impl fmt::Debug for AroundStep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AroundStep").field("action", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl AroundStep<'_> {
+    /// Goes on: the next middleware inside, at last the action.
+    ///
+    /// # Errors
+    ///
+    /// Those of what is inside.
+    pub async fn pass(&mut self) -> Result<Next, ActionError> {
+        if let Some((next, rest)) = self.rest.split_first() {
+            let is_finalize = self.call.kind == CallKind::Finalize;
+            let mut around = AroundStep {
+                rest,
+                name: self.name,
+                action: self.action,
+                call: &mut *self.call,
+                wishes: &mut *self.wishes,
+            };
+            let passing =
+                if is_finalize { next.finalize(&mut around) } else { next.run(&mut around) };
+            return passing.await;
+        }
+        let returned = match Arc::clone(self.action).begin(self.call.clone()) {
+            Begun::Async(future) => future.await,
+            Begun::Blocking(code) => code(),
+        };
+        *self.wishes = returned.wishes;
+        if let Some(output) = returned.output {
+            self.call.output = output;
+        }
+        returned.result
+    }
+
+    /// The plan.
+    pub fn plan_id(&self) -> PlanId {
+        self.call.facts.plan
+    }
+
+    /// The step.
+    pub fn step_id(&self) -> StepId {
+        self.call.facts.step
+    }
+
+    /// The name of the action.
+    pub fn action(&self) -> &str {
+        self.name
+    }
+
+    /// 1 for the first time, as the step itself is told.
+    pub fn attempt(&self) -> u32 {
+        self.call.facts.attempt
+    }
+
+    /// Why the step's code is called.
+    pub fn cause(&self) -> Cause {
+        self.call.facts.cause
+    }
+
+    /// The input; references are replaced by values.
+    pub fn input(&self) -> &Payload {
+        &self.call.input
+    }
+
+    /// Changes what those inside are given, for this call.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written as JSON.
+    pub fn set_input<T: Serialize + ?Sized>(&mut self, input: &T) -> Result<(), ActionError> {
+        self.call.input = Payload::of(input)?;
+        Ok(())
+    }
+
+    /// The output: what it was before those inside were called, and what they made of it after.
+    pub fn output(&self) -> &Payload {
+        &self.call.output
+    }
+
+    /// Changes the output. It is stored when the call has ended, also if that fails.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written as JSON.
+    pub fn set_output<T: Serialize + ?Sized>(&mut self, output: &T) -> Result<(), ActionError> {
+        self.call.output = Payload::of(output)?;
+        Ok(())
+    }
+}
+
+/// Begins a call with a chain around it, or without.
+pub(crate) fn begin(
+    chain: Option<Arc<[Arc<dyn AnyMiddleware>]>>,
+    name: &str,
+    action: &Arc<dyn AnyAction>,
+    call: Call,
+) -> Begun {
+    let chain = chain.filter(|_| call.kind != CallKind::Revert);
+    let Some(chain) = chain else { return Arc::clone(action).begin(call) };
+    // Nothing is called by this: it tells where the action wants to be called.
+    let is_async = matches!(Arc::clone(action).begin(call.clone()), Begun::Async(_));
+    let called = around(chain, name.to_owned(), Arc::clone(action), call);
+    if is_async {
+        return Begun::Async(Box::pin(called));
+    }
+    Begun::Blocking(Box::new(move || {
+        let waited = block_on(called);
+        waited.unwrap_or_else(|refused| {
+            let message = format!("a middleware waits where it may not: {refused}");
+            Returned::failed(ActionError::new("middleware", message))
+        })
+    }))
+}
+
+async fn around(
+    chain: Arc<[Arc<dyn AnyMiddleware>]>,
+    name: String,
+    action: Arc<dyn AnyAction>,
+    mut call: Call,
+) -> Returned {
+    let before = call.output.clone();
+    let mut wishes = Wishes::default();
+    let mut outermost = AroundStep {
+        rest: &chain,
+        name: &name,
+        action: &action,
+        call: &mut call,
+        wishes: &mut wishes,
+    };
+    let result = outermost.pass().await;
+    let output = (call.output != before).then_some(call.output);
+    Returned { result, output, wishes }
+}
