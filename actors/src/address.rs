@@ -25,20 +25,20 @@ use crate::system::System;
 ///
 /// Messages from one sender are handled in the order sent.
 pub struct Address<A: Actor> {
+    /// Its tag is the actor's number.
     pub(crate) task: Task<Seat<A>>,
-    id: u64,
     system: System,
 }
 
 impl<A: Actor> Clone for Address<A> {
     fn clone(&self) -> Self {
-        Self { task: self.task.clone(), id: self.id, system: self.system.clone() }
+        Self { task: self.task.clone(), system: self.system.clone() }
     }
 }
 
 impl<A: Actor> PartialEq for Address<A> {
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
+        self.id() == other.id()
     }
 }
 
@@ -51,24 +51,25 @@ impl<A: Actor> fmt::Debug for Address<A> {
 }
 
 impl<A: Actor> Address<A> {
-    pub(crate) fn new(task: Task<Seat<A>>, id: u64, system: System) -> Self {
-        Self { task, id, system }
+    pub(crate) fn new(task: Task<Seat<A>>, system: System) -> Self {
+        Self { task, system }
     }
 
     /// A number that no other actor of this process has or will have.
     pub fn id(&self) -> u64 {
-        self.id & !OUTGOING_BIT
+        self.raw_id() & !OUTGOING_BIT
     }
 
     /// Its number with what is kept in it.
+    #[inline(always)]
     pub(crate) fn raw_id(&self) -> u64 {
-        self.id
+        self.task.tag()
     }
 
     /// Whether interceptors are around what is sent to it.
     #[inline(always)]
     fn is_intercepted(&self) -> bool {
-        self.id & OUTGOING_BIT != 0
+        self.raw_id() & OUTGOING_BIT != 0
     }
 
     #[cold]
@@ -267,7 +268,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        if Link::blocks(outgoing.chain.as_ref(), self.id) {
+        if Link::blocks(outgoing.chain.as_ref(), self.raw_id()) {
             let mut chain = Link::names(outgoing.chain.as_ref());
             chain.push(self.name());
             return Ask::refused(AskError::Cycle { chain, message: Some(message) });

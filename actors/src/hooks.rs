@@ -8,7 +8,7 @@ use crate::handler::Turn;
 use crate::seat::Seat;
 
 /// The one lifecycle of all actors; no state of its own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Hooks;
 
 pub(crate) type Outcome = Result<(), Failure>;

@@ -130,7 +130,7 @@ impl<A: Actor> Rest<A> {
     }
 
     pub(crate) fn address(&self, turn: &Turn<'_, A>) -> Address<A> {
-        Address::new(turn.task(), self.id, self.system.clone())
+        Address::new(turn.task(), self.system.clone())
     }
 }
 

@@ -147,7 +147,7 @@ impl<A: Actor> ActorBuilder<A> {
             }
         };
         let group = self.group.as_ref().unwrap_or(self.system.group());
-        let mut task = group.task(seat).lifecycle(Hooks);
+        let mut task = group.task(seat).hooks::<Hooks>().tag(id);
         task = match &self.class {
             Some(class) => task.class(class),
             None => task.class_of::<A>(),
@@ -168,7 +168,7 @@ impl<A: Actor> ActorBuilder<A> {
             task = task.system();
         }
         match task.spawn() {
-            Ok(task) => Ok(Address::new(task, id, self.system)),
+            Ok(task) => Ok(Address::new(task, self.system)),
             Err(error) => {
                 let kind = error.kind;
                 let actor = error.state.into_actor();

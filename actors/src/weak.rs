@@ -31,15 +31,13 @@ use crate::system::System;
 /// ```
 pub struct WeakAddress<A: Actor> {
     task: WeakTask<Seat<A>>,
-    id: u64,
     system: System,
 }
 
 impl<A: Actor> Address<A> {
     /// An address that does not keep the actor. Two atomic operations.
     pub fn downgrade(&self) -> WeakAddress<A> {
-        let task = self.task.downgrade();
-        WeakAddress { task, id: self.raw_id(), system: self.system().clone() }
+        WeakAddress { task: self.task.downgrade(), system: self.system().clone() }
     }
 }
 
@@ -48,18 +46,18 @@ impl<A: Actor> WeakAddress<A> {
     /// and takes no more messages.
     pub fn upgrade(&self) -> Option<Address<A>> {
         let task = self.task.upgrade()?;
-        Some(Address::new(task, self.id, self.system.clone()))
+        Some(Address::new(task, self.system.clone()))
     }
 
     /// As [`Address::id`].
     pub fn id(&self) -> u64 {
-        self.id & !OUTGOING_BIT
+        self.task.tag() & !OUTGOING_BIT
     }
 }
 
 impl<A: Actor> Clone for WeakAddress<A> {
     fn clone(&self) -> Self {
-        Self { task: self.task.clone(), id: self.id, system: self.system.clone() }
+        Self { task: self.task.clone(), system: self.system.clone() }
     }
 }
 

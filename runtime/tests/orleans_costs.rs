@@ -55,9 +55,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes of a cell that do not depend on its state: what `Task` says in its documentation, and the
-/// place of its hooks.
-const CELL_BYTES: usize = 128 + 16;
+/// Bytes of a cell that do not depend on its state: what `Group::spawn` says in its documentation.
+const CELL_BYTES: usize = 128;
 /// Bytes to which a cell is rounded up.
 const LINE_BYTES: usize = 64;
 /// Bytes that an idle task may cost beside its cell: its place in the list of tasks, which grows by

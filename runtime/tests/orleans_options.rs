@@ -43,6 +43,8 @@ const OPTIONS: &[(&str, &[(&str, &str)])] = &[
         ("mailbox", "the_mailbox_of_the_group_is_for_tasks_without_one_of_their_own"),
         ("budget", "a_turn_ends_after_its_budget_of_jobs_and_lets_the_others_run"),
         ("lifecycle", "the_policy_hook_gets_the_panic_of_a_job"),
+        ("hooks", "hooks_of_a_type_are_called_and_take_no_room_and_a_tag_is_answered"),
+        ("tag", "hooks_of_a_type_are_called_and_take_no_room_and_a_tag_is_answered"),
         ("label", "a_task_has_the_name_it_was_given_or_its_class"),
         ("system", "a_system_task_is_behind_nobody_else"),
     ]),
@@ -115,6 +117,33 @@ fn a_task_can_be_counted_under_the_type_that_its_state_wraps() {
     let both = group.task(0_u8).class_of::<u16>().class("Account").spawn().expect("it runs");
     assert_eq!(both.class(), "Account", "the name that is given counts");
     group.shutdown().expect("not on a worker");
+}
+
+/// Hooks without a value.
+#[derive(Default)]
+struct Counting;
+
+impl Lifecycle<u64> for Counting {
+    fn starting(&mut self, count: &mut u64, _: &mut Context<'_, u64>) -> Result<(), Failure> {
+        *count += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn hooks_of_a_type_are_called_and_take_no_room_and_a_tag_is_answered() -> Result<(), Failure> {
+    let sim = Sim::fifo();
+    let group = sim.group("cpu");
+    let hooked = group.task(0).hooks::<Counting>().tag(7).spawn().expect("the group runs");
+    let plain = group.spawn(0_u64).expect("the group runs");
+    let begun = hooked.call(|count, _| *count);
+    sim.run_until_idle();
+    assert_eq!(begun.wait()?, 1, "its start was counted");
+    assert_eq!((hooked.tag(), hooked.downgrade().tag(), plain.tag()), (7, 7, 0));
+    let bytes: BTreeMap<_, _> =
+        group.tasks().into_iter().map(|info| (info.id, info.bytes)).collect();
+    assert_eq!(bytes[&hooked.id()], bytes[&plain.id()]);
+    Ok(())
 }
 
 /// The cores that the calling thread may use, as the system writes them.

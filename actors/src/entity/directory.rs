@@ -275,7 +275,7 @@ impl<E: Entity> Directory<E> {
             seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
         let hooks = EntityHooks::new(key.clone(), myself, failures.is_some(), is_awaited);
-        let mut spawned = self.system.group().task(seat).class_of::<E>();
+        let mut spawned = self.system.group().task(seat).tag(id).class_of::<E>();
         if let Some(mailbox) = E::MAILBOX {
             spawned = spawned.mailbox(mailbox);
         }

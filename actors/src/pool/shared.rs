@@ -217,7 +217,7 @@ impl<A: Actor> Shared<A> {
         let rebirth = Rebirth::new(self.settings.restart.clone(), move || factory());
         let seat = Seat::unmade(id, self.settings.system.clone(), rebirth);
         let seat = seat.intercepted(self.settings.incoming.clone(), None);
-        let mut task = self.settings.group.task(seat).lifecycle(Hooks).class_of::<A>();
+        let mut task = self.settings.group.task(seat).hooks::<Hooks>().tag(id).class_of::<A>();
         task = task.name(&format!("{}#{place}", self.settings.name));
         if let Some(mailbox) = self.settings.mailbox {
             task = task.mailbox(mailbox);
@@ -226,7 +226,7 @@ impl<A: Actor> Shared<A> {
             task = task.budget(budget);
         }
         let task = task.spawn().map_err(|error| error.kind)?;
-        Ok(Address::new(task, id, self.settings.system.clone()))
+        Ok(Address::new(task, self.settings.system.clone()))
     }
 
     /// Tells the keeper to look; of several one is enough.

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Budget, Group};
 use crate::failure::Failure;
 use crate::sync::Arc;
-use crate::task::{self, Extra, Lifecycle, Mail, Mailbox, Overflow, Parts, Task};
+use crate::task::{self, Extra, Fixed, Lifecycle, Mail, Mailbox, Overflow, Parts, Task, TaskRef};
 use crate::worker;
 
 /// Why a task was not spawned.
@@ -79,8 +79,17 @@ pub struct TaskBuilder<S> {
     mailbox: Option<Mailbox>,
     budget: Option<Budget>,
     lifecycle: Option<Box<dyn Lifecycle<S>>>,
+    /// How a cell with hooks of a fixed type is made.
+    fixed: Option<Shape<S>>,
+    tag: u64,
     labels: Vec<(Box<str>, Box<str>)>,
     is_system: bool,
+}
+
+/// Makes a cell of one shape, and takes it apart.
+struct Shape<S> {
+    make: fn(Parts<S>) -> TaskRef,
+    unmake: fn(TaskRef) -> S,
 }
 
 impl<S> fmt::Debug for TaskBuilder<S> {
@@ -112,6 +121,8 @@ impl Group {
             mailbox: None,
             budget: None,
             lifecycle: None,
+            fixed: None,
+            tag: 0,
             labels: Vec::new(),
             is_system: false,
         }
@@ -160,6 +171,44 @@ impl<S: Send + 'static> TaskBuilder<S> {
     #[must_use]
     pub fn lifecycle(mut self, hooks: impl Lifecycle<S>) -> Self {
         self.lifecycle = Some(Box::new(hooks));
+        self.fixed = None;
+        self
+    }
+
+    /// As [`TaskBuilder::lifecycle`] with hooks of a type that needs no value of the caller's: a
+    /// type without fields takes no room in the task and no allocation. Of the two the last counts.
+    ///
+    /// ```
+    /// use turnwheel_runtime::{Context, Failure, Group, Lifecycle};
+    /// #[derive(Default)]
+    /// struct Counted;
+    /// impl Lifecycle<u64> for Counted {
+    ///     fn starting(&mut self, count: &mut u64, _: &mut Context<'_, u64>) -> Result<(), Failure> {
+    ///         *count += 1;
+    ///         Ok(())
+    ///     }
+    /// }
+    /// let group = Group::builder("doc").workers(1).build()?;
+    /// let task = group.task(0).hooks::<Counted>().tag(7).spawn()?;
+    /// assert_eq!(task.call(|count, _| *count).wait()?, 1);
+    /// assert_eq!(task.tag(), 7);
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn hooks<H: Lifecycle<S> + Default>(mut self) -> Self {
+        self.lifecycle = None;
+        self.fixed = Some(Shape {
+            make: |parts| task::make(parts, Fixed::<H>::default()),
+            unmake: task::unmake::<S, Fixed<H>>,
+        });
+        self
+    }
+
+    /// A number that handles answer with [`Task::tag`], for layers that tell tasks apart their way.
+    #[must_use]
+    pub fn tag(mut self, tag: u64) -> Self {
+        self.tag = tag;
         self
     }
 
@@ -216,7 +265,7 @@ impl<S: Send + 'static> TaskBuilder<S> {
             extra.mail = mail.map(crate::sync::Mutex::new);
             extra
         });
-        let is_scheduled = self.lifecycle.is_some();
+        let is_scheduled = self.fixed.is_some();
         let local = worker::current().filter(|local| Arc::ptr_eq(&local.group, &shared));
         let class = match (&self.class, local) {
             (Some(class), _) => shared.class(class),
@@ -226,16 +275,23 @@ impl<S: Send + 'static> TaskBuilder<S> {
         let place = local.map(|local| local.index);
         let parts = Parts {
             state,
-            lifecycle: self.lifecycle,
+            tag: self.tag,
             capacity: if is_plain { mailbox.capacity } else { 0 },
             class,
             group: Arc::clone(&shared),
             system: self.is_system,
             extra,
         };
-        let made = task::make(parts);
+        let shape = match (self.fixed, self.lifecycle) {
+            (Some(shape), _) => shape,
+            (None, None) => {
+                Shape { make: |parts| task::make(parts, ()), unmake: task::unmake::<S, ()> }
+            }
+            (None, Some(hooks)) => return spawn_hooked(parts, hooks, place),
+        };
+        let made = (shape.make)(parts);
         if shared.registry.add(&made, place).is_err() {
-            let state = task::unmake::<S>(made);
+            let state = (shape.unmake)(made);
             return Err(SpawnError { kind: SpawnErrorKind::GroupClosed, state });
         }
         if is_scheduled {
@@ -243,4 +299,20 @@ impl<S: Send + 'static> TaskBuilder<S> {
         }
         Ok(Task::new(made))
     }
+}
+
+/// Spawns a task with hooks of its own.
+fn spawn_hooked<S: Send + 'static>(
+    parts: Parts<S>,
+    hooks: Box<dyn Lifecycle<S>>,
+    place: Option<usize>,
+) -> Result<Task<S>, SpawnError<S>> {
+    let group = Arc::clone(&parts.group);
+    let made = task::make(parts, Some(hooks));
+    if group.registry.add(&made, place).is_err() {
+        let state = task::unmake::<S, Option<Box<dyn Lifecycle<S>>>>(made);
+        return Err(SpawnError { kind: SpawnErrorKind::GroupClosed, state });
+    }
+    super::schedule(made.ptr());
+    Ok(Task::new(made))
 }

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use super::extra::Extra;
 use super::inbox::{bits, Inbox};
-use super::lifecycle::{Hook, Lifecycle, OnFailure, Phase};
+use super::lifecycle::{Hook, Hooks, OnFailure, Phase, Stage};
 use super::node::{Link, Node};
 use super::refs::{Leave, References};
 use super::run::Turn;
@@ -52,20 +52,6 @@ pub(crate) struct Owner {
     pub(crate) room_wanted: bool,
     /// Whether the urgent lane may have jobs.
     pub(crate) has_urgent: bool,
-    /// How far its life has come.
-    pub(crate) stage: Stage,
-}
-
-/// How far the life of a task has come, beside its phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Stage {
-    /// The starting hook was not called yet.
-    Unbegun,
-    /// It lives.
-    Living,
-    /// It is over but for what producers have under way.
-    Ending,
 }
 
 /// The part of a task that does not depend on its types.
@@ -79,11 +65,13 @@ pub(crate) struct Header {
     /// Place in the group's list of tasks.
     pub(crate) registered: AtomicU32,
     phase: AtomicU8,
+    /// How far its life has come. The runner only.
+    stage: AtomicU8,
     /// Whether start and end futures are settled.
     pub(crate) is_settled: AtomicBool,
     pub(crate) system: bool,
-    /// When the task was put into a queue, for one turn in 256; 0 otherwise. Nanoseconds.
-    pub(crate) scheduled_ns: AtomicU64,
+    /// A number of the layer above, whose senders look at it; fixed.
+    pub(crate) tag: u64,
     // Second line: the runner, and what is cold.
     owner: UnsafeCell<Owner>,
     extra: AtomicPtr<Extra>,
@@ -91,17 +79,19 @@ pub(crate) struct Header {
     refs: References,
     pub(crate) vtable: &'static Vtable,
     class: NonNull<Class>,
+    /// When the task was put into a queue, for one turn in 256; 0 otherwise. Nanoseconds.
+    pub(crate) scheduled_ns: AtomicU64,
 }
 
 const _: () = assert!(std::mem::size_of::<Header>() == 2 * LINE);
 const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE);
 
-/// Header, hooks and state.
+/// Header, hooks and state. Hooks without a state of their own take no room.
 /// `UnsafeCell` is transparent, so the state lies at its field's offset.
 #[repr(C)]
-struct Cell<S> {
+struct Cell<S, L> {
     header: Header,
-    lifecycle: UnsafeCell<ManuallyDrop<Option<Box<dyn Lifecycle<S>>>>>,
+    lifecycle: UnsafeCell<ManuallyDrop<L>>,
     state: UnsafeCell<ManuallyDrop<S>>,
 }
 
@@ -114,7 +104,8 @@ impl fmt::Debug for Header {
 /// What a new task is made of.
 pub(crate) struct Parts<S> {
     pub(crate) state: S,
-    pub(crate) lifecycle: Option<Box<dyn Lifecycle<S>>>,
+    /// A number of the layer above.
+    pub(crate) tag: u64,
     pub(crate) capacity: u64,
     pub(crate) class: NonNull<Class>,
     pub(crate) group: Arc<GroupShared>,
@@ -123,15 +114,15 @@ pub(crate) struct Parts<S> {
 }
 
 /// Makes the cell of a task with one handle. A task with hooks starts scheduled, in `Starting`.
-pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
-    let starting = parts.lifecycle.is_some();
+pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L) -> TaskRef {
+    let starting = hooks.look().is_some();
     let phase = if starting { Phase::Starting } else { Phase::Started };
     let extra = parts.extra.map_or(ptr::null_mut(), Box::into_raw);
     let cell = Cell {
         header: Header {
             inbox: Inbox::new(starting),
             refs: References::new(),
-            vtable: vtable::<S>(),
+            vtable: vtable::<S, L>(),
             capacity: parts.capacity,
             owner: UnsafeCell::new(Owner {
                 position: ptr::null(),
@@ -141,21 +132,22 @@ pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
                 orphaned: false,
                 room_wanted: false,
                 has_urgent: false,
-                stage: Stage::Unbegun,
             }),
             extra: AtomicPtr::new(extra),
             group: parts.group,
             class: parts.class,
+            tag: parts.tag,
             scheduled_ns: AtomicU64::new(0),
             registered: AtomicU32::new(u32::MAX),
             phase: AtomicU8::new(phase as u8),
+            stage: AtomicU8::new(Stage::Unbegun as u8),
             is_settled: AtomicBool::new(false),
             system: parts.system,
         },
-        lifecycle: UnsafeCell::new(ManuallyDrop::new(parts.lifecycle)),
+        lifecycle: UnsafeCell::new(ManuallyDrop::new(hooks)),
         state: UnsafeCell::new(ManuallyDrop::new(parts.state)),
     };
-    let place = slab::take(Layout::new::<Cell<S>>()).cast::<Cell<S>>();
+    let place = slab::take(Layout::new::<Cell<S, L>>()).cast::<Cell<S, L>>();
     // SAFETY: the place is exclusive and large enough, and its alignment fits.
     unsafe { place.write(cell) };
     let raw = NonNull::new(place).expect("the allocator answers no null").cast::<Header>();
@@ -169,10 +161,10 @@ pub(crate) fn make<S: Send + 'static>(parts: Parts<S>) -> TaskRef {
 }
 
 /// Takes apart a task that nobody else has seen, and gives its state back.
-pub(crate) fn unmake<S: Send + 'static>(task: TaskRef) -> S {
-    let raw = task.0.cast::<Cell<S>>();
+pub(crate) fn unmake<S: Send + 'static, L: Hooks<S>>(task: TaskRef) -> S {
+    let raw = task.0.cast::<Cell<S, L>>();
     std::mem::forget(task);
-    // SAFETY: made by `make::<S>` and not shared since.
+    // SAFETY: made by `make::<S, L>` and not shared since.
     let cell = unsafe { raw.as_ref() };
     // SAFETY: nobody else knows the cell.
     let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
@@ -184,36 +176,36 @@ pub(crate) fn unmake<S: Send + 'static>(task: TaskRef) -> S {
     // SAFETY: as above.
     let state = unsafe { ManuallyDrop::take(place) };
     // SAFETY: nobody else knows the cell; hooks and state were taken.
-    unsafe { dealloc::<S>(raw.cast()) };
+    unsafe { dealloc::<S, L>(raw.cast()) };
     state
 }
 
-fn vtable<S: Send + 'static>() -> &'static Vtable {
-    struct Of<S>(std::marker::PhantomData<S>);
-    impl<S: Send + 'static> Of<S> {
+fn vtable<S: Send + 'static, L: Hooks<S>>() -> &'static Vtable {
+    struct Of<S, L>(std::marker::PhantomData<(S, L)>);
+    impl<S: Send + 'static, L: Hooks<S>> Of<S, L> {
         const VTABLE: Vtable = Vtable {
-            hook: call_hook::<S>,
-            state_offset: std::mem::offset_of!(Cell<S>, state),
-            drop_state: drop_state::<S>,
-            dealloc: dealloc::<S>,
-            bytes: std::mem::size_of::<Cell<S>>(),
+            hook: call_hook::<S, L>,
+            state_offset: std::mem::offset_of!(Cell<S, L>, state),
+            drop_state: drop_state::<S, L>,
+            dealloc: dealloc::<S, L>,
+            bytes: std::mem::size_of::<Cell<S, L>>(),
         };
     }
-    &Of::<S>::VTABLE
+    &Of::<S, L>::VTABLE
 }
 
-unsafe fn call_hook<S: Send + 'static>(
+unsafe fn call_hook<S: Send + 'static, L: Hooks<S>>(
     header: NonNull<Header>,
     turn: &mut Turn,
     hook: Hook<'_>,
 ) -> Result<OnFailure, Failure> {
     // SAFETY: the vtable belongs to this cell type.
-    let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
+    let cell = unsafe { header.cast::<Cell<S, L>>().as_ref() };
     // SAFETY: hooks run in a turn, one at a time, and the hooks are dropped after the last one.
     let lifecycle = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // SAFETY: the runner has the state for itself.
     let state = cell.state.with_mut(|state| unsafe { &mut *state });
-    let Some(lifecycle) = lifecycle.as_deref_mut() else {
+    let Some(lifecycle) = lifecycle.look() else {
         return Ok(OnFailure::Resume);
     };
     let mut cx = Context::new(turn);
@@ -230,9 +222,9 @@ unsafe fn call_hook<S: Send + 'static>(
     Ok(OnFailure::Resume)
 }
 
-unsafe fn drop_state<S>(header: NonNull<Header>) {
+unsafe fn drop_state<S, L>(header: NonNull<Header>) {
     // SAFETY: the vtable belongs to this cell type.
-    let cell = unsafe { header.cast::<Cell<S>>().as_ref() };
+    let cell = unsafe { header.cast::<Cell<S, L>>().as_ref() };
     // SAFETY: the runner of the last turn has them for itself.
     let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // Contained one by one: both are dropped, and two panics at once would abort.
@@ -248,12 +240,12 @@ unsafe fn drop_state<S>(header: NonNull<Header>) {
     });
 }
 
-unsafe fn dealloc<S>(header: NonNull<Header>) {
-    let cell = header.cast::<Cell<S>>().as_ptr();
+unsafe fn dealloc<S, L>(header: NonNull<Header>) {
+    let cell = header.cast::<Cell<S, L>>().as_ptr();
     // SAFETY: the last reference is gone.
     unsafe { std::ptr::drop_in_place(cell) };
     // SAFETY: it came from the slab with this layout.
-    unsafe { slab::give(cell.cast(), Layout::new::<Cell<S>>()) };
+    unsafe { slab::give(cell.cast(), Layout::new::<Cell<S, L>>()) };
 }
 
 impl Header {
@@ -330,6 +322,19 @@ impl Header {
     #[inline(always)]
     pub(crate) fn phase(&self) -> Phase {
         Phase::from_u8(self.phase.load(Ordering::Acquire))
+    }
+
+    /// How far its life has come. Relaxed, as below: the run queue hands it from runner to runner.
+    pub(crate) fn stage_owner(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            0 => Stage::Unbegun,
+            1 => Stage::Living,
+            _ => Stage::Ending,
+        }
+    }
+
+    pub(crate) fn set_stage_owner(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
     /// Changes the phase; only the runner does.

@@ -92,6 +92,12 @@ impl<S> Task<S> {
         self.inner.group.registry.id_of(&self.inner)
     }
 
+    /// The number given with [`TaskBuilder::tag`](crate::TaskBuilder::tag); 0 without one.
+    #[inline]
+    pub fn tag(&self) -> u64 {
+        self.inner.tag
+    }
+
     /// The group it runs in.
     pub fn group(&self) -> Group {
         Group::from_shared(Arc::clone(&self.inner.group))

@@ -153,3 +153,47 @@ pub(crate) enum Hook<'a> {
     OnFailure(&'a Failure),
     Interrupted,
 }
+
+/// What a cell holds in the place of its hooks.
+pub(crate) trait Hooks<S>: Send + 'static {
+    /// The hooks, if there are any.
+    fn look(&mut self) -> Option<&mut dyn Lifecycle<S>>;
+}
+
+impl<S: 'static> Hooks<S> for Option<Box<dyn Lifecycle<S>>> {
+    fn look(&mut self) -> Option<&mut dyn Lifecycle<S>> {
+        match self {
+            Some(hooks) => Some(&mut **hooks),
+            None => None,
+        }
+    }
+}
+
+/// No hooks.
+impl<S> Hooks<S> for () {
+    fn look(&mut self) -> Option<&mut dyn Lifecycle<S>> {
+        None
+    }
+}
+
+/// Hooks of a known type.
+#[derive(Debug, Default)]
+pub(crate) struct Fixed<H>(H);
+
+impl<S, H: Lifecycle<S>> Hooks<S> for Fixed<H> {
+    fn look(&mut self) -> Option<&mut dyn Lifecycle<S>> {
+        Some(&mut self.0)
+    }
+}
+
+/// How far the life of a task has come, beside its phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// The starting hook was not called yet.
+    Unbegun = 0,
+    /// It lives.
+    Living = 1,
+    /// It is over but for what producers have under way.
+    Ending = 2,
+}

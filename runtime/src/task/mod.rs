@@ -46,6 +46,7 @@ pub(crate) use self::{
     cell::{make, unmake, Header, Parts, TaskPtr, TaskRef},
     extra::Extra,
     inbox::bits,
+    lifecycle::Fixed,
     mail::Mail,
     phases::close_admission,
     run::{run_simulated_turn, run_turn, After, Report, Turn},

@@ -3,9 +3,9 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 
-use super::cell::{self, Header, Stage};
+use super::cell::{self, Header};
 use super::inbox::bits;
-use super::lifecycle::{Hook, OnFailure, Phase};
+use super::lifecycle::{Hook, OnFailure, Phase, Stage};
 use super::node;
 use super::run::{Left, Turn};
 use super::urgent;
@@ -25,7 +25,7 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     if set & bits::URGENT != 0 {
         turn.owner().has_urgent = true;
     }
-    if turn.owner().stage == Stage::Ending {
+    if turn.header().stage_owner() == Stage::Ending {
         return Left::Stays;
     }
     if set & bits::KILL != 0 {
@@ -40,7 +40,7 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
         if set & bits::STOP != 0 {
             stop(turn);
         }
-        if set & bits::INTERRUPT != 0 && turn.owner().stage == Stage::Living {
+        if set & bits::INTERRUPT != 0 && turn.header().stage_owner() == Stage::Living {
             call_hook(turn, Hook::Interrupted);
         }
     }
@@ -49,12 +49,12 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
 
 /// Goes on to the next phase if nothing holds this one, or leaves the task.
 pub(crate) fn advance(turn: &mut Turn) -> Left {
-    if turn.owner().stage == Stage::Ending {
+    if turn.header().stage_owner() == Stage::Ending {
         return end(turn);
     }
     let phase = turn.phase();
-    if phase == Phase::Starting && turn.owner().stage == Stage::Unbegun {
-        turn.owner().stage = Stage::Living;
+    if phase == Phase::Starting && turn.header().stage_owner() == Stage::Unbegun {
+        turn.header().set_stage_owner(Stage::Living);
         call_hook(turn, Hook::Starting);
         return Left::Stays;
     }
@@ -73,7 +73,7 @@ pub(crate) fn advance(turn: &mut Turn) -> Left {
         }
         Phase::Closing => {
             enter(turn, Phase::Closed);
-            turn.owner().stage = Stage::Ending;
+            turn.header().set_stage_owner(Stage::Ending);
             call_hook(turn, Hook::Closed);
         }
         Phase::Closed | Phase::Failed => return end(turn),
@@ -188,7 +188,7 @@ fn end_failed(turn: &mut Turn, failure: Failure) {
     }
     close_admission(turn.header());
     turn.owner().open = false;
-    turn.owner().stage = Stage::Ending;
+    turn.header().set_stage_owner(Stage::Ending);
     record(turn.header(), failure.clone());
     discard_fast(turn);
     enter(turn, Phase::Failed);

@@ -41,6 +41,11 @@ impl<S> Task<S> {
 }
 
 impl<S> WeakTask<S> {
+    /// As [`Task::tag`].
+    pub fn tag(&self) -> u64 {
+        self.inner.header().tag
+    }
+
     /// A handle that keeps the task; `None` if it is over. A task that is closing is answered still,
     /// and takes no more work.
     pub fn upgrade(&self) -> Option<Task<S>> {
