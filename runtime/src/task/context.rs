@@ -2,8 +2,6 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context as PollContext, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::handle::{request_fail, Task};
@@ -17,7 +15,7 @@ use crate::group::{Group, TimersFull};
 use crate::subscription::{
     self, Condition, ConditionMode, Job, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
 };
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 
 /// The running task as its own job sees it. Lives for one job and cannot leave it.
 ///
@@ -79,7 +77,7 @@ use crate::sync::{Arc, Ordering};
 /// }
 /// ```
 pub struct Context<'a, S> {
-    turn: &'a mut Turn,
+    pub(super) turn: &'a mut Turn,
     state: PhantomData<fn(&mut S)>,
 }
 
@@ -393,7 +391,7 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        self.await_future(Kind::Plain, Box::pin(future), then)
+        self.await_future(Kind::Plain, future, then)
     }
 
     /// As [`Context::await_interleaved`], but the task does not go on to Closing before it is done.
@@ -402,7 +400,7 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        self.await_future(Kind::Holding, Box::pin(future), then)
+        self.await_future(Kind::Holding, future, then)
     }
 
     /// Runs a future on this task; no other job of the task runs until it ends. Its output goes to
@@ -412,7 +410,7 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        let subscription = self.await_future(Kind::Holding, Box::pin(future), then);
+        let subscription = self.await_future(Kind::Holding, future, then);
         if subscription.is_registered() {
             let extra = self.turn.header().extra_or_make();
             // SAFETY: we are in the task's turn and the borrow ends here.
@@ -443,37 +441,7 @@ impl<S: Send + 'static> Context<'_, S> {
         self.on_completion(done, then)
     }
 
-    fn await_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Subscription
-    where
-        Fut: Future + Send + Unpin + 'static,
-        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
-    {
-        let mut then = Some(then);
-        let mut future = Some(future);
-        let mut waker: Option<Waker> = None;
-        let source = self.add(
-            kind,
-            Box::new(move |turn, source| {
-                let is_cancelled = source.is_cancelled.load(Ordering::Acquire);
-                let Some(polled) = future.as_mut().filter(|_| !is_cancelled) else {
-                    return Step::Done;
-                };
-                let waker = waker.get_or_insert_with(|| Waker::from(Arc::clone(source)));
-                let answer = Pin::new(polled).poll(&mut PollContext::from_waker(waker));
-                let Poll::Ready(value) = answer else { return Step::Stay };
-                future = None;
-                if let Some(then) = then.take() {
-                    call(turn, move |state, cx| then(state, cx, value));
-                }
-                Step::Done
-            }),
-        );
-        // The first poll is a job like any other, and needs no signal: the turn lasts.
-        self.queue(&source);
-        Subscription::new(source)
-    }
-
-    fn add(&mut self, kind: Kind, job: Job) -> Arc<Source> {
+    pub(super) fn add(&mut self, kind: Kind, job: Job) -> Arc<Source> {
         let header = self.turn.header();
         let phase = header.phase();
         // SAFETY: we are in the task's turn and the borrow ends here.
@@ -481,12 +449,6 @@ impl<S: Send + 'static> Context<'_, S> {
         let (source, refused) = own.add(header, kind, phase, job);
         drop(refused);
         source
-    }
-
-    fn queue(&mut self, source: &Arc<Source>) {
-        let extra = self.turn.header().extra_or_make();
-        // SAFETY: we are in the task's turn and the borrow ends here.
-        source.queue_owner(&mut unsafe { extra.subscriptions_owner() }.ready);
     }
 
     fn remove(&mut self, source: &Arc<Source>) {
@@ -498,7 +460,7 @@ impl<S: Send + 'static> Context<'_, S> {
 }
 
 /// Calls a job of this task within its turn.
-fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
+pub(super) fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
     turn.announce();
     let state = turn.state.cast::<S>();
     // SAFETY: the job was registered by a context of this task, whose state is an `S`, and the

@@ -1,6 +1,11 @@
-//! The handle of a continuation.
+//! Futures and continuations of a task, and their handle.
 
-use crate::subscription::Source;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as PollContext, Poll, Waker};
+
+use super::context::{call, Context};
+use crate::subscription::{Kind, Source, Step};
 use crate::sync::{Arc, Ordering};
 
 /// The handle of a continuation; lets the task give it up.
@@ -25,5 +30,47 @@ impl Subscription {
     /// Whether it is still registered.
     pub fn is_registered(&self) -> bool {
         self.0.is_attached()
+    }
+}
+
+impl<S: Send + 'static> Context<'_, S> {
+    /// Registers a future; one heap allocation for it and its job, one for its source.
+    pub(super) fn await_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Subscription
+    where
+        Fut: Future + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
+    {
+        let mut then = Some(then);
+        let mut future = Some(future);
+        let mut waker: Option<Waker> = None;
+        let source = self.add(
+            kind,
+            Box::new(move |turn, source| {
+                let is_cancelled = source.is_cancelled.load(Ordering::Acquire);
+                let Some(polled) = future.as_mut().filter(|_| !is_cancelled) else {
+                    return Step::Done;
+                };
+                let waker = waker.get_or_insert_with(|| Waker::from(Arc::clone(source)));
+                // SAFETY: this closure was boxed before its first call and is never moved out of the
+                // box; the future is dropped in its place, below or with the closure.
+                let polled = unsafe { Pin::new_unchecked(polled) };
+                let answer = polled.poll(&mut PollContext::from_waker(waker));
+                let Poll::Ready(value) = answer else { return Step::Stay };
+                future = None;
+                if let Some(then) = then.take() {
+                    call(turn, move |state, cx| then(state, cx, value));
+                }
+                Step::Done
+            }),
+        );
+        // The first poll is a job like any other, and needs no signal: the turn lasts.
+        self.queue(&source);
+        Subscription::new(source)
+    }
+
+    fn queue(&mut self, source: &Arc<Source>) {
+        let extra = self.turn.header().extra_or_make();
+        // SAFETY: we are in the task's turn and the borrow ends here.
+        source.queue_owner(&mut unsafe { extra.subscriptions_owner() }.ready);
     }
 }
