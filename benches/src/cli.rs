@@ -145,6 +145,12 @@ pub(crate) struct EngineArgs {
     /// Seconds of each row
     #[arg(long, value_name = "S", default_value_t = 5)]
     pub(crate) seconds: u64,
+    /// Instead of throughput: suspended, timers, fan_out, large, separated by commas
+    #[arg(long, value_name = "C", value_delimiter = ',')]
+    pub(crate) case: Vec<String>,
+    /// How many plans sleep in the cases suspended and timers
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) sleepers: usize,
     /// When the store waits for the disk: full, normal or off
     #[arg(long, value_name = "WHEN", default_value = "full")]
     pub(crate) sync: String,

@@ -75,7 +75,12 @@ fn run(verb: Verb) -> Result<(), BenchError> {
                 sync: engine::sync(&args.sync)?,
             };
             let bar = progress();
-            let rows = engine::run(&options, &bar)?;
+            if args.case.is_empty() {
+                let rows = engine::run(&options, &bar)?;
+                bar.finish_and_clear();
+                return report::emit(&rows, args.output.json.as_deref());
+            }
+            let rows = engine::run_scenes(&options, &args.case, args.sleepers, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }

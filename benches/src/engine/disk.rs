@@ -48,3 +48,18 @@ fn read(path: &str) -> Result<String, BenchError> {
 fn number(text: &str) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
+
+/// The memory of this process that no file stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    pub(super) anonymous_mib: f64,
+}
+
+impl Memory {
+    pub(super) fn now() -> Result<Self, BenchError> {
+        let status = read("/proc/self/status")?;
+        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = anonymous.and_then(|text| text.split_whitespace().next()).map_or(0, number);
+        Ok(Self { anonymous_mib: kib as f64 / 1_024.0 })
+    }
+}

@@ -2,6 +2,7 @@
 
 mod disk;
 mod plans;
+mod scenes;
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +11,15 @@ use serde::Serialize;
 use turnwheel_engine::SqliteSync;
 
 use self::disk::Disk;
+pub(crate) use self::scenes::SceneRow;
 use crate::error::BenchError;
 use crate::report::{figure, Row};
+
+/// What `--case` takes.
+pub(crate) const CASES: [&str; 4] = ["suspended", "timers", "fan_out", "large"];
+
+/// Plans below one.
+const FAN_OUT: u32 = 10_000;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -94,6 +102,34 @@ pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<Throughput
             rows.push(plans::run(&store, options, *steps, *concurrency, &disk)?);
             bar.inc(1);
         }
+    }
+    Ok(rows)
+}
+
+/// Runs the cases that are no throughput.
+pub(crate) fn run_scenes(
+    options: &Options,
+    cases: &[String],
+    plans: usize,
+    bar: &ProgressBar,
+) -> Result<Vec<SceneRow>, BenchError> {
+    let scratch = Scratch::new(options.folder.as_deref())?;
+    let mut rows = Vec::new();
+    for case in cases {
+        bar.set_message(case.clone());
+        rows.extend(match case.as_str() {
+            "suspended" => scenes::suspended(&scratch.0, options, plans, bar)?,
+            "timers" => scenes::timers(&scratch.0, options, plans, bar)?,
+            "fan_out" => scenes::fan_out(&scratch.0, options, FAN_OUT)?,
+            "large" => scenes::large(&scratch.0, options)?,
+            other => {
+                return Err(BenchError::UnknownName {
+                    what: "case",
+                    name: other.to_owned(),
+                    known: CASES.join(", "),
+                })
+            }
+        });
     }
     Ok(rows)
 }
