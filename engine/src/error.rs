@@ -151,6 +151,17 @@ pub enum BuildError {
     /// Actions extend one another, so that planning one would never end.
     #[error("actions extend one another in a circle: {0}; take one of these extensions away")]
     ExtensionCircle(String),
+    /// Two queues have the same name.
+    #[error("two queues are called «{0}»: describe each queue once")]
+    DuplicateQueue(String),
+    /// A queue cannot be as it is described.
+    #[error("the queue «{name}» cannot be: {problem}")]
+    Queue {
+        /// The queue.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

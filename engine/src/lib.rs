@@ -22,8 +22,9 @@ mod time;
 mod world;
 
 pub use action::{
-    Action, Cause, Finalize, Finalizes, Next, OnInterrupt, Phases, Poll, Polled, Polling, Polls,
-    Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync, StepContext,
+    Action, Cause, Concurrency, Finalize, Finalizes, Next, OnInterrupt, Phases, Poll, Polled,
+    Polling, Polls, Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync,
+    StepContext,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
@@ -37,8 +38,8 @@ pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;
 pub use time::Time;
 pub use world::{
-    CleanError, Cleaned, Delay, Finished, PlanHandle, PlanView, Retention, Triggering, World,
-    WorldBuilder,
+    CleanError, Cleaned, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue, QueueStatus,
+    Retention, Triggering, World, WorldBuilder,
 };
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with

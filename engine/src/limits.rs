@@ -52,3 +52,10 @@ pub const ROWS_AGAIN: Duration = Duration::from_secs(1);
 
 /// Stopped plans that are exported and removed in one go: more would keep commits waiting.
 pub const CLEAN_PLANS: usize = 64;
+
+/// Steps that run their code at once in a queue whose size is not said. The group has 128 threads for
+/// code that blocks: half of them are left to other queues.
+pub const DEFAULT_QUEUE_SIZE: u32 = 64;
+
+/// Calls that a queue's rate may count: it remembers when each of them began.
+pub const RATE_MAX: u32 = 100_000;

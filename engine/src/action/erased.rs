@@ -55,11 +55,16 @@ pub(crate) enum Begun {
     Async(Pin<Box<dyn Future<Output = Returned> + Send>>),
 }
 
+/// The key that a call needs and how many may have it at once, or why that is not known.
+pub(crate) type KeyOfCall = Result<Option<(String, u32)>, ActionError>;
+
 /// An action without its type.
 pub(crate) trait AnyAction: Send + Sync {
     fn runs(&self) -> bool;
     fn finalizes(&self) -> bool;
-    fn queue(&self) -> &str;
+    fn priority(&self) -> Option<i32>;
+    fn runs_async(&self) -> bool;
+    fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> KeyOfCall;
     fn run_weight(&self) -> u32;
     fn finalize_weight(&self) -> u32;
     fn reverts(&self) -> bool;
@@ -89,8 +94,23 @@ impl<A: Action> AnyAction for A {
         A::Phases::FINALIZES
     }
 
-    fn queue(&self) -> &str {
-        Action::queue(self)
+    fn priority(&self) -> Option<i32> {
+        Action::priority(self)
+    }
+
+    fn runs_async(&self) -> bool {
+        A::Phases::IS_ASYNC
+    }
+
+    fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> KeyOfCall {
+        let concurrency = Action::concurrency(self);
+        if concurrency.is_any() {
+            return Ok(None);
+        }
+        // An input that cannot be read has no key: the call says what is wrong with it.
+        let Some(input) = input().and_then(|input| input.read().ok()) else { return Ok(None) };
+        catch_unwind(AssertUnwindSafe(|| concurrency.key(&input)))
+            .map_err(|panic| ActionError::new("panic", panic_message(&*panic)))
     }
 
     fn run_weight(&self) -> u32 {

@@ -18,6 +18,7 @@
 //! | [`Reverts`] | [`Revert`]: takes back what run has done |
 //! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are named |
 
+mod concurrency;
 mod erased;
 mod phases;
 mod policy;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+pub use concurrency::Concurrency;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
 pub use phases::{Finalizes, Phases, Polls, Reverts, Runs, RunsAsync};
 pub(crate) use policy::{interrupted, timed_out};
@@ -109,9 +111,22 @@ pub trait Action: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The queue that its steps run in.
-    fn queue(&self) -> &str {
-        DEFAULT_QUEUE
+    /// The queue that its steps run in; without one that of the action that planned it, and at last
+    /// the default one.
+    fn queue(&self) -> Option<&str> {
+        None
+    }
+
+    /// Of a plan with this action at its root: its steps get places in queues before those of plans
+    /// with lower priorities. Without one that of the plan that asked for it, and at last 0.
+    fn priority(&self) -> Option<i32> {
+        None
+    }
+
+    /// How many of its run steps with equal keys may run their code at once, in the whole world: by
+    /// default any number.
+    fn concurrency(&self) -> Concurrency<Self::Input> {
+        Concurrency::any()
     }
 
     /// The share of its run step in the plan's progress, compared to others.

@@ -39,6 +39,7 @@ pub(crate) mod sealed {
     #[expect(unnameable_types, reason = "it is sealed")]
     pub trait Sealed<A: Action> {
         const RUNS: bool = false;
+        const IS_ASYNC: bool = false;
         const FINALIZES: bool = false;
         const REVERTS: bool = false;
 
@@ -83,6 +84,7 @@ impl<A: Run> Sealed<A> for Runs {
 
 impl<A: RunAsync> Sealed<A> for RunsAsync {
     const RUNS: bool = true;
+    const IS_ASYNC: bool = true;
 
     #[allow(private_interfaces)]
     fn run(action: Arc<A>, call: Call) -> Begun {
@@ -126,6 +128,7 @@ impl<A: Revert> Sealed<A> for Reverts {
 
 impl<A: Action, P: Sealed<A>, Q: Sealed<A>, R: Sealed<A>> Sealed<A> for (P, Q, R) {
     const RUNS: bool = <(P, (Q, R)) as Sealed<A>>::RUNS;
+    const IS_ASYNC: bool = <(P, (Q, R)) as Sealed<A>>::IS_ASYNC;
     const FINALIZES: bool = <(P, (Q, R)) as Sealed<A>>::FINALIZES;
     const REVERTS: bool = <(P, (Q, R)) as Sealed<A>>::REVERTS;
 
@@ -147,6 +150,7 @@ impl<A: Action, P: Sealed<A>, Q: Sealed<A>, R: Sealed<A>> Sealed<A> for (P, Q, R
 
 impl<A: Action, P: Sealed<A>, Q: Sealed<A>> Sealed<A> for (P, Q) {
     const RUNS: bool = P::RUNS || Q::RUNS;
+    const IS_ASYNC: bool = P::IS_ASYNC || Q::IS_ASYNC;
     const FINALIZES: bool = P::FINALIZES || Q::FINALIZES;
     const REVERTS: bool = P::REVERTS || Q::REVERTS;
 

@@ -49,6 +49,7 @@ impl Plan {
             ready: VecDeque::new(),
             counts: Counts::default(),
             alarms: BTreeSet::new(),
+            queued: BTreeSet::new(),
             created,
         }
     }
@@ -169,6 +170,8 @@ impl Plan {
             Record::Note { at, text } => {
                 self.note(*at, text.clone());
             }
+            Record::Queued { step, queue, .. } => self.place(*step, Some(queue))?,
+            Record::Admitted { step, .. } => self.place(*step, None)?,
         }
         Ok(())
     }
@@ -195,6 +198,7 @@ impl Plan {
             self.count(self.steps[index].state, true);
             self.set_alarm(StepId::at(index));
         }
+        self.queued = self.steps.iter().filter(|step| step.is_queued).map(|step| step.id).collect();
     }
 
     pub(super) fn new_graph(&self) -> Graph {
@@ -267,6 +271,7 @@ impl Plan {
                 retry_at: None,
                 inbox: VecDeque::new(),
                 in_event: false,
+                is_queued: false,
                 cause: Cause::Turn,
                 seen: Vec::new(),
             });
@@ -506,6 +511,7 @@ impl Plan {
             step.failures = 0;
             step.progress = None;
             step.in_event = false;
+            step.is_queued = false;
             step.inbox.clear();
             let (kind, action) = (step.kind, step.action);
             if kind == StepKind::Run {
@@ -538,6 +544,9 @@ impl Plan {
         let step = &mut self.steps[id.index()];
         let (from, kind) = (step.state, step.kind);
         step.state = state;
+        if std::mem::take(&mut step.is_queued) {
+            self.left_queue(id);
+        }
         self.count(from, false);
         self.count(state, true);
         if kind == StepKind::Run && state.is_done() && !from.is_done() {
@@ -554,14 +563,14 @@ impl Plan {
         *count = if is_there { *count + 1 } else { *count - 1 };
     }
 
-    fn known(&mut self, id: StepId) -> Result<&mut Step, Inconsistent> {
+    pub(super) fn known(&mut self, id: StepId) -> Result<&mut Step, Inconsistent> {
         if id.0 == 0 || id.index() >= self.steps.len() {
             return Err(self.wrong(&format!("it has no step {id}")));
         }
         Ok(&mut self.steps[id.index()])
     }
 
-    fn wrong(&self, problem: &str) -> Inconsistent {
+    pub(super) fn wrong(&self, problem: &str) -> Inconsistent {
         Inconsistent { plan: self.id, problem: problem.to_owned() }
     }
 }

@@ -16,6 +16,7 @@ mod children;
 mod extend;
 mod flow;
 mod planner;
+mod queued;
 mod record;
 mod reference;
 mod state;
@@ -90,6 +91,9 @@ pub struct Plan {
     /// When steps are tried again, or must be done.
     #[serde(skip)]
     alarms: BTreeSet<(Time, StepId)>,
+    /// Steps that wait for places in queues.
+    #[serde(skip)]
+    queued: BTreeSet<StepId>,
 }
 
 /// A request to end a plan.
@@ -229,6 +233,7 @@ impl Plan {
             }
             PlanState::Scheduled => self.waits_to_be_planned(),
             PlanState::Running if !self.is_busy() => self.waits_for_step(),
+            PlanState::Running => self.waits_for_place().unwrap_or_default().to_owned(),
             _ => String::new(),
         }
     }

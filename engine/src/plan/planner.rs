@@ -8,7 +8,7 @@ use super::flow::{Flow, Graph};
 use super::record::{Planned as PlannedRecord, PlannedAction, PlannedStep};
 use super::reference::{needs_of, OutputRef};
 use super::state::StepKind;
-use crate::action::{panic_message, Action, Registry};
+use crate::action::{panic_message, Action, Registry, DEFAULT_QUEUE};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::{PLANNING_DEPTH_MAX, STEPS_MAX};
@@ -162,6 +162,8 @@ pub(crate) struct Planning {
     actions: Vec<PlannedAction>,
     /// The run step of each action.
     runs: Vec<Option<StepId>>,
+    /// The queue of each action, its own or inherited.
+    queues: Vec<String>,
     steps: Vec<PlannedStep>,
     finalize: Vec<StepId>,
     scopes: Vec<Vec<Flow>>,
@@ -181,6 +183,7 @@ pub(crate) fn plan_root<A: Action>(
         registry: Arc::clone(registry),
         actions: Vec::new(),
         runs: Vec::new(),
+        queues: Vec::new(),
         steps: Vec::new(),
         finalize: Vec::new(),
         scopes: vec![Vec::new()],
@@ -220,6 +223,9 @@ impl Planning {
             needs: Vec::new(),
         });
         self.runs.push(None);
+        let inherited = || parent.map(|parent| self.queues[parent.index()].clone());
+        let queue = action.queue().map(str::to_owned).or_else(inherited);
+        self.queues.push(queue.unwrap_or_else(|| DEFAULT_QUEUE.to_owned()));
         let step = self.add_step(StepKind::Plan, id, WEIGHT_ONE, "")?;
         self.depth += 1;
         self.scopes.push(Vec::new());
@@ -266,14 +272,14 @@ impl Planning {
         action.needs = needs;
         let known = self.registry.find(&name).expect("it was found when its planning began");
         let known = Arc::clone(known);
+        let queue = self.queues[id.index()].clone();
         if known.runs() {
-            let run = self.add_step(StepKind::Run, id, known.run_weight(), known.queue())?;
+            let run = self.add_step(StepKind::Run, id, known.run_weight(), &queue)?;
             self.runs[id.index()] = Some(run);
             self.scope().push(Flow::Step(run));
         }
         if known.finalizes() {
-            let step =
-                self.add_step(StepKind::Finalize, id, known.finalize_weight(), known.queue())?;
+            let step = self.add_step(StepKind::Finalize, id, known.finalize_weight(), &queue)?;
             self.finalize.push(step);
         }
         Ok(())

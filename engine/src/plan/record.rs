@@ -203,6 +203,22 @@ pub enum Record {
         /// Who did what.
         text: String,
     },
+    /// A step that has started waits for a place in a queue: its code was not called.
+    Queued {
+        /// The step.
+        step: StepId,
+        /// When.
+        at: Time,
+        /// The queue.
+        queue: String,
+    },
+    /// A step that has waited has got its place: its code is about to be called.
+    Admitted {
+        /// The step.
+        step: StepId,
+        /// When.
+        at: Time,
+    },
 }
 
 /// How a plan began.
@@ -222,6 +238,8 @@ pub struct Created {
     pub labels: Vec<(String, String)>,
     /// Who triggered it.
     pub by: String,
+    /// Its steps get places in queues before those of plans with lower ones.
+    pub priority: i32,
 }
 
 /// What planning made.

@@ -58,6 +58,8 @@ pub struct Step {
     /// `in_event`.
     pub(crate) inbox: VecDeque<Event>,
     pub(crate) in_event: bool,
+    /// Whether it waits for a place in its queue: it is running, and its code was not called yet.
+    pub is_queued: bool,
     /// Why its code was called last.
     pub(crate) cause: Cause,
     /// Ids of the events it has got: a second one with the same id is dropped.

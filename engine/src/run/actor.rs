@@ -11,6 +11,7 @@ use turnwheel_runtime::{Completer, Timer};
 
 use super::decide::{Decisions, Effect};
 use super::message::{Begin, Begun, CallReturned, Committed, Deliver, Order, Report, Wake};
+use super::queue::{Place, Ticket};
 use super::{OrderKind, PlanKey, WHILE_BUSY};
 use crate::action::CancelFlag;
 use crate::error::{ActionError, PlanError, StoreError, TriggerError};
@@ -35,13 +36,17 @@ pub(crate) struct PlanActor {
     entries: u32,
     /// Decided and not handed to the journal.
     records: Vec<Record>,
-    effects: Vec<Effect>,
+    pub(super) effects: Vec<Effect>,
     answers: Vec<Answer>,
     key: Option<String>,
     /// Handed to the journal, not durable: what to do when it is.
     under_way: Option<(Vec<Effect>, Vec<Answer>)>,
     /// Calls of code that have not returned: which one of the step, and how to tell it to end.
     pub(super) running: HashMap<StepId, (u32, CancelFlag)>,
+    /// Steps that wait for places in queues, by the number of their call.
+    pub(super) waiting: HashMap<StepId, (u32, Ticket)>,
+    /// Places of steps whose code is about to be called.
+    pub(super) places: HashMap<StepId, Place>,
     armed: Option<(Time, Timer)>,
     /// Whether its planning is under way on the pool.
     pub(super) is_planning: bool,
@@ -94,6 +99,8 @@ impl Entity for PlanActor {
             key: None,
             under_way: None,
             running: HashMap::new(),
+            waiting: HashMap::new(),
+            places: HashMap::new(),
             armed: None,
         }
     }
@@ -179,6 +186,7 @@ impl Handler<Order> for PlanActor {
         self.order(reply, cx, |decisions| decisions.order(kind, &by));
         if cancels {
             self.running.values().for_each(|(_, cancelled)| cancelled.set());
+            self.leave_queues();
         }
     }
 }
@@ -194,6 +202,7 @@ impl Handler<Wake> for PlanActor {
         if let Some(mut decisions) = self.decisions() {
             decisions.wake();
         }
+        self.leave_queues();
         self.settle(cx);
     }
 }
@@ -345,6 +354,7 @@ impl PlanActor {
     /// Hands to the journal what was decided, one entry at a time, and says how long to stay.
     pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
         if self.under_way.is_none() {
+            self.ask_for_places(cx);
             if self.records.is_empty() {
                 // Nothing to write: what was ordered had no consequence that is not durable.
                 for answer in std::mem::take(&mut self.answers) {
@@ -353,6 +363,7 @@ impl PlanActor {
                 let effects = std::mem::take(&mut self.effects);
                 self.carry_out(effects, cx);
                 // What was called and returned at once.
+                self.ask_for_places(cx);
                 if !self.records.is_empty() {
                     self.append(cx);
                 }
@@ -361,7 +372,10 @@ impl PlanActor {
             }
         }
         let Some(plan) = &self.plan else { return cx.passivate() };
-        let is_busy = self.under_way.is_some() || !self.running.is_empty() || self.is_planning;
+        let is_busy = self.under_way.is_some()
+            || !self.running.is_empty()
+            || !self.waiting.is_empty()
+            || self.is_planning;
         if is_busy {
             cx.keep_for(WHILE_BUSY);
         } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused)
@@ -407,6 +421,8 @@ impl PlanActor {
         self.plan = None;
         self.records.clear();
         self.effects.clear();
+        self.waiting.clear();
+        self.places.clear();
         cx.keep_for(Duration::ZERO);
         cx.passivate();
     }

@@ -9,20 +9,26 @@ use std::task::{Poll, Waker};
 use turnwheel_actors::Context;
 
 use super::message::CallReturned;
+use super::queue::Place;
 use super::PlanActor;
 use crate::action::{
     panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Facts, Returned,
 };
 use crate::error::ActionError;
 use crate::id::StepId;
-use crate::plan::{resolve, Plan, StepKind, StepState};
+use crate::payload::Payload;
+use crate::plan::{resolve, Plan, PlanState, StepKind, StepState};
 
 impl PlanActor {
     /// Calls the code of a step; what returns at once is decided at once.
     pub(super) fn call(&mut self, step: StepId, cx: &mut Context<'_, Self>) {
         let Some(plan) = &self.plan else { return };
         let call = plan.step(step).calls;
-        if !matches!(plan.step(step).state, StepState::Running | StepState::Reverting) {
+        // It is given back when the code has ended, or is dropped.
+        let place = self.places.remove(&step);
+        if plan.state != PlanState::Running
+            || !matches!(plan.step(step).state, StepState::Running | StepState::Reverting)
+        {
             return;
         }
         let begun_ns = cx.now_ns();
@@ -36,6 +42,7 @@ impl PlanActor {
                 let timed = move || {
                     let begun_ns = group.now_ns();
                     let returned = code();
+                    drop(place);
                     (returned, (group.now_ns() - begun_ns) / 1_000)
                 };
                 cx.run_blocking(timed, None, move |outcome| {
@@ -46,7 +53,7 @@ impl PlanActor {
                 });
             }
             Ok(BegunCall::Async(future)) => {
-                let mut future = Guarded(future);
+                let mut future = Guarded { future, place };
                 // Most calls that do not wait end here: they need no subscription.
                 let mut noop = std::task::Context::from_waker(Waker::noop());
                 match Pin::new(&mut future).poll(&mut noop) {
@@ -73,6 +80,18 @@ impl PlanActor {
         }
     }
 
+    /// The input of a step, with the outputs that it refers to.
+    pub(super) fn input_of(&self, plan: &Plan, id: StepId) -> Result<Payload, ActionError> {
+        let data = plan.action(plan.step(id).action);
+        if data.needs.is_empty() {
+            return Ok(data.input.clone());
+        }
+        resolve(&data.input, |step| {
+            let step = plan.find_step(step)?;
+            Some(&plan.action(step.action).output)
+        })
+    }
+
     fn begin(
         &self,
         plan: &Plan,
@@ -89,15 +108,7 @@ impl PlanActor {
             );
             return Err(ActionError::new("unknown_action", message).and_final());
         };
-        let output_of = |step: StepId| {
-            let step = plan.find_step(step)?;
-            Some(&plan.action(step.action).output)
-        };
-        let input = if data.needs.is_empty() {
-            data.input.clone()
-        } else {
-            resolve(&data.input, output_of)?
-        };
+        let input = self.input_of(plan, id)?;
         let facts = Facts {
             plan: plan.id,
             step: id,
@@ -121,17 +132,24 @@ impl PlanActor {
     }
 }
 
-/// A future whose panic is a failure of the step.
-struct Guarded(Pin<Box<dyn Future<Output = Returned> + Send>>);
+/// A future whose panic is a failure of the step. It gives its place back when it has ended.
+struct Guarded {
+    future: Pin<Box<dyn Future<Output = Returned> + Send>>,
+    place: Option<Place>,
+}
 
 impl Future for Guarded {
     type Output = Returned;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Returned> {
-        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
-        polled.unwrap_or_else(|panic| {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
+        let polled = polled.unwrap_or_else(|panic| {
             let error = ActionError::new("panic", panic_message(&*panic));
             Poll::Ready(Returned::failed(error))
-        })
+        });
+        if polled.is_ready() {
+            self.place = None;
+        }
+        polled
     }
 }

@@ -250,6 +250,11 @@ impl Decisions<'_> {
         let mut interrupted_steps = self.plan.in_state(StepState::Running);
         interrupted_steps.extend(self.plan.in_state(StepState::Reverting));
         for step in interrupted_steps {
+            if self.plan.step(step).is_queued {
+                // It waited for a place: its code was not called, and it asks again.
+                self.effects.push(Effect::Call(step));
+                continue;
+            }
             let policy = self.action_of(step).map(AnyAction::on_interrupt);
             let error = (policy == Some(OnInterrupt::Fail)).then(interrupted);
             self.record(Record::Interrupted { step, at: self.now, error });

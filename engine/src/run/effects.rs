@@ -46,7 +46,8 @@ impl PlanActor {
             return;
         }
         let (action, input) = (data.action.clone(), data.input.clone());
-        let begin = BeginChild { caller: (self.id, data.step), action, input };
+        let priority = self.plan.as_ref().map_or(0, |plan| plan.created.priority);
+        let begin = BeginChild { caller: (self.id, data.step), action, input, priority };
         self.tell_plan(child, begin);
     }
 
@@ -130,7 +131,8 @@ impl Handler<BeginChild> for PlanActor {
             self.tell_end();
             return self.settle(cx);
         }
-        let BeginChild { caller, action, input } = message;
+        let BeginChild { caller, action, input, priority } = message;
+        let own = self.world.registry().find(&action).and_then(|action| action.priority());
         let created = Created {
             at: self.world.now(),
             action: action.clone(),
@@ -139,6 +141,7 @@ impl Handler<BeginChild> for PlanActor {
             key: None,
             labels: Vec::new(),
             by: format!("step {} of plan {}", caller.1, caller.0),
+            priority: own.unwrap_or(priority),
         };
         self.plan_on_pool(action, input, Some(Box::new(created)), cx);
         cx.keep_for(super::WHILE_BUSY);

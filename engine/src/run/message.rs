@@ -73,6 +73,8 @@ pub(super) struct BeginChild {
     pub(super) caller: (PlanId, StepId),
     pub(super) action: String,
     pub(super) input: Payload,
+    /// Of the plan that asks for it.
+    pub(super) priority: i32,
 }
 
 /// The planning of this plan has ended.

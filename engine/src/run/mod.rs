@@ -9,6 +9,8 @@
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
 //! | `effects` | what it does outside |
 //! | `call` | calls the code of its steps |
+//! | `places` | asks for places in queues before code is called |
+//! | `queue` | knows who has a place, `fair` who is next |
 //! | `wakes` | knows when plans that are not in memory have to do something |
 //!
 //! Nothing that a decision asks for happens outside before its records are durable: a step's code is
@@ -18,10 +20,13 @@ mod actor;
 mod call;
 mod decide;
 mod effects;
+mod fair;
 mod key;
 mod message;
 mod orders;
+mod places;
 mod plans;
+mod queue;
 mod rescue;
 mod wakes;
 
@@ -29,6 +34,7 @@ pub(crate) use actor::{row, PlanActor};
 pub(crate) use key::PlanKey;
 pub(crate) use message::{Begin, Begun, Delay, Deliver, Order, Report, Wake};
 pub(crate) use orders::OrderKind;
+pub(crate) use queue::Queues;
 pub(crate) use wakes::Wakes;
 
 /// How long an actor is kept in memory while something is under way; it is set anew each time.

@@ -136,6 +136,7 @@ impl Decisions<'_> {
         let by = by.to_owned();
         self.record(Record::CancelRequested { at: self.now, by, is_forced });
         if self.plan.state == PlanState::Running {
+            self.end_queued(is_forced);
             for step in self.plan.in_state(StepState::Suspended) {
                 self.tell_to_end(step, is_forced);
             }
@@ -146,7 +147,7 @@ impl Decisions<'_> {
         Ok(())
     }
 
-    fn tell_to_end(&mut self, step: StepId, is_forced: bool) {
+    pub(super) fn tell_to_end(&mut self, step: StepId, is_forced: bool) {
         if self.cancel_plans_of(step) {
             // It is told when they are over.
             return;

@@ -9,11 +9,11 @@ use turnwheel_actors::{Entities, System};
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Group, Pinning};
 
-use super::{Ids, Shared, Watchers, World};
+use super::{Ids, Queue, Shared, Watchers, World};
 use crate::action::{Action, Registry};
 use crate::error::BuildError;
 use crate::journal::Journal;
-use crate::run::Wakes;
+use crate::run::{Queues, Wakes};
 use crate::store::Store;
 
 /// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
@@ -31,6 +31,7 @@ pub struct WorldBuilder {
     seed: Option<u64>,
     idle: Option<Duration>,
     always_pauses: bool,
+    queues: Vec<Queue>,
 }
 
 impl WorldBuilder {
@@ -38,6 +39,18 @@ impl WorldBuilder {
     pub fn action<A: Action>(mut self, action: A) -> Self {
         if let Err(problem) = self.registry.add(action) {
             self.problem.get_or_insert(problem);
+        }
+        self
+    }
+
+    /// Adds a queue, or describes the default one.
+    pub fn queue(mut self, queue: Queue) -> Self {
+        if let Err(problem) = queue.check() {
+            self.problem.get_or_insert(problem);
+        } else if self.queues.iter().any(|known| known.name == queue.name) {
+            self.problem.get_or_insert(BuildError::DuplicateQueue(queue.name));
+        } else {
+            self.queues.push(queue);
         }
         self
     }
@@ -77,7 +90,8 @@ impl WorldBuilder {
     ///
     /// # Errors
     ///
-    /// Two actions have the same name, the store cannot be used, or no threads can be made.
+    /// Two actions or queues have the same name, a queue makes no sense, the store cannot be used, or
+    /// no threads can be made.
     ///
     /// Called on a worker of a group it is refused; use [`WorldBuilder::open`] there.
     pub fn build(self, store: impl Store) -> Result<World, BuildError> {
@@ -122,12 +136,15 @@ impl WorldBuilder {
             plans = plans.idle_of::<crate::run::PlanActor>(idle);
         }
         let plans = plans.build();
+        let queues = Queues::new(self.queues, &cpu);
+        queues.start().map_err(BuildError::Threads)?;
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
             group: cpu.clone(),
             journal,
             plans,
             wakes: OnceLock::new(),
+            queues,
             watchers: Watchers::default(),
             ids: Arc::new(Ids::new(self.seed)),
             store: store.name(),

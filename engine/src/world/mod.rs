@@ -6,6 +6,7 @@ mod delay;
 mod extending;
 mod handle;
 mod ids;
+mod queue;
 mod watchers;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;
+pub use queue::{PlanShare, Queue, QueueStatus};
 pub(crate) use watchers::Watchers;
 
 use crate::action::{Action, Registry};
@@ -31,7 +33,7 @@ use crate::id::{PlanId, StepId};
 use crate::journal::Journal;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Record};
-use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Wake, Wakes};
+use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
 use crate::store::{Filter, PlanRow};
 use crate::time::Time;
 
@@ -60,6 +62,7 @@ pub(crate) struct Shared {
     journal: Journal,
     plans: Entities,
     wakes: OnceLock<Wakes>,
+    queues: Arc<Queues>,
     watchers: Watchers,
     ids: Arc<Ids>,
     store: String,
@@ -91,6 +94,10 @@ impl Shared {
 
     pub(crate) fn wakes(&self) -> &Wakes {
         self.wakes.get().expect("it is set before the world is given away")
+    }
+
+    pub(crate) fn queues(&self) -> &Arc<Queues> {
+        &self.queues
     }
 
     pub(crate) fn watchers(&self) -> &Watchers {
@@ -177,9 +184,9 @@ impl World {
         input: Result<Payload, PayloadError>,
         key: Option<String>,
     ) -> Result<Created, TriggerError> {
-        if self.shared.registry.get::<A>().is_none() {
+        let Some(action) = self.shared.registry.get::<A>() else {
             return Err(TriggerError::UnknownAction(A::NAME.to_owned()));
-        }
+        };
         let input = input.map_err(|error| {
             let (action, problem) = (A::NAME.to_owned(), error.to_string());
             TriggerError::Input { action, problem }
@@ -192,6 +199,7 @@ impl World {
             key,
             labels: Vec::new(),
             by: "trigger".to_owned(),
+            priority: action.priority().unwrap_or(0),
         })
     }
 
@@ -267,6 +275,16 @@ impl World {
         self.shared.journal.flush().await.map_err(failed)??;
         let rows = self.shared.journal.read(move |reader| reader.list(&filter));
         Ok(rows.await.map_err(failed)??)
+    }
+
+    /// How the queues are now, the default one first.
+    pub fn queues(&self) -> Vec<QueueStatus> {
+        self.shared.queues.status(None)
+    }
+
+    /// How the queues are now, and what a plan has of them.
+    pub fn queues_of(&self, plan: PlanId) -> Vec<QueueStatus> {
+        self.shared.queues.status(Some(plan))
     }
 
     /// Ends the world: what is under way stops where it is, and goes on when a world is started over

@@ -1,0 +1,51 @@
+//! How many steps of an action may run at once.
+
+use std::fmt;
+
+/// How many run steps with equal keys may run their code at once, in all queues of a world.
+///
+/// Keys are shared by all actions: two actions that must not touch the same thing at once use the same
+/// key for it, and others begin theirs with a name of their own. A step that waits for an event or a
+/// timer runs no code and does not count.
+///
+/// ```
+/// use turnwheel_engine::Concurrency;
+///
+/// struct Transfer { account: u64 }
+/// let one_at_a_time = Concurrency::keyed(1, |input: &Transfer| format!("account {}", input.account));
+/// assert_eq!(one_at_a_time.key(&Transfer { account: 7 }), Some(("account 7".to_owned(), 1)));
+/// ```
+pub struct Concurrency<I> {
+    limit: u32,
+    key: Option<fn(&I) -> String>,
+}
+
+impl<I> fmt::Debug for Concurrency<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.key.map(|_| self.limit);
+        f.debug_struct("Concurrency").field("limit", &limit).finish_non_exhaustive()
+    }
+}
+
+impl<I> Concurrency<I> {
+    /// Any number.
+    pub fn any() -> Self {
+        Self { limit: u32::MAX, key: None }
+    }
+
+    /// At most so many, and at least one, with the key that the function makes of the input.
+    ///
+    /// Cost: the input is read once more for each call.
+    pub fn keyed(limit: u32, key: fn(&I) -> String) -> Self {
+        Self { limit: limit.max(1), key: Some(key) }
+    }
+
+    /// The key of an input and how many may have it at once; `None` if it does not matter.
+    pub fn key(&self, input: &I) -> Option<(String, u32)> {
+        self.key.map(|key| (key(input), self.limit))
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.key.is_none()
+    }
+}

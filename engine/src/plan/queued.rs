@@ -1,0 +1,53 @@
+//! Steps that wait for places in queues.
+
+use std::collections::BTreeSet;
+
+use super::apply::Inconsistent;
+use super::state::StepState;
+use super::Plan;
+use crate::id::StepId;
+
+impl Plan {
+    /// The steps that wait for places in queues.
+    pub(crate) fn queued(&self) -> &BTreeSet<StepId> {
+        &self.queued
+    }
+
+    /// What it waits for, if all that is under way waits for places.
+    pub(super) fn waits_for_place(&self) -> Option<&str> {
+        let busy = self.counts.of(&[StepState::Running, StepState::Reverting]) as usize;
+        let first = self.queued.first().filter(|_| busy == self.queued.len())?;
+        Some(&self.step(*first).waits_for)
+    }
+
+    /// A step that runs waits for a place in a queue, or has got it.
+    pub(super) fn place(&mut self, id: StepId, queue: Option<&String>) -> Result<(), Inconsistent> {
+        let step = self.known(id)?;
+        let runs = matches!(step.state, StepState::Running | StepState::Reverting);
+        if !runs || step.is_queued == queue.is_some() {
+            let problem = format!("step {id} gets or leaves a queue out of turn");
+            return Err(self.wrong(&problem));
+        }
+        match queue {
+            Some(queue) => {
+                step.is_queued = true;
+                step.waits_for = format!("a place in queue «{queue}»");
+                self.queued.insert(id);
+            }
+            None => {
+                step.is_queued = false;
+                self.left_queue(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// A step waits for no place any more.
+    pub(super) fn left_queue(&mut self, id: StepId) {
+        self.queued.remove(&id);
+        let step = &mut self.steps[id.index()];
+        if step.state != StepState::Suspended {
+            step.waits_for.clear();
+        }
+    }
+}

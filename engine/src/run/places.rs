@@ -1,0 +1,189 @@
+//! Asking for places in queues, before the code of steps is called.
+//!
+//! A step asks when its start is handed to the journal and keeps its place from then on until its code
+//! has ended. One that has to wait says so in the same entry, and its admission is an entry of its own:
+//! after a crash it is known that its code was not called.
+
+use turnwheel_actors::{Context, Handler};
+use turnwheel_runtime::{Completion, Failure};
+
+use super::decide::{Decisions, Effect};
+use super::queue::{Answer, Asking, Place, Ticket};
+use super::PlanActor;
+use crate::action::{AnyAction, Cause, Returned};
+use crate::error::ActionError;
+use crate::id::StepId;
+use crate::plan::{End, PlanState, Record, StepKind, StepState};
+
+/// A place has come for a step that waits, or never will.
+pub(super) struct Admitted {
+    step: StepId,
+    call: u32,
+    place: Result<Place, Failure>,
+}
+
+impl Handler<Admitted> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: Admitted, cx: &mut Context<'_, Self>) {
+        let Admitted { step, call, place } = message;
+        if self.waiting.get(&step).is_none_or(|(waiting, _)| *waiting != call) {
+            return;
+        }
+        self.waiting.remove(&step);
+        let Ok(place) = place else { return };
+        self.places.insert(step, place);
+        if let Some(mut decisions) = self.decisions() {
+            decisions.admitted(step);
+        }
+        self.settle(cx);
+    }
+}
+
+impl PlanActor {
+    /// Asks for places for the calls that were decided. Those that have to wait are no calls for now.
+    pub(super) fn ask_for_places(&mut self, cx: &mut Context<'_, Self>) {
+        let mut next = 0;
+        while let Some(effect) = self.effects.get(next) {
+            let Effect::Call(step) = *effect else {
+                next += 1;
+                continue;
+            };
+            let is_held = self.places.contains_key(&step);
+            let asking = if is_held { Ok(None) } else { self.asking(step) };
+            let asking = match asking {
+                Ok(Some(asking)) => asking,
+                Ok(None) => {
+                    next += 1;
+                    continue;
+                }
+                Err(error) => {
+                    self.effects.remove(next);
+                    let call = self.plan.as_ref().map_or(0, |plan| plan.step(step).calls);
+                    self.returned(step, call, Returned::failed(error), 0);
+                    continue;
+                }
+            };
+            match self.world.queues().ask(asking) {
+                Answer::Now(place) => {
+                    self.places.insert(step, place);
+                    if let Some(mut decisions) = self.decisions() {
+                        decisions.leave_queue(step);
+                    }
+                    next += 1;
+                }
+                Answer::Later(ticket, place) => {
+                    self.effects.remove(next);
+                    self.wait_for_place(step, ticket, place, cx);
+                }
+            }
+        }
+    }
+
+    fn wait_for_place(
+        &mut self,
+        step: StepId,
+        ticket: Ticket,
+        place: Completion<Place>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let Some(plan) = &self.plan else { return };
+        let (call, queue) = (plan.step(step).calls, self.world.queues().name(ticket.queue()));
+        self.waiting.insert(step, (call, ticket));
+        if let Some(mut decisions) = self.decisions() {
+            decisions.enter_queue(step, queue);
+        }
+        cx.pipe(place, move |place| Admitted { step, call, place });
+    }
+
+    /// What a step has to ask for; `None` if its code needs no place.
+    fn asking(&mut self, id: StepId) -> Result<Option<Asking>, ActionError> {
+        let Some(plan) = &self.plan else { return Ok(None) };
+        let step = plan.step(id);
+        let name = &plan.action(step.action).name;
+        let Some(action) = self.world.registry().find(name) else { return Ok(None) };
+        let queues = self.world.queues();
+        let known = queues.find(&step.queue);
+        let queue = known.unwrap_or_default();
+        let runs = step.kind == StepKind::Run && step.state != StepState::Reverting;
+        let key = if runs { action.concurrency(&|| self.input_of(plan, id).ok())? } else { None };
+        let needs_none = runs && action.runs_async() && queues.is_only_blocking(queue);
+        let asking = Asking { queue, plan: plan.id, priority: plan.created.priority, key };
+        if known.is_none() && step.calls == 1 {
+            let text = format!(
+                "queue «{}» is not known to this world: step {id} runs in the default queue",
+                step.queue
+            );
+            if let Some(mut decisions) = self.decisions() {
+                decisions.note(text);
+            }
+        }
+        Ok((!needs_none || asking.key.is_some()).then_some(asking))
+    }
+
+    /// Steps that do not run any more, or not in this call, wait no more for their places.
+    pub(super) fn leave_queues(&mut self) {
+        let Some(plan) = &self.plan else { return };
+        let is_running = plan.state == PlanState::Running;
+        self.waiting.retain(|id, (call, _)| {
+            let step = plan.step(*id);
+            is_running && step.is_queued && step.calls == *call
+        });
+    }
+}
+
+impl Decisions<'_> {
+    fn note(&mut self, text: String) {
+        self.record(Record::Note { at: self.now, text });
+    }
+
+    fn enter_queue(&mut self, step: StepId, queue: String) {
+        if !self.plan.step(step).is_queued {
+            self.record(Record::Queued { step, at: self.now, queue });
+        }
+    }
+
+    fn leave_queue(&mut self, step: StepId) {
+        if self.plan.step(step).is_queued {
+            self.record(Record::Admitted { step, at: self.now });
+        }
+    }
+
+    /// A step that has waited has its place.
+    fn admitted(&mut self, step: StepId) {
+        if self.plan.step(step).is_queued {
+            self.record(Record::Admitted { step, at: self.now });
+            self.effects.push(Effect::Call(step));
+        }
+    }
+
+    /// The plan is being cancelled: what waits for a place has not begun, and does not. What was to be
+    /// told to end is told all the same.
+    pub(super) fn end_queued(&mut self, is_forced: bool) {
+        let queued: Vec<StepId> = self.plan.queued().iter().copied().collect();
+        for id in queued {
+            let step = self.plan.step(id);
+            let is_cancellable = self.action_of(id).is_some_and(AnyAction::is_cancellable);
+            match step.cause {
+                _ if step.state == StepState::Reverting => {}
+                Cause::Cancel { .. } => {}
+                Cause::Event if is_cancellable => {
+                    let reason = "the end of the plan".to_owned();
+                    let end = End::Suspended { reason, progress: None };
+                    self.record(Record::Ended {
+                        step: id,
+                        at: self.now,
+                        ran_us: 0,
+                        end,
+                        output: None,
+                    });
+                    self.tell_to_end(id, is_forced);
+                }
+                _ => {
+                    let why = "the plan is being cancelled, and its code had not begun";
+                    self.mark(vec![id], StepState::Cancelled, why);
+                }
+            }
+        }
+    }
+}
