@@ -22,8 +22,8 @@ mod time;
 mod world;
 
 pub use action::{
-    Action, Cause, Concurrency, Finalize, Finalizes, Next, OnInterrupt, Phases, Poll, Polled,
-    Polling, Polls, Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync,
+    Action, Cause, Change, Concurrency, Finalize, Finalizes, Next, On, OnInterrupt, Phases, Poll,
+    Polled, Polling, Polls, Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync,
     StepContext,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};

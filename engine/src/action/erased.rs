@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::hook::{Change, On};
 use super::phases::sealed::Sealed;
 use super::step::{Facts, Wishes};
 use super::{panic_message, Action, Next, OnInterrupt, Registry, Rescue, RetryPolicy, StepContext};
@@ -75,6 +76,8 @@ pub(crate) trait AnyAction: Send + Sync {
     fn on_interrupt(&self) -> OnInterrupt;
     fn is_cancellable(&self) -> bool;
     fn cleans_up_when_skipped(&self) -> bool;
+    fn hooks(&self) -> On;
+    fn changed(&self, change: &Change) -> Result<(), ActionError>;
     fn plan(
         &self,
         registry: &Arc<Registry>,
@@ -151,6 +154,14 @@ impl<A: Action> AnyAction for A {
 
     fn cleans_up_when_skipped(&self) -> bool {
         Action::cleans_up_when_skipped(self)
+    }
+
+    fn hooks(&self) -> On {
+        A::HOOKS
+    }
+
+    fn changed(&self, change: &Change) -> Result<(), ActionError> {
+        Action::changed(self, change)
     }
 
     fn plan(

@@ -20,6 +20,7 @@
 
 mod concurrency;
 mod erased;
+mod hook;
 mod phases;
 mod policy;
 mod poll;
@@ -35,6 +36,7 @@ use serde::Serialize;
 
 pub use concurrency::Concurrency;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
+pub use hook::{Change, On};
 pub use phases::{Finalizes, Phases, Polls, Reverts, Runs, RunsAsync};
 pub(crate) use policy::{interrupted, timed_out};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
@@ -172,6 +174,21 @@ pub trait Action: Sized + Send + Sync + 'static {
     /// [`StepContext::is_cancelled`] in both cases.
     fn is_cancellable(&self) -> bool {
         false
+    }
+
+    /// Which changes of a plan that has this action it is [told](Action::changed) of.
+    const HOOKS: On = On::NOTHING;
+
+    /// Told of a change of the plan, for each action of the plan once: after the change is durable, on
+    /// the blocking pool, in the order of the changes; again after a crash in between. Before a plan is
+    /// planned only its root action is told.
+    ///
+    /// # Errors
+    ///
+    /// They are logged, and change nothing for the plan.
+    fn changed(&self, change: &Change) -> Result<(), ActionError> {
+        let _ = change;
+        Ok(())
     }
 
     /// Whether its run step is called with [`Cause::Skip`] before it is left out.

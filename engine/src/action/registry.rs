@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Action, AnyAction, Begun, Call};
-use crate::error::BuildError;
+use super::{Action, AnyAction, Begun, Call, Change, On};
+use crate::error::{ActionError, BuildError};
 use crate::middleware::{self, Chains};
 use crate::plan::Extensions;
 
@@ -17,7 +17,12 @@ pub(crate) struct Registry {
     by_type: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     extensions: Extensions,
     chains: Chains,
+    hooks: Vec<(On, Arc<Hook>)>,
+    has_hooks: bool,
 }
+
+/// Code of the world that is told of changes.
+pub(crate) type Hook = dyn Fn(&Change) -> Result<(), ActionError> + Send + Sync;
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,6 +38,7 @@ impl Registry {
             return Err(BuildError::DuplicateAction(A::NAME.to_owned()));
         }
         self.by_type.insert(TypeId::of::<A>(), action);
+        self.has_hooks |= A::HOOKS != On::NOTHING;
         Ok(())
     }
 
@@ -64,6 +70,21 @@ impl Registry {
     /// Begins a call of an action, with its middleware around it.
     pub(crate) fn begin(&self, name: &str, action: &Arc<dyn AnyAction>, call: Call) -> Begun {
         middleware::begin(self.chains.of(name).cloned(), name, action, call)
+    }
+
+    pub(crate) fn add_hook(&mut self, on: On, hook: Arc<Hook>) {
+        self.has_hooks |= on != On::NOTHING;
+        self.hooks.push((on, hook));
+    }
+
+    /// Whether anybody is told of changes.
+    pub(crate) fn has_hooks(&self) -> bool {
+        self.has_hooks
+    }
+
+    /// The hooks of the world for a change, in the order of registration.
+    pub(crate) fn world_hooks(&self, on: On) -> impl Iterator<Item = &Hook> {
+        self.hooks.iter().filter(move |(of, _)| of.includes(on)).map(|(_, hook)| &**hook)
     }
 
     /// What can be said only when all actions are known.

@@ -19,6 +19,8 @@ pub(crate) enum Phase {
     Plan,
     /// The planning of a plan.
     PlanPhase,
+    /// An action that is told of a change.
+    Hook,
 }
 
 /// What the innermost call does.
@@ -70,6 +72,7 @@ impl<'a> Around<'a> {
         match self.phase {
             Phase::Plan => next.plan(&mut around),
             Phase::PlanPhase => next.plan_phase(&mut around),
+            Phase::Hook => next.hook(&mut around),
         }
     }
 

@@ -83,6 +83,15 @@ pub trait Middleware: Send + Sync + 'static {
         around.pass()
     }
 
+    /// Around telling an action of a change of its plan.
+    ///
+    /// # Errors
+    ///
+    /// They are logged.
+    fn hook(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
+        around.pass()
+    }
+
     /// Around each call of a run phase, also those for events. Around an action that may block it is
     /// called where the action is, and may block too.
     fn run(
@@ -171,6 +180,7 @@ pub(crate) type Passing<'a> = Pin<Box<dyn Future<Output = Result<Next, ActionErr
 pub(crate) trait AnyMiddleware: Send + Sync {
     fn plan(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
+    fn hook(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn run<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
     fn finalize<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
 }
@@ -182,6 +192,10 @@ impl<M: Middleware> AnyMiddleware for M {
 
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
         Middleware::plan_phase(self, around)
+    }
+
+    fn hook(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
+        Middleware::hook(self, around)
     }
 
     fn run<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a> {

@@ -7,7 +7,7 @@ use super::record::{Created, End, Planned, Record};
 use super::reference::needs_of;
 use super::state::{PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
-use super::{Cancel, Children, Counts, Delayed, Entry, Plan};
+use super::{Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
 use crate::action::{Cause, Rescue};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
@@ -44,6 +44,7 @@ impl Plan {
             is_reverting: false,
             last_order: 0,
             delayed: None,
+            hooks_due: HooksDue::default(),
             children: Children::default(),
             graph: Graph::default(),
             ready: VecDeque::new(),
@@ -167,6 +168,8 @@ impl Plan {
                 self.planning_error = Some(error.clone());
                 self.became(PlanState::Stopped, *at, &error.message)?;
             }
+            Record::HooksDue { changes } => self.hooks_due.add(changes),
+            Record::HooksDone { last } => self.hooks_due.done(*last),
             Record::Note { at, text } => {
                 self.note(*at, text.clone());
             }

@@ -15,6 +15,7 @@ mod around;
 mod children;
 mod extend;
 mod flow;
+mod hooks;
 mod planner;
 mod queued;
 mod record;
@@ -32,6 +33,8 @@ pub use children::{Child, Delayed, SubPlanCounts};
 pub(crate) use extend::Extensions;
 pub use flow::Flow;
 pub(crate) use flow::Graph;
+pub use hooks::HookDue;
+pub(crate) use hooks::{changes, HooksDue};
 pub(crate) use planner::plan_root;
 pub use planner::{ActionRef, Planner};
 pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record, SubPlan};
@@ -82,6 +85,7 @@ pub struct Plan {
     /// When it is to be planned, if it was to be planned later.
     pub delayed: Option<Delayed>,
     pub(crate) children: Children,
+    pub(crate) hooks_due: HooksDue,
     #[serde(skip)]
     graph: Graph,
     #[serde(skip)]

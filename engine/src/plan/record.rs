@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::flow::Flow;
+use super::hooks::HookDue;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
 use crate::action::{Cause, Rescue};
 use crate::error::ActionError;
@@ -218,6 +219,16 @@ pub enum Record {
         step: StepId,
         /// When.
         at: Time,
+    },
+    /// Hooks are to be told of changes of this entry.
+    HooksDue {
+        /// The changes.
+        changes: Vec<HookDue>,
+    },
+    /// Hooks were told.
+    HooksDone {
+        /// The number of the last change that they were told of.
+        last: u32,
     },
 }
 

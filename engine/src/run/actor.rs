@@ -50,6 +50,8 @@ pub(crate) struct PlanActor {
     armed: Option<(Time, Timer)>,
     /// Whether its planning is under way on the pool.
     pub(super) is_planning: bool,
+    /// Whether hooks are being told.
+    pub(super) is_hooking: bool,
     /// Plans that want to know when this one is over. They ask again after a crash.
     pub(super) followers: Vec<PlanId>,
 }
@@ -94,6 +96,7 @@ impl Entity for PlanActor {
             records: Vec::new(),
             effects: Vec::new(),
             is_planning: false,
+            is_hooking: false,
             followers: Vec::new(),
             answers: Vec::new(),
             key: None,
@@ -269,6 +272,11 @@ impl Handler<Committed> for PlanActor {
 }
 
 impl PlanActor {
+    /// What was decided and is not handed to the journal.
+    pub(super) fn decided(&self) -> &[Record] {
+        &self.records
+    }
+
     pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
         let now = self.world.now();
         let is_rescuing = self.world.is_rescuing();
@@ -375,7 +383,8 @@ impl PlanActor {
         let is_busy = self.under_way.is_some()
             || !self.running.is_empty()
             || !self.waiting.is_empty()
-            || self.is_planning;
+            || self.is_planning
+            || self.is_hooking;
         if is_busy {
             cx.keep_for(WHILE_BUSY);
         } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused)
@@ -389,6 +398,7 @@ impl PlanActor {
     }
 
     fn append(&mut self, cx: &mut Context<'_, Self>) {
+        self.note_hooks();
         let Some(plan) = &self.plan else { return };
         let records = encode(&std::mem::take(&mut self.records));
         let epoch = self.world.journal().epoch();
@@ -461,7 +471,10 @@ pub(crate) fn row(plan: &Plan) -> PlanRow {
         started_at: plan.started_at,
         ended_at: plan.ended_at,
         wakes_at: plan.wakes_at(),
-        is_busy: plan.is_busy() || plan.state == PlanState::Planned || plan.waits_for_plans(),
+        is_busy: plan.is_busy()
+            || plan.state == PlanState::Planned
+            || plan.waits_for_plans()
+            || !plan.hooks_due.is_empty(),
         caller: plan.created.caller,
         waits_for: plan.waits_for(),
         snapshot: None,

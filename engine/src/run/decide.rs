@@ -39,6 +39,8 @@ pub(crate) enum Effect {
     PlanNow,
     /// Who waits for the end of this plan is told.
     TellEnd,
+    /// Hooks are told of what has happened.
+    TellHooks,
 }
 
 impl Decisions<'_> {
@@ -247,6 +249,9 @@ impl Decisions<'_> {
 
     /// The plan was read from the store: what ran when the world before went away was interrupted.
     pub(crate) fn loaded(&mut self) {
+        if !self.plan.hooks_due.is_empty() {
+            self.effects.push(Effect::TellHooks);
+        }
         let mut interrupted_steps = self.plan.in_state(StepState::Running);
         interrupted_steps.extend(self.plan.in_state(StepState::Reverting));
         for step in interrupted_steps {

@@ -22,6 +22,7 @@ impl PlanActor {
                 Effect::Follow(plan) => self.tell_plan(plan, Follow { follower: self.id }),
                 Effect::PlanNow => self.plan_now(cx),
                 Effect::TellEnd => self.tell_end(),
+                Effect::TellHooks => self.tell_hooks(cx),
             }
         }
     }

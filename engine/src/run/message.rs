@@ -60,6 +60,11 @@ pub(super) struct CallReturned {
     pub(super) ran_us: u64,
 }
 
+/// Hooks were told of the plan's changes up to this number.
+pub(super) struct HooksTold {
+    pub(super) last: u32,
+}
+
 /// The plan begins, to be planned later.
 pub(crate) struct Delay {
     pub(crate) created: Box<Created>,

@@ -8,6 +8,7 @@
 //! | `plans` | the same, for plans that wait for plans |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
 //! | `effects` | what it does outside |
+//! | `hooks` | tells hooks what has happened |
 //! | `call` | calls the code of its steps |
 //! | `places` | asks for places in queues before code is called |
 //! | `queue` | knows who has a place, `fair` who is next |
@@ -21,6 +22,7 @@ mod call;
 mod decide;
 mod effects;
 mod fair;
+mod hooks;
 mod key;
 mod message;
 mod orders;

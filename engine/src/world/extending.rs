@@ -1,7 +1,7 @@
 //! What a world is extended with: actions that join others, and middleware.
 
 use super::{World, WorldBuilder};
-use crate::action::Action;
+use crate::action::{Action, Change, On};
 use crate::error::ActionError;
 use crate::middleware::{Layer, Middleware};
 use crate::plan::ActionRef;
@@ -85,6 +85,17 @@ impl WorldBuilder {
     /// The same one twice counts once.
     pub fn middleware(mut self, middleware: impl Into<Layer>) -> Self {
         self.registry.chains_mut().of_world(middleware.into());
+        self
+    }
+
+    /// Tells a function of changes of all plans: once a plan and change, as for the
+    /// [hooks of its root action](crate::Action::changed).
+    pub fn hook(
+        mut self,
+        on: On,
+        hook: impl Fn(&Change) -> Result<(), ActionError> + Send + Sync + 'static,
+    ) -> Self {
+        self.registry.add_hook(on, std::sync::Arc::new(hook));
         self
     }
 
