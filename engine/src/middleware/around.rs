@@ -18,7 +18,7 @@ pub(crate) enum Phase {
     /// The planning of an action.
     Plan,
     /// The planning of a plan.
-    PlanPhase,
+    PlanAll,
     /// An action that is told of a change.
     Hook,
 }
@@ -71,7 +71,7 @@ impl<'a> Around<'a> {
         };
         match self.phase {
             Phase::Plan => next.plan(&mut around),
-            Phase::PlanPhase => next.plan_phase(&mut around),
+            Phase::PlanAll => next.plan_phase(&mut around),
             Phase::Hook => next.hook(&mut around),
         }
     }

@@ -25,7 +25,7 @@ impl Planning {
             self.plan_child::<A>(None, None, given.read()?)?;
             self.check()
         };
-        Around::new(chain, Phase::PlanPhase, plan, A::NAME, &mut given, &mut inner).pass()?;
+        Around::new(chain, Phase::PlanAll, plan, A::NAME, &mut given, &mut inner).pass()?;
         if is_passed {
             return Ok(());
         }
