@@ -59,3 +59,6 @@ pub const DEFAULT_QUEUE_SIZE: u32 = 64;
 
 /// Calls that a queue's rate may count: it remembers when each of them began.
 pub const RATE_MAX: u32 = 100_000;
+
+/// Bytes of the state of an entity: it is written whole at each change, within the commit of others.
+pub const STATE_BYTES_MAX: usize = 16 * 1_024 * 1_024;

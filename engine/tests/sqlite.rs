@@ -38,7 +38,8 @@ fn row(number: u64) -> PlanRow {
 fn fill(writer: &mut dyn StoreWriter, plans: std::ops::RangeInclusive<u64>) {
     for number in plans {
         let appends = [entry(number, &format!("{number:08} ").repeat(400))];
-        let batch = Batch { appends: &appends, rows: &[row(number)], projected: number };
+        let batch =
+            Batch { changes: &[], appends: &appends, rows: &[row(number)], projected: number };
         writer.commit(&batch).expect("there is room");
     }
 }
@@ -252,7 +253,12 @@ fn a_full_file_refuses_and_goes_on_when_there_is_room() {
     let mut written = 0;
     let error = loop {
         let appends = [entry(written + 1, &"x".repeat(10_000))];
-        let batch = Batch { appends: &appends, rows: &[row(written + 1)], projected: written + 1 };
+        let batch = Batch {
+            changes: &[],
+            appends: &appends,
+            rows: &[row(written + 1)],
+            projected: written + 1,
+        };
         match writer.commit(&batch) {
             Ok(_) => written += 1,
             Err(error) => break error,
@@ -301,6 +307,6 @@ fn places_of_removed_entries_are_not_taken_again_after_a_restart() {
     let mut writer = store.writer().unwrap();
     assert_eq!(writer.last(), 9);
     let appends = [entry(10, "new")];
-    writer.commit(&Batch { appends: &appends, rows: &[], projected: 0 }).unwrap();
+    writer.commit(&Batch { changes: &[], appends: &appends, rows: &[], projected: 0 }).unwrap();
     assert_eq!(store.reader().unwrap().behind().unwrap(), [(plan(10), 10)], "a start finds it");
 }

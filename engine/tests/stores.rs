@@ -88,11 +88,13 @@ fn row(number: u8, head: Seq) -> PlanRow {
 }
 
 fn append(writer: &mut dyn StoreWriter, appends: &[Append]) -> Vec<Verdict> {
-    writer.commit(&Batch { appends, rows: &[], projected: 0 }).expect("it is written")
+    writer.commit(&Batch { changes: &[], appends, rows: &[], projected: 0 }).expect("it is written")
 }
 
 fn write_rows(writer: &mut dyn StoreWriter, rows: &[PlanRow], projected: Seq) {
-    writer.commit(&Batch { appends: &[], rows, projected }).expect("they are written");
+    writer
+        .commit(&Batch { changes: &[], appends: &[], rows, projected })
+        .expect("they are written");
 }
 
 fn texts(entries: &[Vec<u8>]) -> Vec<&str> {
@@ -276,7 +278,9 @@ fn what_is_behind_is_told_with_its_head(place: &Place) {
     assert_eq!(reader.behind().expect("it answers"), [(plan(1), 4)]);
     write_rows(&mut *writer, &[row(2, 3)], 1);
     assert_eq!(reader.behind().expect("it answers"), [(plan(1), 4)], "the mark never goes back");
-    writer.commit(&Batch { appends: &[], rows: &[], projected: 4 }).expect("it is written");
+    writer
+        .commit(&Batch { changes: &[], appends: &[], rows: &[], projected: 4 })
+        .expect("it is written");
     assert_eq!(reader.behind().expect("it answers").len(), 1, "no rows, no mark");
 }
 
@@ -326,7 +330,7 @@ fn a_second_writer_ends_the_first(place: &Place) {
     let mut second = place.store.writer().expect("a second writer");
     assert_eq!(second.epoch(), first.epoch() + 1);
     assert_eq!(second.last(), 1);
-    let batch = Batch { appends: &[entry(1, 1, "b")], rows: &[], projected: 0 };
+    let batch = Batch { changes: &[], appends: &[entry(1, 1, "b")], rows: &[], projected: 0 };
     let error = first.commit(&batch).expect_err("its epoch is over");
     let (epoch, newest) = (first.epoch(), second.epoch());
     assert!(
@@ -342,7 +346,7 @@ fn a_fenced_commit_writes_nothing(place: &Place) {
     let _second = place.store.writer().expect("a second writer");
     let appends = [keyed(1, "key")];
     let rows = [row(1, 1)];
-    let error = first.commit(&Batch { appends: &appends, rows: &rows, projected: 1 });
+    let error = first.commit(&Batch { changes: &[], appends: &appends, rows: &rows, projected: 1 });
     assert!(matches!(error, Err(StoreError::Fenced { .. })), "{error:?}");
     let mut reader = place.store.reader().expect("a reader");
     assert_eq!(reader.behind().expect("it answers"), []);

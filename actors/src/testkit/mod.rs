@@ -6,6 +6,7 @@ mod linearize;
 mod probe;
 mod reminders;
 mod stage;
+mod states;
 
 pub use check::{check, explore, find};
 pub use history::{Call, History, Recorded};
@@ -15,3 +16,4 @@ pub use linearize::{
 pub use probe::{Probe, Probing};
 pub use reminders::check_reminder_store;
 pub use stage::{Stage, PATIENCE};
+pub use states::check_state_store;

@@ -5,6 +5,7 @@
 //! wait for it (group commit). The rows of the store follow a bounded number of entries behind.
 
 mod codec;
+mod states;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -15,12 +16,14 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, Context, Group, Mailbox, Task, TaskJob};
 
 pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
+pub(crate) use states::Durable;
 
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::{APPENDS_MAX, COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
 use crate::store::{
-    Append, Batch, PlanRow, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upkeep, Verdict,
+    Append, Batch, Change, PlanRow, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upkeep,
+    Verdict,
 };
 
 /// How long rows may be behind when nothing is appended.
@@ -55,9 +58,17 @@ struct Entry {
     ticket: Ticket,
 }
 
+/// A change on its way.
+struct Changing {
+    change: Change,
+    ticket: Ticket,
+}
+
 struct Writer {
     store: Box<dyn StoreWriter>,
     waiting: VecDeque<Entry>,
+    /// Changes of what is kept beside plans, that wait for the next commit.
+    changing: VecDeque<Changing>,
     is_due: bool,
     /// Rows that are behind, and the first entry of each that is.
     behind: HashMap<PlanId, PlanRow>,
@@ -93,6 +104,7 @@ impl Journal {
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
             store: writer,
             waiting: VecDeque::new(),
+            changing: VecDeque::new(),
             is_due: false,
             behind: HashMap::new(),
             order: VecDeque::new(),
@@ -125,6 +137,15 @@ impl Journal {
     pub(crate) fn append(&self, append: Append, row: PlanRow, ticket: Ticket) {
         if let Err(error) = self.writer.submit_job(Entry { append, row, ticket }) {
             let problem = format!("the journal takes no entry: {}", error.kind);
+            (error.job.ticket)(Err(StoreError::Failed(problem)));
+        }
+    }
+
+    /// Hands over a change of what is kept beside plans; the ticket is called when it is durable, or
+    /// when it is not.
+    pub(crate) fn change(&self, change: Change, ticket: Ticket) {
+        if let Err(error) = self.writer.submit_job(Changing { change, ticket }) {
+            let problem = format!("the journal takes no change: {}", error.kind);
             (error.job.ticket)(Err(StoreError::Failed(problem)));
         }
     }
@@ -185,21 +206,32 @@ impl Journal {
 impl TaskJob<Writer> for Entry {
     fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
         writer.waiting.push_back(self);
-        if !writer.is_due {
-            // Behind all that is in the mailbox now: what is there shares the commit.
-            writer.is_due = true;
-            writer.commit_soon(cx);
-        }
+        writer.is_waiting(cx);
+    }
+}
+
+impl TaskJob<Writer> for Changing {
+    fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
+        writer.changing.push_back(self);
+        writer.is_waiting(cx);
     }
 }
 
 impl Writer {
+    fn is_waiting(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.is_due {
+            // Behind all that is in the mailbox now: what is there shares the commit.
+            self.is_due = true;
+            self.commit_soon(cx);
+        }
+    }
+
     fn commit_soon(&mut self, cx: &mut Context<'_, Self>) {
         let due = cx.submit(|writer: &mut Self, cx| {
             writer.is_due = false;
             writer.commit();
             writer.keep(cx);
-            if !writer.waiting.is_empty() {
+            if !writer.waiting.is_empty() || !writer.changing.is_empty() {
                 writer.is_due = true;
                 writer.commit_soon(cx);
             } else if !writer.behind.is_empty() && !writer.is_trailing {
@@ -261,9 +293,20 @@ impl Writer {
             appends.push(append);
             tickets.push((row, ticket));
         }
+        let mut changes = Vec::new();
+        let mut changers = Vec::new();
+        let changing = self.changing.len().min(COMMIT_APPENDS_MAX);
+        for Changing { change, ticket } in self.changing.drain(..changing) {
+            changes.push(change);
+            changers.push(ticket);
+        }
+        if appends.is_empty() && changes.is_empty() {
+            return;
+        }
         let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(COMMIT_ROWS_MAX);
-        match self.write(&appends, slice) {
-            Ok(verdicts) => {
+        match self.write(&appends, &changes, slice) {
+            Ok(mut verdicts) => {
+                let changed = verdicts.split_off(count);
                 let mut durable = Vec::with_capacity(count);
                 for ((mut row, ticket), verdict) in tickets.into_iter().zip(verdicts) {
                     if let Verdict::Written(seq) = verdict {
@@ -274,11 +317,12 @@ impl Writer {
                     durable.push((ticket, verdict));
                 }
                 self.forget_written();
+                durable.extend(changers.into_iter().zip(changed));
                 durable.into_iter().for_each(|(ticket, verdict)| ticket(Ok(verdict)));
             }
             Err(error) => {
                 tracing::error!(%error, entries = count, "a commit failed; nothing of it was kept");
-                for (_, ticket) in tickets {
+                for ticket in tickets.into_iter().map(|(_, ticket)| ticket).chain(changers) {
                     ticket(Err(error.clone()));
                 }
             }
@@ -303,7 +347,12 @@ impl Writer {
     }
 
     /// Writes entries, and the rows that are behind longest.
-    fn write(&mut self, appends: &[Append], rows: usize) -> Result<Vec<Verdict>, StoreError> {
+    fn write(
+        &mut self,
+        appends: &[Append],
+        changes: &[Change],
+        rows: usize,
+    ) -> Result<Vec<Verdict>, StoreError> {
         let count = rows.min(self.order.len());
         let rows: Vec<PlanRow> =
             self.order.iter().take(count).map(|(_, plan)| self.behind[plan].clone()).collect();
@@ -314,7 +363,7 @@ impl Writer {
             Some((first, _)) => first - 1,
             None => self.last,
         };
-        let verdicts = self.store.commit(&Batch { appends, rows: &rows, projected })?;
+        let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected })?;
         for row in &rows {
             self.behind.remove(&row.id);
             self.found.remove(&row.id);
@@ -339,7 +388,7 @@ impl Writer {
     fn write_rows(&mut self, mut count: usize) -> Result<(), StoreError> {
         while count > 0 && !self.order.is_empty() {
             let slice = count.min(COMMIT_ROWS_MAX);
-            self.write(&[], slice)?;
+            self.write(&[], &[], slice)?;
             self.forget_written();
             count -= slice;
         }

@@ -256,7 +256,8 @@ impl Handler<Committed> for PlanActor {
                 self.settle(cx);
                 self.tell_watchers();
             }
-            Ok(Verdict::KeyTaken(_)) => self.forget(cx),
+            // Its key is taken: there is no such plan. Other verdicts are for changes, not for entries.
+            Ok(_) => self.forget(cx),
             Err(error) => {
                 for answer in std::mem::take(&mut self.answers) {
                     answer(&Err(error.clone()));

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
+
+use super::memory_states::States;
 use super::{
     Append, Batch, Filter, Loaded, PlanRow, Seq, Store, StoreReader, StoreWriter, Verdict, Written,
 };
@@ -28,6 +31,7 @@ struct Data {
     journal: BTreeMap<Seq, (PlanId, Seq, Vec<u8>)>,
     rows: BTreeMap<PlanId, PlanRow>,
     keys: HashMap<String, PlanId>,
+    states: States,
 }
 
 impl fmt::Debug for MemoryStore {
@@ -94,7 +98,9 @@ impl StoreWriter for Writer {
         if data.epoch != self.epoch {
             return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
         }
-        let verdicts = batch.appends.iter().map(|append| data.append(append)).collect();
+        let mut verdicts: Vec<Verdict> =
+            batch.appends.iter().map(|append| data.append(append)).collect();
+        verdicts.extend(batch.changes.iter().map(|change| data.states.change(change)));
         for row in batch.rows {
             data.write_row(row);
         }
@@ -221,6 +227,27 @@ impl StoreReader for Reader {
 
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
         Ok(self.data.lock().keys.get(key).copied())
+    }
+
+    fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
+        Ok(self.data.lock().states.state(entity, key))
+    }
+
+    fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {
+        Ok(self.data.lock().states.reminder(id))
+    }
+
+    fn reminders_of(
+        &mut self,
+        entity: &str,
+        key: &str,
+        limit: usize,
+    ) -> Result<Vec<ReminderRow>, StoreError> {
+        Ok(self.data.lock().states.reminders_of(entity, key, limit))
+    }
+
+    fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError> {
+        Ok(self.data.lock().states.reminders_due(range))
     }
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {

@@ -7,14 +7,19 @@
 //!
 //! One behaviour suite runs against every store.
 
+mod change;
 mod memory;
+mod memory_states;
 mod sqlite;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use change::Change;
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
+
+use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
@@ -140,8 +145,8 @@ pub trait StoreWriter: Send {
         Ok(())
     }
 
-    /// Writes all of it or nothing; durable when it returns. The places of the appends, or why one was
-    /// refused, in their order.
+    /// Writes all of it or nothing; durable when it returns. What became of the appends and then of the
+    /// changes, in their order.
     ///
     /// # Errors
     ///
@@ -154,6 +159,8 @@ pub trait StoreWriter: Send {
 pub struct Batch<'a> {
     /// Journal entries, in their order.
     pub appends: &'a [Append],
+    /// Changes of states and reminders, made after the entries, in their order.
+    pub changes: &'a [Change],
     /// Rows that are brought up to date.
     pub rows: &'a [PlanRow],
     /// Every entry up to here is in the rows; it is kept if there are rows, and never goes back.
@@ -175,13 +182,25 @@ pub struct Append {
     pub key: Option<String>,
 }
 
-/// What became of an append.
+/// What became of an append or of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is at this place.
     Written(Seq),
     /// It was not written: this plan has its idempotency key.
     KeyTaken(PlanId),
+    /// The change was made; this is the version now.
+    Changed(u64),
+    /// It was not made: the version is another one.
+    Conflict {
+        /// The version in the store.
+        found: u64,
+    },
+    /// It was not made: a later owner has made changes.
+    Outdated {
+        /// The newest epoch that has.
+        newest: u64,
+    },
 }
 
 /// What is known of a plan without reading its journal.
@@ -267,6 +286,39 @@ pub trait StoreReader: Send {
     ///
     /// The store failed.
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError>;
+
+    /// The state of an entity; the default if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError>;
+
+    /// A reminder.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError>;
+
+    /// The reminders of an entity by name, at most so many.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn reminders_of(
+        &mut self,
+        entity: &str,
+        key: &str,
+        limit: usize,
+    ) -> Result<Vec<ReminderRow>, StoreError>;
+
+    /// A range of reminders by due time.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError>;
 
     /// The rows of plans, newest first, without their snapshots.
     ///

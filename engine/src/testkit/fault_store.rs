@@ -23,7 +23,7 @@ use crate::store::{Batch, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upk
 /// let store = FaultStore::new(MemoryStore::new());
 /// store.fail_at(2, StoreError::Full("no room".to_owned()));
 /// let mut writer = store.writer()?;
-/// let nothing = Batch { appends: &[], rows: &[], projected: 0 };
+/// let nothing = Batch { changes: &[], appends: &[], rows: &[], projected: 0 };
 /// assert!(writer.commit(&nothing).is_ok());
 /// assert!(matches!(writer.commit(&nothing), Err(StoreError::Full(_))));
 /// assert!(writer.commit(&nothing).is_ok());

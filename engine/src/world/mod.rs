@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use turnwheel_actors::entity::{ReminderStore, StateStore};
 use turnwheel_actors::{Entities, EntityRef, Handler};
 use turnwheel_runtime::completion::{block_on, completion};
 use turnwheel_runtime::{Completer, Completion, Failure, Group};
@@ -30,7 +31,7 @@ pub(crate) use watchers::Watchers;
 use crate::action::{Action, Registry};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
-use crate::journal::Journal;
+use crate::journal::{Durable, Journal};
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Record};
 use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
@@ -263,6 +264,20 @@ impl World {
                 Completion::done(Err(PlanError::Refused { plan, problem }))
             }
         }
+    }
+
+    /// The states of entities in this world's store: for
+    /// [`EntitiesBuilder::store`](turnwheel_actors::entity::EntitiesBuilder::store). Their writes share
+    /// the commits of plans.
+    ///
+    /// It must not be used after the world was shut down: reads and writes fail then.
+    pub fn states(&self) -> Arc<dyn StateStore> {
+        Durable::new(self.shared.journal.clone())
+    }
+
+    /// The reminders of entities in this world's store, likewise.
+    pub fn reminders(&self) -> Arc<dyn ReminderStore> {
+        Durable::new(self.shared.journal.clone())
     }
 
     /// The plans that fit, newest first, as of now.

@@ -5,6 +5,7 @@ mod lock;
 mod reader;
 mod room;
 mod schema;
+mod states;
 mod writer;
 
 use std::fmt;

@@ -3,7 +3,9 @@
 use rusqlite::types::Value;
 use rusqlite::{params_from_iter, Connection, OptionalExtension, Row};
 
-use super::failure;
+use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
+
+use super::{failure, states};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState};
@@ -132,6 +134,27 @@ impl StoreReader for Reader {
         let sql = "SELECT 0, plan FROM keys WHERE key = ?1";
         let plans = self.ids(sql, vec![Value::Text(key.to_owned())]);
         Ok(plans.map_err(|error| failure(&error))?.first().map(|(_, plan)| *plan))
+    }
+
+    fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
+        states::state(&self.connection, entity, key).map_err(|error| failure(&error))
+    }
+
+    fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {
+        states::reminder(&self.connection, id).map_err(|error| failure(&error))
+    }
+
+    fn reminders_of(
+        &mut self,
+        entity: &str,
+        key: &str,
+        limit: usize,
+    ) -> Result<Vec<ReminderRow>, StoreError> {
+        states::reminders_of(&self.connection, entity, key, limit).map_err(|error| failure(&error))
+    }
+
+    fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError> {
+        states::reminders_due(&self.connection, range).map_err(|error| failure(&error))
     }
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {

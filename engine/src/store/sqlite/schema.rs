@@ -37,7 +37,38 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
      CREATE INDEX plans_state ON plans (state, id);
      CREATE TABLE keys (key TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
      CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-     INSERT INTO meta VALUES ('epoch', 0), ('projected', 0), ('clean', 1);
+     INSERT INTO meta VALUES ('epoch', 0), ('projected', 0), ('clean', 1), ('reminder', 0);
+     CREATE TABLE states (
+         entity TEXT NOT NULL,
+         key TEXT NOT NULL,
+         bytes BLOB,
+         version INTEGER NOT NULL,
+         epoch INTEGER NOT NULL,
+         PRIMARY KEY (entity, key)
+     ) WITHOUT ROWID;
+     CREATE TABLE reminders (
+         entity TEXT NOT NULL,
+         key TEXT NOT NULL,
+         name TEXT NOT NULL,
+         first_due INTEGER NOT NULL,
+         delay INTEGER,
+         period INTEGER,
+         missed TEXT NOT NULL,
+         planned INTEGER NOT NULL,
+         due INTEGER NOT NULL,
+         failures INTEGER NOT NULL,
+         skipped INTEGER NOT NULL,
+         revision INTEGER NOT NULL,
+         version INTEGER NOT NULL,
+         PRIMARY KEY (entity, key, name)
+     ) WITHOUT ROWID;
+     CREATE INDEX reminders_due ON reminders (due, entity, key, name);
+     CREATE TABLE reminder_epochs (
+         entity TEXT NOT NULL,
+         key TEXT NOT NULL,
+         epoch INTEGER NOT NULL,
+         PRIMARY KEY (entity, key)
+     ) WITHOUT ROWID;
      CREATE INDEX keys_plan ON keys (plan);"];
 
 /// The format of a file; 0 if it has no tables. A newer one than ours is refused.

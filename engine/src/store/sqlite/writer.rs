@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::failure;
 use super::keeper::Log;
 use super::room::Room;
+use super::{failure, states};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::STORE_BYTES_MAX;
@@ -72,9 +72,12 @@ impl Writer {
         let transaction = begin(&mut self.connection)?;
         refuse_fenced(&transaction, self.epoch)?;
         let mut last = self.last;
-        let mut verdicts = Vec::with_capacity(batch.appends.len());
+        let mut verdicts = Vec::with_capacity(batch.appends.len() + batch.changes.len());
         for append in batch.appends {
             verdicts.push(write_append(&transaction, append, &mut last)?);
+        }
+        for change in batch.changes {
+            verdicts.push(states::change(&transaction, change)?);
         }
         for row in batch.rows {
             write_row(&transaction, row)?;
@@ -192,7 +195,8 @@ fn pages(batch: &Batch<'_>) -> u64 {
     let entries: usize = batch.appends.iter().map(|append| append.records.len() + 32).sum();
     let rows: usize = batch.rows.iter().map(|row| snapshot(row) + PAGE).sum();
     let keys = batch.appends.iter().filter(|append| append.key.is_some()).count() * 2;
-    ((entries + rows) / PAGE + keys + 3) as u64
+    let changes: usize = batch.changes.iter().map(|change| change.bytes() + PAGE).sum();
+    ((entries + rows + changes) / PAGE + keys + 3) as u64
 }
 
 /// Takes the lock for writing at once: a transaction that read first could not be made to write.

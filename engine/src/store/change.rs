@@ -1,0 +1,62 @@
+//! What is kept beside plans: the states of entities, and their reminders.
+
+use turnwheel_actors::entity::{ReminderId, ReminderRow};
+
+/// A change of something that has a version: it is made if nobody has changed it since it was read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// The state of an entity is written or removed.
+    State {
+        /// Name of the entity's type.
+        entity: String,
+        /// Its key.
+        key: String,
+        /// The state; nothing if it is removed.
+        bytes: Option<Vec<u8>>,
+        /// The version that the writer knows; 0 if there is none.
+        expected: u64,
+        /// The epoch of the entity's owner.
+        epoch: u64,
+    },
+    /// A reminder is written, as [`ReminderStore::upsert`] does.
+    ///
+    /// [`ReminderStore::upsert`]: turnwheel_actors::entity::ReminderStore::upsert
+    Reminder {
+        /// The reminder; its version is the one that the writer knows.
+        row: Box<ReminderRow>,
+        /// The epoch of the entity's owner.
+        epoch: u64,
+    },
+    /// A reminder is removed.
+    ReminderGone {
+        /// Which.
+        id: ReminderId,
+        /// The version that the writer knows.
+        expected: u64,
+        /// The epoch of the entity's owner.
+        epoch: u64,
+    },
+}
+
+impl Change {
+    /// About how many bytes it writes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::State { bytes, key, .. } => bytes.as_ref().map_or(0, Vec::len) + key.len(),
+            Self::Reminder { .. } | Self::ReminderGone { .. } => 256,
+        }
+    }
+}
+
+/// Whether a change is allowed: `known` are the version and the newest epoch in the store.
+pub(crate) fn admit(known: (u64, u64), expected: u64, epoch: u64) -> Result<(), super::Verdict> {
+    let (version, newest) = known;
+    if epoch < newest {
+        return Err(super::Verdict::Outdated { newest });
+    }
+    if version != expected {
+        return Err(super::Verdict::Conflict { found: version });
+    }
+    Ok(())
+}

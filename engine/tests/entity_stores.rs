@@ -1,0 +1,133 @@
+//! States and reminders of entities are kept in the store of a world, and outlive it.
+
+use std::time::Duration;
+
+use turnwheel_actors::entity::{EntityContext, ReminderId, ReminderRow, StoreError, Stored};
+use turnwheel_actors::{testkit, Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
+use turnwheel_engine::testkit::FaultStore;
+use turnwheel_engine::{MemoryStore, SqliteStore, SqliteSync, Store, World};
+use turnwheel_runtime::sim::Sim;
+
+fn check(store: impl Store) {
+    let world = World::builder().build(store).expect("the world begins");
+    testkit::check_state_store(&*world.states());
+    testkit::check_reminder_store(&*world.reminders());
+    world.shutdown().expect("it ends");
+}
+
+#[test]
+fn a_world_in_memory_keeps_the_promises_of_both_stores() {
+    check(MemoryStore::new());
+}
+
+#[test]
+fn a_world_in_a_file_keeps_the_promises_of_both_stores() {
+    let folder = tempfile::tempdir().unwrap();
+    check(SqliteStore::new(folder.path().join("plans.db")).sync(SqliteSync::Off));
+}
+
+#[test]
+fn states_that_are_too_large_are_refused() {
+    let world = World::builder().build(MemoryStore::new()).unwrap();
+    let states = world.states();
+    let large = vec![0; turnwheel_engine::limits::STATE_BYTES_MAX + 1];
+    let save = states.save("account", "42", large, 0, 1);
+    let error = turnwheel_runtime::completion::block_on(save).unwrap().unwrap_err();
+    assert!(error.to_string().contains("account «42»: its state has"), "{error}");
+    world.shutdown().unwrap();
+}
+
+/// An entity whose state is in the world's store.
+struct Account {
+    balance: Option<Stored<i64>>,
+}
+
+impl Actor for Account {
+    type Error = StoreError;
+}
+
+impl Entity for Account {
+    type Key = String;
+    const NAME: &'static str = "account";
+
+    fn create(_: &String) -> Self {
+        Account { balance: None }
+    }
+
+    async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), StoreError> {
+        self.balance = Some(Stored::load(&cx).await?);
+        Ok(())
+    }
+}
+
+struct Deposit(i64);
+
+impl AsyncHandler<Deposit> for Account {
+    type Reply = Result<i64, StoreError>;
+
+    async fn handle(&mut self, Deposit(amount): Deposit, _: AsyncContext<Self>) -> Self::Reply {
+        let balance = self.balance.as_mut().expect("it was activated");
+        balance.update(|balance| *balance += amount).await?;
+        Ok(**balance)
+    }
+}
+
+fn deposits(store: impl Store, seed: u64, accounts: usize) -> Vec<i64> {
+    let sim = Sim::new(seed);
+    let builder = World::builder().group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.open(store)).expect("it ends").expect("the world begins");
+    let system = System::new(&sim.group("entities"));
+    let entities = Entities::builder(&system).store(world.states()).build();
+    let asks: Vec<_> = (0..accounts)
+        .map(|number| entities.get::<Account>(number.to_string().as_str()).ask(Deposit(5)))
+        .collect();
+    asks.into_iter()
+        .map(|ask| {
+            let answer = sim.block_on(ask).expect("it ends").expect("it answers");
+            answer.expect("it is written")
+        })
+        .collect()
+}
+
+#[test]
+fn the_state_of_an_entity_outlives_the_world() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    for life in 1..=3 {
+        let store = SqliteStore::new(&path).sync(SqliteSync::Off);
+        assert_eq!(deposits(store, life, 3), [5 * life as i64; 3]);
+    }
+    let store = MemoryStore::new();
+    assert_eq!(deposits(store.clone(), 1, 2), [5, 5]);
+    assert_eq!(deposits(store, 2, 2), [10, 10]);
+}
+
+#[test]
+fn writes_of_many_entities_share_commits() {
+    let store = FaultStore::new(MemoryStore::new());
+    assert_eq!(deposits(store.clone(), 1, 200), [5; 200]);
+    assert!(store.commits() < 180, "{} commits for 200 writes", store.commits());
+}
+
+#[test]
+fn a_reminder_outlives_the_world() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let id = ReminderId::new("account", "42", "interest");
+    let mut row = ReminderRow::new(id.clone());
+    row.due_ms = 77;
+    row.period_ms = Some(Duration::from_secs(60).as_millis() as u64);
+    let world = World::builder().build(SqliteStore::new(&path)).unwrap();
+    let reminders = world.reminders();
+    let upsert = reminders.upsert(&row, 1);
+    let version = turnwheel_runtime::completion::block_on(upsert).unwrap().unwrap();
+    drop(reminders);
+    world.shutdown().unwrap();
+    drop(world);
+    let world = World::builder().build(SqliteStore::new(&path)).unwrap();
+    let reminders = world.reminders();
+    let found = turnwheel_runtime::completion::block_on(reminders.get(&id)).unwrap().unwrap();
+    let found = found.expect("it is there");
+    assert_eq!((found.due_ms, found.period_ms, found.version), (77, Some(60_000), version));
+    world.shutdown().unwrap();
+}
