@@ -16,6 +16,7 @@ pub mod middleware;
 mod payload;
 pub mod plan;
 mod run;
+pub mod schedule;
 pub mod store;
 pub mod testkit;
 mod time;
@@ -34,6 +35,7 @@ pub use plan::{
     ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
     SubPlanCounts,
 };
+pub use schedule::{Schedule, ScheduleError};
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;
 pub use time::Time;

@@ -62,3 +62,36 @@ pub const RATE_MAX: u32 = 100_000;
 
 /// Bytes of the state of an entity: it is written whole at each change, within the commit of others.
 pub const STATE_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+
+/// Schedules of one store.
+pub const SCHEDULES_MAX: usize = 100_000;
+
+/// Bytes of a schedule's name: it is part of the key of each launch.
+pub const SCHEDULE_NAME_BYTES_MAX: usize = 200;
+
+/// How late a launch may be before its time counts as missed. It is longer than
+/// [`SCHEDULE_CLOCK_CHECK`]: a jump of the clock is noticed only after that.
+pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(120);
+
+/// How often the clock is read while schedules wait, so that a jump of it is noticed.
+pub const SCHEDULE_CLOCK_CHECK: Duration = Duration::from_secs(60);
+
+const _: () = assert!(SCHEDULE_CLOCK_CHECK.as_secs() < SCHEDULE_LATE_MAX.as_secs());
+
+/// Launches of one schedule that wait for their turn.
+pub const SCHEDULE_QUEUE_MAX: usize = 1_000;
+
+/// Plans of one schedule that are watched, and launches that are made up for at once.
+pub const SCHEDULE_RUNNING_MAX: usize = 64;
+
+/// Launches that a schedule remembers; all of them are in the list of plans.
+pub const SCHEDULE_HISTORY_MAX: usize = 50;
+
+/// Times of one backfill.
+pub const SCHEDULE_BACKFILL_MAX: u64 = 100_000;
+
+/// Ranges of one schedule that are to be made up for.
+pub const SCHEDULE_RANGES_MAX: usize = 100;
+
+/// Missed times are counted up to this number at once; more would hold up other schedules.
+pub const SCHEDULE_MISSED_MAX: u64 = 10_000;

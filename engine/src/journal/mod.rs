@@ -22,8 +22,8 @@ use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::{APPENDS_MAX, COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
 use crate::store::{
-    Append, Batch, Change, PlanRow, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upkeep,
-    Verdict,
+    Append, Batch, Change, PlanRow, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader,
+    StoreWriter, Swap, Upkeep, Verdict,
 };
 
 /// How long rows may be behind when nothing is appended.
@@ -169,6 +169,14 @@ impl Journal {
         question: impl FnOnce(&mut dyn StoreReader) -> R + Send + 'static,
     ) -> Completion<R> {
         self.reader.call(move |reader, _| question(&mut **reader))
+    }
+
+    /// Changes schedules, all in one commit.
+    pub(crate) fn write_schedules(
+        &self,
+        writes: Vec<ScheduleWrite>,
+    ) -> Completion<Result<Vec<Swap>, StoreError>> {
+        self.writer.call(move |writer, _| writer.store.write_schedules(&writes))
     }
 
     /// Brings all rows up to date, and completes then: what is asked afterwards sees everything that

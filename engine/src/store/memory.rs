@@ -10,7 +10,8 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::memory_states::States;
 use super::{
-    Append, Batch, Filter, Loaded, PlanRow, Seq, Store, StoreReader, StoreWriter, Verdict, Written,
+    Append, Batch, Filter, Loaded, PlanRow, ScheduleRow, ScheduleWrite, Seq, Store, StoreReader,
+    StoreWriter, Swap, Verdict, Written,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -32,6 +33,7 @@ struct Data {
     rows: BTreeMap<PlanId, PlanRow>,
     keys: HashMap<String, PlanId>,
     states: States,
+    schedules: BTreeMap<String, ScheduleRow>,
 }
 
 impl fmt::Debug for MemoryStore {
@@ -109,9 +111,34 @@ impl StoreWriter for Writer {
         }
         Ok(verdicts)
     }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        let mut data = self.data.lock();
+        if data.epoch != self.epoch {
+            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
+        }
+        Ok(writes.iter().map(|write| data.swap(write)).collect())
+    }
 }
 
 impl Data {
+    fn swap(&mut self, write: &ScheduleWrite) -> Swap {
+        let version = self.schedules.get(&write.name).map_or(0, |row| row.version);
+        if version != write.from {
+            return Swap::Changed { version };
+        }
+        match write.data.clone() {
+            Some(data) => {
+                let row = ScheduleRow { name: write.name.clone(), version: version + 1, data };
+                self.schedules.insert(write.name.clone(), row);
+            }
+            None => {
+                self.schedules.remove(&write.name);
+            }
+        }
+        Swap::Done
+    }
+
     fn append(&mut self, append: &Append) -> Verdict {
         if let Some(key) = &append.key {
             if let Some(holder) = self.keys.get(key) {
@@ -261,5 +288,16 @@ impl StoreReader for Reader {
         };
         let rows = data.rows.values().rev().filter(fits).take(filter.limit).cloned();
         Ok(rows.map(|row| PlanRow { snapshot: None, ..row }).collect())
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        Ok(self.data.lock().schedules.get(name).cloned())
+    }
+
+    fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let data = self.data.lock();
+        let rows = data.schedules.range::<str, _>((Excluded(after), Unbounded)).take(limit);
+        Ok(rows.map(|(_, row)| row.clone()).collect())
     }
 }

@@ -152,6 +152,48 @@ pub trait StoreWriter: Send {
     ///
     /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
+
+    /// Writes schedules, all in one commit that is durable when it returns; those that were changed by
+    /// somebody else since they were read stay as they are. What became of each, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError>;
+}
+
+/// A schedule as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleRow {
+    /// What it is called.
+    pub name: String,
+    /// How often it was written: 1 for the first time.
+    pub version: u64,
+    /// What it says.
+    pub data: Vec<u8>,
+}
+
+/// A change of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleWrite {
+    /// What it is called.
+    pub name: String,
+    /// The version that is changed; 0 if there is none yet.
+    pub from: u64,
+    /// What it says from now on; nothing to remove it.
+    pub data: Option<Vec<u8>>,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// It was made. The version is one more than before.
+    Done,
+    /// It was not made: this is the version, 0 if there is none.
+    Changed {
+        /// The version.
+        version: u64,
+    },
 }
 
 /// What one commit writes.
@@ -326,6 +368,20 @@ pub trait StoreReader: Send {
     ///
     /// The store failed.
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError>;
+
+    /// A schedule.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError>;
+
+    /// Schedules by name, at most `limit` after one.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError>;
 }
 
 /// A plan as it is stored.

@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::store::{Batch, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Upkeep, Verdict};
+use crate::store::{
+    Batch, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
+};
 
 /// A store over another one, whose commits fail when they are told to. Clones share everything.
 ///
@@ -148,15 +150,7 @@ impl StoreWriter for Writer {
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
         let mut script = self.script.lock();
-        script.commits += 1;
-        let number = script.commits;
-        let error = match &script.from {
-            Some((from, error)) if *from <= number => Some(error.clone()),
-            _ => script.at.get(&number).cloned(),
-        };
-        if let Some(error) = error {
-            return Err(error);
-        }
+        script.count()?;
         if let Some(observer) = &mut script.observer {
             observer.begins();
         }
@@ -165,5 +159,32 @@ impl StoreWriter for Writer {
             observer.ended(batch, &verdicts);
         }
         Ok(verdicts)
+    }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        let mut script = self.script.lock();
+        script.count()?;
+        let nothing = Batch { changes: &[], appends: &[], rows: &[], projected: 0 };
+        if let Some(observer) = &mut script.observer {
+            observer.begins();
+        }
+        let swaps = self.inner.write_schedules(writes)?;
+        if let Some(observer) = &mut script.observer {
+            observer.ended(&nothing, &[]);
+        }
+        Ok(swaps)
+    }
+}
+
+impl Script {
+    /// One more commit; the error that it is to have.
+    fn count(&mut self) -> Result<(), StoreError> {
+        self.commits += 1;
+        let number = self.commits;
+        let error = match &self.from {
+            Some((from, error)) if *from <= number => Some(error.clone()),
+            _ => self.at.get(&number).cloned(),
+        };
+        error.map_or(Ok(()), Err)
     }
 }

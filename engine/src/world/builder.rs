@@ -14,6 +14,7 @@ use crate::action::{Action, Registry};
 use crate::error::BuildError;
 use crate::journal::Journal;
 use crate::run::{Queues, Wakes};
+use crate::schedule::Timetable;
 use crate::store::Store;
 
 /// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
@@ -145,6 +146,7 @@ impl WorldBuilder {
             plans,
             wakes: OnceLock::new(),
             queues,
+            timetable: OnceLock::new(),
             watchers: Watchers::default(),
             ids: Arc::new(Ids::new(self.seed)),
             store: store.name(),
@@ -154,6 +156,9 @@ impl WorldBuilder {
         });
         let wakes = Wakes::start(Arc::downgrade(&shared), &cpu).map_err(BuildError::Threads)?;
         shared.wakes.set(wakes).expect("a world is made once");
+        let timetable = Timetable::start(Arc::downgrade(&shared), &cpu);
+        let timetable = timetable.map_err(BuildError::Threads)?;
+        shared.timetable.set(timetable).expect("a world is made once");
         Ok(World { shared })
     }
 }

@@ -35,6 +35,7 @@ use crate::journal::{Durable, Journal};
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Record};
 use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
+use crate::schedule::{Schedules, Timetable};
 use crate::store::{Filter, PlanRow};
 use crate::time::Time;
 
@@ -64,6 +65,7 @@ pub(crate) struct Shared {
     plans: Entities,
     wakes: OnceLock<Wakes>,
     queues: Arc<Queues>,
+    timetable: OnceLock<Timetable>,
     watchers: Watchers,
     ids: Arc<Ids>,
     store: String,
@@ -99,6 +101,10 @@ impl Shared {
 
     pub(crate) fn queues(&self) -> &Arc<Queues> {
         &self.queues
+    }
+
+    pub(crate) fn timetable(&self) -> &Timetable {
+        self.timetable.get().expect("it is set before the world is given away")
     }
 
     pub(crate) fn watchers(&self) -> &Watchers {
@@ -176,8 +182,30 @@ impl World {
             is_frozen: delay.is_frozen,
             by: created.by.clone(),
         };
-        let id = self.shared.ids.next(at);
+        self.begin_later(created, delayed)
+    }
+
+    /// Begins a plan that is planned later, as its second record says.
+    pub(crate) fn begin_later(&self, created: Created, delayed: Record) -> Triggering {
+        let action = &created.action;
+        if self.shared.registry.find(action).is_none() {
+            return Triggering::refused(TriggerError::UnknownAction(action.clone()));
+        }
+        let id = self.shared.ids.next(created.at);
         self.begin(id, |reply| run::Delay { created: Box::new(created), delayed, reply })
+    }
+
+    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared) }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// What is launched at its times: schedules.
+    pub fn schedules(&self) -> Schedules<'_> {
+        Schedules::new(self)
     }
 
     fn created<A: Action>(
@@ -340,7 +368,22 @@ impl World {
         for (at, plan) in all.await.map_err(lost)?? {
             self.shared.wakes().set(plan, at);
         }
-        Ok(())
+        self.restore_schedules().await
+    }
+
+    async fn restore_schedules(&self) -> Result<(), StoreError> {
+        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+        let mut after = String::new();
+        loop {
+            let page = self.shared.journal.read(move |reader| reader.schedules(&after, START_PAGE));
+            let page = page.await.map_err(lost)??;
+            let is_last = page.len() < START_PAGE;
+            after = page.last().map(|row| row.name.clone()).unwrap_or_default();
+            self.shared.timetable().restore(page).await.map_err(lost)??;
+            if is_last {
+                return Ok(());
+            }
+        }
     }
 
     fn wake(&self, plan: PlanId) {

@@ -4,6 +4,7 @@ mod keeper;
 mod lock;
 mod reader;
 mod room;
+mod schedules;
 mod schema;
 mod states;
 mod writer;

@@ -5,11 +5,11 @@ use rusqlite::{params_from_iter, Connection, OptionalExtension, Row};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{failure, states};
+use super::{failure, schedules, states};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState};
-use crate::store::{Filter, Loaded, PlanRow, Seq, StoreReader, Written};
+use crate::store::{Filter, Loaded, PlanRow, ScheduleRow, Seq, StoreReader, Written};
 use crate::time::Time;
 
 pub(super) struct Reader {
@@ -197,6 +197,14 @@ impl StoreReader for Reader {
             rows.collect()
         };
         rows().map_err(|error| failure(&error))
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        schedules::one(&self.connection, name).map_err(|error| failure(&error))
+    }
+
+    fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError> {
+        schedules::page(&self.connection, after, limit).map_err(|error| failure(&error))
     }
 }
 

@@ -36,6 +36,11 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
      CREATE INDEX plans_wake ON plans (wakes_at) WHERE wakes_at IS NOT NULL;
      CREATE INDEX plans_state ON plans (state, id);
      CREATE TABLE keys (key TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
+     CREATE TABLE schedules (
+         name TEXT PRIMARY KEY,
+         version INTEGER NOT NULL,
+         data BLOB NOT NULL
+     ) WITHOUT ROWID;
      CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
      INSERT INTO meta VALUES ('epoch', 0), ('projected', 0), ('clean', 1), ('reminder', 0);
      CREATE TABLE states (

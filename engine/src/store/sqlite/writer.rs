@@ -7,11 +7,13 @@ use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBe
 
 use super::keeper::Log;
 use super::room::Room;
-use super::{failure, states};
+use super::{failure, schedules, states};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::STORE_BYTES_MAX;
-use crate::store::{Append, Batch, PlanRow, Seq, StoreWriter, Upkeep, Verdict};
+use crate::store::{
+    Append, Batch, PlanRow, ScheduleWrite, Seq, StoreWriter, Swap, Upkeep, Verdict,
+};
 use crate::time::Time;
 
 /// Bytes of a page.
@@ -89,6 +91,17 @@ impl Writer {
         transaction.commit()?;
         Ok((verdicts, last))
     }
+
+    fn swap(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, Refusal> {
+        let transaction = begin(&mut self.connection)?;
+        refuse_fenced(&transaction, self.epoch)?;
+        let mut swaps = Vec::with_capacity(writes.len());
+        for write in writes {
+            swaps.push(schedules::write(&transaction, write)?);
+        }
+        transaction.commit()?;
+        Ok(swaps)
+    }
 }
 
 impl Writer {
@@ -139,6 +152,10 @@ impl StoreWriter for Writer {
             }
             Err(refusal) => Err(refusal.told(self.epoch)),
         }
+    }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        self.swap(writes).map_err(|refusal| refusal.told(self.epoch))
     }
 }
 

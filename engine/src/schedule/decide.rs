@@ -1,0 +1,192 @@
+//! What a schedule does next: from what it remembers and the time. Nothing here has an effect.
+
+use std::time::Duration;
+
+use super::launch::{jitter, Due, Occasion, Outcome};
+use super::rule::Rule;
+use super::state::{Kept, Range};
+use super::timing::{CatchUp, Overlap};
+use crate::id::PlanId;
+use crate::limits::{
+    SCHEDULE_LATE_MAX, SCHEDULE_MISSED_MAX, SCHEDULE_QUEUE_MAX, SCHEDULE_RANGES_MAX,
+    SCHEDULE_RUNNING_MAX,
+};
+use crate::time::Time;
+
+/// Times that are decided at once; the others follow when these are durable.
+const SLICE: usize = 256;
+
+/// What follows from a decision.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decided {
+    /// When to decide again.
+    pub(crate) wakes_at: Option<Time>,
+    /// Plans that make room for the next one.
+    pub(crate) cancels: Vec<PlanId>,
+}
+
+/// A schedule that decides at a moment.
+pub(crate) struct Decisions<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) rule: &'a Rule,
+    pub(crate) kept: &'a mut Kept,
+    pub(crate) now: Time,
+}
+
+impl Decisions<'_> {
+    /// Decides all that is due.
+    pub(crate) fn advance(&mut self) -> Decided {
+        if self.now < self.kept.decided {
+            // The clock has gone back. The times until where it was come again: what was launched for
+            // them is known by its keys, and what was missed by a jump ahead is not missed.
+            self.kept.decided = self.now;
+        }
+        let mut decided = Decided::default();
+        if self.kept.paused.is_none() {
+            decided.wakes_at = self.come_due(&mut decided.cancels);
+            self.release();
+        }
+        if self.make_up() {
+            decided.wakes_at = Some(self.now);
+        }
+        decided
+    }
+
+    /// Takes the times that have come, and says when the next one does.
+    fn come_due(&mut self, cancels: &mut Vec<PlanId>) -> Option<Time> {
+        for _ in 0..SLICE {
+            let next = self.rule.next(self.kept.decided)?;
+            let due = self.due(next);
+            if due > self.now {
+                return Some(due);
+            }
+            if self.now.since(next) > self.late_max() {
+                self.catch_up(cancels);
+            } else {
+                self.kept.decided = next;
+                self.launch(Due { planned: next, occasion: Occasion::OnTime }, cancels);
+            }
+        }
+        Some(self.now)
+    }
+
+    /// When a launch is due that is planned for a time.
+    fn due(&self, planned: Time) -> Time {
+        planned.after(jitter(self.name, planned, self.kept.spec.jitter()))
+    }
+
+    /// How long a time may be over before it is missed: however much of that was its jitter.
+    fn late_max(&self) -> Duration {
+        SCHEDULE_LATE_MAX + self.kept.spec.jitter()
+    }
+
+    /// Deals with times that were missed.
+    fn catch_up(&mut self, cancels: &mut Vec<PlanId>) {
+        let after = self.kept.decided;
+        // What is planned up to here is missed.
+        let missed = Time(self.now.0.saturating_sub(micros(self.late_max()) + 1));
+        debug_assert!(after < missed, "a time between them has been missed");
+        match self.kept.spec.catch_up {
+            CatchUp::None => {
+                self.miss(after, missed);
+                self.kept.decided = missed;
+            }
+            CatchUp::Latest => {
+                let latest = self.rule.latest(after, missed).unwrap_or(missed);
+                self.miss(after, Time(latest.0.saturating_sub(1)));
+                self.kept.decided = missed;
+                // One that is only late makes up for it as well.
+                if self.rule.next(missed).is_some_and(|next| self.due(next) <= self.now) {
+                    self.miss(Time(latest.0.saturating_sub(1)), latest);
+                } else {
+                    self.launch(Due { planned: latest, occasion: Occasion::CaughtUp }, cancels);
+                }
+            }
+            CatchUp::All { window_us } => {
+                let from = Time(self.now.0.saturating_sub(window_us)).max(after).min(missed);
+                self.miss(after, from);
+                self.kept.decided = missed;
+                let range = Range { after: from, until: missed, is_asked: false };
+                if self.kept.ranges.len() < SCHEDULE_RANGES_MAX {
+                    self.kept.ranges.push_back(range);
+                } else {
+                    self.miss(range.after, range.until);
+                }
+            }
+        }
+    }
+
+    fn miss(&mut self, after: Time, until: Time) {
+        self.kept.counts.missed += self.rule.count(after, until, SCHEDULE_MISSED_MAX);
+    }
+
+    /// Launches, waits or leaves out, as the overlap policy says.
+    fn launch(&mut self, due: Due, cancels: &mut Vec<PlanId>) {
+        let kept = &mut *self.kept;
+        if kept.has_launched(due.planned) {
+            return;
+        }
+        let is_free = !kept.is_busy() && kept.queue.is_empty();
+        match kept.spec.overlap {
+            Overlap::Allow => kept.going.push(due),
+            _ if is_free => kept.going.push(due),
+            Overlap::Forbid => {
+                let why = "the plan before it is under way";
+                kept.remember(due, self.now, Outcome::Skipped(why.to_owned()));
+            }
+            Overlap::Queue if kept.queue.len() >= SCHEDULE_QUEUE_MAX => {
+                let why = format!("{SCHEDULE_QUEUE_MAX} launches wait already");
+                kept.remember(due, self.now, Outcome::Skipped(why));
+            }
+            Overlap::Queue => kept.queue.push_back(due),
+            Overlap::Replace => {
+                cancels.clone_from(&kept.running);
+                for replaced in std::mem::take(&mut kept.queue) {
+                    let why = "a later one has taken its place".to_owned();
+                    kept.remember(replaced, self.now, Outcome::Skipped(why));
+                }
+                kept.queue.push_back(due);
+            }
+        }
+    }
+
+    /// Lets the first of the queue go, if nothing is in its way.
+    fn release(&mut self) {
+        let is_free = self.kept.spec.overlap == Overlap::Allow || !self.kept.is_busy();
+        if let Some(due) = is_free.then(|| self.kept.queue.pop_front()).flatten() {
+            self.kept.going.push(due);
+        }
+    }
+
+    /// Takes what is to be made up for, as far as there is room. Whether more could go at once.
+    fn make_up(&mut self) -> bool {
+        for _ in 0..SLICE {
+            let is_full = match self.kept.spec.overlap {
+                Overlap::Allow => self.kept.going.len() >= SCHEDULE_RUNNING_MAX,
+                _ => self.kept.is_busy() || !self.kept.queue.is_empty(),
+            };
+            let is_paused = self.kept.paused.is_some();
+            let mut ranges = self.kept.ranges.iter();
+            let place = ranges.position(|range| range.is_asked || !is_paused);
+            let Some(place) = place.filter(|_| !is_full) else { return false };
+            let range = &mut self.kept.ranges[place];
+            let occasion = if range.is_asked { Occasion::Backfill } else { Occasion::CaughtUp };
+            match self.rule.next(range.after).filter(|next| *next <= range.until) {
+                None => {
+                    self.kept.ranges.remove(place);
+                }
+                Some(planned) => {
+                    range.after = planned;
+                    if !self.kept.has_launched(planned) {
+                        self.kept.going.push(Due { planned, occasion });
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,147 @@
+//! The plans of schedules: how they begin, and when they are over.
+
+use std::sync::Arc;
+
+use turnwheel_runtime::Context;
+
+use super::error::ScheduleError;
+use super::launch::{Due, Outcome};
+use super::state::Spec;
+use super::timetable::{Roster, AGAIN};
+use crate::error::{PlanError, TriggerError};
+use crate::id::PlanId;
+use crate::plan::{Created, PlanState, Record};
+use crate::world::{Shared, Triggering, World};
+
+impl Roster {
+    /// Begins the plans of all launches that are durable and not begun.
+    pub(super) fn launch_all(&mut self, name: &str, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(stored) = &entry.stored else { return };
+        for due in &stored.going {
+            if !entry.kept.going.contains(due) || !entry.flying.insert(*due) {
+                continue;
+            }
+            let begun = launch(&world, name, *due, &stored.spec);
+            let (name, due) = (name.to_owned(), *due);
+            cx.await_interleaved(begun, move |roster, cx, outcome| {
+                roster.launched(&name, due, outcome.map(|plan| plan.id()), cx);
+            });
+        }
+    }
+
+    pub(super) fn launched(
+        &mut self,
+        name: &str,
+        due: Due,
+        outcome: Result<PlanId, TriggerError>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let Some(world) = self.world.upgrade() else { return };
+        let now = world.now();
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        entry.flying.remove(&due);
+        match outcome {
+            Ok(plan) => {
+                entry.kept.ended(due, now, Outcome::Launched(plan));
+                entry.waiting.remove(&due).map(|waiting| waiting.complete(Ok(plan)));
+                self.dirty.insert(name.to_owned());
+                self.watch(name, plan, cx);
+                self.advance(name);
+            }
+            Err(TriggerError::Store(_) | TriggerError::Refused(_)) => {
+                // Nobody knows whether the plan is there; the next try, with the same key, finds it.
+                self.wake_at(name, Some(now.after(AGAIN)));
+            }
+            Err(error) => {
+                tracing::error!(schedule = name, %error, "a schedule cannot launch its action");
+                entry.kept.ended(due, now, Outcome::Failed(error.to_string()));
+                let name_of = name.to_owned();
+                let failed = ScheduleError::Launch { name: name_of, error };
+                entry.waiting.remove(&due).map(|waiting| waiting.complete(Err(failed)));
+                self.dirty.insert(name.to_owned());
+                self.advance(name);
+            }
+        }
+        self.settle(cx);
+    }
+
+    /// Looks whether a plan that ran when the schedule was stored still does.
+    pub(super) fn look_at(&mut self, name: &str, plan: PlanId, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        entry.unknown.insert(plan);
+        let (view, name) = (World::of(&world).plan(plan).view(), name.to_owned());
+        cx.await_interleaved(view, move |roster, cx, outcome| {
+            if let Some(entry) = roster.entries.get_mut(&name) {
+                entry.unknown.remove(&plan);
+            }
+            match outcome {
+                Ok(view) if !matches!(view.state, PlanState::Stopped | PlanState::Paused) => {
+                    roster.watch(&name, plan, cx);
+                    roster.advance(&name);
+                    roster.settle(cx);
+                }
+                outcome => roster.over(&name, plan, outcome.err(), cx),
+            }
+        });
+    }
+
+    /// Waits for the end of a plan.
+    pub(super) fn watch(&mut self, name: &str, plan: PlanId, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        let (finished, name) = (World::of(&world).plan(plan).finished(), name.to_owned());
+        cx.await_interleaved(finished, move |roster, cx, outcome| {
+            roster.over(&name, plan, outcome.err(), cx);
+        });
+    }
+
+    pub(super) fn over(
+        &mut self,
+        name: &str,
+        plan: PlanId,
+        error: Option<PlanError>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        if let Some(error) = error {
+            tracing::warn!(schedule = name, %plan, %error, "a plan of a schedule is lost");
+        }
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        // It is not written for this alone: a start looks at the plan anyway.
+        entry.kept.running.retain(|running| *running != plan);
+        entry.cancelled.remove(&plan);
+        self.advance(name);
+        self.settle(cx);
+    }
+}
+
+/// Begins the plan of a launch, unless there is one with its key. It is planned when it is durable, by
+/// the plan itself: an action that plans for long holds up no other schedule.
+fn launch(world: &Arc<Shared>, schedule: &str, due: Due, spec: &Spec) -> Triggering {
+    let at = world.now();
+    let by = format!("schedule {schedule}");
+    let action = world.registry().find(&spec.action);
+    let created = Created {
+        at,
+        action: spec.action.clone(),
+        input: spec.input.clone(),
+        caller: None,
+        key: Some(due.key(schedule)),
+        labels: vec![
+            ("schedule".to_owned(), schedule.to_owned()),
+            ("planned".to_owned(), due.planned.to_string()),
+        ],
+        by: by.clone(),
+        priority: action.and_then(|action| action.priority()).unwrap_or(0),
+    };
+    let delayed = Record::Delayed {
+        at,
+        start_at: None,
+        start_before: None,
+        after: Vec::new(),
+        is_frozen: false,
+        by,
+    };
+    World::of(world).begin_later(created, delayed)
+}

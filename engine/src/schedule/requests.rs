@@ -1,0 +1,267 @@
+//! What people ask of the schedules of a world.
+
+use std::fmt;
+
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion, Context};
+
+use super::error::ScheduleError;
+use super::launch::{Due, Occasion};
+use super::state::{Kept, Paused, Range};
+use super::timetable::{Answer, Entry, Roster};
+use super::view::ScheduleView;
+use super::Schedule;
+use crate::id::PlanId;
+use crate::limits::{SCHEDULE_BACKFILL_MAX, SCHEDULE_RANGES_MAX, SCHEDULE_RUNNING_MAX};
+use crate::time::Time;
+use crate::world::World;
+
+type Reply<T> = Completer<Result<T, ScheduleError>>;
+
+/// What comes back for a request: done when its consequences are durable.
+type Asked<T> = Completion<Result<T, ScheduleError>>;
+
+/// The schedules of a world; see [`World::schedules`].
+pub struct Schedules<'a> {
+    world: &'a World,
+}
+
+impl fmt::Debug for Schedules<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedules").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Schedules<'a> {
+    pub(crate) fn new(world: &'a World) -> Self {
+        Self { world }
+    }
+
+    /// Makes a schedule, or changes the one with its name. One that says what is known already changes
+    /// nothing, so a program may put its schedules at each start.
+    ///
+    /// A schedule that is changed keeps its history and its pause. If its times change, those that the
+    /// old ones have missed are not made up for.
+    ///
+    /// Fails with a [`ScheduleError`] if the schedule is not complete, would never launch, or cannot be
+    /// stored.
+    pub fn put(&self, schedule: Schedule) -> Asked<ScheduleView> {
+        let (name, spec, rule) = match schedule.checked() {
+            Ok(checked) => checked,
+            Err(error) => return Completion::done(Err(error)),
+        };
+        if self.world.shared().registry().find(&spec.action).is_none() {
+            let action = spec.action;
+            return Completion::done(Err(ScheduleError::UnknownAction { name, action }));
+        }
+        self.ask(move |roster, cx, reply| {
+            let Some(now) = roster.now() else { return };
+            let never = || {
+                let (name, timing) = (name.clone(), spec.timing.to_string());
+                Err(ScheduleError::NeverFires { name, timing })
+            };
+            let fires = rule.next(now).is_some() || spec.timing == super::Timing::Manual;
+            let has_room = roster.has_room();
+            match roster.entries.get_mut(&name).filter(|entry| !entry.is_removed) {
+                Some(entry) => {
+                    if entry.kept.spec.timing != spec.timing {
+                        if !fires {
+                            return answer(reply, never());
+                        }
+                        entry.kept.decided = now;
+                        entry.kept.ranges.clear();
+                        entry.rule = rule;
+                    } else if entry.kept.spec == spec && entry.is_stored() {
+                        return answer(reply, Ok(ScheduleView::of(&name, entry)));
+                    }
+                    entry.kept.spec = spec;
+                }
+                None if !fires => return answer(reply, never()),
+                None if !has_room => return answer(reply, Err(ScheduleError::TooMany)),
+                None => roster.add(&name, Kept::new(spec, now), rule),
+            }
+            roster.changed(&name, view(&name, reply), cx);
+        })
+    }
+
+    /// A schedule as it is now.
+    pub fn get(&self, name: &str) -> Asked<ScheduleView> {
+        let name = name.to_owned();
+        self.ask(move |roster, _, reply| {
+            let found = roster.found(&name).map(|entry| ScheduleView::of(&name, entry));
+            answer(reply, found);
+        })
+    }
+
+    /// All schedules, by name, at most `limit` after `after`; begin with an empty name.
+    pub fn list(&self, after: &str, limit: usize) -> Asked<Vec<ScheduleView>> {
+        let after = after.to_owned();
+        self.ask(move |roster, _, reply| {
+            use std::ops::Bound::{Excluded, Unbounded};
+            let entries = roster.entries.range::<str, _>((Excluded(&*after), Unbounded));
+            let entries = entries.filter(|(_, entry)| !entry.is_removed).take(limit);
+            let views = entries.map(|(name, entry)| ScheduleView::of(name, entry)).collect();
+            answer(reply, Ok(views));
+        })
+    }
+
+    /// Launches nothing more by itself until [`Schedules::unpause`]. Plans that are under way go on;
+    /// what somebody asks for, by hand or as a backfill, is launched.
+    pub fn pause(&self, name: &str, by: &str, why: &str) -> Asked<ScheduleView> {
+        let (by, why) = (by.to_owned(), why.to_owned());
+        self.change(name, move |entry, now| {
+            entry.kept.paused.get_or_insert(Paused { at: now, by, why });
+            Ok(())
+        })
+    }
+
+    /// Launches again. Times that have passed during the pause are not made up for; what waited for
+    /// its turn goes on.
+    pub fn unpause(&self, name: &str) -> Asked<ScheduleView> {
+        self.change(name, |entry, now| {
+            if entry.kept.paused.take().is_some() {
+                entry.kept.decided = entry.kept.decided.max(now);
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes a schedule. Its plans that are under way go on; what waits is not launched.
+    pub fn remove(&self, name: &str) -> Asked<()> {
+        let name = name.to_owned();
+        self.ask(move |roster, cx, reply| {
+            if let Err(error) = roster.found(&name) {
+                return answer(reply, Err(error));
+            }
+            if let Some(entry) = roster.entries.get_mut(&name) {
+                entry.is_removed = true;
+            }
+            let done: Answer = Box::new(|outcome| answer(reply, outcome.map(|_| ())));
+            roster.changed(&name, done, cx);
+        })
+    }
+
+    /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the plan.
+    pub fn trigger_now(&self, name: &str) -> Asked<PlanId> {
+        let name = name.to_owned();
+        self.ask(move |roster, cx, reply| {
+            let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
+                return;
+            };
+            if let Err(error) = found {
+                return answer(reply, Err(error));
+            }
+            let Some(entry) = roster.entries.get_mut(&name) else { return };
+            let count = entry.kept.running.len() + entry.kept.going.len();
+            if count >= SCHEDULE_RUNNING_MAX {
+                return answer(reply, Err(ScheduleError::Busy { name, count }));
+            }
+            entry.kept.by_hand += 1;
+            let due = Due { planned: now, occasion: Occasion::ByHand(entry.kept.by_hand) };
+            entry.kept.going.push(due);
+            entry.waiting.insert(due, reply);
+            // Who has asked is answered when the plan is there.
+            roster.changed(&name, Box::new(|_| ()), cx);
+        })
+    }
+
+    /// Launches what the schedule would have launched in `from..until`, whether it was there then or
+    /// not; times that were launched are not launched again. Answers how many times that are.
+    ///
+    /// Unless the schedule allows overlaps, one is launched after the other, whenever nothing else of it
+    /// is under way.
+    pub fn backfill(&self, name: &str, from: Time, until: Time) -> Asked<u64> {
+        let name = name.to_owned();
+        self.ask(move |roster, cx, reply| {
+            let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
+                return;
+            };
+            if let Err(error) = found {
+                return answer(reply, Err(error));
+            }
+            let Some(entry) = roster.entries.get_mut(&name) else { return };
+            let before = |time: Time| Time(time.0.saturating_sub(1));
+            let (after, until) = (before(from), before(until));
+            let count = entry.rule.count(after, until, SCHEDULE_BACKFILL_MAX + 1);
+            let problem = if until > now {
+                Some("ends after now: the times to come are launched by themselves".to_owned())
+            } else if count == 0 {
+                Some("has no times: look at the range with Schedules::times".to_owned())
+            } else if count > SCHEDULE_BACKFILL_MAX {
+                Some(format!("has more than {SCHEDULE_BACKFILL_MAX} times: take smaller ranges"))
+            } else if entry.kept.ranges.len() >= SCHEDULE_RANGES_MAX {
+                Some(format!("is one too many: {SCHEDULE_RANGES_MAX} others are not done"))
+            } else {
+                None
+            };
+            if let Some(problem) = problem {
+                return answer(reply, Err(ScheduleError::Backfill { name, problem }));
+            }
+            entry.kept.ranges.push_back(Range { after, until, is_asked: true });
+            let done: Answer = Box::new(move |outcome| answer(reply, outcome.map(|_| count)));
+            roster.changed(&name, done, cx);
+        })
+    }
+
+    /// The first times after `after`, at most so many, without jitter.
+    pub fn times(&self, name: &str, after: Time, limit: usize) -> Asked<Vec<Time>> {
+        let name = name.to_owned();
+        self.ask(move |roster, _, reply| {
+            let times = roster.found(&name).map(|entry| {
+                entry.rule.times(after, Time(u64::MAX)).take(limit).collect::<Vec<_>>()
+            });
+            answer(reply, times);
+        })
+    }
+
+    /// The next times from now on, at most so many, without jitter.
+    pub fn next(&self, name: &str, limit: usize) -> Asked<Vec<Time>> {
+        self.times(name, self.world.shared().now(), limit)
+    }
+
+    fn change(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Entry, Time) -> Result<(), ScheduleError> + Send + 'static,
+    ) -> Asked<ScheduleView> {
+        let name = name.to_owned();
+        self.ask(move |roster, cx, reply| {
+            let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
+                return;
+            };
+            if let Err(error) = found {
+                return answer(reply, Err(error));
+            }
+            let Some(entry) = roster.entries.get_mut(&name) else { return };
+            if let Err(error) = change(entry, now) {
+                return answer(reply, Err(error));
+            }
+            roster.changed(&name, view(&name, reply), cx);
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Roster, &mut Context<'_, Roster>, Reply<T>) + Send + 'static,
+    ) -> Asked<T> {
+        let (reply, asked) = completion();
+        let refusal = reply.clone();
+        let task = &self.world.shared().timetable().task;
+        if let Err(error) = task.submit(move |roster, cx| request(roster, cx, reply)) {
+            answer(refusal, Err(ScheduleError::Refused(error.kind.to_string())));
+        }
+        asked
+    }
+}
+
+fn view(name: &str, reply: Reply<ScheduleView>) -> Answer {
+    let name = name.to_owned();
+    Box::new(move |outcome| {
+        answer(reply, outcome.map(|entry| ScheduleView::of(&name, entry)));
+    })
+}
+
+fn answer<T>(reply: Reply<T>, outcome: Result<T, ScheduleError>) {
+    // Who has asked may not wait any more.
+    let _gone = reply.complete(outcome);
+}

@@ -1,0 +1,422 @@
+//! The task that keeps the schedules of a world and launches their plans.
+//!
+//! A launch goes in three steps, so that a crash between any two of them neither loses nor doubles it:
+//!
+//! 1. That it is due is decided and written with the schedule (`Kept::going`).
+//! 2. When that is durable its plan is begun, with a key made of the schedule and the planned time. A
+//!    plan that has the key already is the answer.
+//! 3. What became of it is written with the schedule.
+//!
+//! What is decided while a write is under way gathers for the next one. There is one timer, for the
+//! earliest time of all, and it fires now and then to see whether the clock was changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Weak;
+use std::time::Duration;
+
+use turnwheel_runtime::{Completer, Completion, Context, Group, Mailbox, SpawnError, Task, Timer};
+
+use super::decide::Decisions;
+use super::error::ScheduleError;
+use super::launch::Due;
+use super::rule::Rule;
+use super::state::Kept;
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::limits::{SCHEDULES_MAX, SCHEDULE_CLOCK_CHECK};
+use crate::store::{ScheduleRow, ScheduleWrite, Swap};
+use crate::time::Time;
+use crate::world::{Shared, World};
+
+/// Requests and news that are on their way at once, at most.
+const MAILBOX: u64 = 1 << 18;
+
+/// What the store or a queue has refused is tried again after this time.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
+
+/// Told when a change is durable, or is not.
+pub(super) type Answer = Box<dyn FnOnce(Result<&Entry, ScheduleError>) + Send>;
+
+/// The schedules of a world.
+#[derive(Clone, Debug)]
+pub(crate) struct Timetable {
+    pub(super) task: Task<Roster>,
+}
+
+/// What the task keeps.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    pub(super) world: Weak<Shared>,
+    pub(super) entries: BTreeMap<String, Entry>,
+    days: BTreeSet<(Time, String)>,
+    armed: Option<(Time, Timer)>,
+    /// Those with changes that are not on their way to the store.
+    pub(super) dirty: BTreeSet<String>,
+    is_writing: bool,
+    /// When the clock was last read.
+    seen: Time,
+}
+
+/// A schedule in memory.
+pub(super) struct Entry {
+    pub(super) kept: Kept,
+    pub(super) rule: Rule,
+    /// What is stored, and its version; 0 if nothing is.
+    pub(super) stored: Option<Kept>,
+    version: u64,
+    pub(super) wakes_at: Option<Time>,
+    /// Launches that were asked for and not answered.
+    pub(super) flying: BTreeSet<Due>,
+    /// Plans that ran when it was stored, of which nothing was heard since: before that, nothing is
+    /// decided.
+    pub(super) unknown: BTreeSet<PlanId>,
+    /// Plans that were told to end.
+    pub(super) cancelled: BTreeSet<PlanId>,
+    answers: Vec<Answer>,
+    /// Those who wait for a launch.
+    pub(super) waiting: BTreeMap<Due, Completer<Result<PlanId, ScheduleError>>>,
+    pub(super) is_removed: bool,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry").field("kept", &self.kept).finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    pub(super) fn new(kept: Kept, rule: Rule) -> Self {
+        Self {
+            kept,
+            rule,
+            stored: None,
+            version: 0,
+            wakes_at: None,
+            flying: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            answers: Vec::new(),
+            waiting: BTreeMap::new(),
+            is_removed: false,
+        }
+    }
+
+    /// Whether there is nothing that the store does not know.
+    pub(super) fn is_stored(&self) -> bool {
+        self.stored.as_ref() == Some(&self.kept)
+    }
+
+    fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
+        let kept = Kept::decode(&row.name, &row.data)?;
+        let rule = Rule::of(&kept.spec.timing).map_err(|error| {
+            StoreError::Corrupt(format!("the schedule «{}» cannot be read: {error}", row.name))
+        })?;
+        let stored = Some(kept.clone());
+        Ok(Self { stored, version: row.version, ..Self::new(kept, rule) })
+    }
+}
+
+/// A change on its way to the store.
+struct Change {
+    name: String,
+    kept: Option<Kept>,
+    answers: Vec<Answer>,
+}
+
+impl Timetable {
+    pub(crate) fn start(world: Weak<Shared>, group: &Group) -> Result<Self, String> {
+        let roster = Roster {
+            world,
+            entries: BTreeMap::new(),
+            days: BTreeSet::new(),
+            armed: None,
+            dirty: BTreeSet::new(),
+            is_writing: false,
+            seen: Time::default(),
+        };
+        let task = group
+            .task(roster)
+            .name("schedules")
+            .mailbox(Mailbox::bounded(MAILBOX - 1))
+            .spawn()
+            .map_err(|error: SpawnError<_>| error.to_string())?;
+        Ok(Self { task })
+    }
+
+    /// Takes what the store holds, and goes on with it.
+    pub(crate) fn restore(&self, rows: Vec<ScheduleRow>) -> Completion<Result<(), StoreError>> {
+        self.task.call(move |roster, cx| {
+            for row in rows {
+                let entry = Entry::read(&row)?;
+                let running = entry.kept.running.clone();
+                roster.entries.insert(row.name.clone(), entry);
+                running.into_iter().for_each(|plan| roster.look_at(&row.name, plan, cx));
+                roster.launch_all(&row.name, cx);
+                roster.advance(&row.name);
+            }
+            roster.settle(cx);
+            Ok(())
+        })
+    }
+}
+
+impl Roster {
+    /// The time; nothing when the world is gone.
+    pub(super) fn now(&self) -> Option<Time> {
+        self.world.upgrade().map(|world| world.now())
+    }
+
+    pub(super) fn found(&self, name: &str) -> Result<&Entry, ScheduleError> {
+        let entry = self.entries.get(name).filter(|entry| !entry.is_removed);
+        entry.ok_or_else(|| ScheduleError::Unknown(name.to_owned()))
+    }
+
+    /// Adds one, or puts it in the place of one that is being removed.
+    pub(super) fn add(&mut self, name: &str, kept: Kept, rule: Rule) {
+        match self.entries.get_mut(name) {
+            Some(entry) => {
+                (entry.kept, entry.rule, entry.is_removed) = (kept, rule, false);
+            }
+            None => {
+                self.entries.insert(name.to_owned(), Entry::new(kept, rule));
+            }
+        }
+    }
+
+    /// Whether there is room for one more.
+    pub(super) fn has_room(&self) -> bool {
+        self.entries.len() < SCHEDULES_MAX
+    }
+
+    /// A schedule was changed: decides what follows, and answers when that is durable.
+    pub(super) fn changed(&mut self, name: &str, answer: Answer, cx: &mut Context<'_, Self>) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.answers.push(answer);
+            self.dirty.insert(name.to_owned());
+        }
+        self.advance(name);
+        self.settle(cx);
+    }
+
+    /// Decides what a schedule does next.
+    pub(super) fn advance(&mut self, name: &str) {
+        let Some(world) = self.world.upgrade() else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        if let Some(at) = entry.wakes_at.take() {
+            self.days.remove(&(at, name.to_owned()));
+        }
+        if entry.is_removed || !entry.unknown.is_empty() {
+            return;
+        }
+        let before = (entry.kept.decided, entry.kept.going.len(), entry.kept.queue.len());
+        let before = (before, entry.kept.counts, entry.kept.ranges.clone());
+        let now = world.now();
+        let mut decisions = Decisions { name, rule: &entry.rule, kept: &mut entry.kept, now };
+        let decided = decisions.advance();
+        let after = (entry.kept.decided, entry.kept.going.len(), entry.kept.queue.len());
+        if before != (after, entry.kept.counts, entry.kept.ranges.clone()) {
+            self.dirty.insert(name.to_owned());
+        }
+        for plan in decided.cancels {
+            if entry.cancelled.insert(plan) {
+                let by = format!("schedule {name}");
+                World::of(&world).plan(plan).cancel(&by).detach();
+            }
+        }
+        self.wake_at(name, decided.wakes_at);
+    }
+
+    pub(super) fn wake_at(&mut self, name: &str, at: Option<Time>) {
+        let (Some(entry), Some(at)) = (self.entries.get_mut(name), at) else { return };
+        if let Some(before) = entry.wakes_at.replace(at) {
+            self.days.remove(&(before, name.to_owned()));
+        }
+        self.days.insert((at, name.to_owned()));
+    }
+
+    /// Writes what has changed, and arms the timer.
+    pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
+        self.write(cx);
+        self.arm(cx);
+    }
+
+    fn write(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        if self.is_writing || self.dirty.is_empty() {
+            return;
+        }
+        let (mut writes, mut changes) = (Vec::new(), Vec::new());
+        for name in std::mem::take(&mut self.dirty) {
+            let Some(entry) = self.entries.get_mut(&name) else { continue };
+            let kept = (!entry.is_removed).then(|| entry.kept.clone());
+            let data = kept.as_ref().map(Kept::encode);
+            writes.push(ScheduleWrite { name: name.clone(), from: entry.version, data });
+            changes.push(Change { name, kept, answers: std::mem::take(&mut entry.answers) });
+        }
+        self.is_writing = true;
+        let written = world.journal().write_schedules(writes);
+        cx.on_completion(written, move |roster, cx, outcome| {
+            let outcome = outcome.unwrap_or_else(|lost| Err(StoreError::Failed(lost.to_string())));
+            roster.written(outcome, changes, cx);
+        });
+    }
+
+    fn written(
+        &mut self,
+        outcome: Result<Vec<Swap>, StoreError>,
+        changes: Vec<Change>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        self.is_writing = false;
+        match outcome {
+            Ok(swaps) => {
+                for (change, swap) in changes.into_iter().zip(swaps) {
+                    match swap {
+                        Swap::Done => self.stored(change, cx),
+                        Swap::Changed { .. } => self.reload(change, cx),
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "schedules were not stored; they are tried again");
+                changes.into_iter().for_each(|change| self.take_back(change, &error));
+            }
+        }
+        self.settle(cx);
+    }
+
+    /// A change is durable: now its launches may begin.
+    fn stored(&mut self, change: Change, cx: &mut Context<'_, Self>) {
+        let Change { name, kept, answers } = change;
+        let Some(entry) = self.entries.get_mut(&name) else { return };
+        let is_gone = kept.is_none();
+        entry.version = if is_gone { 0 } else { entry.version + 1 };
+        entry.stored = kept;
+        for answer in answers {
+            answer(Ok(entry));
+        }
+        if is_gone && entry.is_removed {
+            for (_, waiting) in std::mem::take(&mut entry.waiting) {
+                let _late = waiting.complete(Err(ScheduleError::Unknown(name.clone())));
+            }
+            let at = entry.wakes_at;
+            self.entries.remove(&name);
+            at.map(|at| self.days.remove(&(at, name)));
+            return;
+        }
+        self.launch_all(&name, cx);
+    }
+
+    /// A change was not made: the schedule is as the store has it.
+    fn take_back(&mut self, change: Change, error: &StoreError) {
+        let Some(entry) = self.entries.get_mut(&change.name) else { return };
+        let answers = std::mem::take(&mut entry.answers);
+        for answer in change.answers.into_iter().chain(answers) {
+            answer(Err(ScheduleError::Store(error.clone())));
+        }
+        for (_, waiting) in std::mem::take(&mut entry.waiting) {
+            let _late = waiting.complete(Err(ScheduleError::Store(error.clone())));
+        }
+        self.dirty.remove(&change.name);
+        entry.is_removed = false;
+        match &entry.stored {
+            Some(stored) => {
+                let again = Rule::of(&stored.spec.timing);
+                entry.rule = again.unwrap_or(Rule::Manual);
+                entry.kept = stored.clone();
+                let now = self.world.upgrade().map(|world| world.now());
+                self.wake_at(&change.name, now.map(|now| now.after(AGAIN)));
+            }
+            None => {
+                let at = entry.wakes_at;
+                self.entries.remove(&change.name);
+                at.map(|at| self.days.remove(&(at, change.name)));
+            }
+        }
+    }
+
+    /// Another world has changed the schedule: what it says counts.
+    fn reload(&mut self, change: Change, cx: &mut Context<'_, Self>) {
+        let Some(world) = self.world.upgrade() else { return };
+        let name = change.name.clone();
+        let found = world.journal().read(move |reader| reader.schedule(&name));
+        cx.on_completion(found, move |roster, cx, row| {
+            let row = row.unwrap_or_else(|lost| Err(StoreError::Failed(lost.to_string())));
+            roster.reloaded(change, row, cx);
+        });
+    }
+
+    fn reloaded(
+        &mut self,
+        change: Change,
+        row: Result<Option<ScheduleRow>, StoreError>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let row = match row.and_then(|row| row.as_ref().map(Entry::read).transpose()) {
+            Ok(row) => row,
+            Err(error) => {
+                self.take_back(change, &error);
+                return self.settle(cx);
+            }
+        };
+        let Change { name, answers, .. } = change;
+        self.dirty.remove(&name);
+        let Some(mut old) = self.entries.remove(&name) else { return };
+        if let Some(at) = old.wakes_at {
+            self.days.remove(&(at, name.clone()));
+        }
+        for answer in answers.into_iter().chain(std::mem::take(&mut old.answers)) {
+            answer(Err(ScheduleError::Changed(name.clone())));
+        }
+        for (_, waiting) in std::mem::take(&mut old.waiting) {
+            let _late = waiting.complete(Err(ScheduleError::Changed(name.clone())));
+        }
+        if let Some(entry) = row {
+            let known: BTreeSet<PlanId> = old.kept.running.iter().copied().collect();
+            let running = entry.kept.running.clone();
+            self.entries
+                .insert(name.clone(), Entry { flying: old.flying, unknown: old.unknown, ..entry });
+            let new = running.into_iter().filter(|plan| !known.contains(plan));
+            new.for_each(|plan| self.look_at(&name, plan, cx));
+            self.launch_all(&name, cx);
+            self.advance(&name);
+        }
+        self.settle(cx);
+    }
+
+    /// Arms the one timer for the earliest time, or for the next look at the clock.
+    fn arm(&mut self, cx: &mut Context<'_, Self>) {
+        let Some((at, _)) = self.days.first() else { return };
+        let Some(world) = self.world.upgrade() else { return };
+        self.seen = world.now();
+        let at = (*at).min(self.seen.after(SCHEDULE_CLOCK_CHECK));
+        if self.armed.as_ref().is_some_and(|(armed, _)| *armed <= at) {
+            return;
+        }
+        if let Some((_, timer)) = self.armed.take() {
+            timer.cancel();
+        }
+        match cx.after(at.since(self.seen), |roster: &mut Self, cx| roster.fire(cx)) {
+            Ok(timer) => self.armed = Some((at, timer)),
+            Err(error) => tracing::error!(%error, "schedules stop: there are no timers"),
+        }
+    }
+
+    fn fire(&mut self, cx: &mut Context<'_, Self>) {
+        self.armed = None;
+        let Some(world) = self.world.upgrade() else { return };
+        let now = world.now();
+        if now < self.seen {
+            // The clock has gone back: every schedule decides anew.
+            let names: Vec<String> = self.entries.keys().cloned().collect();
+            names.iter().for_each(|name| self.advance(name));
+        }
+        let due = self.days.iter().take_while(|(at, _)| *at <= now);
+        let due: Vec<String> = due.map(|(_, name)| name.clone()).collect();
+        for name in due {
+            self.launch_all(&name, cx);
+            self.advance(&name);
+        }
+        self.settle(cx);
+    }
+}

@@ -1,0 +1,76 @@
+//! A schedule as people see it.
+
+use std::time::Duration;
+
+use super::launch::{jitter, Launch};
+use super::state::{Counts, Paused};
+use super::timetable::Entry;
+use super::timing::{CatchUp, Overlap, Timing};
+use crate::id::PlanId;
+use crate::payload::Payload;
+use crate::time::Time;
+
+/// A schedule as it was at one moment.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ScheduleView {
+    /// What it is called.
+    pub name: String,
+    /// When it launches.
+    pub timing: Timing,
+    /// What becomes of launches while one is under way.
+    pub overlap: Overlap,
+    /// What becomes of missed times.
+    pub catch_up: CatchUp,
+    /// How much later than planned a launch may be.
+    pub jitter: Duration,
+    /// What it launches.
+    pub action: String,
+    /// With which input.
+    pub input: Payload,
+    /// When it was first put.
+    pub created_at: Time,
+    /// Who has paused it, if it is paused.
+    pub paused: Option<Paused>,
+    /// The newest launch whose plan began.
+    pub last: Option<Launch>,
+    /// When the next launch is due, jitter included; nothing while it is paused.
+    pub next: Option<Time>,
+    /// How often what happened.
+    pub counts: Counts,
+    /// Its plans that are under way, as far as it watches them.
+    pub running: Vec<PlanId>,
+    /// Launches that wait for their turn.
+    pub waiting: usize,
+    /// The newest launches, oldest first; at most
+    /// [`SCHEDULE_HISTORY_MAX`](crate::limits::SCHEDULE_HISTORY_MAX).
+    pub history: Vec<Launch>,
+}
+
+impl ScheduleView {
+    pub(super) fn of(name: &str, entry: &Entry) -> Self {
+        let kept = &entry.kept;
+        let next = match kept.paused {
+            Some(_) => None,
+            None => entry.rule.next(kept.decided),
+        };
+        let next = next.map(|planned| planned.after(jitter(name, planned, kept.spec.jitter())));
+        Self {
+            name: name.to_owned(),
+            timing: kept.spec.timing.clone(),
+            overlap: kept.spec.overlap,
+            catch_up: kept.spec.catch_up,
+            jitter: kept.spec.jitter(),
+            action: kept.spec.action.clone(),
+            input: kept.spec.input.clone(),
+            created_at: kept.created_at,
+            paused: kept.paused.clone(),
+            last: kept.last.clone(),
+            next,
+            counts: kept.counts,
+            running: kept.running.clone(),
+            waiting: kept.queue.len(),
+            history: kept.history.iter().cloned().collect(),
+        }
+    }
+}
