@@ -23,9 +23,9 @@ mod time;
 mod world;
 
 pub use action::{
-    Action, Cause, Change, Concurrency, Finalize, Finalizes, Next, On, OnInterrupt, Phases, Poll,
-    Polled, Polling, Polls, Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync,
-    StepContext,
+    Action, ActionView, Cause, Change, Concurrency, Finalize, Finalizes, Next, On, OnInterrupt,
+    Phases, PlanShown, Poll, Polled, Polling, Polls, Rescue, RetryPolicy, Revert, Reverts, Run,
+    RunAsync, Runs, RunsAsync, Shown, StepContext,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
@@ -41,7 +41,7 @@ pub use testkit::crash_points;
 pub use time::Time;
 pub use world::{
     CleanError, Cleaned, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue, QueueStatus,
-    Retention, Triggering, World, WorldBuilder,
+    Retention, TriggerOptions, Triggering, World, WorldBuilder,
 };
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::hook::{Change, On};
 use super::phases::sealed::Sealed;
+use super::present::ActionView;
 use super::step::{Facts, Wishes};
 use super::{panic_message, Action, Next, OnInterrupt, Registry, Rescue, RetryPolicy, StepContext};
 use crate::error::ActionError;
@@ -77,6 +78,7 @@ pub(crate) trait AnyAction: Send + Sync {
     fn is_cancellable(&self) -> bool;
     fn cleans_up_when_skipped(&self) -> bool;
     fn hooks(&self) -> On;
+    fn present(&self, view: &mut ActionView<'_>);
     fn changed(&self, change: &Change) -> Result<(), ActionError>;
     fn plan(
         &self,
@@ -154,6 +156,10 @@ impl<A: Action> AnyAction for A {
 
     fn cleans_up_when_skipped(&self) -> bool {
         Action::cleans_up_when_skipped(self)
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        Action::present(self, view);
     }
 
     fn hooks(&self) -> On {

@@ -24,6 +24,7 @@ mod hook;
 mod phases;
 mod policy;
 mod poll;
+mod present;
 mod registry;
 mod step;
 
@@ -41,6 +42,8 @@ pub use phases::{Finalizes, Phases, Polls, Reverts, Runs, RunsAsync};
 pub(crate) use policy::{interrupted, timed_out};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub use poll::{Poll, Polled, Polling};
+pub(crate) use present::show;
+pub use present::{ActionView, PlanShown, Shown, MASK};
 pub(crate) use registry::Registry;
 pub(crate) use step::{CancelFlag, Facts, Wishes};
 pub use step::{Next, StepContext};
@@ -189,6 +192,12 @@ pub trait Action: Sized + Send + Sync + 'static {
     fn changed(&self, change: &Change) -> Result<(), ActionError> {
         let _ = change;
         Ok(())
+    }
+
+    /// Shows the action to people: masks what is sensitive, and says in words where it is and what came
+    /// of it. By default as it is stored.
+    fn present(&self, view: &mut ActionView<'_>) {
+        let _ = view;
     }
 
     /// Whether its run step is called with [`Cause::Skip`] before it is left out.

@@ -16,7 +16,7 @@ pub(crate) use around::{begin, Phase};
 pub use around::{Around, AroundStep};
 pub(crate) use chain::Chains;
 
-use crate::action::Next;
+use crate::action::{ActionView, Next};
 use crate::error::ActionError;
 
 /// Code around the phases of actions. What is not implemented passes.
@@ -81,6 +81,12 @@ pub trait Middleware: Send + Sync + 'static {
     /// The planning fails.
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
         around.pass()
+    }
+
+    /// Around showing an action to people. What is changed in the view before it passes, the action sees;
+    /// what is masked after, stays masked.
+    fn present(&self, view: &mut ActionView<'_>) {
+        view.pass();
     }
 
     /// Around telling an action of a change of its plan.
@@ -181,6 +187,7 @@ pub(crate) trait AnyMiddleware: Send + Sync {
     fn plan(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn hook(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
+    fn present(&self, view: &mut ActionView<'_>);
     fn run<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
     fn finalize<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
 }
@@ -192,6 +199,10 @@ impl<M: Middleware> AnyMiddleware for M {
 
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
         Middleware::plan_phase(self, around)
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        Middleware::present(self, view);
     }
 
     fn hook(&self, around: &mut Around<'_>) -> Result<(), ActionError> {

@@ -286,7 +286,8 @@ impl Plan {
         }
         let timers = self.timers.values().map(|timer| timer.due).min();
         let alarms = self.alarms.first().map(|(at, _)| *at);
-        [timers, alarms].into_iter().flatten().min()
+        let deadline = self.created.deadline.filter(|_| self.cancel.is_none());
+        [timers, alarms, deadline].into_iter().flatten().min()
     }
 
     /// Steps whose time has come: to be tried again, or to be done.

@@ -251,6 +251,8 @@ pub struct Created {
     pub by: String,
     /// Its steps get places in queues before those of plans with lower ones.
     pub priority: i32,
+    /// When it is cancelled if it is still running.
+    pub deadline: Option<Time>,
 }
 
 /// What planning made.

@@ -219,6 +219,11 @@ impl Decisions<'_> {
             _ => return,
         }
         let now = self.now;
+        let is_late = self.plan.created.deadline.is_some_and(|deadline| deadline <= now);
+        if is_late && self.plan.cancel.is_none() {
+            self.cancel(false, "its deadline").expect("a running plan can be cancelled");
+            return;
+        }
         let mut due: Vec<(Time, u32)> = self
             .plan
             .timers

@@ -143,6 +143,7 @@ impl Handler<BeginChild> for PlanActor {
             labels: Vec::new(),
             by: format!("step {} of plan {}", caller.1, caller.0),
             priority: own.unwrap_or(priority),
+            deadline: None,
         };
         self.plan_on_pool(action, input, Some(Box::new(created)), cx);
         cx.keep_for(super::WHILE_BUSY);

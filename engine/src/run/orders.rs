@@ -129,7 +129,7 @@ impl Decisions<'_> {
         Ok(())
     }
 
-    fn cancel(&mut self, is_forced: bool, by: &str) -> Result<(), String> {
+    pub(super) fn cancel(&mut self, is_forced: bool, by: &str) -> Result<(), String> {
         if self.plan.state == PlanState::Stopped {
             return Err("it is over".to_owned());
         }

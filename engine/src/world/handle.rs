@@ -40,6 +40,10 @@ impl Triggering {
         Self { state: State::Waiting(world, begun) }
     }
 
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.state, State::Refused(_))
+    }
+
     pub(super) fn refused(error: TriggerError) -> Self {
         Self { state: State::Refused(Some(error)) }
     }

@@ -6,6 +6,7 @@ mod delay;
 mod extending;
 mod handle;
 mod ids;
+mod options;
 mod queue;
 mod watchers;
 
@@ -25,10 +26,11 @@ pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;
+pub use options::TriggerOptions;
 pub use queue::{PlanShare, Queue, QueueStatus};
 pub(crate) use watchers::Watchers;
 
-use crate::action::{Action, Registry};
+use crate::action::{show, Action, PlanShown, Registry};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{Durable, Journal};
@@ -229,6 +231,7 @@ impl World {
             labels: Vec::new(),
             by: "trigger".to_owned(),
             priority: action.priority().unwrap_or(0),
+            deadline: None,
         })
     }
 
@@ -240,13 +243,33 @@ impl World {
     where
         PlanActor: Handler<M>,
     {
-        let (reply, begun) = completion();
         self.shared.fresh.lock().insert(id);
-        if let Err(error) = self.plan_ref(id).tell(message(reply)) {
+        let begun = self.begin_known(id, message);
+        if begun.is_refused() {
             self.shared.fresh.lock().remove(&id);
+        }
+        begun
+    }
+
+    /// As `begin`, for a plan that may exist.
+    fn begin_known<M: Send + 'static>(
+        &self,
+        id: PlanId,
+        message: impl FnOnce(Completer<Result<Begun, TriggerError>>) -> M,
+    ) -> Triggering
+    where
+        PlanActor: Handler<M>,
+    {
+        let (reply, begun) = completion();
+        if let Err(error) = self.plan_ref(id).tell(message(reply)) {
             return Triggering::refused(TriggerError::Refused(error.kind.to_string()));
         }
         Triggering::new(self.clone(), begun)
+    }
+
+    /// A plan as people are to see it: each action shows itself, and masks what is nobody's business.
+    pub fn present(&self, plan: &PlanView) -> PlanShown {
+        show(&self.shared.registry, plan)
     }
 
     /// The plan that has taken an idempotency key, if one has.

@@ -1,0 +1,105 @@
+//! What can be said about a plan when it is triggered.
+
+use std::time::Duration;
+
+use super::{Triggering, World};
+use crate::action::Action;
+use crate::id::PlanId;
+use crate::payload::Payload;
+use crate::plan::plan_root;
+use crate::run::Begin;
+
+/// What can be said about a plan when it is triggered; everything has a default.
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_engine::TriggerOptions;
+///
+/// let options = TriggerOptions::new()
+///     .key("order 7")
+///     .label("customer", "Ann")
+///     .by("the shop")
+///     .priority(5)
+///     .deadline(Duration::from_secs(3600));
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct TriggerOptions {
+    key: Option<String>,
+    labels: Vec<(String, String)>,
+    by: Option<String>,
+    id: Option<PlanId>,
+    priority: Option<i32>,
+    deadline: Option<Duration>,
+}
+
+impl TriggerOptions {
+    /// Nothing said.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An idempotency key: a second trigger with the same key answers the plan of the first one.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// A label, which people see with the plan. The same name again replaces the value.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let name = name.into();
+        self.labels.retain(|(known, _)| *known != name);
+        self.labels.push((name, value.into()));
+        self
+    }
+
+    /// Who triggers it, for the history.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// The id of the plan, instead of one of the world's. If there is a plan with this id, the trigger
+    /// is refused with [`TriggerError::Exists`](crate::TriggerError::Exists).
+    pub fn id(mut self, id: PlanId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The priority of its steps in queues, instead of that of the root action: higher ones first.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// When the plan is cancelled if it is still running, counted from the trigger. A paused plan is
+    /// left as it is until somebody resumes it.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+}
+
+impl World {
+    /// As [`World::trigger`], with more said about the plan.
+    pub fn trigger_with<A: Action>(&self, options: TriggerOptions, input: A::Input) -> Triggering {
+        let mut created = match self.created::<A>(Payload::of(&input), options.key) {
+            Ok(created) => created,
+            Err(error) => return Triggering::refused(error),
+        };
+        created.labels = options.labels;
+        created.by = options.by.unwrap_or(created.by);
+        created.priority = options.priority.unwrap_or(created.priority);
+        created.deadline = options.deadline.map(|deadline| created.at.after(deadline));
+        let shared = &self.shared;
+        let id = options.id.unwrap_or_else(|| shared.ids.next(created.at));
+        let planned = Box::new(plan_root::<A>(&shared.registry, id, Ok(input), || shared.now()));
+        let begin = |reply| Begin { created: Box::new(created), planned, reply };
+        match options.id {
+            // It may be in the store.
+            Some(_) => self.begin_known(id, begin),
+            None => self.begin(id, begin),
+        }
+    }
+}
