@@ -134,6 +134,7 @@ fn launch(world: &Arc<Shared>, schedule: &str, due: Due, spec: &Spec) -> Trigger
         ],
         by: by.clone(),
         priority: action.and_then(|action| action.priority()).unwrap_or(0),
+        deadline: None,
     };
     let delayed = Record::Delayed {
         at,
