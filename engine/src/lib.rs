@@ -24,11 +24,12 @@ mod world;
 
 pub use action::{
     Action, ActionView, Cause, Change, Concurrency, Finalize, Finalizes, Next, On, OnInterrupt,
-    Phases, PlanShown, Poll, Polled, Polling, Polls, Rescue, RetryPolicy, Revert, Reverts, Run,
-    RunAsync, Runs, RunsAsync, Shown, StepContext,
+    Phases, PlanLock, PlanShown, Poll, Polled, Polling, Polls, Rescue, RetryPolicy, Revert,
+    Reverts, Run, RunAsync, Runs, RunsAsync, Shown, Singleton, StepContext, WhenTaken,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
+pub use journal::LockView;
 pub use middleware::{Around, AroundStep, Layer, Middleware};
 pub use payload::Payload;
 pub use plan::{

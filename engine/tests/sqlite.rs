@@ -13,7 +13,15 @@ fn plan(number: u64) -> PlanId {
 }
 
 fn entry(number: u64, text: &str) -> Append {
-    Append { plan: plan(number), prev: 0, epoch: 1, records: text.into(), key: None }
+    Append {
+        plan: plan(number),
+        prev: 0,
+        epoch: 1,
+        records: text.into(),
+        key: None,
+        take: vec![],
+        release: vec![],
+    }
 }
 
 fn row(number: u64) -> PlanRow {

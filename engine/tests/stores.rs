@@ -62,7 +62,15 @@ fn plan(number: u8) -> PlanId {
 }
 
 fn entry(number: u8, prev: Seq, text: &str) -> Append {
-    Append { plan: plan(number), prev, epoch: 1, records: text.as_bytes().to_vec(), key: None }
+    Append {
+        plan: plan(number),
+        prev,
+        epoch: 1,
+        records: text.as_bytes().to_vec(),
+        key: None,
+        take: vec![],
+        release: vec![],
+    }
 }
 
 fn keyed(number: u8, key: &str) -> Append {

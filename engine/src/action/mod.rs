@@ -26,6 +26,7 @@ mod policy;
 mod poll;
 mod present;
 mod registry;
+mod singleton;
 mod step;
 
 use std::any::Any;
@@ -45,6 +46,7 @@ pub use poll::{Poll, Polled, Polling};
 pub(crate) use present::show;
 pub use present::{ActionView, PlanShown, Shown, MASK};
 pub(crate) use registry::Registry;
+pub use singleton::{PlanLock, Singleton, WhenTaken};
 pub(crate) use step::{CancelFlag, Facts, Wishes};
 pub use step::{Next, StepContext};
 
@@ -132,6 +134,12 @@ pub trait Action: Sized + Send + Sync + 'static {
     /// default any number.
     fn concurrency(&self) -> Concurrency<Self::Input> {
         Concurrency::any()
+    }
+
+    /// Whether one plan with it may be under way at a time, and what a second one does: by default any
+    /// number may.
+    fn singleton(&self) -> Option<Singleton<Self::Input>> {
+        None
     }
 
     /// The share of its run step in the plan's progress, compared to others.

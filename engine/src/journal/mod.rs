@@ -5,6 +5,7 @@
 //! wait for it (group commit). The rows of the store follow a bounded number of entries behind.
 
 mod codec;
+mod locks;
 mod states;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -16,6 +17,8 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, Context, Group, Mailbox, Task, TaskJob};
 
 pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
+pub use locks::LockView;
+pub(crate) use locks::Locks;
 pub(crate) use states::Durable;
 
 use crate::error::{BuildError, StoreError};
@@ -38,6 +41,7 @@ pub(crate) struct Journal {
     writer: Task<Writer>,
     reader: Task<Box<dyn StoreReader>>,
     heads: Arc<Heads>,
+    locks: Arc<Locks>,
     epoch: u64,
 }
 
@@ -82,6 +86,7 @@ struct Writer {
     /// is behind must be found by the next start as well.
     found: HashSet<PlanId>,
     is_trailing: bool,
+    locks: Arc<Locks>,
     keeper: Task<Box<dyn StoreKeeper>>,
     is_keeping: bool,
 }
@@ -95,6 +100,7 @@ impl Journal {
         let mut reader = store.reader()?;
         let behind = reader.behind()?;
         heads.0.lock().extend(behind.iter().copied());
+        let locks = Arc::new(Locks::new(reader.locks()?));
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
         let state = Writer {
@@ -111,6 +117,7 @@ impl Journal {
             written: Vec::new(),
             heads: Arc::clone(&heads),
             is_trailing: false,
+            locks: Arc::clone(&locks),
         };
         let writer = group
             .task(state)
@@ -124,7 +131,12 @@ impl Journal {
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
-        Ok(Self { writer, reader, heads, epoch })
+        Ok(Self { writer, reader, heads, locks, epoch })
+    }
+
+    /// The locks of plans, as of the last commit.
+    pub(crate) fn locks(&self) -> &Arc<Locks> {
+        &self.locks
     }
 
     /// The epoch in which this world writes.
@@ -316,8 +328,10 @@ impl Writer {
             Ok(mut verdicts) => {
                 let changed = verdicts.split_off(count);
                 let mut durable = Vec::with_capacity(count);
-                for ((mut row, ticket), verdict) in tickets.into_iter().zip(verdicts) {
+                let entries = appends.iter().zip(tickets).zip(verdicts);
+                for ((append, (mut row, ticket)), verdict) in entries {
                     if let Verdict::Written(seq) = verdict {
+                        self.locks.changed(append);
                         row.head = seq;
                         self.last = seq;
                         self.is_behind(seq, row);

@@ -37,6 +37,7 @@ impl Plan {
             run: Flow::empty(),
             finalize: Vec::new(),
             planning_error: None,
+            locks: Vec::new(),
             history: vec![Entry { at: created.at, text }],
             timers: BTreeMap::new(),
             last_timer: 0,
@@ -222,6 +223,7 @@ impl Plan {
         self.run = planned.run.clone();
         self.finalize.clone_from(&planned.finalize);
         self.planning_error.clone_from(&planned.error);
+        self.locks.clone_from(&planned.locks);
         for (index, action) in planned.actions.iter().enumerate() {
             self.actions.push(ActionData {
                 id: ActionId::at(index),

@@ -43,6 +43,7 @@ pub use reference::{Input, OutputRef};
 pub use state::{PlanResult, PlanState, StepKind, StepState};
 pub use step::{ActionData, Event, PlanTimer, Step};
 
+use crate::action::PlanLock;
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::time::Time;
@@ -72,6 +73,8 @@ pub struct Plan {
     pub finalize: Vec<StepId>,
     /// Why planning failed.
     pub planning_error: Option<ActionError>,
+    /// Locks that it holds while it is under way.
+    pub locks: Vec<PlanLock>,
     /// What happened, for people.
     pub history: Vec<Entry>,
     /// Timers that are not over.
@@ -236,6 +239,14 @@ impl Plan {
                 )
             }
             PlanState::Scheduled => self.waits_to_be_planned(),
+            PlanState::Planned => {
+                let locks: Vec<_> = self.locks.iter().map(|lock| lock.name.as_str()).collect();
+                if locks.is_empty() {
+                    String::new()
+                } else {
+                    format!("the lock «{}»", locks.join("», «"))
+                }
+            }
             PlanState::Running if !self.is_busy() => self.waits_for_step(),
             PlanState::Running => self.waits_for_place().unwrap_or_default().to_owned(),
             _ => String::new(),

@@ -8,7 +8,7 @@ use super::flow::{Flow, Graph};
 use super::record::{Planned as PlannedRecord, PlannedAction, PlannedStep};
 use super::reference::{needs_of, OutputRef};
 use super::state::StepKind;
-use crate::action::{panic_message, Action, Registry, DEFAULT_QUEUE};
+use crate::action::{panic_message, Action, PlanLock, Registry, DEFAULT_QUEUE};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::{PLANNING_DEPTH_MAX, STEPS_MAX};
@@ -164,6 +164,7 @@ pub(crate) struct Planning {
     runs: Vec<Option<StepId>>,
     /// The queue of each action, its own or inherited.
     queues: Vec<String>,
+    locks: Vec<PlanLock>,
     steps: Vec<PlannedStep>,
     finalize: Vec<StepId>,
     scopes: Vec<Vec<Flow>>,
@@ -184,6 +185,7 @@ pub(crate) fn plan_root<A: Action>(
         actions: Vec::new(),
         runs: Vec::new(),
         queues: Vec::new(),
+        locks: Vec::new(),
         steps: Vec::new(),
         finalize: Vec::new(),
         scopes: vec![Vec::new()],
@@ -230,8 +232,10 @@ impl Planning {
         self.depth += 1;
         self.scopes.push(Vec::new());
         let scopes = self.scopes.len();
-        let outcome =
-            catch_unwind(AssertUnwindSafe(|| self.plan_one::<B>(&action, id, extended, input)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            self.lock(&*action, &input);
+            self.plan_one::<B>(&action, id, extended, input)
+        }));
         let outcome = outcome.unwrap_or_else(|panic| {
             Err(ActionError::new("panic", panic_message(&*panic)).and_final())
         });
@@ -243,6 +247,15 @@ impl Planning {
             self.steps[step.index()].error = Some(error.clone());
         }
         outcome.map(|()| id)
+    }
+
+    /// The lock of an action, if it has one. The plan takes it once, however often it has the action.
+    fn lock<B: Action>(&mut self, action: &B, input: &B::Input) {
+        let Some(singleton) = action.singleton() else { return };
+        let lock = singleton.lock(B::NAME, input);
+        if !self.locks.contains(&lock) {
+            self.locks.push(lock);
+        }
     }
 
     fn plan_self(&mut self, id: ActionId, input: Payload) -> Result<(), ActionError> {
@@ -383,6 +396,7 @@ impl Planning {
             run,
             finalize: self.finalize,
             error,
+            locks: self.locks,
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::flow::Flow;
 use super::hooks::HookDue;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
-use crate::action::{Cause, Rescue};
+use crate::action::{Cause, PlanLock, Rescue};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
@@ -274,6 +274,8 @@ pub struct Planned {
     pub finalize: Vec<StepId>,
     /// What went wrong, if something did.
     pub error: Option<ActionError>,
+    /// Locks that it holds while it is under way.
+    pub locks: Vec<PlanLock>,
 }
 
 /// An action of a plan.

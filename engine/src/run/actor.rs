@@ -10,9 +10,10 @@ use turnwheel_actors::{Actor, Context, Entity, Handler};
 use turnwheel_runtime::{Completer, Timer};
 
 use super::decide::{Decisions, Effect};
+use super::locks::Beginning;
 use super::message::{Begin, Begun, CallReturned, Committed, Deliver, Order, Report, Wake};
 use super::queue::{Place, Ticket};
-use super::{OrderKind, PlanKey, WHILE_BUSY};
+use super::{row, OrderKind, PlanKey, WHILE_BUSY};
 use crate::action::CancelFlag;
 use crate::error::{ActionError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
@@ -35,7 +36,7 @@ pub(crate) struct PlanActor {
     head: Seq,
     entries: u32,
     /// Decided and not handed to the journal.
-    records: Vec<Record>,
+    pub(super) records: Vec<Record>,
     pub(super) effects: Vec<Effect>,
     answers: Vec<Answer>,
     key: Option<String>,
@@ -48,6 +49,9 @@ pub(crate) struct PlanActor {
     /// Places of steps whose code is about to be called.
     pub(super) places: HashMap<StepId, Place>,
     armed: Option<(Time, Timer)>,
+    /// Whether it holds its locks, if the newest entry is written.
+    pub(super) holds_locks: bool,
+    pub(super) beginning: Option<Beginning>,
     /// Whether its planning is under way on the pool.
     pub(super) is_planning: bool,
     /// Whether hooks are being told.
@@ -105,6 +109,8 @@ impl Entity for PlanActor {
             waiting: HashMap::new(),
             places: HashMap::new(),
             armed: None,
+            holds_locks: false,
+            beginning: None,
         }
     }
 
@@ -135,6 +141,7 @@ impl Entity for PlanActor {
                 }
             }
         }
+        self.holds_locks = plan.as_ref().is_some_and(|plan| plan.state == PlanState::Running);
         self.plan = plan;
         if let (Some(head), Some(plan)) = (head, &self.plan) {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
@@ -252,9 +259,17 @@ impl Handler<Committed> for PlanActor {
             Ok(Verdict::Written(seq)) => {
                 self.head = seq;
                 self.entries += 1;
+                self.beginning = None;
+                self.give_locks_back();
                 self.carry_out(effects, cx);
                 self.settle(cx);
                 self.tell_watchers();
+            }
+            Ok(Verdict::LockTaken { .. }) => {
+                for answer in std::mem::take(&mut self.answers) {
+                    answer(&outcome);
+                }
+                self.lost_lock(cx);
             }
             // Its key is taken: there is no such plan. Other verdicts are for changes, not for entries.
             Ok(_) => self.forget(cx),
@@ -284,7 +299,8 @@ impl PlanActor {
         let (records, effects) = (&mut self.records, &mut self.effects);
         let registry = self.world.registry();
         let plan = self.plan.as_mut()?;
-        Some(Decisions { plan, now, registry, is_rescuing, records, effects })
+        let locks = &**self.world.journal().locks();
+        Some(Decisions { plan, now, registry, is_rescuing, locks, records, effects })
     }
 
     /// Leaves a message to the next activation. This one is ending: what it decided now would become
@@ -304,18 +320,28 @@ impl PlanActor {
     pub(super) fn begin_with(
         &mut self,
         created: Box<Created>,
-        next: Record,
+        mut next: Record,
         error: Option<ActionError>,
         reply: Option<Completer<Result<Begun, TriggerError>>>,
         cx: &mut Context<'_, Self>,
     ) {
         let id = self.id;
         self.key.clone_from(&created.key);
+        let known = error;
+        self.admit(&mut next, created.caller);
+        let error = match &next {
+            Record::Planned(planned) => known.or_else(|| planned.error.clone()),
+            _ => known,
+        };
         let mut plan = Plan::begin(id, (*created).clone());
         if let Err(problem) = plan.apply(&next) {
             let refused = TriggerError::Refused(problem.to_string());
             let _late = reply.map(|reply| reply.complete(Err(refused)));
             return cx.passivate();
+        }
+        if !plan.locks.is_empty() {
+            let (created, next, reply) = (created.clone(), next.clone(), reply.clone());
+            self.beginning = Some(Beginning { created, next, reply });
         }
         self.plan = Some(plan);
         self.records.push(Record::Created(created));
@@ -324,6 +350,8 @@ impl PlanActor {
             let answer = match (outcome, error) {
                 (Err(problem), _) => Err(TriggerError::Store(problem.clone())),
                 (Ok(Verdict::KeyTaken(plan)), _) => Ok(Begun { plan: *plan }),
+                // It begins again.
+                (Ok(Verdict::LockTaken { .. }), _) => return,
                 (Ok(_), Some(error)) => Err(TriggerError::Planning { plan: id, error }),
                 (Ok(_), None) => Ok(Begun { plan: id }),
             };
@@ -353,7 +381,15 @@ impl PlanActor {
                 let _late = reply.complete(Err(PlanError::State { plan, state, problem }));
             }
             Ok(()) => self.answers.push(Box::new(move |outcome| {
-                let answer = outcome.as_ref().map(|_| ()).map_err(|e| PlanError::Store(e.clone()));
+                let answer = match outcome {
+                    Ok(Verdict::LockTaken { name, holder }) => {
+                        let problem =
+                            format!("already active: plan {holder} has the lock «{name}»");
+                        Err(PlanError::Refused { plan, problem })
+                    }
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(PlanError::Store(error.clone())),
+                };
                 let _late = reply.complete(answer);
             })),
         }
@@ -400,11 +436,12 @@ impl PlanActor {
 
     fn append(&mut self, cx: &mut Context<'_, Self>) {
         self.note_hooks();
+        let (take, release) = self.locking();
         let Some(plan) = &self.plan else { return };
         let records = encode(&std::mem::take(&mut self.records));
         let epoch = self.world.journal().epoch();
         let key = self.key.take();
-        let append = Append { plan: self.id, prev: self.head, epoch, records, key };
+        let append = Append { plan: self.id, prev: self.head, epoch, records, key, take, release };
         let row = row(plan);
         let effects = std::mem::take(&mut self.effects);
         self.under_way = Some((effects, std::mem::take(&mut self.answers)));
@@ -428,14 +465,20 @@ impl PlanActor {
     }
 
     /// Leaves memory without the plan as it is: the store knows better.
-    fn forget(&mut self, cx: &mut Context<'_, Self>) {
+    pub(super) fn forget(&mut self, cx: &mut Context<'_, Self>) {
+        self.forget_decisions();
+        cx.keep_for(Duration::ZERO);
+        cx.passivate();
+    }
+
+    /// What is not durable is as if it had not been decided.
+    pub(super) fn forget_decisions(&mut self) {
         self.plan = None;
         self.records.clear();
         self.effects.clear();
         self.waiting.clear();
         self.places.clear();
-        cx.keep_for(Duration::ZERO);
-        cx.passivate();
+        self.holds_locks = false;
     }
 
     /// Arms the timer for what the plan has to do by itself.
@@ -457,27 +500,5 @@ impl PlanActor {
                 self.world.wakes().set(self.id, at);
             }
         }
-    }
-}
-
-/// What search shows of a plan.
-pub(crate) fn row(plan: &Plan) -> PlanRow {
-    PlanRow {
-        id: plan.id,
-        head: 0,
-        state: plan.state,
-        result: plan.result(),
-        label: plan.label.clone(),
-        created_at: plan.created.at,
-        started_at: plan.started_at,
-        ended_at: plan.ended_at,
-        wakes_at: plan.wakes_at(),
-        is_busy: plan.is_busy()
-            || plan.state == PlanState::Planned
-            || plan.waits_for_plans()
-            || !plan.hooks_due.is_empty(),
-        caller: plan.created.caller,
-        waits_for: plan.waits_for(),
-        snapshot: None,
     }
 }

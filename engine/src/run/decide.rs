@@ -5,6 +5,7 @@ use crate::action::{
 };
 use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
+use crate::journal::Locks;
 use crate::limits::EVENTS_MAX;
 use crate::payload::Payload;
 use crate::plan::{End, Plan, PlanState, Record, StepKind, StepState};
@@ -17,6 +18,8 @@ pub(crate) struct Decisions<'a> {
     pub(crate) registry: &'a Registry,
     /// Whether failures are dealt with as the actions suggest, instead of always by a pause.
     pub(crate) is_rescuing: bool,
+    /// The locks of all plans.
+    pub(crate) locks: &'a Locks,
     /// For the journal, in their order.
     pub(crate) records: &'a mut Vec<Record>,
     /// What is to be done when the records are durable.
@@ -93,7 +96,7 @@ impl Decisions<'_> {
 
     /// Goes on as far as nothing has to be waited for.
     pub(crate) fn advance(&mut self) {
-        if self.plan.state == PlanState::Planned {
+        if self.plan.state == PlanState::Planned && self.may_begin() {
             self.become_state(PlanState::Running, "started");
         }
         while self.plan.state == PlanState::Running {
@@ -214,6 +217,8 @@ impl Decisions<'_> {
         match self.plan.state {
             PlanState::Running => {}
             PlanState::Scheduled => return self.wake_scheduled(),
+            // A lock that it waits for is free.
+            PlanState::Planned => return self.advance(),
             // Somebody may not have heard of it.
             PlanState::Stopped => return self.effects.push(Effect::TellEnd),
             _ => return,

@@ -164,6 +164,8 @@ impl Handler<PlannedNow> for PlanActor {
         match created {
             Some(created) => self.begin_with(created, next, None, None, cx),
             None => {
+                let mut next = next;
+                self.admit(&mut next, self.plan.as_ref().and_then(|plan| plan.created.caller));
                 if let Some(mut decisions) = self.decisions() {
                     decisions.planned_now(next);
                 }

@@ -12,6 +12,7 @@
 //! | `call` | calls the code of its steps |
 //! | `places` | asks for places in queues before code is called |
 //! | `queue` | knows who has a place, `fair` who is next |
+//! | `locks` | takes the locks of plans and gives them back |
 //! | `wakes` | knows when plans that are not in memory have to do something |
 //!
 //! Nothing that a decision asks for happens outside before its records are durable: a step's code is
@@ -24,19 +25,22 @@ mod effects;
 mod fair;
 mod hooks;
 mod key;
+mod locks;
 mod message;
 mod orders;
 mod places;
 mod plans;
 mod queue;
 mod rescue;
+mod row;
 mod wakes;
 
-pub(crate) use actor::{row, PlanActor};
+pub(crate) use actor::PlanActor;
 pub(crate) use key::PlanKey;
 pub(crate) use message::{Begin, Begun, Delay, Deliver, Order, Report, Wake};
 pub(crate) use orders::OrderKind;
 pub(crate) use queue::Queues;
+pub(crate) use row::row;
 pub(crate) use wakes::Wakes;
 
 /// How long an actor is kept in memory while something is under way; it is set anew each time.

@@ -59,6 +59,7 @@ impl Decisions<'_> {
     /// Goes on: failed steps are tried again.
     fn resume(&mut self, by: &str) -> Result<(), String> {
         self.paused("be resumed")?;
+        self.may_go_on()?;
         let failed: Vec<(StepId, StepKind, u32)> =
             self.plan.failed_steps().map(|step| (step.id, step.kind, step.order)).collect();
         self.become_state(PlanState::Running, &format!("resumed by {by}"));
@@ -209,6 +210,7 @@ impl Decisions<'_> {
 
     fn revert(&mut self, by: &str) -> Result<(), String> {
         self.paused("be taken back")?;
+        self.may_go_on()?;
         let failed = self.plan.in_state(StepState::Error);
         self.record_rescue(Rescue::Revert, failed, by);
         self.become_state(PlanState::Running, &format!("taken back by {by}"));

@@ -34,6 +34,7 @@ struct Data {
     keys: HashMap<String, PlanId>,
     states: States,
     schedules: BTreeMap<String, ScheduleRow>,
+    locks: BTreeMap<String, PlanId>,
 }
 
 impl fmt::Debug for MemoryStore {
@@ -144,6 +145,19 @@ impl Data {
             if let Some(holder) = self.keys.get(key) {
                 return Verdict::KeyTaken(*holder);
             }
+        }
+        for name in &append.take {
+            if let Some(holder) = self.locks.get(name).filter(|holder| **holder != append.plan) {
+                return Verdict::LockTaken { name: name.clone(), holder: *holder };
+            }
+        }
+        self.locks.extend(append.take.iter().map(|name| (name.clone(), append.plan)));
+        for name in &append.release {
+            if self.locks.get(name) == Some(&append.plan) {
+                self.locks.remove(name);
+            }
+        }
+        if let Some(key) = &append.key {
             self.keys.insert(key.clone(), append.plan);
         }
         self.last += 1;
@@ -250,6 +264,11 @@ impl StoreReader for Reader {
         wakes.sort_unstable();
         wakes.truncate(limit);
         Ok(wakes)
+    }
+
+    fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
+        let data = self.data.lock();
+        Ok(data.locks.iter().map(|(name, holder)| (name.clone(), *holder)).collect())
     }
 
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {

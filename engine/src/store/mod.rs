@@ -222,6 +222,10 @@ pub struct Append {
     pub records: Vec<u8>,
     /// An idempotency key that the plan takes, if this is its first entry.
     pub key: Option<String>,
+    /// Locks that the plan takes with it. If another plan has one of them, nothing is written.
+    pub take: Vec<String>,
+    /// Locks that the plan gives back with it, also of those that it takes.
+    pub release: Vec<String>,
 }
 
 /// What became of an append or of a change.
@@ -242,6 +246,13 @@ pub enum Verdict {
     Outdated {
         /// The newest epoch that has.
         newest: u64,
+    },
+    /// It was not written: another plan has one of the locks.
+    LockTaken {
+        /// The lock.
+        name: String,
+        /// The plan that has it.
+        holder: PlanId,
     },
 }
 
@@ -300,6 +311,13 @@ pub trait StoreReader: Send {
     ///
     /// The store failed.
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError>;
+
+    /// The locks that plans have, by name.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError>;
 
     /// The plans with journal entries that are not in their rows: with their heads, by id.
     ///

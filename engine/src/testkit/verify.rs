@@ -136,6 +136,15 @@ pub(super) fn ended<W: Workload>(
         }
         snapshot(reader, plan)?;
     }
+    for (lock, holder) in reader.locks().map_err(|error| error.to_string())? {
+        let holds = |told: &Told| {
+            let is_its = told.plan.locks.iter().any(|known| known.name == lock);
+            is_its && told.plan.state == PlanState::Running
+        };
+        if !plans.get(&holder).is_some_and(holds) {
+            return Err(format!("the lock «{lock}» is of plan {holder}, which is not under way"));
+        }
+    }
     if rows.len() != plans.len() {
         return Err(format!("{} rows for {} plans", rows.len(), plans.len()));
     }

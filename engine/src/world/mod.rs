@@ -33,7 +33,7 @@ pub(crate) use watchers::Watchers;
 use crate::action::{show, Action, PlanShown, Registry};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
-use crate::journal::{Durable, Journal};
+use crate::journal::{Durable, Journal, LockView};
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Record};
 use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
@@ -351,6 +351,11 @@ impl World {
     /// How the queues are now, and what a plan has of them.
     pub fn queues_of(&self, plan: PlanId) -> Vec<QueueStatus> {
         self.shared.queues.status(Some(plan))
+    }
+
+    /// The locks that plans have or wait for, by name.
+    pub fn locks(&self) -> Vec<LockView> {
+        self.shared.journal.locks().all()
     }
 
     /// Ends the world: what is under way stops where it is, and goes on when a world is started over

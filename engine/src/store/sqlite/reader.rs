@@ -130,6 +130,17 @@ impl StoreReader for Reader {
         Ok(plans.into_iter().map(|(at, plan)| (Time(at), plan)).collect())
     }
 
+    fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
+        let locks = || -> rusqlite::Result<Vec<(String, PlanId)>> {
+            let mut read =
+                self.connection.prepare_cached("SELECT name, plan FROM locks ORDER BY name")?;
+            let rows =
+                read.query_map([], |row| Ok((row.get(0)?, PlanId::from_bytes(row.get(1)?))))?;
+            rows.collect()
+        };
+        locks().map_err(|error| failure(&error))
+    }
+
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
         let sql = "SELECT 0, plan FROM keys WHERE key = ?1";
         let plans = self.ids(sql, vec![Value::Text(key.to_owned())]);

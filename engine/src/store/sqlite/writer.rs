@@ -221,6 +221,28 @@ fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
+/// Takes and gives back the locks of an entry; the verdict if one is taken.
+fn lock(transaction: &Transaction<'_>, append: &Append) -> rusqlite::Result<Option<Verdict>> {
+    let plan = append.plan.to_bytes();
+    for name in &append.take {
+        let mut read = transaction.prepare_cached("SELECT plan FROM locks WHERE name = ?1")?;
+        let holder: Option<[u8; 16]> = read.query_row([name], |row| row.get(0)).optional()?;
+        if let Some(holder) = holder.filter(|holder| *holder != plan) {
+            let holder = PlanId::from_bytes(holder);
+            return Ok(Some(Verdict::LockTaken { name: name.clone(), holder }));
+        }
+    }
+    for name in &append.take {
+        let write = "INSERT OR REPLACE INTO locks (name, plan) VALUES (?1, ?2)";
+        transaction.prepare_cached(write)?.execute(params![name, plan])?;
+    }
+    for name in &append.release {
+        let write = "DELETE FROM locks WHERE name = ?1 AND plan = ?2";
+        transaction.prepare_cached(write)?.execute(params![name, plan])?;
+    }
+    Ok(None)
+}
+
 fn write_append(
     transaction: &Transaction<'_>,
     append: &Append,
@@ -232,6 +254,11 @@ fn write_append(
         if let Some(holder) = holder {
             return Ok(Verdict::KeyTaken(PlanId::from_bytes(holder)));
         }
+    }
+    if let Some(taken) = lock(transaction, append)? {
+        return Ok(taken);
+    }
+    if let Some(key) = &append.key {
         let write = "INSERT INTO keys (key, plan) VALUES (?1, ?2)";
         transaction.prepare_cached(write)?.execute(params![key, append.plan.to_bytes()])?;
     }

@@ -1,0 +1,161 @@
+//! The locks that plans hold, as of the last commit, and who waits for them.
+//!
+//! The store decides who gets a lock. What is known here spares plans from asking in vain, and tells
+//! who is to be woken when a lock is free.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use parking_lot::Mutex;
+
+use crate::action::{PlanLock, WhenTaken};
+use crate::error::ActionError;
+use crate::id::PlanId;
+use crate::plan::Planned;
+use crate::store::Append;
+
+/// A lock that is held or waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockView {
+    /// What it is called.
+    pub name: String,
+    /// The plan that holds it.
+    pub holder: Option<PlanId>,
+    /// The plans that wait for it and are in their turn, the next one first.
+    pub waiting: Vec<PlanId>,
+}
+
+/// A lock is held by another plan, or others wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    name: String,
+    by: PlanId,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "already active: plan {} has the lock «{}»", self.by, self.name)
+    }
+}
+
+/// The locks of a world.
+#[derive(Debug, Default)]
+pub(crate) struct Locks(Mutex<BTreeMap<String, Lock>>);
+
+/// One that is free and that nobody waits for is not known.
+#[derive(Debug, Default)]
+struct Lock {
+    holder: Option<PlanId>,
+    /// Older plans have smaller ids.
+    waiting: BTreeSet<PlanId>,
+}
+
+impl Locks {
+    pub(crate) fn new(held: Vec<(String, PlanId)>) -> Self {
+        let lock = |holder| Lock { holder: Some(holder), waiting: BTreeSet::new() };
+        Self(Mutex::new(held.into_iter().map(|(name, holder)| (name, lock(holder))).collect()))
+    }
+
+    pub(crate) fn all(&self) -> Vec<LockView> {
+        let view = |(name, lock): (&String, &Lock)| LockView {
+            name: name.clone(),
+            holder: lock.holder,
+            waiting: lock.waiting.iter().copied().collect(),
+        };
+        self.0.lock().iter().map(view).collect()
+    }
+
+    /// An entry is durable.
+    pub(crate) fn changed(&self, append: &Append) {
+        if append.take.is_empty() && append.release.is_empty() {
+            return;
+        }
+        let mut locks = self.0.lock();
+        for name in &append.take {
+            let lock = locks.entry(name.clone()).or_default();
+            lock.holder = Some(append.plan);
+            lock.waiting.remove(&append.plan);
+        }
+        for name in &append.release {
+            if let Some(lock) = locks.get_mut(name) {
+                lock.holder = lock.holder.filter(|holder| *holder != append.plan);
+            }
+        }
+        locks.retain(|_, lock| !lock.is_idle());
+    }
+
+    /// Whether a plan may go on that needs these locks.
+    pub(crate) fn check(&self, needed: &[PlanLock], plan: PlanId) -> Result<(), Taken> {
+        let locks = self.0.lock();
+        let taken = |lock: &PlanLock| {
+            let by = locks.get(&lock.name)?.holder.filter(|holder| *holder != plan)?;
+            Some(Taken { name: lock.name.clone(), by })
+        };
+        needed.iter().find_map(taken).map_or(Ok(()), Err)
+    }
+
+    /// What a plan that was just planned has to fail with, if it does not wait for its locks. `caller`
+    /// is the plan that waits for it, and would wait for ever.
+    pub(crate) fn admit(&self, planned: &mut Planned, plan: PlanId, caller: Option<PlanId>) {
+        if planned.error.is_some() {
+            planned.locks.clear();
+        }
+        let Err(taken) = self.check(&planned.locks, plan) else { return };
+        let rejects = |lock: &PlanLock| lock.taken == WhenTaken::Reject;
+        if planned.locks.iter().any(rejects) || Some(taken.by) == caller {
+            let error = ActionError::new("already_active", taken).and_final();
+            if let Some(root) = planned.steps.first_mut() {
+                root.error = Some(error.clone());
+            }
+            planned.error = Some(error);
+            planned.locks.clear();
+        }
+    }
+
+    /// Whether a planned plan may begin now. If not, it waits from now on for its locks. The plans that
+    /// have to end first are told, if it is to replace them.
+    pub(crate) fn begin(&self, needed: &[PlanLock], plan: PlanId) -> Result<(), Vec<PlanId>> {
+        let mut locks = self.0.lock();
+        let mut before = BTreeSet::new();
+        let mut is_free = true;
+        for PlanLock { name, taken } in needed {
+            let Some(lock) = locks.get(name) else { continue };
+            let others = lock.holder.into_iter().chain(lock.waiting.range(..plan).copied());
+            let others: Vec<PlanId> = others.filter(|other| *other != plan).collect();
+            is_free &= others.is_empty();
+            if *taken == WhenTaken::Replace {
+                before.extend(others);
+            }
+        }
+        if is_free {
+            return Ok(());
+        }
+        for lock in needed {
+            locks.entry(lock.name.clone()).or_default().waiting.insert(plan);
+        }
+        Err(before.into_iter().collect())
+    }
+
+    /// A plan needs its locks no more. The plans that may begin by that.
+    pub(crate) fn leave(&self, needed: &[PlanLock], plan: PlanId) -> Vec<PlanId> {
+        let mut locks = self.0.lock();
+        let mut next = Vec::new();
+        for PlanLock { name, .. } in needed {
+            let Some(lock) = locks.get_mut(name) else { continue };
+            lock.waiting.remove(&plan);
+            if lock.holder.is_none() {
+                next.extend(lock.waiting.first().copied());
+            }
+            if lock.is_idle() {
+                locks.remove(name);
+            }
+        }
+        next
+    }
+}
+
+impl Lock {
+    fn is_idle(&self) -> bool {
+        self.holder.is_none() && self.waiting.is_empty()
+    }
+}

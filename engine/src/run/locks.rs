@@ -1,0 +1,97 @@
+//! Locks of plans: taken in the commit in which a plan begins or goes on, given back in the one in
+//! which it is stopped or paused.
+
+use turnwheel_actors::Context;
+use turnwheel_runtime::Completer;
+
+use super::decide::{Decisions, Effect};
+use super::message::{Begun, Report, Wake};
+use super::{PlanActor, PlanKey};
+use crate::error::TriggerError;
+use crate::id::{PlanId, StepId};
+use crate::plan::{Created, PlanState, Record};
+
+/// What a plan with locks began with: if they are taken in the last moment, it begins again.
+pub(super) struct Beginning {
+    pub(super) created: Box<Created>,
+    pub(super) next: Record,
+    pub(super) reply: Option<Completer<Result<Begun, TriggerError>>>,
+}
+
+impl PlanActor {
+    /// A plan that was just planned fails if another one has its locks and it is not to wait.
+    pub(super) fn admit(&self, next: &mut Record, caller: Option<(PlanId, StepId)>) {
+        if let Record::Planned(planned) = next {
+            let caller = caller.map(|(plan, _)| plan);
+            self.world.journal().locks().admit(planned, self.id, caller);
+        }
+    }
+
+    /// The locks to take and to give back with the records that are handed to the journal.
+    pub(super) fn locking(&mut self) -> (Vec<String>, Vec<String>) {
+        let Some(plan) = self.plan.as_ref().filter(|plan| !plan.locks.is_empty()) else {
+            return (Vec::new(), Vec::new());
+        };
+        let names = || plan.locks.iter().map(|lock| lock.name.clone()).collect();
+        let runs = plan.state == PlanState::Running;
+        let begins =
+            |record: &Record| matches!(record, Record::Became { state: PlanState::Running, .. });
+        let takes = !self.holds_locks && (runs || self.records.iter().any(begins));
+        let releases = !runs && (self.holds_locks || takes);
+        self.holds_locks = runs;
+        let take = if takes { names() } else { Vec::new() };
+        (take, if releases { names() } else { Vec::new() })
+    }
+
+    /// Another plan was faster: nothing of the last entry was written.
+    pub(super) fn lost_lock(&mut self, cx: &mut Context<'_, Self>) {
+        self.forget_decisions();
+        match self.beginning.take() {
+            Some(Beginning { created, next, reply }) => {
+                self.begin_with(created, next, None, reply, cx);
+            }
+            None => {
+                self.forget(cx);
+                // The plan as it is stored looks after itself, and who waits for it is told.
+                self.pass_on(Report { view: None });
+            }
+        }
+    }
+
+    /// After a commit: who waits for a lock that this plan needs no more is woken.
+    pub(super) fn give_locks_back(&self) {
+        let Some(plan) = &self.plan else { return };
+        let needs_none = matches!(plan.state, PlanState::Stopped | PlanState::Paused);
+        if plan.locks.is_empty() || !needs_none {
+            return;
+        }
+        for next in self.world.journal().locks().leave(&plan.locks, self.id) {
+            let key = PlanKey::new(&self.world, next);
+            if self.world.plans().get::<Self>(key).tell(Wake).is_err() {
+                self.world.wakes().set(next, self.world.now().after(super::AGAIN));
+            }
+        }
+    }
+}
+
+impl Decisions<'_> {
+    /// Whether a planned plan may begin. If it has to wait for its locks, and is to replace those that
+    /// have them, they are cancelled.
+    pub(super) fn may_begin(&mut self) -> bool {
+        if self.plan.locks.is_empty() {
+            return true;
+        }
+        match self.locks.begin(&self.plan.locks, self.plan.id) {
+            Ok(()) => true,
+            Err(before) => {
+                self.effects.extend(before.into_iter().map(Effect::CancelPlan));
+                false
+            }
+        }
+    }
+
+    /// Whether a paused plan may go on.
+    pub(super) fn may_go_on(&self) -> Result<(), String> {
+        self.locks.check(&self.plan.locks, self.plan.id).map_err(|taken| taken.to_string())
+    }
+}
