@@ -1,91 +1,15 @@
-//! Schedules in a simulation: what they launch, when, and once.
+//! Schedules in a simulation: what they launch, and when.
 
 mod common;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use common::{Piece, Theatre};
-use jiff::Timestamp;
-use turnwheel_engine::schedule::{
-    CatchUp, Occasion, Outcome, Overlap, Schedule, ScheduleView, Schedules,
+use common::calendar::{
+    ask, every, get, launches, plans, put, set_clock, theatre_at, time, HOUR, MINUTE,
 };
-use turnwheel_engine::store::{Filter, PlanRow, Store};
-use turnwheel_engine::testkit::FaultStore;
-use turnwheel_engine::{MemoryStore, Next, PlanResult, ScheduleError, StoreError, Time, World};
-use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::Completion;
-
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
-
-fn time(text: &str) -> Time {
-    let at: Timestamp = text.parse().expect("a time");
-    Time(u64::try_from(at.as_microsecond()).expect("after 1970"))
-}
-
-fn text(time: Time) -> String {
-    let us = i64::try_from(time.0).expect("before the year 9999");
-    Timestamp::from_microsecond(us).expect("before the year 9999").to_string()
-}
-
-/// A theatre whose clock shows this time.
-fn theatre_at(at: &str) -> Theatre {
-    let theatre = Theatre::new();
-    set_clock(&theatre.sim, at);
-    theatre
-}
-
-fn set_clock(sim: &Sim, at: &str) {
-    sim.set_wall(SystemTime::from(time(at)));
-}
-
-fn every(name: &str, period: Duration, piece: &str) -> Schedule {
-    Schedule::every(name, period).action::<Piece>(&piece.to_owned()).expect("it is short")
-}
-
-/// Asks, and waits for the answer.
-fn ask<T>(
-    theatre: &Theatre,
-    request: impl FnOnce(&Schedules<'_>) -> Completion<Result<T, ScheduleError>>,
-) -> Result<T, ScheduleError> {
-    let asked = request(&theatre.world.schedules());
-    theatre.sim.block_on(asked).expect("it ends").expect("the world is there")
-}
-
-fn put(theatre: &Theatre, schedule: Schedule) -> ScheduleView {
-    ask(theatre, |schedules| schedules.put(schedule)).expect("the schedule is taken")
-}
-
-fn get(theatre: &Theatre, name: &str) -> ScheduleView {
-    ask(theatre, |schedules| schedules.get(name)).expect("the schedule is there")
-}
-
-fn plans(theatre: &Theatre) -> Vec<PlanRow> {
-    let listed = theatre.world.list(Filter { limit: 100_000, ..Filter::default() });
-    let mut plans = theatre.sim.block_on(listed).expect("it ends").expect("the store is there");
-    plans.reverse();
-    plans
-}
-
-/// The launches of a schedule: planned time, `!` if it was not launched in time, and outcome.
-fn launches(view: &ScheduleView) -> Vec<String> {
-    let line = |launch: &turnwheel_engine::schedule::Launch| {
-        let outcome = match &launch.outcome {
-            Outcome::Launched(_) => "launched",
-            Outcome::Skipped(_) => "skipped",
-            Outcome::Failed(_) => "failed",
-        };
-        let planned = text(launch.planned);
-        let occasion = match launch.occasion {
-            Occasion::OnTime => "",
-            Occasion::CaughtUp => " late",
-            Occasion::Backfill => " again",
-            Occasion::ByHand(_) => " by hand",
-        };
-        format!("{} {outcome}{occasion}", &planned[11..16])
-    };
-    view.history.iter().map(line).collect()
-}
+use common::Piece;
+use turnwheel_engine::schedule::{CatchUp, Occasion, Overlap, Schedule};
+use turnwheel_engine::{Next, PlanResult, ScheduleError, Time};
 
 #[test]
 fn launches_come_at_their_times_and_are_remembered() {
@@ -244,53 +168,93 @@ fn a_launch_that_is_only_late_is_not_missed() {
     }
 }
 
-/// A world over a store that may fail.
-fn world_over(store: impl Store, script: &common::Script, wall: SystemTime) -> (Sim, World) {
-    let sim = Sim::builder().seed(9).wall(wall).build();
-    let play = common::Play {
-        script: script.clone(),
-        attempts: 1,
-        limit: None,
-        is_cancellable: false,
-        cleans_up: false,
+#[test]
+fn a_jitter_is_the_same_each_time_and_stays_below_its_limit() {
+    let day = |name: &str| {
+        let theatre = theatre_at("2026-03-01T00:00:00Z");
+        put(&theatre, every(name, HOUR, "a").jitter(30 * MINUTE));
+        theatre.sim.advance(24 * HOUR + 30 * MINUTE);
+        let view = get(&theatre, name);
+        assert_eq!(view.counts.launched, 24);
+        view.history.iter().map(|launch| launch.at.since(launch.planned)).collect::<Vec<_>>()
     };
-    let builder = World::builder().action(play).action(Piece).seed(1);
-    let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
-    let world = sim.block_on(builder.open(store)).expect("it ends").expect("the world begins");
-    (sim, world)
+    let late = day("one");
+    assert_eq!(late, day("one"));
+    assert_ne!(late, day("another"));
+    assert!(late.iter().all(|late| *late < 31 * MINUTE), "{late:?}");
+    assert!(late.iter().any(|late| *late > 5 * MINUTE), "{late:?}");
 }
 
 #[test]
-fn a_crash_at_any_write_neither_loses_nor_doubles_a_launch() {
-    let mut most = 0;
-    for crash in 1.. {
-        let memory = MemoryStore::new();
-        let store = FaultStore::new(memory.clone());
-        let script = common::Script::default();
-        let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
-        let (sim, world) = world_over(store.clone(), &script, wall);
-        let asked = world.schedules().put(every("hourly", HOUR, "a").catch_up(CatchUp::None));
-        sim.block_on(asked).unwrap().unwrap().unwrap();
-        let before = store.commits();
-        for write in 0..1_000 {
-            store.fail_at(before + crash + write, StoreError::Failed("crash".to_owned()));
-        }
-        sim.advance(30 * MINUTE + Duration::from_millis(500));
-        let tried = store.commits() - before;
-        let wall = sim.wall();
-        drop(world);
-        drop(sim);
-        let (sim, world) = world_over(memory, &script, wall);
-        sim.advance(MINUTE);
-        let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
-        assert_eq!(launches(&view), ["01:00 launched"], "a crash at write {crash}");
-        assert_eq!(view.counts.launched, 1, "a crash at write {crash}");
-        let plans = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
-        assert_eq!(plans.len(), 1, "a crash at write {crash}");
-        most = most.max(tried);
-        if crash > tried {
-            break;
-        }
+fn a_pause_launches_nothing_but_what_is_asked_for() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    put(&theatre, every("hourly", HOUR, "a"));
+    let view = ask(&theatre, |all| all.pause("hourly", "eva", "the disk is full")).unwrap();
+    let paused = view.paused.expect("it is paused");
+    assert_eq!((paused.by.as_str(), paused.why.as_str()), ("eva", "the disk is full"));
+    assert_eq!(view.next, None);
+    theatre.sim.advance(3 * HOUR);
+    let theatre = theatre.crash();
+    theatre.sim.advance(HOUR);
+    assert!(plans(&theatre).is_empty());
+    let plan = ask(&theatre, |all| all.trigger_now("hourly")).unwrap();
+    assert_eq!(theatre.finished(&theatre.world.plan(plan)).result(), PlanResult::Success);
+    let other = ask(&theatre, |all| all.trigger_now("hourly")).unwrap();
+    assert_ne!(plan, other, "each one is a launch of its own");
+    let view = ask(&theatre, |all| all.unpause("hourly")).unwrap();
+    assert_eq!(view.next, Some(time("2026-03-01T05:00:00Z")));
+    theatre.sim.advance(HOUR);
+    let view = get(&theatre, "hourly");
+    let expected = ["04:30 launched by hand", "04:30 launched by hand", "05:00 launched"];
+    assert_eq!(launches(&view), expected);
+    assert_eq!(view.counts.missed, 0, "what passes during a pause is not missed");
+}
+
+#[test]
+fn a_backfill_launches_what_was_not_launched() {
+    for overlap in [Overlap::Forbid, Overlap::Allow] {
+        let theatre = theatre_at("2026-03-01T05:30:00Z");
+        put(&theatre, every("hourly", HOUR, "a").overlap(overlap));
+        theatre.sim.advance(2 * HOUR);
+        let (from, until) = (time("2026-03-01T03:00:00Z"), time("2026-03-01T07:00:00Z"));
+        let count = ask(&theatre, |all| all.backfill("hourly", from, until)).unwrap();
+        assert_eq!(count, 4, "the end is not part of it");
+        let theatre = theatre.crash();
+        theatre.sim.run_until_idle();
+        let view = get(&theatre, "hourly");
+        let again = ["03:00 launched again", "04:00 launched again", "05:00 launched again"];
+        let mut launches = launches(&view);
+        assert_eq!(launches[..2], ["06:00 launched", "07:00 launched"]);
+        launches[2..].sort_unstable(); // Those that overlap begin at once.
+        assert_eq!(launches[2..], again);
+        assert_eq!((view.counts.launched, plans(&theatre).len()), (5, 5));
+        let refused = |from: Time, until: Time| {
+            let refused = ask(&theatre, |all| all.backfill("hourly", from, until)).unwrap_err();
+            assert!(matches!(refused, ScheduleError::Backfill { .. }));
+            refused.to_string()
+        };
+        assert!(refused(until, from).contains("has no times"));
+        assert!(refused(from, Time(u64::MAX)).contains("ends after now"));
     }
-    assert!(most >= 4, "a launch has more writes than {most}");
+    let theatre = theatre_at("2026-03-01T05:30:00Z");
+    put(&theatre, every("often", Duration::from_secs(1), "a"));
+    let all = ask(&theatre, |all| all.backfill("often", Time(0), time("2026-03-01T05:00:00Z")));
+    assert!(all.unwrap_err().to_string().contains("more than 100000 times"));
+}
+
+#[test]
+fn a_single_time_is_launched_once() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    let once = || {
+        let once = Schedule::at("once", time("2026-03-01T01:00:00Z"));
+        once.action::<Piece>(&"a".to_owned()).unwrap()
+    };
+    put(&theatre, once());
+    theatre.sim.advance(2 * HOUR);
+    // A program that starts again puts it again.
+    let view = put(&theatre, once());
+    assert_eq!((launches(&view), view.next), (vec!["01:00 launched".to_owned()], None));
+    let theatre = theatre.crash();
+    theatre.sim.advance(HOUR);
+    assert_eq!(plans(&theatre).len(), 1);
 }

@@ -43,8 +43,11 @@ impl Decisions<'_> {
         }
         let mut decided = Decided::default();
         if self.kept.paused.is_none() {
-            decided.wakes_at = self.come_due(&mut decided.cancels);
+            decided.wakes_at = self.come_due();
             self.release();
+            if self.kept.spec.overlap == Overlap::Replace && !self.kept.queue.is_empty() {
+                decided.cancels.clone_from(&self.kept.running);
+            }
         }
         if self.make_up() {
             decided.wakes_at = Some(self.now);
@@ -53,7 +56,7 @@ impl Decisions<'_> {
     }
 
     /// Takes the times that have come, and says when the next one does.
-    fn come_due(&mut self, cancels: &mut Vec<PlanId>) -> Option<Time> {
+    fn come_due(&mut self) -> Option<Time> {
         for _ in 0..SLICE {
             let next = self.rule.next(self.kept.decided)?;
             let due = self.due(next);
@@ -61,10 +64,10 @@ impl Decisions<'_> {
                 return Some(due);
             }
             if self.now.since(next) > self.late_max() {
-                self.catch_up(cancels);
+                self.catch_up();
             } else {
                 self.kept.decided = next;
-                self.launch(Due { planned: next, occasion: Occasion::OnTime }, cancels);
+                self.launch(Due { planned: next, occasion: Occasion::OnTime });
             }
         }
         Some(self.now)
@@ -81,7 +84,7 @@ impl Decisions<'_> {
     }
 
     /// Deals with times that were missed.
-    fn catch_up(&mut self, cancels: &mut Vec<PlanId>) {
+    fn catch_up(&mut self) {
         let after = self.kept.decided;
         // What is planned up to here is missed.
         let missed = Time(self.now.0.saturating_sub(micros(self.late_max()) + 1));
@@ -99,7 +102,7 @@ impl Decisions<'_> {
                 if self.rule.next(missed).is_some_and(|next| self.due(next) <= self.now) {
                     self.miss(Time(latest.0.saturating_sub(1)), latest);
                 } else {
-                    self.launch(Due { planned: latest, occasion: Occasion::CaughtUp }, cancels);
+                    self.launch(Due { planned: latest, occasion: Occasion::CaughtUp });
                 }
             }
             CatchUp::All { window_us } => {
@@ -121,7 +124,7 @@ impl Decisions<'_> {
     }
 
     /// Launches, waits or leaves out, as the overlap policy says.
-    fn launch(&mut self, due: Due, cancels: &mut Vec<PlanId>) {
+    fn launch(&mut self, due: Due) {
         let kept = &mut *self.kept;
         if kept.has_launched(due.planned) {
             return;
@@ -140,7 +143,6 @@ impl Decisions<'_> {
             }
             Overlap::Queue => kept.queue.push_back(due),
             Overlap::Replace => {
-                cancels.clone_from(&kept.running);
                 for replaced in std::mem::take(&mut kept.queue) {
                     let why = "a later one has taken its place".to_owned();
                     kept.remember(replaced, self.now, Outcome::Skipped(why));

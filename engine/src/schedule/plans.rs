@@ -7,7 +7,7 @@ use turnwheel_runtime::Context;
 use super::error::ScheduleError;
 use super::launch::{Due, Outcome};
 use super::state::Spec;
-use super::timetable::{Roster, AGAIN};
+use super::timetable::Roster;
 use crate::error::{PlanError, TriggerError};
 use crate::id::PlanId;
 use crate::plan::{Created, PlanState, Record};
@@ -52,7 +52,7 @@ impl Roster {
             }
             Err(TriggerError::Store(_) | TriggerError::Refused(_)) => {
                 // Nobody knows whether the plan is there; the next try, with the same key, finds it.
-                self.wake_at(name, Some(now.after(AGAIN)));
+                self.try_again(name);
             }
             Err(error) => {
                 tracing::error!(schedule = name, %error, "a schedule cannot launch its action");

@@ -64,13 +64,13 @@ impl<'a> Schedules<'a> {
             let has_room = roster.has_room();
             match roster.entries.get_mut(&name).filter(|entry| !entry.is_removed) {
                 Some(entry) => {
-                    if entry.kept.spec.timing != spec.timing {
+                    if entry.kept.spec.timing != spec.timing || entry.problem.is_some() {
                         if !fires {
                             return answer(reply, never());
                         }
                         entry.kept.decided = now;
                         entry.kept.ranges.clear();
-                        entry.rule = rule;
+                        (entry.rule, entry.problem) = (rule, None);
                     } else if entry.kept.spec == spec && entry.is_stored() {
                         return answer(reply, Ok(ScheduleView::of(&name, entry)));
                     }

@@ -32,7 +32,7 @@ use crate::world::{Shared, World};
 const MAILBOX: u64 = 1 << 18;
 
 /// What the store or a queue has refused is tried again after this time.
-pub(super) const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Told when a change is durable, or is not.
 pub(super) type Answer = Box<dyn FnOnce(Result<&Entry, ScheduleError>) + Send>;
@@ -55,6 +55,8 @@ pub(crate) struct Roster {
     is_writing: bool,
     /// When the clock was last read.
     seen: Time,
+    /// Why nothing is launched any more: another world has the store.
+    fenced: Option<StoreError>,
 }
 
 /// A schedule in memory.
@@ -65,6 +67,10 @@ pub(super) struct Entry {
     pub(super) stored: Option<Kept>,
     version: u64,
     pub(super) wakes_at: Option<Time>,
+    /// When to try again what was refused.
+    pub(super) again: Option<Time>,
+    /// Why it has no times: what is stored cannot be understood here.
+    pub(super) problem: Option<String>,
     /// Launches that were asked for and not answered.
     pub(super) flying: BTreeSet<Due>,
     /// Plans that ran when it was stored, of which nothing was heard since: before that, nothing is
@@ -92,6 +98,8 @@ impl Entry {
             stored: None,
             version: 0,
             wakes_at: None,
+            again: None,
+            problem: None,
             flying: BTreeSet::new(),
             unknown: BTreeSet::new(),
             cancelled: BTreeSet::new(),
@@ -108,11 +116,15 @@ impl Entry {
 
     fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
         let kept = Kept::decode(&row.name, &row.data)?;
-        let rule = Rule::of(&kept.spec.timing).map_err(|error| {
-            StoreError::Corrupt(format!("the schedule «{}» cannot be read: {error}", row.name))
-        })?;
+        let (rule, problem) = match Rule::of(&kept.spec.timing) {
+            Ok(rule) => (rule, None),
+            Err(error) => {
+                tracing::error!(schedule = row.name, %error, "a schedule has no times here");
+                (Rule::Manual, Some(error.to_string()))
+            }
+        };
         let stored = Some(kept.clone());
-        Ok(Self { stored, version: row.version, ..Self::new(kept, rule) })
+        Ok(Self { stored, version: row.version, problem, ..Self::new(kept, rule) })
     }
 }
 
@@ -133,6 +145,7 @@ impl Timetable {
             dirty: BTreeSet::new(),
             is_writing: false,
             seen: Time::default(),
+            fenced: None,
         };
         let task = group
             .task(roster)
@@ -223,10 +236,20 @@ impl Roster {
                 World::of(&world).plan(plan).cancel(&by).detach();
             }
         }
-        self.wake_at(name, decided.wakes_at);
+        let again = entry.again;
+        self.wake_at(name, decided.wakes_at.into_iter().chain(again).min());
     }
 
-    pub(super) fn wake_at(&mut self, name: &str, at: Option<Time>) {
+    /// Wakes a schedule soon, because of what was refused.
+    pub(super) fn try_again(&mut self, name: &str) {
+        let Some(again) = self.now().map(|now| now.after(AGAIN)) else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        entry.again = Some(again);
+        let at = entry.wakes_at.map_or(again, |at| at.min(again));
+        self.wake_at(name, Some(at));
+    }
+
+    fn wake_at(&mut self, name: &str, at: Option<Time>) {
         let (Some(entry), Some(at)) = (self.entries.get_mut(name), at) else { return };
         if let Some(before) = entry.wakes_at.replace(at) {
             self.days.remove(&(before, name.to_owned()));
@@ -236,8 +259,19 @@ impl Roster {
 
     /// Writes what has changed, and arms the timer.
     pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
+        self.look_at_clock();
         self.write(cx);
         self.arm(cx);
+    }
+
+    /// If the clock has gone back, every schedule decides anew.
+    fn look_at_clock(&mut self) {
+        let Some(now) = self.now() else { return };
+        if now < self.seen {
+            let names: Vec<String> = self.entries.keys().cloned().collect();
+            names.iter().for_each(|name| self.advance(name));
+        }
+        self.seen = now;
     }
 
     fn write(&mut self, cx: &mut Context<'_, Self>) {
@@ -252,6 +286,9 @@ impl Roster {
             let data = kept.as_ref().map(Kept::encode);
             writes.push(ScheduleWrite { name: name.clone(), from: entry.version, data });
             changes.push(Change { name, kept, answers: std::mem::take(&mut entry.answers) });
+        }
+        if let Some(error) = self.fenced.clone() {
+            return changes.into_iter().for_each(|change| self.take_back(change, &error));
         }
         self.is_writing = true;
         let written = world.journal().write_schedules(writes);
@@ -278,7 +315,10 @@ impl Roster {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "schedules were not stored; they are tried again");
+                tracing::error!(%error, "schedules were not stored");
+                if matches!(error, StoreError::Fenced { .. }) {
+                    self.fenced = Some(error.clone());
+                }
                 changes.into_iter().for_each(|change| self.take_back(change, &error));
             }
         }
@@ -324,8 +364,7 @@ impl Roster {
                 let again = Rule::of(&stored.spec.timing);
                 entry.rule = again.unwrap_or(Rule::Manual);
                 entry.kept = stored.clone();
-                let now = self.world.upgrade().map(|world| world.now());
-                self.wake_at(&change.name, now.map(|now| now.after(AGAIN)));
+                self.try_again(&change.name);
             }
             None => {
                 let at = entry.wakes_at;
@@ -387,8 +426,9 @@ impl Roster {
     /// Arms the one timer for the earliest time, or for the next look at the clock.
     fn arm(&mut self, cx: &mut Context<'_, Self>) {
         let Some((at, _)) = self.days.first() else { return };
-        let Some(world) = self.world.upgrade() else { return };
-        self.seen = world.now();
+        if self.fenced.is_some() {
+            return;
+        }
         let at = (*at).min(self.seen.after(SCHEDULE_CLOCK_CHECK));
         if self.armed.as_ref().is_some_and(|(armed, _)| *armed <= at) {
             return;
@@ -406,14 +446,12 @@ impl Roster {
         self.armed = None;
         let Some(world) = self.world.upgrade() else { return };
         let now = world.now();
-        if now < self.seen {
-            // The clock has gone back: every schedule decides anew.
-            let names: Vec<String> = self.entries.keys().cloned().collect();
-            names.iter().for_each(|name| self.advance(name));
-        }
         let due = self.days.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<String> = due.map(|(_, name)| name.clone()).collect();
         for name in due {
+            if let Some(entry) = self.entries.get_mut(&name) {
+                entry.again.take_if(|again| *again <= now);
+            }
             self.launch_all(&name, cx);
             self.advance(&name);
         }

@@ -36,6 +36,8 @@ pub struct ScheduleView {
     pub last: Option<Launch>,
     /// When the next launch is due, jitter included; nothing while it is paused.
     pub next: Option<Time>,
+    /// Why it has no times, if what is stored cannot be understood here; put it again.
+    pub problem: Option<String>,
     /// How often what happened.
     pub counts: Counts,
     /// Its plans that are under way, as far as it watches them.
@@ -67,6 +69,7 @@ impl ScheduleView {
             paused: kept.paused.clone(),
             last: kept.last.clone(),
             next,
+            problem: entry.problem.clone(),
             counts: kept.counts,
             running: kept.running.clone(),
             waiting: kept.queue.len(),

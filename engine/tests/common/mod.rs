@@ -1,6 +1,8 @@
 //! A world in a simulation, with actions whose code each test gives by name.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod calendar;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
