@@ -57,6 +57,16 @@ macro_rules! entities {
     )*};
 }
 
+/// Something is under way in its entity.
+struct Hold;
+
+impl Handler<Hold> for Short {
+    type Reply = ();
+    fn handle(&mut self, Hold: Hold, cx: &mut Context<'_, Self>) {
+        cx.hold();
+    }
+}
+
 /// Keeps its entity for so long.
 struct Keep(Duration);
 
@@ -163,6 +173,24 @@ fn want_of_room_goes_before_a_delay() -> Outcome {
     sim.advance(SECOND);
     ready(&mut other)?;
     assert!(!kept.is_active());
+    Ok(())
+}
+
+#[test]
+fn one_that_is_held_makes_no_room_until_it_is_released() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("sim"));
+    let entities = Entities::builder(&system).active_max(1).build();
+    let held = entities.get::<Short>(1_u64);
+    held.tell(Hold)?;
+    sim.run_until_idle();
+    let mut other = entities.get::<Short>(2_u64).ask(Touch);
+    sim.advance(SECOND * 3);
+    assert!(held.is_active());
+    held.tell(Keep(Duration::ZERO))?;
+    sim.advance(SECOND * 3);
+    ready(&mut other)?;
+    assert!(!held.is_active());
     Ok(())
 }
 

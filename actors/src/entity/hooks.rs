@@ -20,6 +20,9 @@ use crate::scope;
 use crate::seat::Seat;
 use crate::spawn::OUTGOING_BIT;
 
+/// Until when an activation is kept that is held.
+pub(super) const HELD_NS: u64 = u64::MAX;
+
 /// Pause before the second attempt to activate; each further one waits twice as long.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -339,10 +342,18 @@ impl<E: Entity> Context<'_, E> {
     }
 
     /// Keeps this activation from being passivated as idle for so long from now, whatever it was told
-    /// before; zero ends that. It does not shorten the usual time.
+    /// before; zero ends that. It does not shorten the usual time. Want of room ends it all the same.
     pub fn keep_for(&mut self, time: Duration) {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.group().now_ns().saturating_add(time_ns);
-        self.set_kept_until(if time.is_zero() { 0 } else { until_ns });
+        // The last moment is for those that are held.
+        self.set_kept_until(if time.is_zero() { 0 } else { until_ns.min(HELD_NS - 1) });
+    }
+
+    /// Holds this activation until [`keep_for`](Self::keep_for) is called: something is under way that
+    /// must not be cut off, so that neither idleness nor want of room ends it. Only a close, a stop or
+    /// the end of the group does.
+    pub fn hold(&mut self) {
+        self.set_kept_until(HELD_NS);
     }
 }

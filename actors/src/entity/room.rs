@@ -7,6 +7,7 @@ use std::time::Duration;
 use turnwheel_runtime::{Failure, Phase, SubmitErrorKind};
 
 use super::directory::{Directory, Entry};
+use super::hooks::HELD_NS;
 use super::memory::{Idle, Sheds};
 use super::{Entity, EntityKey};
 use crate::seat::Seat;
@@ -210,10 +211,18 @@ impl<E: Entity> Sheds for Directory<E> {
                     let (directory, task) = (self.weak(), active.task.clone());
                     let (key, id) = (key.clone(), active.id);
                     let shed = Box::new(move || {
-                        if let Some(directory) = Weak::upgrade(&directory) {
-                            directory.leaves(&key, id);
-                        }
-                        drop(task.close());
+                        // In its own turn: one that is held has something under way.
+                        let asked = task.submit(move |seat: &mut Seat<E>, cx| {
+                            if seat.rest.kept_until_ns() == HELD_NS {
+                                return;
+                            }
+                            if let Some(directory) = Weak::upgrade(&directory) {
+                                directory.leaves(&key, id);
+                            }
+                            cx.close();
+                        });
+                        // Full: it is anything but idle. Closed: it is on its way.
+                        let _ = asked;
                     });
                     let bytes = u64::from(active.bytes);
                     idle.push(Idle { used_ns: active.used_ns, bytes, shed });

@@ -13,7 +13,7 @@ use super::decide::{Decisions, Effect};
 use super::locks::Beginning;
 use super::message::{Begin, Begun, CallReturned, Committed, Deliver, Order, Report, Wake};
 use super::queue::{Place, Ticket};
-use super::{row, OrderKind, PlanKey, WHILE_BUSY};
+use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{ActionError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
@@ -423,7 +423,7 @@ impl PlanActor {
             || self.is_planning
             || self.is_hooking;
         if is_busy {
-            cx.keep_for(WHILE_BUSY);
+            cx.hold();
         } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused)
             && self.followers.is_empty()
         {

@@ -146,7 +146,7 @@ impl Handler<BeginChild> for PlanActor {
             deadline: None,
         };
         self.plan_on_pool(action, input, Some(Box::new(created)), cx);
-        cx.keep_for(super::WHILE_BUSY);
+        cx.hold();
     }
 }
 

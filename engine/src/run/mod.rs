@@ -43,8 +43,5 @@ pub(crate) use queue::Queues;
 pub(crate) use row::row;
 pub(crate) use wakes::Wakes;
 
-/// How long an actor is kept in memory while something is under way; it is set anew each time.
-const WHILE_BUSY: std::time::Duration = std::time::Duration::from_secs(3_600 * 24 * 365);
-
 /// What could not be said to another plan is tried again after this time.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);

@@ -13,6 +13,7 @@ use super::{Ids, Queue, Shared, Watchers, World};
 use crate::action::{Action, Registry};
 use crate::error::BuildError;
 use crate::journal::Journal;
+use crate::limits::PLANS_IN_MEMORY;
 use crate::run::{Queues, Wakes};
 use crate::schedule::Timetable;
 use crate::store::Store;
@@ -31,6 +32,7 @@ pub struct WorldBuilder {
     io: Option<Group>,
     seed: Option<u64>,
     idle: Option<Duration>,
+    in_memory: Option<usize>,
     always_pauses: bool,
     queues: Vec<Queue>,
 }
@@ -78,6 +80,14 @@ impl WorldBuilder {
     /// of [`PLAN_IDLE`](crate::limits::PLAN_IDLE).
     pub fn plan_idle(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
+        self
+    }
+
+    /// How many plans are in memory at once, instead of
+    /// [`PLANS_IN_MEMORY`](crate::limits::PLANS_IN_MEMORY). Beyond it those that wait leave memory at
+    /// once, and what is new waits while all others are under way.
+    pub fn plans_in_memory(mut self, plans: usize) -> Self {
+        self.in_memory = Some(plans);
         self
     }
 
@@ -132,7 +142,8 @@ impl WorldBuilder {
             Group::builder("journal").workers(IO_WORKERS).pinning(Pinning::None)
         })?;
         let journal = Journal::open(store, &io)?;
-        let mut plans = Entities::builder(&System::new(&cpu));
+        let in_memory = self.in_memory.unwrap_or(PLANS_IN_MEMORY);
+        let mut plans = Entities::builder(&System::new(&cpu)).active_max(in_memory);
         if let Some(idle) = self.idle {
             plans = plans.idle_of::<crate::run::PlanActor>(idle);
         }
