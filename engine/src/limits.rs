@@ -95,5 +95,6 @@ pub const SCHEDULE_RANGES_MAX: usize = 100;
 
 /// Missed times are counted up to this number at once; more would hold up other schedules.
 pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
+
 /// Plans in memory at once: some kilobytes each, so this is well below what a small machine has.
 pub const PLANS_IN_MEMORY: usize = 16_384;
