@@ -20,6 +20,7 @@ pub mod schedule;
 pub mod store;
 pub mod testkit;
 mod time;
+mod transaction;
 mod world;
 
 pub use action::{
@@ -40,6 +41,7 @@ pub use schedule::{Schedule, ScheduleError};
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;
 pub use time::Time;
+pub use transaction::TransactionAdapter;
 pub use world::{
     CleanError, Cleaned, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue, QueueStatus,
     Retention, TriggerOptions, Triggering, World, WorldBuilder,

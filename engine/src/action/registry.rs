@@ -9,6 +9,7 @@ use super::{Action, AnyAction, Begun, Call, Change, On};
 use crate::error::{ActionError, BuildError};
 use crate::middleware::{self, Chains};
 use crate::plan::Extensions;
+use crate::transaction::TransactionAdapter;
 
 /// Actions by name and by type.
 #[derive(Default)]
@@ -19,6 +20,7 @@ pub(crate) struct Registry {
     chains: Chains,
     hooks: Vec<(On, Arc<Hook>)>,
     has_hooks: bool,
+    transaction: Option<Arc<dyn TransactionAdapter>>,
 }
 
 /// Code of the world that is told of changes.
@@ -75,6 +77,15 @@ impl Registry {
     pub(crate) fn add_hook(&mut self, on: On, hook: Arc<Hook>) {
         self.has_hooks |= on != On::NOTHING;
         self.hooks.push((on, hook));
+    }
+
+    pub(crate) fn set_transaction(&mut self, adapter: Arc<dyn TransactionAdapter>) {
+        self.transaction = Some(adapter);
+    }
+
+    /// The transactions of the host, if it has them.
+    pub(crate) fn transaction(&self) -> Option<Arc<dyn TransactionAdapter>> {
+        self.transaction.clone()
     }
 
     /// Whether anybody is told of changes.

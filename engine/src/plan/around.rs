@@ -13,18 +13,26 @@ impl Planning {
     /// Plans the whole plan from its root, with the middleware of that around it.
     pub(super) fn plan_all<A: Action>(&mut self, input: A::Input) -> Result<(), ActionError> {
         let registry = self.registry();
-        let Some(chain) = registry.chains().of(A::NAME) else {
+        let (chain, transaction) = (registry.chains().of(A::NAME), registry.transaction());
+        if chain.is_none() && transaction.is_none() {
             self.plan_child::<A>(None, None, input)?;
             return self.check();
-        };
+        }
         let mut given = Payload::of(&input)?;
         let plan = self.plan_id();
         let mut is_passed = false;
         let mut inner = |given: &Payload| {
             is_passed = true;
-            self.plan_child::<A>(None, None, given.read()?)?;
-            self.check()
+            let mut work = || {
+                self.plan_child::<A>(None, None, given.read()?)?;
+                self.check()
+            };
+            match &transaction {
+                Some(transaction) => transaction.transaction(&mut work),
+                None => work(),
+            }
         };
+        let chain = chain.map_or(&[][..], |chain| &chain[..]);
         Around::new(chain, Phase::PlanAll, plan, A::NAME, &mut given, &mut inner).pass()?;
         if is_passed {
             return Ok(());

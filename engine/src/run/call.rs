@@ -92,7 +92,7 @@ impl PlanActor {
         })
     }
 
-    fn begin(
+    pub(super) fn begin(
         &self,
         plan: &Plan,
         id: StepId,

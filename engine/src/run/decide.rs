@@ -44,6 +44,8 @@ pub(crate) enum Effect {
     TellEnd,
     /// Hooks are told of what has happened.
     TellHooks,
+    /// The steps of the finalize phase are called together.
+    Finalize,
 }
 
 impl Decisions<'_> {
@@ -118,6 +120,9 @@ impl Decisions<'_> {
             if self.plan.has_failed() {
                 self.rescue();
             } else if let Some(step) = self.plan.next_finalize() {
+                if self.registry.transaction().is_some() {
+                    return self.finalize_together();
+                }
                 return self.call(step, Cause::Turn);
             } else {
                 self.become_state(PlanState::Stopped, "all steps are done");
@@ -273,6 +278,9 @@ impl Decisions<'_> {
             let policy = self.action_of(step).map(AnyAction::on_interrupt);
             let error = (policy == Some(OnInterrupt::Fail)).then(interrupted);
             self.record(Record::Interrupted { step, at: self.now, error });
+        }
+        if self.registry.transaction().is_some() {
+            self.finalize_again();
         }
         self.look_after_plans();
         self.wake();

@@ -23,6 +23,7 @@ impl PlanActor {
                 Effect::PlanNow => self.plan_now(cx),
                 Effect::TellEnd => self.tell_end(),
                 Effect::TellHooks => self.tell_hooks(cx),
+                Effect::Finalize => self.finalize(cx),
             }
         }
     }

@@ -9,6 +9,7 @@
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
 //! | `effects` | what it does outside |
 //! | `hooks` | tells hooks what has happened |
+//! | `finalize` | calls the finalize phase in one transaction, if the world has them |
 //! | `call` | calls the code of its steps |
 //! | `places` | asks for places in queues before code is called |
 //! | `queue` | knows who has a place, `fair` who is next |
@@ -23,6 +24,7 @@ mod call;
 mod decide;
 mod effects;
 mod fair;
+mod finalize;
 mod hooks;
 mod key;
 mod locks;

@@ -5,6 +5,7 @@ use crate::action::{Action, Change, On};
 use crate::error::ActionError;
 use crate::middleware::{Layer, Middleware};
 use crate::plan::ActionRef;
+use crate::transaction::TransactionAdapter;
 
 impl WorldBuilder {
     /// Lets an action join the planning of another one, which knows nothing of it: whenever `Base` was
@@ -85,6 +86,14 @@ impl WorldBuilder {
     /// The same one twice counts once.
     pub fn middleware(mut self, middleware: impl Into<Layer>) -> Self {
         self.registry.chains_mut().of_world(middleware.into());
+        self
+    }
+
+    /// Plans and finalizes inside of transactions of the host's own database.
+    ///
+    /// The finalize steps of a plan are then one piece of work on the blocking pool, outside of queues.
+    pub fn transactions(mut self, adapter: impl TransactionAdapter) -> Self {
+        self.registry.set_transaction(std::sync::Arc::new(adapter));
         self
     }
 

@@ -1,0 +1,152 @@
+//! The finalize phase inside of one transaction of the host's database: all steps are called one after
+//! the other as one piece of work. Without a transaction each of them is called by itself.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use turnwheel_actors::{Context, Handler};
+
+use super::decide::{Decisions, Effect};
+use super::PlanActor;
+use crate::action::{panic_message, Begun, CancelFlag, Cause, Returned};
+use crate::error::ActionError;
+use crate::id::StepId;
+use crate::plan::{Record, StepKind, StepState};
+
+/// A step of the phase: which call of it, and its code.
+struct Part {
+    step: StepId,
+    call: u32,
+    code: Option<Result<Begun, ActionError>>,
+    returned: Option<(Returned, u64)>,
+}
+
+/// The finalize phase has ended, or as much of it as was reached.
+pub(super) struct Finalized(Vec<Part>);
+
+impl Decisions<'_> {
+    /// Starts all finalize steps that are not done.
+    pub(super) fn finalize_together(&mut self) {
+        let open = |step: &StepId| self.plan.step(*step).state == StepState::Pending;
+        let steps: Vec<StepId> = self.plan.finalize.iter().copied().filter(open).collect();
+        for step in steps {
+            self.record(Record::Started { step, at: self.now, limit: None, cause: Cause::Turn });
+        }
+        self.effects.push(Effect::Finalize);
+    }
+
+    /// After a start: the phase is called again as a whole.
+    pub(super) fn finalize_again(&mut self) {
+        let mut steps = self.plan.in_state(StepState::Retrying);
+        steps.retain(|step| self.plan.step(*step).kind == StepKind::Finalize);
+        self.mark(steps, StepState::Pending, "the finalize phase is repeated");
+    }
+}
+
+impl PlanActor {
+    /// Calls the steps of the finalize phase that were started.
+    pub(super) fn finalize(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(transaction) = self.world.registry().transaction() else { return };
+        let Some(plan) = &self.plan else { return };
+        let mut parts = Vec::new();
+        let mut flags = Vec::new();
+        for id in plan.finalize.iter().copied() {
+            let step = plan.step(id);
+            if step.state != StepState::Running {
+                continue;
+            }
+            let cancelled = CancelFlag::default();
+            let code = Some(self.begin(plan, id, cancelled.clone()));
+            parts.push(Part { step: id, call: step.calls, code, returned: None });
+            flags.push((id, (step.calls, cancelled)));
+        }
+        self.running.extend(flags);
+        let group = cx.group();
+        let work = move || {
+            let mut work = || {
+                for part in &mut parts {
+                    let begun_ns = group.now_ns();
+                    let returned = part.run();
+                    let failed = returned.result.as_ref().err().cloned();
+                    part.returned = Some((returned, (group.now_ns() - begun_ns) / 1_000));
+                    if let Some(error) = failed {
+                        return Err(error);
+                    }
+                }
+                Ok(())
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| transaction.transaction(&mut work)));
+            let outcome = outcome
+                .unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))));
+            if let Err(error) = outcome {
+                fail(&mut parts, error);
+            }
+            parts
+        };
+        cx.run_blocking(work, None, |parts| Finalized(parts.unwrap_or_default()));
+    }
+}
+
+impl Part {
+    fn has_failed(&self) -> bool {
+        self.returned.as_ref().is_some_and(|(returned, _)| returned.result.is_err())
+    }
+
+    fn run(&mut self) -> Returned {
+        match self.code.take() {
+            Some(Ok(Begun::Blocking(code))) => {
+                let returned = catch_unwind(AssertUnwindSafe(code));
+                returned.unwrap_or_else(|panic| {
+                    Returned::failed(ActionError::new("panic", panic_message(&*panic)))
+                })
+            }
+            Some(Err(error)) => Returned::failed(error),
+            Some(Ok(Begun::Async(_))) | None => {
+                let message = "the transaction adapter called its work twice";
+                Returned::failed(ActionError::new("transaction", message).and_final())
+            }
+        }
+    }
+}
+
+/// The transaction did not take place: a step has failed by that, if none has by itself.
+fn fail(parts: &mut [Part], error: ActionError) {
+    if parts.iter().any(Part::has_failed) {
+        return;
+    }
+    let last = parts.iter().rposition(|part| part.returned.is_some()).unwrap_or(0);
+    if let Some(part) = parts.get_mut(last) {
+        let ran_us = part.returned.as_ref().map_or(0, |(_, ran_us)| *ran_us);
+        part.returned = Some((Returned::failed(error), ran_us));
+    }
+}
+
+impl Handler<Finalized> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, Finalized(parts): Finalized, cx: &mut Context<'_, Self>) {
+        for part in &parts {
+            if self.running.get(&part.step).is_some_and(|(call, _)| *call == part.call) {
+                self.running.remove(&part.step);
+            }
+        }
+        let is_there = |part: &Part| {
+            let step = self.plan.as_ref().and_then(|plan| plan.find_step(part.step));
+            step.is_some_and(|step| step.calls == part.call && step.state == StepState::Running)
+        };
+        let parts: Vec<Part> = parts.into_iter().filter(is_there).collect();
+        let has_failed = parts.iter().any(Part::has_failed);
+        // One failure takes back what the others have done: they are called again, all of them.
+        let (over, again): (Vec<Part>, Vec<Part>) =
+            parts.into_iter().partition(|part| part.has_failed() || !has_failed);
+        if let Some(mut decisions) = self.decisions() {
+            let again = again.iter().map(|part| part.step).collect();
+            decisions.mark(again, StepState::Pending, "the finalize phase was rolled back");
+            for part in over {
+                if let Some((returned, ran_us)) = part.returned {
+                    decisions.returned(part.step, part.call, returned, ran_us);
+                }
+            }
+        }
+        self.settle(cx);
+    }
+}
