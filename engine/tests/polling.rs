@@ -16,6 +16,7 @@ use turnwheel_engine::{
 #[derive(Default)]
 struct Outside {
     starts: u32,
+    cancelled: Vec<u32>,
     polls: Vec<Result<Poll, ActionError>>,
 }
 
@@ -35,6 +36,10 @@ impl Action for Build {
 
     fn limit(&self) -> Option<Duration> {
         Some(Duration::from_secs(600))
+    }
+
+    fn is_cancellable(&self) -> bool {
+        true
     }
 }
 
@@ -57,6 +62,11 @@ impl Polling for Build {
             return Ok(Poll::Pending(Some(0.2)));
         }
         outside.polls.remove(0)
+    }
+
+    fn cancel(&self, task: &mut u32, _: &mut StepContext<Self>) -> Result<(), ActionError> {
+        self.0.lock().expect("nothing panics under this lock").cancelled.push(*task);
+        Ok(())
     }
 }
 
@@ -148,4 +158,20 @@ fn the_limit_of_the_step_ends_the_polls() {
     let step = view.run_step::<Build>().unwrap();
     assert_eq!(step.error.as_ref().unwrap().kind, "timed_out");
     assert_eq!((view.state, view.timers.len()), (PlanState::Paused, 0));
+}
+
+#[test]
+fn what_was_started_is_ended_when_the_plan_is_cancelled_and_not_polled_or_started_anew() {
+    let build = Build::default();
+    let (theatre, plan) = started(&build);
+    theatre.sim.advance(Duration::from_millis(500));
+    assert_eq!(theatre.settle(&plan).output::<Build>().unwrap().polled.polls, 1);
+    say(&build, vec![broken()]);
+    theatre.done(plan.cancel("ann")).unwrap();
+    let view = theatre.finished(&plan);
+    assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Cancelled));
+    assert_eq!((view.output::<Build>().unwrap().polled.polls, view.timers.len()), (1, 0));
+    let outside = build.0.lock().unwrap();
+    assert_eq!((outside.starts, outside.cancelled.as_slice()), (1, [1].as_slice()));
+    assert_eq!(outside.polls.len(), 1, "nobody has asked");
 }

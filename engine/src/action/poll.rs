@@ -120,6 +120,24 @@ pub trait Polling: Action {
         step: &mut StepContext<Self>,
     ) -> Result<Poll, ActionError>;
 
+    /// Ends what was started, when the step is cancelled or left out; [`StepContext::cause`] tells which.
+    /// By default nothing is told to it: it goes on, and nobody polls it.
+    ///
+    /// It is called only if the action [is cancellable](Action::is_cancellable), or
+    /// [cleans up when it is skipped](Action::cleans_up_when_skipped), and has started something.
+    ///
+    /// # Errors
+    ///
+    /// The step has failed instead, and the plan is paused.
+    fn cancel(
+        &self,
+        task: &mut Self::Task,
+        step: &mut StepContext<Self>,
+    ) -> Result<(), ActionError> {
+        let _ = (task, step);
+        Ok(())
+    }
+
     /// The pause after so many polls: by default from half a second to 16, growing after each five.
     fn pause(&self, polls: u32) -> Duration {
         let at = (polls / POLLS_AT_EACH) as usize;
@@ -134,6 +152,9 @@ pub trait Polling: Action {
 
 /// One call of the run phase.
 pub(super) fn run<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
+    if matches!(step.cause(), Cause::Cancel { .. } | Cause::Skip) {
+        return end(action, step);
+    }
     let known = A::polled(&mut step.output).task.is_some();
     if !known {
         let task = action.start(step)?;
@@ -150,6 +171,15 @@ pub(super) fn run<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<N
             wait(action, step)
         }),
     }
+}
+
+/// The step is to end before what was started is done.
+fn end<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
+    if let Some(mut task) = A::polled(&mut step.output).task.clone() {
+        action.cancel(&mut task, step)?;
+        A::polled(&mut step.output).task = Some(task);
+    }
+    Ok(Next::Done)
 }
 
 fn poll<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
