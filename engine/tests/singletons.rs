@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use common::Theatre;
 use turnwheel_engine::{
-    Action, ActionError, Finalize, Finalizes, Next, PlanHandle, PlanId, PlanResult, PlanState,
-    PlanView, Planner, Run, RunAsync, Runs, RunsAsync, Singleton, SqliteStore, StepContext,
-    TriggerError, World, WorldBuilder,
+    Action, ActionError, Cause, Finalize, Finalizes, Next, PlanHandle, PlanId, PlanResult,
+    PlanState, PlanView, Planner, Run, RunAsync, Runs, RunsAsync, Singleton, SqliteStore,
+    StepContext, TriggerError, World, WorldBuilder,
 };
 
 /// Waits for an event that says whether it goes well. Which kind of singleton it is, `K` says.
@@ -298,6 +298,40 @@ fn locks_and_those_that_wait_survive_a_crash() {
     end(&theatre, &theatre.world.plan(first), true);
     assert_eq!(state(&theatre, &theatre.world.plan(second)), PlanState::Running);
     assert_eq!(end(&theatre, &theatre.world.plan(second), true).result(), PlanResult::Success);
+}
+
+/// Asks for a plan of its own kind, which would wait for it.
+struct Nested;
+
+impl Action for Nested {
+    const NAME: &'static str = "nested";
+    type Input = ();
+    type Output = u32;
+    type Phases = RunsAsync;
+
+    fn singleton(&self) -> Option<Singleton<()>> {
+        Some(Singleton::new().wait())
+    }
+}
+
+impl RunAsync for Nested {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.cause() != Cause::SubPlans {
+            step.trigger::<Self>(&())?;
+            return Ok(Next::suspend("one like it"));
+        }
+        step.output = step.sub_plans().failed;
+        Ok(Next::Done)
+    }
+}
+
+#[test]
+fn a_plan_does_not_wait_for_the_one_that_waits_for_it() {
+    let theatre = Theatre::with(|_| {}, |builder| builder.action(Nested));
+    let plan = try_trigger::<Nested>(&theatre, ()).unwrap();
+    let view = theatre.finished(&plan);
+    assert_eq!(view.result(), PlanResult::Success);
+    assert_eq!(view.output::<Nested>().unwrap(), 1, "the other one has failed in planning");
 }
 
 /// Blocks nobody and ends at once.

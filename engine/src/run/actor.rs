@@ -473,6 +473,8 @@ impl PlanActor {
 
     /// What is not durable is as if it had not been decided.
     pub(super) fn forget_decisions(&mut self) {
+        // If it was never stored, nobody must wait for it; else it asks again when it is read.
+        self.leave_locks();
         self.plan = None;
         self.records.clear();
         self.effects.clear();

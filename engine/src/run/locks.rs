@@ -9,7 +9,7 @@ use super::message::{Begun, Report, Wake};
 use super::{PlanActor, PlanKey};
 use crate::error::TriggerError;
 use crate::id::{PlanId, StepId};
-use crate::plan::{Created, PlanState, Record};
+use crate::plan::{Created, Plan, PlanState, Record};
 
 /// What a plan with locks began with: if they are taken in the last moment, it begins again.
 pub(super) struct Beginning {
@@ -60,11 +60,15 @@ impl PlanActor {
 
     /// After a commit: who waits for a lock that this plan needs no more is woken.
     pub(super) fn give_locks_back(&self) {
-        let Some(plan) = &self.plan else { return };
-        let needs_none = matches!(plan.state, PlanState::Stopped | PlanState::Paused);
-        if plan.locks.is_empty() || !needs_none {
-            return;
+        let needs_none = |plan: &Plan| matches!(plan.state, PlanState::Stopped | PlanState::Paused);
+        if self.plan.as_ref().is_some_and(needs_none) {
+            self.leave_locks();
         }
+    }
+
+    /// This plan waits for its locks no more; those that may begin by that are woken.
+    pub(super) fn leave_locks(&self) {
+        let Some(plan) = self.plan.as_ref().filter(|plan| !plan.locks.is_empty()) else { return };
         for next in self.world.journal().locks().leave(&plan.locks, self.id) {
             let key = PlanKey::new(&self.world, next);
             if self.world.plans().get::<Self>(key).tell(Wake).is_err() {

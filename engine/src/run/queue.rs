@@ -23,6 +23,8 @@ const MAILBOX: u64 = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct Queues {
     names: HashMap<String, usize>,
+    /// Those in which only code that blocks needs a place.
+    only_blocking: Vec<bool>,
     state: Mutex<State>,
     group: Group,
     /// Sets the alarms of rates.
@@ -118,10 +120,12 @@ impl Queues {
         queues.extend(others);
         let names = queues.iter().enumerate();
         let names = names.map(|(index, queue)| (queue.name.clone(), index)).collect();
+        let only_blocking = queues.iter().map(|queue| queue.is_only_blocking).collect();
         let pools = queues.into_iter().map(Pool::new).collect();
         let state = State { pools, keys: HashMap::new(), last_number: 0 };
         Arc::new(Self {
             names,
+            only_blocking,
             state: Mutex::new(state),
             group: group.clone(),
             clock: OnceLock::new(),
@@ -151,7 +155,7 @@ impl Queues {
 
     /// Whether code that does not block needs no place in it.
     pub(crate) fn is_only_blocking(&self, queue: usize) -> bool {
-        self.state.lock().pools[queue].queue.is_only_blocking
+        self.only_blocking[queue]
     }
 
     /// Asks for a place.

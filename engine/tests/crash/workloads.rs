@@ -1,5 +1,8 @@
 //! Workloads that crash: orders with retries, approvals with events and timers, sums that fan out, and
-//! plans whose steps fail and are left out or taken back.
+//! plans whose steps fail and are left out or taken back; and plans that take turns.
+
+#[path = "turns.rs"]
+mod turns;
 
 use std::time::Duration;
 
@@ -316,5 +319,6 @@ pub(crate) fn all(options: &CrashPoints) -> CrashReport {
     report.add(options.run(&Approvals(2)));
     report.add(options.run(&Sums(6)));
     report.add(options.run(&Troubles));
+    report.add(options.run(&turns::Turns(3)));
     report
 }
