@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use common::calendar::{
@@ -9,10 +10,13 @@ use common::calendar::{
 };
 use common::{Piece, Script};
 use turnwheel_engine::schedule::{CatchUp, Outcome, Overlap, Schedule};
-use turnwheel_engine::store::Filter;
+use turnwheel_engine::store::{
+    Batch, Filter, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Verdict,
+};
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
-    MemoryStore, Next, Payload, PlanResult, ScheduleError, StoreError, Time, World,
+    MemoryStore, Next, Payload, PlanId, PlanResult, ScheduleError, SqliteStore, SqliteSync, Store,
+    StoreError, Time, World,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -110,7 +114,7 @@ fn schedules_that_cannot_be_are_refused() {
         ask(&theatre, |all| all.pause("gone", "eva", "")).map(|_| ()),
         ask(&theatre, |all| all.unpause("gone")).map(|_| ()),
         ask(&theatre, |all| all.remove("gone")),
-        ask(&theatre, |all| all.trigger_now("gone")).map(|_| ()),
+        ask(&theatre, |all| all.trigger_now("gone", "eva")).map(|_| ()),
         ask(&theatre, |all| all.backfill("gone", Time(0), Time(1))).map(|_| ()),
         ask(&theatre, |all| all.next("gone", 1)).map(|_| ()),
     ] {
@@ -142,7 +146,7 @@ fn what_cannot_be_launched_is_remembered_and_the_next_one_is_tried() {
     assert_eq!(view.counts.failed, 1);
     let Outcome::Failed(why) = &view.history[2].outcome else { panic!("it has failed") };
     assert!(why.contains("no action «piece» is registered"), "{why}");
-    let asked = sim.block_on(world.schedules().trigger_now("misfit")).unwrap().unwrap();
+    let asked = sim.block_on(world.schedules().trigger_now("misfit", "eva")).unwrap().unwrap();
     assert!(matches!(asked, Err(ScheduleError::Launch { .. })), "{asked:?}");
 }
 
@@ -191,4 +195,112 @@ fn a_queue_of_launches_has_an_end() {
     theatre.sim.advance(Duration::from_secs(1_101));
     let view = get(&theatre, "often");
     assert_eq!((view.counts.launched, view.waiting, view.counts.skipped), (1, 1_000, 100));
+}
+
+/// A store in which another world changes schedules: right before they are written, as often as said.
+#[derive(Clone, Debug)]
+struct Meddled {
+    inner: MemoryStore,
+    times: Arc<Mutex<u32>>,
+}
+
+struct MeddledWriter {
+    inner: Box<dyn StoreWriter>,
+    store: Meddled,
+}
+
+impl Store for Meddled {
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let inner = self.inner.writer()?;
+        Ok(Box::new(MeddledWriter { inner, store: self.clone() }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        self.inner.reader()
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+}
+
+impl StoreWriter for MeddledWriter {
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    fn last(&self) -> Seq {
+        self.inner.last()
+    }
+
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+        self.inner.remove(plans)
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        self.inner.commit(batch)
+    }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        let mut times = self.store.times.lock().expect("nobody panics with it");
+        if *times > 0 {
+            *times -= 1;
+            for write in writes {
+                let row = self.store.inner.reader()?.schedule(&write.name)?;
+                let row = row.expect("only schedules that are there are meddled with");
+                let (name, from, data) = (row.name, row.version, Some(row.data));
+                self.inner.write_schedules(&[ScheduleWrite { name, from, data }])?;
+            }
+        }
+        self.inner.write_schedules(writes)
+    }
+}
+
+#[test]
+fn what_another_world_changes_at_the_same_time_counts() {
+    let store = Meddled { inner: MemoryStore::new(), times: Arc::default() };
+    let script = Script::default();
+    let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+    let (sim, world) = world_over(store.clone(), &script, wall);
+    let put = || world.schedules().put(every("hourly", HOUR, "a"));
+    sim.block_on(put()).unwrap().unwrap().unwrap();
+    // Whoever asks is told, and may ask again.
+    *store.times.lock().unwrap() = 1;
+    let pause = || world.schedules().pause("hourly", "eva", "a try");
+    let refused = sim.block_on(pause()).unwrap().unwrap();
+    assert!(matches!(refused, Err(ScheduleError::Changed(name)) if name == "hourly"));
+    sim.block_on(pause()).unwrap().unwrap().unwrap();
+    sim.block_on(world.schedules().unpause("hourly")).unwrap().unwrap().unwrap();
+    // Launches are decided again, in each of their writes.
+    for meddled in 1..=3_u64 {
+        *store.times.lock().unwrap() = u32::try_from(meddled).unwrap();
+        sim.advance(HOUR);
+        let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+        assert_eq!(view.counts.launched, meddled, "{view:?}");
+        assert_eq!(script.said(), ["a", "finalize a"], "once for each time");
+    }
+    let plans = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
+    assert_eq!(plans.len(), 3);
+}
+
+#[test]
+fn schedules_survive_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = || SqliteStore::new(folder.path().join("plans.db")).sync(SqliteSync::Off);
+    let script = Script::default();
+    let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+    let (sim, world) = world_over(store(), &script, wall);
+    let asked = world.schedules().put(every("hourly", HOUR, "a"));
+    sim.block_on(asked).unwrap().unwrap().unwrap();
+    sim.advance(2 * HOUR);
+    let wall = sim.wall();
+    drop(world);
+    drop(sim);
+    let (sim, world) = world_over(store(), &script, wall);
+    sim.advance(HOUR);
+    let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+    assert_eq!(launches(&view), ["01:00 launched", "02:00 launched", "03:00 launched"]);
+    sim.block_on(world.schedules().remove("hourly")).unwrap().unwrap().unwrap();
+    let left = sim.block_on(world.schedules().list("", 10)).unwrap().unwrap().unwrap();
+    assert!(left.is_empty());
 }

@@ -197,9 +197,11 @@ fn a_pause_launches_nothing_but_what_is_asked_for() {
     let theatre = theatre.crash();
     theatre.sim.advance(HOUR);
     assert!(plans(&theatre).is_empty());
-    let plan = ask(&theatre, |all| all.trigger_now("hourly")).unwrap();
+    let plan = ask(&theatre, |all| all.trigger_now("hourly", "eva")).unwrap();
     assert_eq!(theatre.finished(&theatre.world.plan(plan)).result(), PlanResult::Success);
-    let other = ask(&theatre, |all| all.trigger_now("hourly")).unwrap();
+    let view = theatre.finished(&theatre.world.plan(plan));
+    assert_eq!(view.created.by, "eva, by the schedule hourly");
+    let other = ask(&theatre, |all| all.trigger_now("hourly", "eva")).unwrap();
     assert_ne!(plan, other, "each one is a launch of its own");
     let view = ask(&theatre, |all| all.unpause("hourly")).unwrap();
     assert_eq!(view.next, Some(time("2026-03-01T05:00:00Z")));

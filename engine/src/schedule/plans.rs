@@ -6,7 +6,7 @@ use turnwheel_runtime::Context;
 
 use super::error::ScheduleError;
 use super::launch::{Due, Outcome};
-use super::state::Spec;
+use super::state::Kept;
 use super::timetable::Roster;
 use crate::error::{PlanError, TriggerError};
 use crate::id::PlanId;
@@ -23,7 +23,7 @@ impl Roster {
             if !entry.kept.going.contains(due) || !entry.flying.insert(*due) {
                 continue;
             }
-            let begun = launch(&world, name, *due, &stored.spec);
+            let begun = launch(&world, name, *due, stored);
             let (name, due) = (name.to_owned(), *due);
             cx.await_interleaved(begun, move |roster, cx, outcome| {
                 roster.launched(&name, due, outcome.map(|plan| plan.id()), cx);
@@ -118,9 +118,9 @@ impl Roster {
 
 /// Begins the plan of a launch, unless there is one with its key. It is planned when it is durable, by
 /// the plan itself: an action that plans for long holds up no other schedule.
-fn launch(world: &Arc<Shared>, schedule: &str, due: Due, spec: &Spec) -> Triggering {
-    let at = world.now();
-    let by = format!("schedule {schedule}");
+fn launch(world: &Arc<Shared>, schedule: &str, due: Due, kept: &Kept) -> Triggering {
+    let (at, spec) = (world.now(), &kept.spec);
+    let by = kept.launcher(schedule, due);
     let action = world.registry().find(&spec.action);
     let created = Created {
         at,

@@ -22,6 +22,45 @@ type Reply<T> = Completer<Result<T, ScheduleError>>;
 type Asked<T> = Completion<Result<T, ScheduleError>>;
 
 /// The schedules of a world; see [`World::schedules`].
+///
+/// What is asked is done in the order of asking. The answer comes when its consequences are durable:
+/// await it, or wait for it off the workers. Cost: a message to one task, and for changes a commit that
+/// is shared with those of other schedules.
+///
+/// ```
+/// use turnwheel_engine::schedule::{CatchUp, Overlap, Schedule};
+/// use turnwheel_engine::{
+///     Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, World,
+/// };
+///
+/// struct Report;
+/// impl Action for Report {
+///     const NAME: &'static str = "report";
+///     type Input = String;
+///     type Output = ();
+///     type Phases = Runs;
+/// }
+/// impl Run for Report {
+///     fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
+///         Ok(Next::Done)
+///     }
+/// }
+///
+/// let world = World::builder().action(Report).build(MemoryStore::new())?;
+/// let nightly = Schedule::cron("nightly", "0 3 * * *")?
+///     .zone("Europe/Berlin")
+///     .overlap(Overlap::Queue)
+///     .catch_up(CatchUp::Latest)
+///     .action::<Report>(&"sales".to_owned())?;
+/// let view = world.schedules().put(nightly).wait()??;
+/// assert!(view.next.is_some());
+/// assert_eq!(world.schedules().next("nightly", 7).wait()??.len(), 7);
+///
+/// let plan = world.schedules().trigger_now("nightly", "eva").wait()??;
+/// assert!(world.plan(plan).finished().wait()?.created.by.starts_with("eva"));
+/// world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Schedules<'a> {
     world: &'a World,
 }
@@ -142,8 +181,8 @@ impl<'a> Schedules<'a> {
     }
 
     /// Launches now, whatever the overlap policy says and whether it is paused or not; answers the plan.
-    pub fn trigger_now(&self, name: &str) -> Asked<PlanId> {
-        let name = name.to_owned();
+    pub fn trigger_now(&self, name: &str, by: &str) -> Asked<PlanId> {
+        let (name, by) = (name.to_owned(), by.to_owned());
         self.ask(move |roster, cx, reply| {
             let (Some(now), found) = (roster.now(), roster.found(&name).map(|_| ())) else {
                 return;
@@ -158,6 +197,7 @@ impl<'a> Schedules<'a> {
             }
             entry.kept.by_hand += 1;
             let due = Due { planned: now, occasion: Occasion::ByHand(entry.kept.by_hand) };
+            entry.kept.askers.push((entry.kept.by_hand, by));
             entry.kept.going.push(due);
             entry.waiting.insert(due, reply);
             // Who has asked is answered when the plan is there.

@@ -84,6 +84,8 @@ pub(crate) struct Kept {
     pub(crate) running: Vec<PlanId>,
     /// Launches that somebody has asked for.
     pub(crate) by_hand: u64,
+    /// Who has asked for those that are not over, by their numbers.
+    pub(crate) askers: Vec<(u64, String)>,
     pub(crate) counts: Counts,
     /// The newest launches, oldest first.
     pub(crate) history: VecDeque<Launch>,
@@ -103,6 +105,7 @@ impl Kept {
             ranges: VecDeque::new(),
             running: Vec::new(),
             by_hand: 0,
+            askers: Vec::new(),
             counts: Counts::default(),
             history: VecDeque::new(),
             last: None,
@@ -129,6 +132,16 @@ impl Kept {
         !self.running.is_empty() || !self.going.is_empty()
     }
 
+    /// Who launches: the schedule, or somebody by its means.
+    pub(crate) fn launcher(&self, name: &str, due: Due) -> String {
+        let asker =
+            self.askers.iter().find(|(number, _)| due.occasion == Occasion::ByHand(*number));
+        match asker {
+            Some((_, asker)) => format!("{asker}, by the schedule {name}"),
+            None => format!("schedule {name}"),
+        }
+    }
+
     /// Whether a plan for this time is known to have begun.
     pub(crate) fn has_launched(&self, planned: Time) -> bool {
         let is_it = |launch: &Launch| {
@@ -142,6 +155,9 @@ impl Kept {
     /// A launch has ended, well or not.
     pub(crate) fn ended(&mut self, due: Due, now: Time, outcome: Outcome) {
         self.going.retain(|going| *going != due);
+        if let Occasion::ByHand(ended) = due.occasion {
+            self.askers.retain(|(number, _)| *number != ended);
+        }
         if let Outcome::Launched(plan) = outcome {
             if self.has_launched(due.planned) && !matches!(due.occasion, Occasion::ByHand(_)) {
                 return;

@@ -63,7 +63,7 @@ pub(crate) fn plans(theatre: &Theatre) -> Vec<PlanRow> {
     plans
 }
 
-/// The launches of a schedule: planned time, `!` if it was not launched in time, and outcome.
+/// The launches of a schedule: planned time, outcome, and occasion if it is not the time itself.
 pub(crate) fn launches(view: &ScheduleView) -> Vec<String> {
     let line = |launch: &turnwheel_engine::schedule::Launch| {
         let outcome = match &launch.outcome {
