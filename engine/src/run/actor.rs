@@ -32,6 +32,8 @@ pub(crate) struct PlanActor {
     pub(super) id: PlanId,
     pub(super) world: Arc<Shared>,
     pub(super) plan: Option<Plan>,
+    /// Why the plan could not be read: nothing is done with it then.
+    pub(super) unreadable: Option<StoreError>,
     /// The newest entry that is durable; 0 before the first.
     head: Seq,
     entries: u32,
@@ -95,6 +97,7 @@ impl Entity for PlanActor {
             id: key.id,
             world: Arc::clone(&key.world),
             plan: None,
+            unreadable: None,
             head: 0,
             entries: 0,
             records: Vec::new(),
@@ -118,6 +121,29 @@ impl Entity for PlanActor {
         if self.world.is_fresh(self.id) {
             return Ok(());
         }
+        if let Err(error) = self.load().await {
+            tracing::error!(plan = %self.id, %error, "a plan cannot be read");
+            if !matches!(error, StoreError::Corrupt(_) | StoreError::TooNew { .. }) {
+                let again = self.world.now().after(AFTER_STORE_FAILURE);
+                self.world.wakes().set(self.id, again);
+            }
+            self.unreadable = Some(error);
+        }
+        Ok(())
+    }
+}
+
+impl PlanActor {
+    /// Why there is no plan for a request.
+    fn absence(&self) -> PlanError {
+        match &self.unreadable {
+            None => PlanError::Unknown(self.id),
+            Some(error) => PlanError::Store(error.clone()),
+        }
+    }
+
+    /// Reads the plan, if there is one.
+    async fn load(&mut self) -> Result<(), StoreError> {
         let (id, journal) = (self.id, self.world.journal());
         let head = journal.head(id);
         let loaded = journal.read(move |reader| reader.load(id, head)).await;
@@ -127,8 +153,6 @@ impl Entity for PlanActor {
             Some(bytes) => Some(decode_plan(id, bytes)?),
             None => None,
         };
-        self.head = loaded.head;
-        self.entries = u32::try_from(loaded.entries.len()).unwrap_or(u32::MAX);
         let corrupt = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
         for entry in &loaded.entries {
             let records = decode(id, entry)?;
@@ -141,6 +165,8 @@ impl Entity for PlanActor {
                 }
             }
         }
+        self.head = loaded.head;
+        self.entries = u32::try_from(loaded.entries.len()).unwrap_or(u32::MAX);
         self.holds_locks = plan.as_ref().is_some_and(|plan| plan.state == PlanState::Running);
         self.plan = plan;
         if let (Some(head), Some(plan)) = (head, &self.plan) {
@@ -162,6 +188,10 @@ impl Handler<Begin> for PlanActor {
             return self.pass_on(begin);
         }
         let Begin { created, planned, reply } = begin;
+        if let Some(error) = &self.unreadable {
+            let _late = reply.complete(Err(TriggerError::Store(error.clone())));
+            return cx.passivate();
+        }
         if self.plan.is_some() {
             let _late = reply.complete(Err(TriggerError::Exists(self.id)));
             return;
@@ -226,7 +256,7 @@ impl Handler<Report> for PlanActor {
         }
         let Report { view } = report;
         if let Some(view) = view {
-            let plan = self.plan.clone().map(Arc::new).ok_or(PlanError::Unknown(self.id));
+            let plan = self.plan.clone().map(Arc::new).ok_or_else(|| self.absence());
             let _late = view.complete(plan);
         }
         self.settle(cx);
@@ -371,8 +401,9 @@ impl PlanActor {
         order: impl FnOnce(&mut Decisions<'_>) -> Result<(), String>,
     ) {
         let plan = self.id;
+        let absence = self.absence();
         let Some(mut decisions) = self.decisions() else {
-            let _late = reply.complete(Err(PlanError::Unknown(plan)));
+            let _late = reply.complete(Err(absence));
             return cx.passivate();
         };
         match order(&mut decisions) {
@@ -456,7 +487,7 @@ impl PlanActor {
 
     fn tell_watchers(&self) {
         let Some(plan) = &self.plan else {
-            return self.world.watchers().tell(self.id, || Err(PlanError::Unknown(self.id)));
+            return self.world.watchers().tell(self.id, || Err(self.absence()));
         };
         let is_over = matches!(plan.state, PlanState::Stopped | PlanState::Paused);
         if is_over && self.under_way.is_none() && self.records.is_empty() {

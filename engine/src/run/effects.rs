@@ -128,6 +128,10 @@ impl Handler<BeginChild> for PlanActor {
         if cx.is_closing() {
             return self.pass_on(message);
         }
+        if self.unreadable.is_some() {
+            // It exists, and must not be begun a second time.
+            return cx.passivate();
+        }
         if self.plan.is_some() || self.is_planning {
             // It was asked for again: if it is over, that was not heard.
             self.tell_end();
