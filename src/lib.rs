@@ -2,17 +2,19 @@
 //!
 //! This package is the facade and the binary `turnwheel`. A program that embeds Turnwheel depends on
 //! the crate it needs: [`turnwheel-runtime`](runtime) for groups, tasks, timers and completions,
-//! [`turnwheel-actors`](actors) for typed actors and entities. `turnwheel-engine` (durable workflows)
-//! exists as a place in the workspace and is empty so far, so it is not re-exported yet.
+//! [`turnwheel-actors`](actors) for typed actors and entities, [`turnwheel-engine`](engine) for durable
+//! workflows.
 //!
 //! * [`runtime`]: the scheduler.
 //! * [`actors`]: typed actors and keyed entities.
+//! * [`engine`]: durable workflows.
 //! * [`doctor`]: what this machine can do; the numbers behind `turnwheel doctor`.
 #![forbid(unsafe_code)]
 
 pub mod doctor;
 
 pub use turnwheel_actors as actors;
+pub use turnwheel_engine as engine;
 pub use turnwheel_runtime as runtime;
 
 /// The example of the README, so that it stays true.
