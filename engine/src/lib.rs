@@ -43,8 +43,8 @@ pub use testkit::crash_points;
 pub use time::Time;
 pub use transaction::TransactionAdapter;
 pub use world::{
-    CleanError, Cleaned, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue, QueueStatus,
-    Retention, TriggerOptions, Triggering, World, WorldBuilder,
+    BrokenPlan, CleanError, Cleaned, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue,
+    QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
 };
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with

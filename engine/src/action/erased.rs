@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hook::{Change, On};
+use super::migrate;
 use super::phases::sealed::Sealed;
 use super::present::ActionView;
 use super::step::{Facts, Wishes};
@@ -78,6 +79,14 @@ pub(crate) trait AnyAction: Send + Sync {
     fn is_cancellable(&self) -> bool;
     fn cleans_up_when_skipped(&self) -> bool;
     fn hooks(&self) -> On;
+    fn version(&self) -> u32;
+    fn migrated(
+        &self,
+        from: u32,
+        input: &Payload,
+        output: &Payload,
+    ) -> Result<(Payload, Payload), ActionError>;
+    fn check(&self, from: u32, input: &Payload, output: &Payload) -> Result<(), ActionError>;
     fn present(&self, view: &mut ActionView<'_>);
     fn changed(&self, change: &Change) -> Result<(), ActionError>;
     fn plan(
@@ -160,6 +169,23 @@ impl<A: Action> AnyAction for A {
 
     fn present(&self, view: &mut ActionView<'_>) {
         Action::present(self, view);
+    }
+
+    fn version(&self) -> u32 {
+        A::VERSION
+    }
+
+    fn migrated(
+        &self,
+        from: u32,
+        input: &Payload,
+        output: &Payload,
+    ) -> Result<(Payload, Payload), ActionError> {
+        migrate::migrated(self, from, input, output)
+    }
+
+    fn check(&self, from: u32, input: &Payload, output: &Payload) -> Result<(), ActionError> {
+        migrate::check(self, from, input, output)
     }
 
     fn hooks(&self) -> On {

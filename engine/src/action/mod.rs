@@ -21,6 +21,7 @@
 mod concurrency;
 mod erased;
 mod hook;
+mod migrate;
 mod phases;
 mod policy;
 mod poll;
@@ -206,6 +207,23 @@ pub trait Action: Sized + Send + Sync + 'static {
     /// of it. By default as it is stored.
     fn present(&self, view: &mut ActionView<'_>) {
         let _ = view;
+    }
+
+    /// Makes the input and output that another version has stored those of this one; called before a step
+    /// of an older plan is called, once, and what it gives is stored. References to outputs of others
+    /// are in the input as they were. By default they are as they were.
+    ///
+    /// # Errors
+    ///
+    /// The step fails, and can be tried again with other code.
+    fn migrate(
+        &self,
+        from: u32,
+        input: serde_json::Value,
+        output: serde_json::Value,
+    ) -> Result<(serde_json::Value, serde_json::Value), ActionError> {
+        let _ = from;
+        Ok((input, output))
     }
 
     /// Whether its run step is called with [`Cause::Skip`] before it is left out.

@@ -170,6 +170,19 @@ impl Plan {
                 self.became(PlanState::Stopped, *at, &error.message)?;
             }
             Record::HooksDue { changes } => self.hooks_due.add(changes),
+            Record::Migrated { at, action, version, input, output } => {
+                let needs: Vec<StepId> = needs_of(input).iter().map(|place| place.step).collect();
+                let Some(data) = self.actions.get_mut(action.0.wrapping_sub(1) as usize) else {
+                    return Err(self.wrong("an action is migrated that is not there"));
+                };
+                let from = std::mem::replace(&mut data.version, *version);
+                let is_other = data.needs != needs;
+                (data.input, data.needs, data.output) = (input.clone(), needs, output.clone());
+                self.note(*at, format!("action {action} goes from version {from} to {version}"));
+                if is_other {
+                    self.rebuild();
+                }
+            }
             Record::HooksDone { last } => self.hooks_due.done(*last),
             Record::Note { at, text } => {
                 self.note(*at, text.clone());

@@ -230,6 +230,19 @@ pub enum Record {
         /// The number of the last change that they were told of.
         last: u32,
     },
+    /// The input and output of an action were made those of another version of it.
+    Migrated {
+        /// When.
+        at: Time,
+        /// Whose.
+        action: ActionId,
+        /// The new version.
+        version: u32,
+        /// The new input.
+        input: Payload,
+        /// The new output.
+        output: Payload,
+    },
 }
 
 /// How a plan began.

@@ -9,6 +9,7 @@ use std::task::{Poll, Waker};
 use turnwheel_actors::Context;
 
 use super::message::CallReturned;
+use super::migrate::check_version;
 use super::queue::Place;
 use super::PlanActor;
 use crate::action::{
@@ -108,6 +109,7 @@ impl PlanActor {
             );
             return Err(ActionError::new("unknown_action", message).and_final());
         };
+        check_version(&**action, data)?;
         let input = self.input_of(plan, id)?;
         let facts = Facts {
             plan: plan.id,

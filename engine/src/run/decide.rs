@@ -68,6 +68,7 @@ impl Decisions<'_> {
     }
 
     pub(super) fn call(&mut self, id: StepId, cause: Cause) {
+        self.migrate(id);
         let step = self.plan.step(id);
         let limit = match step.limit {
             None if step.kind == StepKind::Run => self.action_of(id).and_then(|a| a.limit()),

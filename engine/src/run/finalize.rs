@@ -29,6 +29,7 @@ impl Decisions<'_> {
         let open = |step: &StepId| self.plan.step(*step).state == StepState::Pending;
         let steps: Vec<StepId> = self.plan.finalize.iter().copied().filter(open).collect();
         for step in steps {
+            self.migrate(step);
             self.record(Record::Started { step, at: self.now, limit: None, cause: Cause::Turn });
         }
         self.effects.push(Effect::Finalize);

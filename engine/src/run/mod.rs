@@ -29,6 +29,7 @@ mod hooks;
 mod key;
 mod locks;
 mod message;
+mod migrate;
 mod orders;
 mod places;
 mod plans;

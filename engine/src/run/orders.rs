@@ -65,6 +65,7 @@ impl Decisions<'_> {
         self.become_state(PlanState::Running, &format!("resumed by {by}"));
         if self.plan.is_reverting {
             for (step, _, _) in failed.into_iter().filter(|(_, _, order)| *order > 0) {
+                self.migrate(step);
                 self.record(Record::Reverting { step, at: self.now });
                 self.effects.push(Effect::Call(step));
             }

@@ -123,6 +123,7 @@ impl Decisions<'_> {
             .max_by_key(|id| self.plan.step(*id).order);
         match next {
             Some(step) => {
+                self.migrate(step);
                 self.record(Record::Reverting { step, at: self.now });
                 self.effects.push(Effect::Call(step));
             }

@@ -8,6 +8,7 @@ mod handle;
 mod ids;
 mod options;
 mod queue;
+mod upgrade;
 mod watchers;
 
 use std::collections::HashSet;
@@ -28,6 +29,7 @@ pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;
 pub use options::TriggerOptions;
 pub use queue::{PlanShare, Queue, QueueStatus};
+pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
 use crate::action::{show, Action, PlanShown, Registry};

@@ -1,0 +1,130 @@
+//! What a new set of actions would mean for the plans of a store, before it is used.
+
+use std::collections::BTreeMap;
+
+use super::WorldBuilder;
+use crate::error::{ActionError, BuildError, StoreError};
+use crate::id::{PlanId, StepId};
+use crate::journal::{decode, decode_plan};
+use crate::payload::Payload;
+use crate::plan::{Plan, PlanState};
+use crate::store::{Filter, Loaded, Seq, Store, StoreReader};
+
+/// Rows that are read at once.
+const PAGE: usize = 256;
+
+/// Why a plan of a store could not go on with the actions of a builder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BrokenPlan {
+    /// The plan.
+    pub plan: PlanId,
+    /// The first step that could not be called; `None` if it is yet to be planned.
+    pub step: Option<StepId>,
+    /// The action.
+    pub action: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl WorldBuilder {
+    /// Which plans of a store that are not over could not go on with these actions: one is missing, or
+    /// does not understand an input or output that is stored, also not after
+    /// [migration](crate::Action::migrate). Nothing is written, and no plan goes on.
+    ///
+    /// Cost: every live plan is read. It may be called while another world uses the store.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub fn broken_plans(&self, store: &dyn Store) -> Result<Vec<BrokenPlan>, BuildError> {
+        let mut reader = store.reader()?;
+        let mut plans: BTreeMap<PlanId, Option<Seq>> =
+            reader.behind()?.into_iter().map(|(plan, head)| (plan, Some(head))).collect();
+        let states = [
+            PlanState::Pending,
+            PlanState::Scheduled,
+            PlanState::Planning,
+            PlanState::Planned,
+            PlanState::Running,
+            PlanState::Paused,
+        ];
+        let mut filter = Filter { states: states.to_vec(), limit: PAGE, ..Filter::default() };
+        loop {
+            let page = reader.list(&filter)?;
+            for row in &page {
+                plans.entry(row.id).or_default();
+            }
+            filter.before = page.last().map(|row| row.id);
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        let mut broken = Vec::new();
+        for (plan, head) in plans {
+            let plan = read(&mut *reader, plan, head)?;
+            broken.extend(plan.and_then(|plan| self.breaks(&plan)));
+        }
+        Ok(broken)
+    }
+
+    /// The first thing that would not work.
+    fn breaks(&self, plan: &Plan) -> Option<BrokenPlan> {
+        let broken = |step, action: &str, problem: ActionError| BrokenPlan {
+            plan: plan.id,
+            step,
+            action: action.to_owned(),
+            problem: problem.message,
+        };
+        if plan.state == PlanState::Stopped {
+            return None;
+        }
+        if plan.actions.is_empty() {
+            let name = &plan.created.action;
+            let problem = self.check(name, None, &plan.created.input, &Payload::null()).err()?;
+            return Some(broken(None, name, problem));
+        }
+        plan.actions.iter().find_map(|action| {
+            let steps = [action.run_step, action.finalize_step].into_iter().flatten();
+            let open = steps.into_iter().find(|step| !plan.step(*step).state.is_done())?;
+            let version = Some(action.version);
+            let problem = self.check(&action.name, version, &action.input, &action.output).err()?;
+            Some(broken(Some(open), &action.name, problem))
+        })
+    }
+
+    fn check(
+        &self,
+        name: &str,
+        version: Option<u32>,
+        input: &Payload,
+        output: &Payload,
+    ) -> Result<(), ActionError> {
+        let Some(action) = self.registry.find(name) else {
+            let message = format!("no action «{name}» is registered: was it renamed or removed?");
+            return Err(ActionError::new("unknown_action", message));
+        };
+        action.check(version.unwrap_or(action.version()), input, output)
+    }
+}
+
+fn read(
+    reader: &mut dyn StoreReader,
+    id: PlanId,
+    head: Option<Seq>,
+) -> Result<Option<Plan>, StoreError> {
+    let Some(Loaded { snapshot, entries, .. }) = reader.load(id, head)? else { return Ok(None) };
+    let mut plan = snapshot.map(|bytes| decode_plan(id, &bytes)).transpose()?;
+    let corrupt = |error: &dyn std::fmt::Display| StoreError::Corrupt(error.to_string());
+    for entry in &entries {
+        let records = decode(id, entry)?;
+        match &mut plan {
+            None => plan = Some(Plan::replay(id, records).map_err(|error| corrupt(&error))?),
+            Some(plan) => {
+                let mut records = records.iter();
+                records.try_for_each(|record| plan.apply(record)).map_err(|e| corrupt(&e))?;
+            }
+        }
+    }
+    Ok(plan)
+}
