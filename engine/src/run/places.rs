@@ -167,7 +167,7 @@ impl Decisions<'_> {
             match step.cause {
                 _ if step.state == StepState::Reverting => {}
                 Cause::Cancel { .. } => {}
-                Cause::Event if is_cancellable => {
+                Cause::Event | Cause::SubPlans if is_cancellable => {
                     let reason = "the end of the plan".to_owned();
                     let end = End::Suspended { reason, progress: None };
                     self.record(Record::Ended {
