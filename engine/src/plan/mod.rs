@@ -7,8 +7,8 @@
 //! | [`Flow`], `graph` | which step comes after which |
 //! | [`Planner`] | makes the actions and steps of a plan while its actions plan |
 //!
-//! A plan in memory is never changed but by [`Plan::apply`], so that what was decided and what is
-//! read after a crash cannot differ. What to do next is decided in [`crate::run`].
+//! A plan in memory is never changed but by `Plan::apply`, so that what was decided and what is
+//! read after a crash cannot differ. What to do next is decided in `run`.
 
 mod apply;
 mod around;
