@@ -87,6 +87,9 @@ pub const SCHEDULE_RUNNING_MAX: usize = 64;
 /// Launches that a schedule remembers; all of them are in the list of plans.
 pub const SCHEDULE_HISTORY_MAX: usize = 50;
 
+/// Times of one preview: more would hold up other schedules.
+pub const SCHEDULE_TIMES_MAX: usize = 100_000;
+
 /// Times of one backfill.
 pub const SCHEDULE_BACKFILL_MAX: u64 = 100_000;
 

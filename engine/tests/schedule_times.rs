@@ -121,6 +121,12 @@ fn times_come_to_an_end() {
     assert!(times_of("* * * * *", Time(u64::MAX)).is_empty(), "time is over");
 }
 
+#[test]
+fn a_preview_has_an_end() {
+    let often = Schedule::every("often", Duration::from_secs(1));
+    assert_eq!(often.times(Time(0), usize::MAX).unwrap().len(), 100_000);
+}
+
 fn times_of(pattern: &str, after: Time) -> Vec<Time> {
     Schedule::cron("times", pattern).expect("a pattern").times(after, 5).expect("a zone")
 }

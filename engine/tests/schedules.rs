@@ -260,3 +260,35 @@ fn a_single_time_is_launched_once() {
     theatre.sim.advance(HOUR);
     assert_eq!(plans(&theatre).len(), 1);
 }
+
+#[test]
+fn a_plan_that_is_paused_is_not_in_the_way() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    theatre.script.on("a", |_| Err(common::error("pause")));
+    put(&theatre, every("hourly", HOUR, "a").overlap(Overlap::Forbid));
+    theatre.sim.advance(HOUR);
+    let theatre = theatre.crash();
+    theatre.sim.advance(HOUR);
+    assert_eq!(launches(&get(&theatre, "hourly")), ["01:00 launched", "02:00 launched"]);
+    assert!(get(&theatre, "hourly").running.is_empty());
+}
+
+#[test]
+fn what_waits_for_its_turn_waits_over_a_crash() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    theatre.script.on("a", |step| {
+        if step.has_event() {
+            return Ok(Next::Done);
+        }
+        step.event_after(90 * MINUTE, &())?;
+        Ok(Next::suspend("an hour and a half"))
+    });
+    put(&theatre, every("hourly", HOUR, "a").overlap(Overlap::Queue));
+    theatre.sim.advance(HOUR + 45 * MINUTE);
+    let theatre = theatre.crash();
+    theatre.sim.run_until_idle();
+    let view = get(&theatre, "hourly");
+    assert_eq!((launches(&view), view.waiting), (vec!["01:00 launched".to_owned()], 1));
+    theatre.sim.advance(20 * MINUTE);
+    assert_eq!(launches(&get(&theatre, "hourly")), ["01:00 launched", "02:00 launched"]);
+}

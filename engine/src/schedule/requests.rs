@@ -243,14 +243,12 @@ impl<'a> Schedules<'a> {
         })
     }
 
-    /// The first times after `after`, at most so many, without jitter.
+    /// The first times after `after`, at most so many, and no more than
+    /// [`SCHEDULE_TIMES_MAX`](crate::limits::SCHEDULE_TIMES_MAX), without jitter.
     pub fn times(&self, name: &str, after: Time, limit: usize) -> Asked<Vec<Time>> {
         let name = name.to_owned();
         self.ask(move |roster, _, reply| {
-            let times = roster.found(&name).map(|entry| {
-                entry.rule.times(after, Time(u64::MAX)).take(limit).collect::<Vec<_>>()
-            });
-            answer(reply, times);
+            answer(reply, roster.found(&name).map(|entry| entry.rule.preview(after, limit)));
         })
     }
 

@@ -13,6 +13,7 @@ use jiff::{Timestamp, Zoned};
 
 use super::error::ScheduleError;
 use super::timing::Timing;
+use crate::limits::SCHEDULE_TIMES_MAX;
 use crate::time::Time;
 
 /// Bytes of a pattern; real ones are far shorter.
@@ -107,6 +108,11 @@ impl Rule {
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         self.times(after, until).take(limit).count() as u64
+    }
+
+    /// The first times after one, at most so many.
+    pub(crate) fn preview(&self, after: Time, limit: usize) -> Vec<Time> {
+        self.times(after, Time(u64::MAX)).take(limit.min(SCHEDULE_TIMES_MAX)).collect()
     }
 
     /// The times in `after..=until`.

@@ -160,7 +160,8 @@ impl Schedule {
         &self.name
     }
 
-    /// The first times after `after`, at most so many, without jitter: a preview.
+    /// The first times after `after`, at most so many, and no more than
+    /// [`SCHEDULE_TIMES_MAX`](crate::limits::SCHEDULE_TIMES_MAX), without jitter: a preview.
     ///
     /// # Errors
     ///
@@ -170,8 +171,7 @@ impl Schedule {
             return Err(problem.clone());
         }
         let rule = Rule::of(&self.timing)?;
-        let times = rule.times(after, Time(u64::MAX)).take(limit).collect();
-        Ok(times)
+        Ok(rule.preview(after, limit))
     }
 
     /// Checks all that does not need a world.
