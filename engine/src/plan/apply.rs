@@ -8,7 +8,7 @@ use super::reference::needs_of;
 use super::state::{PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
 use super::{Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
-use crate::action::{Cause, Rescue};
+use crate::action::Cause;
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
@@ -472,76 +472,7 @@ impl Plan {
         Ok(())
     }
 
-    fn marked(
-        &mut self,
-        steps: &[StepId],
-        state: StepState,
-        at: Time,
-        why: &str,
-    ) -> Result<(), Inconsistent> {
-        for id in steps.iter().copied() {
-            self.known(id)?;
-            self.clear_alarm(id);
-            let step = &mut self.steps[id.index()];
-            step.retry_at = None;
-            step.limit = None;
-            step.ended_at = None;
-            if !state.is_live() && state != StepState::Pending {
-                step.ended_at = Some(at);
-                step.inbox.clear();
-                self.timers.retain(|_, timer| timer.step != id);
-            }
-            self.change(id, state);
-        }
-        if state != StepState::Pending {
-            let steps = &self.steps;
-            self.ready.retain(|ready| steps[ready.index()].state == StepState::Pending);
-        }
-        self.note(at, format!("{} {}: {why}", list(steps), state.name()));
-        Ok(())
-    }
-
-    fn rescued(
-        &mut self,
-        at: Time,
-        how: Rescue,
-        steps: &[StepId],
-        by: &str,
-    ) -> Result<(), Inconsistent> {
-        for step in steps {
-            self.known(*step)?.is_rescued = true;
-        }
-        self.is_reverting |= how == Rescue::Revert;
-        self.note(at, format!("{} after the failure of {} by {by}", how.name(), list(steps)));
-        Ok(())
-    }
-
-    /// Puts steps back to where they were before they began.
-    fn reset(&mut self, at: Time, steps: &[StepId], why: &str) -> Result<(), Inconsistent> {
-        for id in steps {
-            let step = self.known(*id)?;
-            step.state = StepState::Pending;
-            step.error = None;
-            step.ended_at = None;
-            step.retry_at = None;
-            step.limit = None;
-            step.is_rescued = false;
-            step.failures = 0;
-            step.progress = None;
-            step.in_event = false;
-            step.is_queued = false;
-            step.inbox.clear();
-            let (kind, action) = (step.kind, step.action);
-            if kind == StepKind::Run {
-                self.actions[action.index()].output = Payload::null();
-            }
-        }
-        self.note(at, format!("{} to begin again: {why}", list(steps)));
-        self.rebuild();
-        Ok(())
-    }
-
-    fn note(&mut self, at: Time, text: String) {
+    pub(super) fn note(&mut self, at: Time, text: String) {
         self.history.push(Entry { at, text });
     }
 
@@ -550,7 +481,7 @@ impl Plan {
         self.alarms.extend(step.retry_at.or(step.limit).map(|at| (at, id)));
     }
 
-    fn clear_alarm(&mut self, id: StepId) {
+    pub(super) fn clear_alarm(&mut self, id: StepId) {
         let step = &self.steps[id.index()];
         if let Some(at) = step.retry_at.or(step.limit) {
             self.alarms.remove(&(at, id));
@@ -558,7 +489,7 @@ impl Plan {
     }
 
     /// Puts a step into a state, and what follows from that for others into the ready list.
-    fn change(&mut self, id: StepId, state: StepState) {
+    pub(super) fn change(&mut self, id: StepId, state: StepState) {
         let step = &mut self.steps[id.index()];
         let (from, kind) = (step.state, step.kind);
         step.state = state;
@@ -591,12 +522,4 @@ impl Plan {
     pub(super) fn wrong(&self, problem: &str) -> Inconsistent {
         Inconsistent { plan: self.id, problem: problem.to_owned() }
     }
-}
-
-/// The first of these steps, for people.
-fn list(steps: &[StepId]) -> String {
-    let shown: Vec<String> = steps.iter().take(8).map(ToString::to_string).collect();
-    let steps_are = if steps.len() == 1 { "step" } else { "steps" };
-    let more = if steps.len() > shown.len() { " and more" } else { "" };
-    format!("{steps_are} {}{more}", shown.join(", "))
 }

@@ -16,6 +16,7 @@ mod children;
 mod extend;
 mod flow;
 mod hooks;
+mod mark;
 mod planner;
 mod queued;
 mod record;
