@@ -275,7 +275,8 @@ impl<A: Actor> Address<A> {
         }
         let now_ns = self.system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
-        let (reply, taker) = Call::new(deadline_ns, outgoing.chain).begin();
+        let call = Call::new(deadline_ns, outgoing.chain).made_for(outgoing.made_for);
+        let (reply, taker) = call.begin();
         let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
         match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
             Ok(()) => Ask::waiting(taker, &self.system, now_ns),

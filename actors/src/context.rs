@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Failure, Group, Late, Phase, Subscription, Timer, TimersFull};
 
+use crate::abandon::{self, Abandoned};
 use crate::actor::Actor;
 use crate::address::Address;
 use crate::dead_letter::DeadLetterReason;
@@ -13,6 +14,7 @@ use crate::envelope::{Delivery, Envelope};
 use crate::error::TellError;
 use crate::handler::{Receive, Turn};
 use crate::intercept::outgoing::{self, Target};
+use crate::reply::Caller;
 use crate::request::{self, Ambient};
 use crate::scope;
 use crate::seat::Rest;
@@ -25,12 +27,21 @@ use crate::system::System;
 pub struct Context<'a, A: Actor> {
     turn: Turn<'a, A>,
     rest: &'a mut Rest<A>,
+    /// Who waits for a plain handler; of others the ambient call tells.
+    caller: Option<&'a dyn Caller>,
 }
 
 impl<'a, A: Actor> Context<'a, A> {
     #[inline(always)]
     pub(crate) fn new(turn: Turn<'a, A>, rest: &'a mut Rest<A>) -> Self {
-        Self { turn, rest }
+        Self { turn, rest, caller: None }
+    }
+
+    /// Of a plain handler whose caller waits.
+    #[inline(always)]
+    pub(crate) fn asked_by(mut self, caller: &'a dyn Caller) -> Self {
+        self.caller = Some(caller);
+        self
     }
 
     /// The address of this actor.
@@ -57,6 +68,53 @@ impl<'a, A: Actor> Context<'a, A> {
     /// [`turnwheel_runtime::Context::now_ns`].
     pub fn now_ns(&self) -> u64 {
         self.turn.now_ns()
+    }
+
+    /// Whether whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its deadline
+    /// has passed, or the caller on whose behalf it asked has given up. False if nobody asked.
+    ///
+    /// For handlers whose work is long: what nobody waits for need not be done. Cost: a look at the
+    /// clock and at each call in the chain.
+    ///
+    /// ```
+    /// # use turnwheel_actors::{Actor, Context, Handler, System};
+    /// # use turnwheel_runtime::Group;
+    /// # use std::convert::Infallible;
+    /// # struct Searcher;
+    /// # impl Actor for Searcher { type Error = Infallible; }
+    /// struct Search(Vec<u64>);
+    /// impl Handler<Search> for Searcher {
+    ///     type Reply = Option<u64>;
+    ///     fn handle(&mut self, Search(all): Search, cx: &mut Context<'_, Self>) -> Option<u64> {
+    ///         for part in all.chunks(4_096) {
+    ///             if cx.is_abandoned() {
+    ///                 return None;
+    ///             }
+    ///             if let Some(found) = part.iter().find(|number| **number > 100) {
+    ///                 return Some(*found);
+    ///             }
+    ///         }
+    ///         None
+    ///     }
+    /// }
+    /// # let group = Group::builder("doc").workers(1).build()?;
+    /// # let searcher = System::new(&group).spawn(Searcher)?;
+    /// assert_eq!(searcher.ask(Search(vec![7, 700])).wait()?, Some(700));
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_abandoned(&self) -> bool {
+        match self.caller {
+            Some(caller) => caller.has_given_up(self.rest.system.group()),
+            None => is_call_abandoned(&self.rest.system),
+        }
+    }
+
+    /// Completes when [`Context::is_abandoned`] becomes true, for the future of an
+    /// [`InterleavedHandler`](crate::InterleavedHandler). A plain handler, which has answered when it
+    /// returns, has nothing to wait for: from there it never completes.
+    pub fn abandoned(&self) -> Abandoned {
+        Abandoned::new(request::call(), self.rest.system.group().clone())
     }
 
     /// Closes this actor in order: what was sent before is handled first.
@@ -259,6 +317,12 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 }
 
+/// Whether the caller of the call that is handled now has given up.
+fn is_call_abandoned(system: &System) -> bool {
+    let call = request::call().and_then(|call| call.upgrade());
+    call.is_some_and(|call| abandon::is_abandoned(&*call, system.group()))
+}
+
 /// The running actor as the future of an [`AsyncHandler`](crate::AsyncHandler) sees it.
 #[derive(Debug)]
 pub struct AsyncContext<A: Actor> {
@@ -278,6 +342,47 @@ impl<A: Actor> AsyncContext<A> {
     /// The system it lives in.
     pub fn system(&self) -> &System {
         self.myself.system()
+    }
+
+    /// Whether whoever asked waits no longer; as [`Context::is_abandoned`]. Asked within the future of
+    /// the handler; elsewhere, as in a thread of one's own, it is false: take
+    /// [`AsyncContext::abandoned`] there.
+    pub fn is_abandoned(&self) -> bool {
+        is_call_abandoned(self.system())
+    }
+
+    /// Completes when whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its
+    /// deadline has passed, or the caller on whose behalf it asked has given up. Never completes if
+    /// nobody asked. Called within the future of the handler; what it answers may go anywhere.
+    ///
+    /// ```
+    /// # use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, System};
+    /// # use turnwheel_runtime::Group;
+    /// # use std::{convert::Infallible, time::Duration};
+    /// # struct Prober;
+    /// # impl Actor for Prober { type Error = Infallible; }
+    /// struct Probe;
+    /// impl AsyncHandler<Probe> for Prober {
+    ///     type Reply = &'static str;
+    ///     async fn handle(&mut self, _: Probe, cx: AsyncContext<Self>) -> &'static str {
+    ///         loop {
+    ///             // One step of long work, then a look back.
+    ///             let step = cx.sleep(Duration::from_millis(1));
+    ///             if step.await.is_err() || cx.is_abandoned() {
+    ///                 return "given up";
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// # let group = Group::builder("doc").workers(1).build()?;
+    /// # let prober = System::new(&group).spawn(Prober)?;
+    /// let probe = prober.ask_within(Probe, Duration::from_millis(5));
+    /// assert!(probe.wait().is_err());
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn abandoned(&self) -> Abandoned {
+        Abandoned::new(request::call(), self.system().group().clone())
     }
 
     /// Completes after a delay.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod abandon;
 mod actor;
 mod address;
 mod admit;
@@ -39,6 +40,7 @@ mod timer;
 mod topic;
 mod weak;
 
+pub use abandon::Abandoned;
 pub use actor::{Actor, Directive, Exit};
 pub use address::{Address, Place, With};
 pub use ask::Ask;

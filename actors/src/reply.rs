@@ -1,11 +1,12 @@
 //! The answer to a call, on its way back through an exchange that both sides share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use turnwheel_runtime::completion::{exchange, Exchange, Giver, Taker};
-use turnwheel_runtime::Failure;
+use turnwheel_runtime::{Failure, Group};
 
+use crate::abandon::{self, Abandoned, Asked, Watchers};
 use crate::deadline::Expire;
 use crate::pool::Load;
 use crate::request::Link;
@@ -34,6 +35,10 @@ pub(crate) struct Call {
     pub(crate) deadline_ns: u64,
     /// The chain of calls that waits for this one.
     pub(crate) chain: Option<Arc<Link>>,
+    /// The call that the caller handled when it made this one.
+    pub(crate) made_for: Option<Weak<dyn Asked>>,
+    /// Who wants to know that the caller has given up.
+    pub(crate) watchers: Watchers,
     /// Where the message counts as in flight, if it went through a pool.
     load: Option<Arc<Load>>,
     /// Nobody asked: the exchange is there for the count alone.
@@ -43,6 +48,12 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(deadline_ns: u64, chain: Option<Arc<Link>>) -> Self {
         Self::counted(deadline_ns, chain, None)
+    }
+
+    /// Made while this one is handled.
+    #[inline]
+    pub(crate) fn made_for(self, made_for: Option<Weak<dyn Asked>>) -> Self {
+        Self { made_for, ..self }
     }
 
     /// As [`Call::new`], of a message that counts as in flight until its answer.
@@ -56,6 +67,8 @@ impl Call {
             forwarded_ns: AtomicU64::new(0),
             deadline_ns,
             chain,
+            made_for: None,
+            watchers: Watchers::default(),
             load,
             is_told: false,
         }
@@ -126,6 +139,28 @@ impl<R> ReplyTo<R> {
         self.giver.as_ref().is_none_or(|giver| giver.exchange().is_over())
     }
 
+    /// The call that it answers, for those that want to know whether its caller waits.
+    pub(crate) fn asked(&self) -> Option<Weak<dyn Asked>>
+    where
+        R: Send + 'static,
+    {
+        let giver = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told)?;
+        let call: Arc<dyn Asked> = Arc::clone(giver.exchange()) as _;
+        Some(Arc::downgrade(&call))
+    }
+
+    /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when its
+    /// deadline has passed, or when the caller that it asked for has given up. Never for a message
+    /// that was told, nor after the answer.
+    ///
+    /// `system` is the one that the actor lives in.
+    pub fn abandoned(&self, system: &crate::System) -> Abandoned
+    where
+        R: Send + 'static,
+    {
+        Abandoned::new(self.asked(), system.group().clone())
+    }
+
     /// Whether somebody asked.
     pub(crate) fn is_asked(&self) -> bool {
         self.call().is_some_and(|call| !call.is_told)
@@ -157,6 +192,25 @@ impl<R> ReplyTo<R> {
         }
         call.started_ns.store(now_ns.max(1), Ordering::Relaxed);
         true
+    }
+}
+
+impl<R: Send> Caller for ReplyTo<R> {
+    fn has_given_up(&self, group: &Group) -> bool {
+        let asked = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told);
+        asked.is_some_and(|giver| abandon::is_abandoned(&**giver.exchange(), group))
+    }
+}
+
+/// A caller, to whom its plain handler may look back while it runs.
+pub(crate) trait Caller {
+    /// Whether it waits no longer.
+    fn has_given_up(&self, group: &Group) -> bool;
+}
+
+impl std::fmt::Debug for dyn Caller + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Caller")
     }
 }
 

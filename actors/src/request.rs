@@ -7,8 +7,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use crate::abandon::Asked;
 use crate::envelope::Delivery;
 use crate::reply::ReplyTo;
 
@@ -96,6 +97,7 @@ impl RequestContext {
             deadline_ns: ambient.deadline_ns,
             asker: ambient.asker.clone(),
             extended: ambient.extended.clone(),
+            call: ambient.call.clone(),
         };
         let ambient = Ambient::with(same).unwrap_or_default();
         Ambient { baggage: self.0.clone(), ..ambient }.within(run)
@@ -294,11 +296,19 @@ pub(crate) struct Ambient {
     pub(crate) asker: Option<Arc<Asker>>,
     /// The chain with the asker at its end, once it was needed.
     pub(crate) extended: Option<Arc<Link>>,
+    /// The call that is handled, if its handler may answer later than it returns.
+    pub(crate) call: Option<Weak<dyn Asked>>,
 }
 
 /// Nothing is ambient.
-const NOTHING: Ambient =
-    Ambient { baggage: None, chain: None, deadline_ns: u64::MAX, asker: None, extended: None };
+const NOTHING: Ambient = Ambient {
+    baggage: None,
+    chain: None,
+    deadline_ns: u64::MAX,
+    asker: None,
+    extended: None,
+    call: None,
+};
 
 impl Default for Ambient {
     #[inline(always)]
@@ -316,12 +326,13 @@ thread_local! {
 
 impl Ambient {
     /// What is ambient while this message is handled by somebody whose answer is still due.
-    pub(crate) fn of<M, R>(delivery: &Delivery<M, R>) -> Self {
+    pub(crate) fn of<M, R: Send + 'static>(delivery: &Delivery<M, R>) -> Self {
         let call = delivery.reply.as_ref().and_then(ReplyTo::call);
         Self {
             baggage: delivery.baggage.clone(),
             chain: call.and_then(|call| call.chain.clone()),
             deadline_ns: call.map_or(u64::MAX, |call| call.deadline_ns),
+            call: delivery.reply.as_ref().and_then(ReplyTo::asked),
             ..Self::default()
         }
     }
@@ -332,6 +343,7 @@ impl Ambient {
             baggage: ambient.baggage.clone(),
             chain: ambient.chain.clone(),
             deadline_ns: ambient.deadline_ns,
+            call: ambient.call.clone(),
             ..Self::default()
         };
         Self::with(inherit).unwrap_or_default()
@@ -386,6 +398,13 @@ pub(crate) struct Outgoing {
     pub(crate) baggage: Option<Arc<Baggage>>,
     pub(crate) chain: Option<Arc<Link>>,
     pub(crate) deadline_ns: u64,
+    /// The call that is handled by who makes this one.
+    pub(crate) made_for: Option<Weak<dyn Asked>>,
+}
+
+/// The call that is handled now, if its handler may answer later than it returns.
+pub(crate) fn call() -> Option<Weak<dyn Asked>> {
+    Ambient::with(|ambient| ambient.call.clone()).flatten()
 }
 
 /// What a call made now takes along.
@@ -403,7 +422,8 @@ pub(crate) fn outgoing() -> Outgoing {
             baggage: ambient.baggage.clone(),
             chain: ambient.extended.clone(),
             deadline_ns: ambient.deadline_ns,
+            made_for: ambient.call.clone(),
         }
     })
-    .unwrap_or(Outgoing { baggage: None, chain: None, deadline_ns: u64::MAX })
+    .unwrap_or(Outgoing { baggage: None, chain: None, deadline_ns: u64::MAX, made_for: None })
 }

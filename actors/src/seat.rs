@@ -239,7 +239,7 @@ impl<A: Actor> Seat<A> {
     }
 
     #[inline(always)]
-    fn plain<M, R>(
+    fn plain<M, R: Send + 'static>(
         &mut self,
         delivery: Delivery<M, R>,
         turn: Turn<'_, A>,
@@ -264,10 +264,12 @@ impl<A: Actor> Seat<A> {
         if !reply.begin(cx.system().group().recent_ns()) {
             return cx.expired::<M>();
         }
+        let mut cx = cx.asked_by(&reply);
         let deadline_ns = reply.call().map_or(u64::MAX, |call| call.deadline_ns);
         let mut ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
         let run = AssertUnwindSafe(|| ambient.within(|| handle(actor, message, &mut cx)));
-        if let Some(panic) = settle(Some(reply), catch_unwind(run)) {
+        let outcome = catch_unwind(run);
+        if let Some(panic) = settle(Some(reply), outcome) {
             resume_unwind(panic);
         }
     }

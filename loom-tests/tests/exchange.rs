@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
-use turnwheel_runtime::completion::{exchange, Taken};
+use turnwheel_runtime::completion::{exchange, Notes, Taken};
 
 /// Counts its wake-ups.
 struct Told(AtomicUsize);
@@ -97,6 +97,31 @@ fn of_a_value_and_the_deadline_one_wins_and_the_taker_is_woken_once() {
         let taken = taker.poll(&waker(&told));
         let expected = if is_given { Taken::Value(Box::new(7)) } else { Taken::Expired };
         assert_eq!(taken, Poll::Ready(expected));
+    });
+}
+
+/// Notes that it was given up.
+struct GivenUp(AtomicUsize);
+
+impl Notes for GivenUp {
+    fn given_up(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+#[test]
+fn who_watches_as_the_value_is_given_up_is_told_or_sees_it() {
+    loom::model(|| {
+        let (giver, taker) = exchange::<Box<u32>, _>(GivenUp(AtomicUsize::new(0)));
+        let shared = Arc::clone(giver.exchange());
+        let expiring = Arc::clone(giver.exchange());
+        let given_up = thread::spawn(move || drop(taker));
+        let expired = thread::spawn(move || expiring.expire());
+        let is_told = shared.watch();
+        assert!(is_told || shared.is_given_up());
+        given_up.join().unwrap();
+        expired.join().unwrap();
+        assert_eq!(shared.notes().0.load(Ordering::Acquire), usize::from(is_told));
     });
 }
 

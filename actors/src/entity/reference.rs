@@ -132,7 +132,8 @@ impl<E: Entity> EntityRef<E> {
         }
         let now_ns = self.directory.system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
-        let (reply, taker) = Call::new(deadline_ns, outgoing.chain).begin();
+        let call = Call::new(deadline_ns, outgoing.chain).made_for(outgoing.made_for);
+        let (reply, taker) = call.begin();
         let reply = Some(reply);
         let delivery = Delivery { message, baggage: outgoing.baggage, reply };
         let envelope = Envelope::<M, E::Reply, K>::new(delivery);

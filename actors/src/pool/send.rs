@@ -255,7 +255,8 @@ impl<A: Actor> Shared<A> {
                 return Err(Refusal { why: Why::Cycle, message });
             }
             let chain = outgoing.chain.clone();
-            let (reply, taker) = Call::counted(deadline_ns, chain, counted.cloned()).begin();
+            let call = Call::counted(deadline_ns, chain, counted.cloned());
+            let (reply, taker) = call.made_for(outgoing.made_for.clone()).begin();
             let reply = Some(reply);
             let delivery = Delivery { message, baggage: outgoing.baggage.clone(), reply };
             let envelope = Envelope::<M, A::Reply, K>::new(delivery);

@@ -20,6 +20,8 @@ const EXPIRED: u32 = 1 << 2;
 const OVER: u32 = 1 << 3;
 /// The giver has gone without a value.
 const LOST: u32 = 1 << 4;
+/// The notes are to hear that the value was given up.
+const WATCHED: u32 = 1 << 5;
 /// Who sets the first of these owns the waker that is there.
 const SETTLED: u32 = GIVEN | EXPIRED | OVER | LOST;
 
@@ -39,11 +41,20 @@ unsafe impl<T: Send, N: Send> Send for Exchange<T, N> {}
 // SAFETY: as above.
 unsafe impl<T: Send, N: Sync> Sync for Exchange<T, N> {}
 
+/// What goes with an exchange.
+pub trait Notes {
+    /// The value was given up, or expired, while somebody watched ([`Exchange::watch`]). Called once,
+    /// by whoever gave it up; it must not block.
+    fn given_up(&self) {}
+}
+
+impl Notes for () {}
+
 /// The side that gives, once.
 pub struct Giver<T, N>(Option<Arc<Exchange<T, N>>>);
 
 /// The side that takes. Dropping it gives the value up.
-pub struct Taker<T, N>(Arc<Exchange<T, N>>);
+pub struct Taker<T, N: Notes>(Arc<Exchange<T, N>>);
 
 /// What a taker gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +75,16 @@ pub enum Taken<T> {
 ///
 /// ```
 /// use std::task::{Poll, Waker};
-/// use turnwheel_runtime::completion::{exchange, Taken};
-/// let (giver, mut taker) = exchange("notes");
+/// use turnwheel_runtime::completion::{exchange, Notes, Taken};
+/// struct Note(&'static str);
+/// impl Notes for Note {}
+/// let (giver, mut taker) = exchange(Note("for both"));
 /// assert_eq!(taker.poll(Waker::noop()), Poll::Pending);
 /// assert_eq!(giver.give(42), Ok(()));
 /// assert_eq!(taker.poll(Waker::noop()), Poll::Ready(Taken::Value(42)));
-/// assert_eq!(*taker.exchange().notes(), "notes");
+/// assert_eq!(taker.exchange().notes().0, "for both");
 /// ```
-pub fn exchange<T, N>(notes: N) -> (Giver<T, N>, Taker<T, N>) {
+pub fn exchange<T, N: Notes>(notes: N) -> (Giver<T, N>, Taker<T, N>) {
     let shared = Arc::new(Exchange {
         state: AtomicU32::new(0),
         value: UnsafeCell::new(MaybeUninit::uninit()),
@@ -100,17 +113,48 @@ impl<T, N> Exchange<T, N> {
         self.state.load(Ordering::Acquire) & (EXPIRED | OVER) != 0
     }
 
+    /// Whether it was given up, or has expired, before there was a value.
+    #[inline]
+    pub fn is_given_up(&self) -> bool {
+        let seen = self.state.load(Ordering::Acquire);
+        seen & (EXPIRED | OVER) != 0 && seen & (GIVEN | LOST) == 0
+    }
+
+    /// Has [`Notes::given_up`] called when it is given up from now on. False if it has come to an end
+    /// already: then it is not called for this.
+    pub fn watch(&self) -> bool {
+        // AcqRel: what the caller has written is seen by who gives up and sees the bit.
+        self.state.fetch_or(WATCHED, Ordering::AcqRel) & SETTLED == 0
+    }
+
     /// Ends it without a value, unless there is one. Any thread.
-    pub fn expire(&self) {
+    pub fn expire(&self)
+    where
+        N: Notes,
+    {
         let mut seen = self.state.load(Ordering::Relaxed);
         while seen & SETTLED == 0 {
             let next = seen | EXPIRED;
             // AcqRel: the waker of who set `WAKER` is seen; decided by one exchange, as against the
             // giver and the taker.
             match self.state.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return self.wake(seen),
+                Ok(_) => {
+                    self.wake(seen);
+                    return self.tell_watchers(seen);
+                }
                 Err(newer) => seen = newer,
             }
+        }
+    }
+
+    /// Tells the notes if somebody watches; called by who gave up, with the word before.
+    #[inline]
+    fn tell_watchers(&self, before: u32)
+    where
+        N: Notes,
+    {
+        if before & WATCHED != 0 {
+            contain("the notes of an exchange", || self.notes.given_up());
         }
     }
 
@@ -181,7 +225,7 @@ impl<T, N> Drop for Giver<T, N> {
     }
 }
 
-impl<T, N> Taker<T, N> {
+impl<T, N: Notes> Taker<T, N> {
     /// What it shares with the giver.
     #[inline]
     pub fn exchange(&self) -> &Arc<Exchange<T, N>> {
@@ -242,14 +286,15 @@ impl<T, N> Taker<T, N> {
         }
         // SAFETY: it is there, and the giver has done with it.
         let value = self.0.value.with_mut(|place| unsafe { place.cast::<T>().read() });
-        // A store: with a value there, nobody else changes the word. Release: the end of the
+        // A store: with a value there, nobody else changes the word but to watch, which comes too
+        // late then. Release: the end of the
         // allocation comes after it anyway, by its count.
         self.0.state.store(seen | OVER, Ordering::Release);
         Taken::Value(value)
     }
 }
 
-impl<T, N> Drop for Taker<T, N> {
+impl<T, N: Notes> Drop for Taker<T, N> {
     #[inline]
     fn drop(&mut self) {
         if self.0.state.load(Ordering::Relaxed) & OVER != 0 {
@@ -260,6 +305,9 @@ impl<T, N> Drop for Taker<T, N> {
         if before & SETTLED == 0 && before & WAKER != 0 {
             // SAFETY: there, and ours by the exchange that has settled the word.
             drop(self.0.waker.with_mut(|waker| unsafe { waker.cast::<Waker>().read() }));
+        }
+        if before & SETTLED == 0 {
+            self.0.tell_watchers(before);
         }
         if before & (GIVEN | EXPIRED) == GIVEN {
             // SAFETY: there, and the giver has done with it.
@@ -280,7 +328,7 @@ impl<T, N> fmt::Debug for Giver<T, N> {
     }
 }
 
-impl<T, N> fmt::Debug for Taker<T, N> {
+impl<T, N: Notes> fmt::Debug for Taker<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Taker").field(&self.0).finish()
     }

@@ -24,7 +24,7 @@ pub(crate) use chain::OrClosed;
 pub use chain::{Executor, InlineExecutor, Rejected};
 #[cfg(not(turnwheel_loom))]
 pub use combine::{all, first_success, race, timeout, traverse};
-pub use exchange::{exchange, Exchange, Giver, Taken, Taker};
+pub use exchange::{exchange, Exchange, Giver, Notes, Taken, Taker};
 #[cfg(not(turnwheel_loom))]
 pub use shared::SharedCompletion;
 #[cfg(not(turnwheel_loom))]
