@@ -11,15 +11,15 @@ use turnwheel_runtime::{Completer, Timer};
 
 use super::decide::{Decisions, Effect};
 use super::locks::Beginning;
-use super::message::{Begin, Begun, CallReturned, Committed, Deliver, Order, Report, Wake};
+use super::message::{CallReturned, Committed, Deliver, Order, Report, Wake};
 use super::queue::{Place, Ticket};
 use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
-use crate::error::{ActionError, PlanError, StoreError, TriggerError};
+use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{decode, decode_plan, encode, encode_plan};
 use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
-use crate::plan::{Created, Plan, PlanState, Record};
+use crate::plan::{Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Seq, Verdict};
 use crate::time::Time;
 use crate::world::Shared;
@@ -40,8 +40,8 @@ pub(crate) struct PlanActor {
     /// Decided and not handed to the journal.
     pub(super) records: Vec<Record>,
     pub(super) effects: Vec<Effect>,
-    answers: Vec<Answer>,
-    key: Option<String>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) key: Option<String>,
     /// Handed to the journal, not durable: what to do when it is.
     under_way: Option<(Vec<Effect>, Vec<Answer>)>,
     /// Calls of code that have not returned: which one of the step, and how to tell it to end.
@@ -62,7 +62,7 @@ pub(crate) struct PlanActor {
     pub(super) followers: Vec<PlanId>,
 }
 
-type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
+pub(super) type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
 
 impl fmt::Debug for PlanActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,28 +177,6 @@ impl PlanActor {
             decisions.loaded();
         }
         Ok(())
-    }
-}
-
-impl Handler<Begin> for PlanActor {
-    type Reply = ();
-
-    fn handle(&mut self, begin: Begin, cx: &mut Context<'_, Self>) {
-        if cx.is_closing() {
-            return self.pass_on(begin);
-        }
-        let Begin { created, planned, reply } = begin;
-        if let Some(error) = &self.unreadable {
-            let _late = reply.complete(Err(TriggerError::Store(error.clone())));
-            return cx.passivate();
-        }
-        if self.plan.is_some() {
-            let _late = reply.complete(Err(TriggerError::Exists(self.id)));
-            return;
-        }
-        let error = planned.error.clone();
-        let planned = Record::Planned(planned);
-        self.begin_with(created, planned, error, Some(reply), cx);
     }
 }
 
@@ -344,53 +322,6 @@ impl PlanActor {
             // Who has sent it is told by the end of its reply.
             tracing::warn!(plan = %self.id, kind = %error.kind, "a message is refused");
         }
-    }
-
-    /// Begins the plan with a record: it is planned, or to be planned later.
-    pub(super) fn begin_with(
-        &mut self,
-        created: Box<Created>,
-        mut next: Record,
-        error: Option<ActionError>,
-        reply: Option<Completer<Result<Begun, TriggerError>>>,
-        cx: &mut Context<'_, Self>,
-    ) {
-        let id = self.id;
-        self.key.clone_from(&created.key);
-        let known = error;
-        self.admit(&mut next, created.caller);
-        let error = match &next {
-            Record::Planned(planned) => known.or_else(|| planned.error.clone()),
-            _ => known,
-        };
-        let mut plan = Plan::begin(id, (*created).clone());
-        if let Err(problem) = plan.apply(&next) {
-            let refused = TriggerError::Refused(problem.to_string());
-            let _late = reply.map(|reply| reply.complete(Err(refused)));
-            return cx.passivate();
-        }
-        if !plan.locks.is_empty() {
-            let (created, next, reply) = (created.clone(), next.clone(), reply.clone());
-            self.beginning = Some(Beginning { created, next, reply });
-        }
-        self.plan = Some(plan);
-        self.records.push(Record::Created(created));
-        self.records.push(next);
-        self.answers.push(Box::new(move |outcome| {
-            let answer = match (outcome, error) {
-                (Err(problem), _) => Err(TriggerError::Store(problem.clone())),
-                (Ok(Verdict::KeyTaken(plan)), _) => Ok(Begun { plan: *plan }),
-                // It begins again.
-                (Ok(Verdict::LockTaken { .. }), _) => return,
-                (Ok(_), Some(error)) => Err(TriggerError::Planning { plan: id, error }),
-                (Ok(_), None) => Ok(Begun { plan: id }),
-            };
-            let _late = reply.map(|reply| reply.complete(answer));
-        }));
-        if let Some(mut decisions) = self.decisions() {
-            decisions.begun();
-        }
-        self.settle(cx);
     }
 
     /// Carries out somebody's order; the answer is given when its consequences are durable.

@@ -7,6 +7,7 @@
 //! | `orders` | the same, for what people do |
 //! | `plans` | the same, for plans that wait for plans |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
+//! | `begin` | how a plan begins |
 //! | `effects` | what it does outside |
 //! | `hooks` | tells hooks what has happened |
 //! | `finalize` | calls the finalize phase in one transaction, if the world has them |
@@ -20,6 +21,7 @@
 //! called, an event's sender is answered, a waiting caller is told after the commit.
 
 mod actor;
+mod begin;
 mod call;
 mod decide;
 mod effects;
