@@ -1,9 +1,4 @@
-//! The durable workflow engine of Turnwheel: plans of actions that survive the process.
-//!
-//! An [`Action`] has up to three phases: *plan* says which steps there are, *run* does the work, *finalize*
-//! ends it. A [`World`] runs plans over a [`Store`]: every step's outcome is durable before anything
-//! that follows from it happens outside. A plan is an actor of its own; one that waits for an event or a
-//! timer holds no thread and soon no memory.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -11,7 +11,7 @@
 //! | `Phases` | implement |
 //! | --- | --- |
 //! | `()` | nothing more: the action only plans others |
-//! | [`Runs`] | [`Run`]: a function that may block, called on the threads of its queue |
+//! | [`Runs`] | [`Run`]: a function that may block, called on the blocking pool in a place of its queue |
 //! | [`RunsAsync`] | [`RunAsync`]: an `async fn`, called on the world's workers |
 //! | [`Polls`] | [`Polling`]: starts something outside and asks for it again and again |
 //! | [`Finalizes`] | [`Finalize`] |
@@ -269,8 +269,8 @@ pub trait Finalize: Action {
 /// Takes back what the run phase of an action has done: the compensation of a saga (Garcia-Molina and
 /// Salem, 1987).
 pub trait Revert: Action {
-    /// Undoes it; the input and output are those of the run phase. It must be idempotent: after a crash
-    /// it is called again.
+    /// Undoes it; the input and output are those of the run phase, which has ended well. It must be
+    /// idempotent: after a crash it is called again. What it writes to the output is not kept.
     ///
     /// # Errors
     ///

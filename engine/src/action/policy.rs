@@ -9,7 +9,8 @@ use crate::error::ActionError;
 
 /// When a failed run step is tried again.
 ///
-/// Errors that are [final](ActionError::and_final) are not tried again.
+/// Errors that are [final](ActionError::and_final) are not tried again. A finalize step or a
+/// compensation that fails pauses the plan instead.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,7 +70,8 @@ pub enum Rescue {
     Skip,
     /// Stop; what has not begun stays so.
     Fail,
-    /// Take back what was done, in reverse order, and stop.
+    /// Take back the steps that have ended well, in reverse order, and stop. The failed step itself is
+    /// not taken back: for an error that leaves open whether it had its effect, a pause is safer.
     Revert,
 }
 

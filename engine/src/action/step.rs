@@ -115,7 +115,8 @@ impl<A: Action> StepContext<A> {
     }
 
     /// The same text for every attempt of this step, and for no other step: give it to a service that
-    /// takes idempotency keys, and its effect happens once.
+    /// takes idempotency keys, and its effect happens once. A compensation sees the key of the step that
+    /// it takes back: a service that keeps one answer for each key needs another one for it.
     pub fn idempotency_key(&self) -> String {
         format!("{}/{}", self.facts.plan, self.facts.step)
     }
