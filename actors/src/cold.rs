@@ -37,6 +37,8 @@ pub(crate) struct Cold<A: Actor> {
     pub(crate) onward: Option<Box<dyn Onward<A>>>,
     /// Until when an entity is not idle, whatever it does; nanoseconds.
     pub(crate) kept_until_ns: u64,
+    /// Shared with each stream of answers that is open; made at the first.
+    pub(crate) open_streams: Option<Arc<()>>,
 }
 
 impl<A: Actor> std::fmt::Debug for Cold<A> {
@@ -61,11 +63,17 @@ impl<A: Actor> Default for Cold<A> {
             broken: None,
             onward: None,
             kept_until_ns: 0,
+            open_streams: None,
         }
     }
 }
 
 impl<A: Actor> Cold<A> {
+    /// Whether streams of answers are open.
+    pub(crate) fn has_open_streams(&self) -> bool {
+        self.open_streams.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
+    }
+
     /// Whether it holds nothing, but perhaps a name that can be found again.
     pub(crate) fn is_unused(&self) -> bool {
         self.gate.is_free()
@@ -79,5 +87,6 @@ impl<A: Actor> Cold<A> {
             && self.broken.is_none()
             && self.onward.is_none()
             && self.kept_until_ns == 0
+            && !self.has_open_streams()
     }
 }

@@ -310,6 +310,11 @@ impl<'a, A: Actor> Context<'a, A> {
         self.rest.cold().kept_until_ns = until_ns;
     }
 
+    /// What a stream of answers holds while it is open.
+    pub(crate) fn open_stream(&mut self) -> Arc<()> {
+        Arc::clone(self.rest.cold().open_streams.get_or_insert_default())
+    }
+
     pub(crate) fn expired<M>(&self) {
         let letters = &self.rest.system.shared().dead_letters;
         let name = || self.turn.name().to_owned();

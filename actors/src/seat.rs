@@ -122,6 +122,11 @@ impl<A: Actor> Rest<A> {
         self.cold.as_ref().map_or(0, |cold| cold.kept_until_ns)
     }
 
+    /// Whether streams of answers are open.
+    pub(crate) fn has_open_streams(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.has_open_streams())
+    }
+
     /// Gives back the memory of what the actor may have needed once, if nothing of it is in use.
     pub(crate) fn trim(&mut self) {
         if self.is_plain && self.cold.as_ref().is_some_and(|cold| cold.is_unused()) {

@@ -164,7 +164,8 @@ impl<E: Entity> Directory<E> {
             if handled == seen && !ends {
                 return;
             }
-            if handled == seen && seat.rest.kept_until_ns() <= now_ns {
+            let is_kept = seat.rest.kept_until_ns() > now_ns || seat.rest.has_open_streams();
+            if handled == seen && !is_kept {
                 return cx.close();
             }
             if let Some(directory) = directory.upgrade() {
