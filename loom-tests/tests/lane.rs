@@ -87,6 +87,32 @@ fn a_task_is_told_of_what_is_ready_or_was_held_and_looks_by_itself() {
 }
 
 #[test]
+fn who_ends_the_hold_has_the_task_for_itself() {
+    loom::model(|| {
+        let task = Arc::new(Task::new(true));
+        let ready = |value| {
+            let task = Arc::clone(&task);
+            loom::thread::spawn(move || {
+                let must_run = task.ready(value);
+                if must_run {
+                    task.run_to_end();
+                }
+                must_run
+            })
+        };
+        let others = [ready(1), ready(2)];
+        let is_held = task.run_held();
+        if !is_held {
+            task.run_to_end();
+        }
+        let ran = others.map(|other| other.join().unwrap());
+        assert!(!is_held || ran != [false, false], "a held task comes back");
+        let values = task.values();
+        assert!(values.len() == 2 || task.signals_taken() & READY != 0, "nothing is lost");
+    });
+}
+
+#[test]
 fn what_is_admitted_before_the_close_runs_and_nothing_after_it() {
     loom::model(|| {
         let task = Arc::new(Task::new(false));

@@ -1,7 +1,7 @@
 //! Things that make jobs for a task when they are ready: timers, conditions, completions, futures.
 //!
-//! A subscription pushes itself onto its task's ready stack and signals the task; nothing is ever
-//! scanned. Its job lives with the task and is only touched in the task's turns.
+//! A subscription pushes itself onto its task's ready stack and signals the task, or goes straight to
+//! the ready queue of a task that is held; nothing is ever scanned. Its job lives with the task and is only touched in the task's turns.
 
 mod condition;
 mod slab;
@@ -16,9 +16,10 @@ pub use timer::{Cancelled, Late, Timer};
 pub(crate) use word::TimerState;
 
 use std::collections::VecDeque;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::task::Wake;
 
+use crate::group;
 use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use crate::task::{bits, current, Header, WeakRef};
 use word::TimerWord;
@@ -62,17 +63,47 @@ impl Source {
         })
     }
 
-    /// Puts the subscription on its task's ready stack, once, and signals the task. Does nothing
-    /// after the subscription was removed.
+    /// Makes the subscription ready, once, and brings its task back. Does nothing after the
+    /// subscription was removed.
     pub(crate) fn ready(self: &Arc<Self>) {
+        if self.take_mark() {
+            Arc::clone(self).marked();
+        }
+    }
+
+    /// Whether this call is the one that makes it ready.
+    #[inline]
+    fn take_mark(&self) -> bool {
         // AcqRel: pairs with the clearing in `take_queued_owner`; what made the subscription ready
         // is seen by the turn that clears the mark.
-        if self.mark.fetch_or(QUEUED, Ordering::AcqRel) != 0 {
-            return;
+        self.mark.fetch_or(QUEUED, Ordering::AcqRel) == 0
+    }
+
+    /// Puts the subscription, whose mark the caller has taken, into its task's ready queue if the
+    /// task is held, else on its ready stack.
+    fn marked(self: Arc<Self>) {
+        let header = NonNull::from(self.task.header());
+        // SAFETY: our count of the source holds the task's memory.
+        if !unsafe { header.as_ref() }.inbox.take_hold(0) {
+            return self.stack();
         }
+        // SAFETY: as above, and from here on the task waits for us to schedule it.
+        let header = unsafe { header.as_ref() };
+        let local = group::worker_of(header);
+        // Who schedules it elsewhere uses the header after somebody may have run it to its end.
+        let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
+        // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
+        unsafe { header.extra_or_make().subscriptions_owner() }.ready.push_back(self);
+        group::schedule_on(local, header);
+        drop(kept);
+    }
+
+    /// Puts the subscription on its task's ready stack and signals the task.
+    fn stack(self: Arc<Self>) {
+        // Our own count is kept for as long as the header is used.
         let header = self.task.header();
         let ready = &header.extra_or_make().ready;
-        ready.push(Arc::clone(self));
+        ready.push(Arc::clone(&self));
         if !header.signal(bits::READY) {
             // The task is over and has emptied its stack, maybe before we came. What lies there
             // holds the memory that holds the stack, so it must not stay.
@@ -123,7 +154,9 @@ impl Source {
 
 impl Wake for Source {
     fn wake(self: Arc<Self>) {
-        self.ready();
+        if self.take_mark() {
+            self.marked();
+        }
     }
 
     fn wake_by_ref(self: &Arc<Self>) {

@@ -262,19 +262,26 @@ impl Inbox {
         last == IDLE && before & TAG == 0
     }
 
+    /// Ends the hold of a task that is held, with these bits. If this call did it, the caller is the
+    /// task's only user, as its runner is, until it schedules the task, which it must.
+    #[inline]
+    pub(crate) fn take_hold(&self, set: u32) -> bool {
+        let seen = self.signals.load(Ordering::Relaxed);
+        let next = (seen | set) & !bits::HELD;
+        // AcqRel: shows what the runner wrote before its hold; as in `signal`.
+        seen & bits::HELD != 0
+            && self
+                .signals
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
     /// Sets signal bits and says whether the caller must schedule the task.
     pub(crate) fn signal(&self, set: u32) -> Signalled {
-        let seen = self.signals.load(Ordering::Relaxed);
-        if seen & bits::HELD != 0 {
-            // A task that was held looks at its ready stack in any case, without being told.
-            let told = if set == bits::READY { 0 } else { set };
-            let next = (seen | told) & !bits::HELD;
-            // AcqRel: as below; whoever takes the hold away schedules the task.
-            let taken =
-                self.signals.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed);
-            if taken.is_ok() {
-                return Signalled { schedule: true, dead: false };
-            }
+        // A task that was held looks at its ready stack in any case, without being told.
+        let told = if set == bits::READY { 0 } else { set };
+        if self.take_hold(told) {
+            return Signalled { schedule: true, dead: false };
         }
         // AcqRel: pairs with the loads of `signals` by the consumer and with `try_hold`.
         let before = self.signals.fetch_or(set, Ordering::AcqRel);
