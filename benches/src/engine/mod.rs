@@ -69,13 +69,22 @@ impl Row for ThroughputRow {
             self.workload.clone(),
             self.concurrency.to_string(),
             figure(self.steps_per_s),
-            figure(self.p50_us),
-            figure(self.p99_us),
+            time(self.p50_us),
+            time(self.p99_us),
             figure(self.sync_us),
             figure(self.bytes_per_step),
             figure(self.cpu_ms_per_1000),
             figure(self.ceiling_per_s),
         ]
+    }
+}
+
+/// A time, if there is one: a plan of one step has no second call.
+fn time(us: f64) -> String {
+    if us.is_nan() {
+        "-".to_owned()
+    } else {
+        figure(us)
     }
 }
 
