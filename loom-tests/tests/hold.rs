@@ -42,3 +42,43 @@ fn the_twin_that_holds_by_exchange_is_sound() {
 fn twin_that_holds_without_a_second_look_sleeps_for_ever() {
     hold(false);
 }
+
+/// Two find a task held. Whoever ends the hold writes what only its runner may, until it schedules it.
+fn end_a_hold(is_sound: bool) {
+    loom::model(move || {
+        let signals = Arc::new(AtomicU32::new(HELD));
+        let end = move |signals: &AtomicU32| {
+            let seen = signals.load(Ordering::Relaxed);
+            if seen & HELD == 0 {
+                return false;
+            }
+            if is_sound {
+                let next = seen & !HELD;
+                return signals
+                    .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            }
+            // Broken: another may have ended it since the look.
+            signals.fetch_and(!HELD, Ordering::AcqRel);
+            true
+        };
+        let other = {
+            let signals = Arc::clone(&signals);
+            loom::thread::spawn(move || end(&signals))
+        };
+        let mine = end(&signals);
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs, "exactly one has the task for itself");
+    });
+}
+
+#[test]
+fn the_twin_that_ends_a_hold_by_exchange_is_sound() {
+    end_a_hold(true);
+}
+
+#[test]
+#[should_panic]
+fn twin_that_ends_a_hold_by_look_and_clear_has_two_runners() {
+    end_a_hold(false);
+}
