@@ -35,7 +35,7 @@ pub use plan::{
 pub use schedule::{Schedule, ScheduleError};
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;
-pub use time::Time;
+pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 pub use world::{
     BrokenPlan, CleanError, Cleaned, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue,

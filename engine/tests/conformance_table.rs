@@ -39,10 +39,12 @@ const CASES: &[&str] = &[
 fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let mut sources = String::new();
-    for entry in fs::read_dir(&folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|end| end == "rs") {
-            sources.push_str(&fs::read_to_string(path)?);
+    for folder in [folder.clone(), folder.join("stores")] {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|end| end == "rs") {
+                sources.push_str(&fs::read_to_string(path)?);
+            }
         }
     }
     let table = fs::read_to_string(folder.join("CONFORMANCE.md"))?;

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::flow::{Flow, Graph};
-use super::record::{Created, End, Planned, Record};
+use super::record::{Created, Planned, Record};
 use super::reference::needs_of;
 use super::state::{PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
 use super::{Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
 use crate::action::Cause;
-use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
 use crate::time::Time;
@@ -329,154 +328,11 @@ impl Plan {
         Ok(())
     }
 
-    fn started(
-        &mut self,
-        id: StepId,
-        at: Time,
-        limit: Option<Time>,
-        cause: Cause,
-    ) -> Result<(), Inconsistent> {
-        let step = self.known(id)?;
-        let from = step.state;
-        step.cause = cause;
-        step.in_event = cause == Cause::Event;
-        match from {
-            StepState::Suspended => {}
-            StepState::Pending | StepState::Error | StepState::Retrying | StepState::Skipping => {
-                step.attempt += 1;
-            }
-            other => {
-                let problem = format!("step {id} starts while it is {}", other.name());
-                return Err(self.wrong(&problem));
-            }
-        }
-        step.calls += 1;
-        step.started_at.get_or_insert(at);
-        step.waits_for.clear();
-        self.clear_alarm(id);
-        let step = &mut self.steps[id.index()];
-        step.retry_at = None;
-        step.limit = limit.or(step.limit);
-        self.set_alarm(id);
-        self.change(id, StepState::Running);
-        if self.ready.front() == Some(&id) {
-            self.ready.pop_front();
-        } else if from == StepState::Pending {
-            self.ready.retain(|ready| *ready != id);
-        }
-        Ok(())
-    }
-
-    fn ended(
-        &mut self,
-        id: StepId,
-        at: Time,
-        ran_us: u64,
-        end: &End,
-        output: Option<&Payload>,
-    ) -> Result<(), Inconsistent> {
-        let step = self.known(id)?;
-        let from = step.state;
-        if !matches!(from, StepState::Running | StepState::Reverting | StepState::Suspended) {
-            let problem = format!("step {id} ends while it is {}", from.name());
-            return Err(self.wrong(&problem));
-        }
-        self.clear_alarm(id);
-        self.last_order += 1;
-        let order = self.last_order;
-        let step = &mut self.steps[id.index()];
-        step.ran_us += ran_us;
-        if step.in_event {
-            step.inbox.pop_front();
-            step.in_event = false;
-        }
-        step.error = None;
-        let state = match end {
-            End::Success if from == StepState::Reverting => StepState::Reverted,
-            End::Success => {
-                step.failures = 0;
-                step.order = order;
-                StepState::Success
-            }
-            End::Suspended { reason, progress } => {
-                step.failures = 0;
-                step.waits_for.clone_from(reason);
-                step.progress = progress.or(step.progress);
-                StepState::Suspended
-            }
-            End::Failed(why) => {
-                step.failures += 1;
-                step.error = Some(why.clone());
-                StepState::Error
-            }
-            End::Retry { error: why, at } => {
-                step.failures += 1;
-                step.error = Some(why.clone());
-                step.retry_at = Some(*at);
-                StepState::Retrying
-            }
-            End::Cancelled => StepState::Cancelled,
-            End::Skipped => StepState::Skipped,
-        };
-        if !matches!(state, StepState::Suspended) {
-            step.limit = None;
-        }
-        if !state.is_live() {
-            step.ended_at = Some(at);
-            // What still waits for it is refused: nobody will take it.
-            step.inbox.clear();
-        }
-        let action = step.action;
-        if let Some(output) = output {
-            self.actions[action.index()].output = output.clone();
-        }
-        self.set_alarm(id);
-        self.change(id, state);
-        if state != StepState::Suspended {
-            self.timers.retain(|_, timer| timer.step != id);
-        }
-        Ok(())
-    }
-
-    fn interrupted(
-        &mut self,
-        id: StepId,
-        at: Time,
-        error: Option<&ActionError>,
-    ) -> Result<(), Inconsistent> {
-        let step = self.known(id)?;
-        if !matches!(step.state, StepState::Running | StepState::Reverting) {
-            return Err(self.wrong("a step is interrupted that does not run"));
-        }
-        let was_reverting = step.state == StepState::Reverting;
-        self.clear_alarm(id);
-        let step = &mut self.steps[id.index()];
-        step.in_event = false;
-        step.limit = None;
-        let state = match error {
-            // A compensation is called again when its turn comes: it has to be idempotent.
-            _ if was_reverting => StepState::Success,
-            Some(error) => {
-                step.error = Some(error.clone());
-                step.ended_at = Some(at);
-                StepState::Error
-            }
-            None => {
-                step.retry_at = Some(at);
-                StepState::Retrying
-            }
-        };
-        self.set_alarm(id);
-        self.change(id, state);
-        self.note(at, format!("step {id} was interrupted"));
-        Ok(())
-    }
-
     pub(super) fn note(&mut self, at: Time, text: String) {
         self.history.push(Entry { at, text });
     }
 
-    fn set_alarm(&mut self, id: StepId) {
+    pub(super) fn set_alarm(&mut self, id: StepId) {
         let step = &self.steps[id.index()];
         self.alarms.extend(step.retry_at.or(step.limit).map(|at| (at, id)));
     }

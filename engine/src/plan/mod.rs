@@ -12,6 +12,7 @@
 
 mod apply;
 mod around;
+mod called;
 mod children;
 mod extend;
 mod flow;

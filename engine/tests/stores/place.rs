@@ -1,0 +1,81 @@
+//! Stores to try, and what is written to them.
+
+use turnwheel_engine::store::{Append, Batch, PlanRow, Seq, StoreWriter, Verdict};
+use turnwheel_engine::{MemoryStore, PlanId, PlanResult, PlanState, SqliteStore, Store, Time};
+
+/// A store, and what has to live as long as it does.
+pub(crate) struct Place {
+    pub(crate) store: Box<dyn Store>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    pub(crate) fn memory() -> Self {
+        Self { store: Box::new(MemoryStore::new()), _folder: None }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = SqliteStore::new(folder.path().join("plans.db"));
+        Self { store: Box::new(store), _folder: Some(folder) }
+    }
+}
+
+pub(crate) fn plan(number: u8) -> PlanId {
+    let mut bytes = [0; 16];
+    bytes[15] = number;
+    PlanId::from_bytes(bytes)
+}
+
+pub(crate) fn entry(number: u8, prev: Seq, text: &str) -> Append {
+    Append {
+        plan: plan(number),
+        prev,
+        epoch: 1,
+        records: text.as_bytes().to_vec(),
+        key: None,
+        take: vec![],
+        release: vec![],
+    }
+}
+
+pub(crate) fn keyed(number: u8, key: &str) -> Append {
+    Append { key: Some(key.to_owned()), ..entry(number, 0, key) }
+}
+
+pub(crate) fn row(number: u8, head: Seq) -> PlanRow {
+    PlanRow {
+        id: plan(number),
+        head,
+        state: PlanState::Running,
+        result: PlanResult::Pending,
+        label: format!("label {}", number % 2),
+        created_at: Time(u64::from(number)),
+        started_at: None,
+        ended_at: None,
+        wakes_at: None,
+        is_busy: false,
+        caller: None,
+        waits_for: String::new(),
+        snapshot: None,
+    }
+}
+
+pub(crate) fn append(writer: &mut dyn StoreWriter, appends: &[Append]) -> Vec<Verdict> {
+    writer.commit(&Batch { changes: &[], appends, rows: &[], projected: 0 }).expect("it is written")
+}
+
+pub(crate) fn write_rows(writer: &mut dyn StoreWriter, rows: &[PlanRow], projected: Seq) {
+    writer
+        .commit(&Batch { changes: &[], appends: &[], rows, projected })
+        .expect("they are written");
+}
+
+pub(crate) fn texts(entries: &[Vec<u8>]) -> Vec<&str> {
+    entries.iter().map(|entry| std::str::from_utf8(entry).expect("a text")).collect()
+}
+
+pub(crate) fn stopped(number: u8, head: Seq, ended: u64) -> PlanRow {
+    let (state, result) = (PlanState::Stopped, PlanResult::Success);
+    PlanRow { state, result, ended_at: Some(Time(ended)), ..row(number, head) }
+}
