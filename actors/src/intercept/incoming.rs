@@ -46,6 +46,28 @@ fn end_of<R>(around: Result<(), Failure>, outcome: Option<Result<R, Panic>>) -> 
 }
 
 impl<A: Actor> Seat<A> {
+    /// Takes a message whose turn it is, and begins with its interceptors. If there is no actor, it has
+    /// come too late, or one refuses, all is said.
+    fn take_in<M, R>(
+        &mut self,
+        delivery: &mut Delivery<M, R>,
+        ambient: &mut Ambient,
+        turn: &Turn<'_, A>,
+    ) -> Option<Passage>
+    where
+        M: Send + 'static,
+        R: Send + 'static,
+    {
+        if self.actor.is_none() {
+            self.nobody_home::<M>(turn);
+            return None;
+        }
+        if !self.begin(delivery, turn) {
+            return None;
+        }
+        self.begin_passage(delivery, ambient, turn)
+    }
+
     /// Begins with the interceptors of a message whose turn it is. If one refuses, all is said.
     fn begin_passage<M, R>(
         &mut self,
@@ -113,16 +135,8 @@ impl<A: Actor> Seat<A> {
         M: Send + 'static,
         R: Send + 'static,
     {
-        if self.actor.is_none() {
-            return self.nobody_home::<M>(&turn);
-        }
-        if !self.begin(&delivery, &turn) {
-            return;
-        }
         let mut ambient = Ambient { chain: None, ..Ambient::of(&delivery) };
-        let Some(mut passage) = self.begin_passage(&mut delivery, &mut ambient, &turn) else {
-            return;
-        };
+        let Some(mut passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some((message, handle));
@@ -154,16 +168,8 @@ impl<A: Actor> Seat<A> {
         A: ReplyHandler<M>,
         M: Send + 'static,
     {
-        if self.actor.is_none() {
-            return self.nobody_home::<M>(&turn);
-        }
-        if !self.begin(&delivery, &turn) {
-            return;
-        }
         let mut ambient = Ambient::of(&delivery);
-        let Some(mut passage) = self.begin_passage(&mut delivery, &mut ambient, &turn) else {
-            return;
-        };
+        let Some(mut passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some((message, reply.unwrap_or_else(ReplyTo::nobody)));
@@ -202,16 +208,8 @@ impl<A: Actor> Seat<A> {
         A: AsyncHandler<M>,
         M: Send + 'static,
     {
-        if self.actor.is_none() {
-            return self.nobody_home::<M>(&turn);
-        }
-        if !self.begin(&delivery, &turn) {
-            return;
-        }
         let mut ambient = Ambient::of(&delivery);
-        let Some(passage) = self.begin_passage(&mut delivery, &mut ambient, &turn) else {
-            return;
-        };
+        let Some(passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
         ambient.asker = Some(self.asker(&turn, false));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = self.actor.take() else { return };
@@ -235,16 +233,8 @@ impl<A: Actor> Seat<A> {
         A: InterleavedHandler<M>,
         M: Send + 'static,
     {
-        if self.actor.is_none() {
-            return self.nobody_home::<M>(&turn);
-        }
-        if !self.begin(&delivery, &turn) {
-            return;
-        }
         let mut ambient = Ambient::of(&delivery);
-        let Some(mut passage) = self.begin_passage(&mut delivery, &mut ambient, &turn) else {
-            return;
-        };
+        let Some(mut passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
         ambient.asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
