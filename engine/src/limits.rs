@@ -101,3 +101,10 @@ pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
 
 /// Plans in memory at once: some kilobytes each, so this is well below what a small machine has.
 pub const PLANS_IN_MEMORY: usize = 16_384;
+
+/// How long signs of life of steps are kept in memory before they are written, if nothing else of their
+/// plan is: a plan has at most one entry for them in this time.
+pub const BEATS_BEHIND: Duration = Duration::from_secs(5);
+
+/// How often a step that was silent for too long is called again until its plan is resumed.
+pub const SILENCES_MAX: u32 = 10;

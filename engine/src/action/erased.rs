@@ -73,6 +73,7 @@ pub(crate) trait AnyAction: Send + Sync {
     fn reverts(&self) -> bool;
     fn retry(&self) -> RetryPolicy;
     fn limit(&self) -> Option<Duration>;
+    fn heartbeat(&self) -> Option<Duration>;
     fn rescue(&self, error: &ActionError) -> Rescue;
     fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue;
     fn on_interrupt(&self) -> OnInterrupt;
@@ -145,6 +146,10 @@ impl<A: Action> AnyAction for A {
 
     fn limit(&self) -> Option<Duration> {
         Action::limit(self)
+    }
+
+    fn heartbeat(&self) -> Option<Duration> {
+        Action::heartbeat(self)
     }
 
     fn rescue(&self, error: &ActionError) -> Rescue {

@@ -20,6 +20,7 @@
 
 mod concurrency;
 mod erased;
+mod heartbeat;
 mod hook;
 mod migrate;
 mod phases;
@@ -39,16 +40,17 @@ use serde::Serialize;
 
 pub use concurrency::Concurrency;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
+pub(crate) use heartbeat::CancelFlag;
 pub use hook::{Change, On};
 pub use phases::{Finalizes, Phases, Polls, Reverts, Runs, RunsAsync};
-pub(crate) use policy::{interrupted, timed_out};
+pub(crate) use policy::{interrupted, silent, timed_out};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub use poll::{Poll, Polled, Polling};
 pub(crate) use present::show;
 pub use present::{ActionView, PlanShown, Shown, MASK};
 pub(crate) use registry::Registry;
 pub use singleton::{PlanLock, Singleton, WhenTaken};
-pub(crate) use step::{CancelFlag, Facts, Wishes};
+pub(crate) use step::{Facts, Wishes};
 pub use step::{Next, StepContext};
 
 use crate::error::ActionError;
@@ -164,6 +166,18 @@ pub trait Action: Sized + Send + Sync + 'static {
         None
     }
 
+    /// How long its run step may be silent, while its code runs and while it is suspended: its calls and
+    /// their ends are signs of life, and so are [`StepContext::heartbeat`] and
+    /// [`World::heartbeat`](crate::World::heartbeat). After that the attempt is over as an
+    /// [interrupted](Action::on_interrupt) one, and the next one is
+    /// [told](StepContext::last_heartbeat) the last details. By default as long as it wants.
+    ///
+    /// A step that waits for a place in a queue, or for plans that it has asked for, need not say
+    /// anything. While there was no world nobody could hear it: its time begins anew with each.
+    fn heartbeat(&self) -> Option<Duration> {
+        None
+    }
+
     /// What it suggests for the plan when a step of its own has failed for good.
     fn rescue(&self, error: &ActionError) -> Rescue {
         let _ = error;
@@ -176,7 +190,8 @@ pub trait Action: Sized + Send + Sync + 'static {
         suggested
     }
 
-    /// What becomes of its run step when the world went away while it ran.
+    /// What becomes of its run step when the world went away while it ran, or when it was
+    /// [silent](Action::heartbeat) for too long.
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::RunAgain
     }

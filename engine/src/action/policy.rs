@@ -91,14 +91,18 @@ impl Rescue {
     }
 }
 
-/// What becomes of a step that ran when its world went away: it may or may not have had its effect.
+/// What becomes of a step that ran when its world went away, or that was
+/// [silent](crate::Action::heartbeat) for too long: it may or may not have had its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInterrupt {
-    /// It is called again, told that it is a further attempt, with the same idempotency key.
+    /// It is called again, told that it is a further attempt, with the same idempotency key. One that was
+    /// silent [too often](crate::limits::SILENCES_MAX) has failed.
     RunAgain,
     /// It has failed, and the plan's rescue decides.
     Fail,
+    /// It has failed, and the plan is paused for a person to look at, whatever its rescue says.
+    Pause,
 }
 
 /// Why a step's code is called.
@@ -132,4 +136,12 @@ pub(crate) fn timed_out(limit: Duration) -> ActionError {
 pub(crate) fn interrupted() -> ActionError {
     let message = "the world went away while the step ran: it may or may not have had its effect";
     ActionError::new("interrupted", message).and_final()
+}
+
+/// The error of a step that gave no sign of life.
+pub(crate) fn silent(within: Duration) -> ActionError {
+    let message = format!(
+        "the step gave no sign of life within {within:?}: it may or may not have had its effect"
+    );
+    ActionError::new("silent", message).and_final()
 }

@@ -1,20 +1,19 @@
 //! What the code of a step knows and says.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use super::{Action, Cause};
+use super::{Action, CancelFlag, Cause};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Event, SubPlan, SubPlanCounts};
 use crate::time::Time;
-use crate::world::Ids;
+use crate::world::{Ids, Shared};
 
 /// How a call of a step's code ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,16 +56,9 @@ pub(crate) struct Facts {
     pub(crate) cancelled: CancelFlag,
     pub(crate) sub_plans: SubPlanCounts,
     pub(crate) ids: Arc<Ids>,
-}
-
-/// Tells code that runs that its plan is being cancelled.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CancelFlag(Arc<Mutex<bool>>);
-
-impl CancelFlag {
-    pub(crate) fn set(&self) {
-        *self.0.lock() = true;
-    }
+    /// What the last sign of life said.
+    pub(crate) beat: Option<Payload>,
+    pub(crate) world: Weak<Shared>,
 }
 
 /// What a call asks for; it takes effect when its end is durable.
@@ -134,7 +126,7 @@ impl<A: Action> StepContext<A> {
     /// Whether somebody wants the plan to end, or does not wait for this call any longer. Code that
     /// takes long should look from time to time, and return.
     pub fn is_cancelled(&self) -> bool {
-        *self.facts.cancelled.0.lock()
+        self.facts.cancelled.is_set()
     }
 
     /// Whether the call is for an event.

@@ -78,8 +78,8 @@ impl Plan {
             Record::Created(_) => return Err(self.wrong("it begins a second time")),
             Record::Planned(planned) => self.planned(planned)?,
             Record::Became { state, at, why } => self.became(*state, *at, why)?,
-            Record::Started { step, at, limit, cause } => {
-                self.started(*step, *at, *limit, *cause)?;
+            Record::Started { step, at, limit, cause, silence } => {
+                self.started(*step, *at, *limit, *cause, *silence)?;
             }
             Record::Ended { step, at, ran_us, end, output } => {
                 self.ended(*step, *at, *ran_us, end, output.as_ref())?;
@@ -141,6 +141,7 @@ impl Plan {
             Record::SubPlans { at, step, plans, at_once } => {
                 self.known(*step)?;
                 self.children.add(*step, plans, *at_once);
+                self.excuse(*step);
                 self.note(*at, format!("step {step} asks for {} plans", plans.len()));
             }
             Record::PlanEnded { at, plan, result } => {
@@ -186,8 +187,10 @@ impl Plan {
             Record::Note { at, text } => {
                 self.note(*at, text.clone());
             }
-            Record::Queued { step, queue, .. } => self.place(*step, Some(queue))?,
-            Record::Admitted { step, .. } => self.place(*step, None)?,
+            Record::Queued { step, at, queue } => self.place(*step, *at, Some(queue))?,
+            Record::Admitted { step, at } => self.place(*step, *at, None)?,
+            Record::Beat { step, at, details } => self.beaten(*step, *at, details.as_ref())?,
+            Record::Silent { step, at, error } => self.silent(*step, *at, error.as_ref())?,
         }
         Ok(())
     }
@@ -290,6 +293,7 @@ impl Plan {
                 in_event: false,
                 is_queued: false,
                 cause: Cause::Turn,
+                beat: None,
                 seen: Vec::new(),
             });
         }
@@ -319,6 +323,7 @@ impl Plan {
             self.cancel = None;
             for step in &mut self.steps {
                 (step.is_rescued, step.failures) = (false, 0);
+                step.beat.iter_mut().for_each(|beat| beat.missed = 0);
             }
         }
         if state == PlanState::Stopped {
@@ -334,12 +339,12 @@ impl Plan {
 
     pub(super) fn set_alarm(&mut self, id: StepId) {
         let step = &self.steps[id.index()];
-        self.alarms.extend(step.retry_at.or(step.limit).map(|at| (at, id)));
+        self.alarms.extend(step.alarm().map(|at| (at, id)));
     }
 
     pub(super) fn clear_alarm(&mut self, id: StepId) {
         let step = &self.steps[id.index()];
-        if let Some(at) = step.retry_at.or(step.limit) {
+        if let Some(at) = step.alarm() {
             self.alarms.remove(&(at, id));
         }
     }

@@ -1,5 +1,7 @@
 //! How each call of a step's code changes the plan, as part of [`Plan::apply`].
 
+use std::time::Duration;
+
 use super::apply::Inconsistent;
 use super::record::End;
 use super::state::StepState;
@@ -17,6 +19,7 @@ impl Plan {
         at: Time,
         limit: Option<Time>,
         cause: Cause,
+        silence: Option<Duration>,
     ) -> Result<(), Inconsistent> {
         let step = self.known(id)?;
         let from = step.state;
@@ -39,8 +42,9 @@ impl Plan {
         let step = &mut self.steps[id.index()];
         step.retry_at = None;
         step.limit = limit.or(step.limit);
-        self.set_alarm(id);
+        self.listen(id, at, silence);
         self.change(id, StepState::Running);
+        self.set_alarm(id);
         if self.ready.front() == Some(&id) {
             self.ready.pop_front();
         } else if from == StepState::Pending {
@@ -112,8 +116,11 @@ impl Plan {
         if let Some(output) = output {
             self.actions[action.index()].output = output.clone();
         }
-        self.set_alarm(id);
+        if let Some(beat) = &mut self.steps[id.index()].beat {
+            beat.at = at;
+        }
         self.change(id, state);
+        self.set_alarm(id);
         if state != StepState::Suspended {
             self.timers.retain(|_, timer| timer.step != id);
         }
@@ -127,7 +134,7 @@ impl Plan {
         error: Option<&ActionError>,
     ) -> Result<(), Inconsistent> {
         let step = self.known(id)?;
-        if !matches!(step.state, StepState::Running | StepState::Reverting) {
+        if !matches!(step.state, StepState::Running | StepState::Reverting | StepState::Suspended) {
             return Err(self.wrong("a step is interrupted that does not run"));
         }
         let was_reverting = step.state == StepState::Reverting;
@@ -148,8 +155,8 @@ impl Plan {
                 StepState::Retrying
             }
         };
-        self.set_alarm(id);
         self.change(id, state);
+        self.set_alarm(id);
         self.note(at, format!("step {id} was interrupted"));
         Ok(())
     }

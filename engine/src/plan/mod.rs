@@ -12,6 +12,7 @@
 
 mod apply;
 mod around;
+mod beat;
 mod called;
 mod children;
 mod extend;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use beat::Beat;
 pub(crate) use children::Children;
 pub use children::{Child, Delayed, SubPlanCounts};
 pub(crate) use extend::Extensions;

@@ -6,6 +6,7 @@ use super::apply::Inconsistent;
 use super::state::StepState;
 use super::Plan;
 use crate::id::StepId;
+use crate::time::Time;
 
 impl Plan {
     /// The steps that wait for places in queues.
@@ -21,8 +22,15 @@ impl Plan {
     }
 
     /// A step that runs waits for a place in a queue, or has got it.
-    pub(super) fn place(&mut self, id: StepId, queue: Option<&String>) -> Result<(), Inconsistent> {
-        let step = self.known(id)?;
+    pub(super) fn place(
+        &mut self,
+        id: StepId,
+        at: Time,
+        queue: Option<&String>,
+    ) -> Result<(), Inconsistent> {
+        self.known(id)?;
+        self.clear_alarm(id);
+        let step = &mut self.steps[id.index()];
         let runs = matches!(step.state, StepState::Running | StepState::Reverting);
         if !runs || step.is_queued == queue.is_some() {
             let problem = format!("step {id} gets or leaves a queue out of turn");
@@ -36,9 +44,11 @@ impl Plan {
             }
             None => {
                 step.is_queued = false;
+                step.beat.iter_mut().for_each(|beat| beat.at = at);
                 self.left_queue(id);
             }
         }
+        self.set_alarm(id);
         Ok(())
     }
 

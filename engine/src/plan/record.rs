@@ -3,6 +3,8 @@
 //! A record is appended and never changed. Variants are only added at the end, and the fields of one
 //! stay as they are: the bytes of an older version must be readable by every later one.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::flow::Flow;
@@ -40,6 +42,8 @@ pub enum Record {
         limit: Option<Time>,
         /// Why.
         cause: Cause,
+        /// How long it may be silent, if it has to give signs of life.
+        silence: Option<Duration>,
     },
     /// The code of a step has ended.
     Ended {
@@ -242,6 +246,24 @@ pub enum Record {
         input: Payload,
         /// The new output.
         output: Payload,
+    },
+    /// A step has given a sign of life, or is taken to have.
+    Beat {
+        /// The step.
+        step: StepId,
+        /// When.
+        at: Time,
+        /// What it said.
+        details: Option<Payload>,
+    },
+    /// A step has given no sign of life for too long: the attempt is over, whatever becomes of its code.
+    Silent {
+        /// The step.
+        step: StepId,
+        /// When that was noticed.
+        at: Time,
+        /// Why it has failed by that; `None` if it is called again.
+        error: Option<ActionError>,
     },
 }
 

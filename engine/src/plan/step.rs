@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::beat::Beat;
 use super::state::{StepKind, StepState};
 use crate::action::Cause;
 use crate::error::ActionError;
@@ -62,6 +63,8 @@ pub struct Step {
     pub is_queued: bool,
     /// Why its code was called last.
     pub(crate) cause: Cause,
+    /// Its signs of life, if it has given any or has to.
+    pub beat: Option<Box<Beat>>,
     /// Ids of the events it has got: a second one with the same id is dropped.
     pub(crate) seen: Vec<String>,
 }

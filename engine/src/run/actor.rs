@@ -9,6 +9,7 @@ use turnwheel_actors::entity::EntityContext;
 use turnwheel_actors::{Actor, Context, Entity, Handler};
 use turnwheel_runtime::{Completer, Timer};
 
+use super::beats::Beats;
 use super::decide::{Decisions, Effect};
 use super::locks::Beginning;
 use super::message::{CallReturned, Committed, Deliver, Order, Report, Wake};
@@ -60,6 +61,8 @@ pub(crate) struct PlanActor {
     pub(super) is_hooking: bool,
     /// Plans that want to know when this one is over. They ask again after a crash.
     pub(super) followers: Vec<PlanId>,
+    /// Signs of life that are not decided on.
+    pub(super) beats: Beats,
 }
 
 pub(super) type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
@@ -105,6 +108,7 @@ impl Entity for PlanActor {
             is_planning: false,
             is_hooking: false,
             followers: Vec::new(),
+            beats: Beats::default(),
             answers: Vec::new(),
             key: None,
             under_way: None,
@@ -135,7 +139,7 @@ impl Entity for PlanActor {
 
 impl PlanActor {
     /// Why there is no plan for a request.
-    fn absence(&self) -> PlanError {
+    pub(super) fn absence(&self) -> PlanError {
         match &self.unreadable {
             None => PlanError::Unknown(self.id),
             Some(error) => PlanError::Store(error.clone()),
@@ -217,9 +221,11 @@ impl Handler<Wake> for PlanActor {
             return self.pass_on(Wake);
         }
         self.armed = None;
+        self.take_beats();
         if let Some(mut decisions) = self.decisions() {
             decisions.wake();
         }
+        self.tell_unwanted();
         self.leave_queues();
         self.settle(cx);
     }
@@ -308,7 +314,8 @@ impl PlanActor {
         let registry = self.world.registry();
         let plan = self.plan.as_mut()?;
         let locks = &**self.world.journal().locks();
-        Some(Decisions { plan, now, registry, is_rescuing, locks, records, effects })
+        let alive_since = self.world.began();
+        Some(Decisions { plan, now, alive_since, registry, is_rescuing, locks, records, effects })
     }
 
     /// Leaves a message to the next activation. This one is ending: what it decided now would become
@@ -383,7 +390,8 @@ impl PlanActor {
             || !self.running.is_empty()
             || !self.waiting.is_empty()
             || self.is_planning
-            || self.is_hooking;
+            || self.is_hooking
+            || self.beats.hold();
         if is_busy {
             cx.hold();
         } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused)
@@ -397,6 +405,7 @@ impl PlanActor {
     }
 
     fn append(&mut self, cx: &mut Context<'_, Self>) {
+        self.take_beats();
         self.note_hooks();
         let (take, release) = self.locking();
         let Some(plan) = &self.plan else { return };
@@ -447,7 +456,8 @@ impl PlanActor {
 
     /// Arms the timer for what the plan has to do by itself.
     fn arm(&mut self, cx: &mut Context<'_, Self>) {
-        let Some(at) = self.plan.as_ref().and_then(Plan::wakes_at) else { return };
+        let wakes_at = self.plan.as_ref().and_then(Plan::wakes_at);
+        let Some(at) = wakes_at.into_iter().chain(self.beats.due()).min() else { return };
         if self.is_planning {
             return;
         }

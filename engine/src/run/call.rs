@@ -123,6 +123,8 @@ impl PlanActor {
             cancelled,
             sub_plans: plan.children.counts(id),
             ids: Arc::clone(self.world.ids()),
+            beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
+            world: Arc::downgrade(&self.world),
         };
         let kind = match (step.state, step.kind) {
             (StepState::Reverting, _) => CallKind::Revert,

@@ -1,8 +1,6 @@
 //! What follows from what happened to a plan: records, and calls of code. No side effects.
 
-use crate::action::{
-    interrupted, timed_out, AnyAction, Cause, Next, OnInterrupt, Registry, Returned,
-};
+use crate::action::{timed_out, AnyAction, Cause, Next, Registry, Returned};
 use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
@@ -15,6 +13,8 @@ use crate::time::Time;
 pub(crate) struct Decisions<'a> {
     pub(crate) plan: &'a mut Plan,
     pub(crate) now: Time,
+    /// When this world began.
+    pub(crate) alive_since: Time,
     pub(crate) registry: &'a Registry,
     /// Whether failures are dealt with as the actions suggest, instead of always by a pause.
     pub(crate) is_rescuing: bool,
@@ -75,7 +75,11 @@ impl Decisions<'_> {
             _ => None,
         };
         let limit = limit.map(|limit| self.now.after(limit));
-        self.record(Record::Started { step: id, at: self.now, limit, cause });
+        let silence = match step.kind {
+            StepKind::Run => self.action_of(id).and_then(AnyAction::heartbeat),
+            _ => None,
+        };
+        self.record(Record::Started { step: id, at: self.now, limit, cause, silence });
         self.effects.push(Effect::Call(id));
     }
 
@@ -252,6 +256,9 @@ impl Decisions<'_> {
             let step = self.plan.step(id);
             match step.state {
                 StepState::Retrying => self.call(id, Cause::Turn),
+                StepState::Running | StepState::Suspended if step.limit.is_none_or(|l| l > now) => {
+                    self.missed(id);
+                }
                 StepState::Running | StepState::Suspended => {
                     let limit = self.action_of(id).and_then(AnyAction::limit).unwrap_or_default();
                     let end = self.failed(id, timed_out(limit));
@@ -276,9 +283,7 @@ impl Decisions<'_> {
                 self.effects.push(Effect::Call(step));
                 continue;
             }
-            let policy = self.action_of(step).map(AnyAction::on_interrupt);
-            let error = (policy == Some(OnInterrupt::Fail)).then(interrupted);
-            self.record(Record::Interrupted { step, at: self.now, error });
+            self.interrupted(step);
         }
         if self.registry.transaction().is_some() {
             self.finalize_again();

@@ -30,7 +30,8 @@ impl Decisions<'_> {
         let steps: Vec<StepId> = self.plan.finalize.iter().copied().filter(open).collect();
         for step in steps {
             self.migrate(step);
-            self.record(Record::Started { step, at: self.now, limit: None, cause: Cause::Turn });
+            let (at, cause) = (self.now, Cause::Turn);
+            self.record(Record::Started { step, at, limit: None, cause, silence: None });
         }
         self.effects.push(Effect::Finalize);
     }

@@ -6,6 +6,7 @@
 //! | `rescue` | the same, for steps that have failed |
 //! | `orders` | the same, for what people do |
 //! | `plans` | the same, for plans that wait for plans |
+//! | `beats` | signs of life of steps, and what follows when there are none |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
 //! | `begin` | how a plan begins |
 //! | `effects` | what it does outside |
@@ -21,6 +22,7 @@
 //! called, an event's sender is answered, a waiting caller is told after the commit.
 
 mod actor;
+mod beats;
 mod begin;
 mod call;
 mod decide;
@@ -41,6 +43,7 @@ mod row;
 mod wakes;
 
 pub(crate) use actor::PlanActor;
+pub(crate) use beats::{beat_soon, Heartbeat};
 pub(crate) use key::PlanKey;
 pub(crate) use message::{Begin, Begun, Delay, Deliver, Order, Report, Wake};
 pub(crate) use orders::OrderKind;

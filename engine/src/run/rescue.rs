@@ -12,8 +12,11 @@ impl Decisions<'_> {
     pub(super) fn rescue(&mut self) {
         let failed: Vec<StepId> =
             self.plan.failed_steps().filter(|step| !step.is_rescued).map(|step| step.id).collect();
-        let how =
-            if failed.is_empty() || !self.is_rescuing { Rescue::Pause } else { self.suggestion() };
+        let how = if failed.is_empty() || !self.is_rescuing || self.wants_pause() {
+            Rescue::Pause
+        } else {
+            self.suggestion()
+        };
         match how {
             Rescue::Pause => self.become_state(PlanState::Paused, "a step has failed"),
             Rescue::Fail => {

@@ -162,6 +162,7 @@ impl WorldBuilder {
             ids: Arc::new(Ids::new(self.seed)),
             store: store.name(),
             is_rescuing: !self.always_pauses,
+            began: cpu.wall().into(),
             fresh: Mutex::new(HashSet::new()),
             own,
         });

@@ -5,6 +5,7 @@ mod cleaner;
 mod delay;
 mod extending;
 mod handle;
+mod heartbeat;
 mod ids;
 mod options;
 mod queue;
@@ -74,6 +75,7 @@ pub(crate) struct Shared {
     ids: Arc<Ids>,
     store: String,
     is_rescuing: bool,
+    began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     fresh: Mutex<HashSet<PlanId>>,
     /// Groups that the world has made itself, and ends.
@@ -121,6 +123,11 @@ impl Shared {
 
     pub(crate) fn ids(&self) -> &Arc<Ids> {
         &self.ids
+    }
+
+    /// When this world began.
+    pub(crate) fn began(&self) -> Time {
+        self.began
     }
 
     pub(crate) fn is_rescuing(&self) -> bool {
