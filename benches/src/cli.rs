@@ -145,7 +145,7 @@ pub(crate) struct EngineArgs {
     /// Seconds of each row
     #[arg(long, value_name = "S", default_value_t = 5)]
     pub(crate) seconds: u64,
-    /// Instead of throughput: suspended, timers, fan_out, large, separated by commas
+    /// Instead of throughput: suspended, timers, first_step, fan_out, large, separated by commas
     #[arg(long, value_name = "C", value_delimiter = ',')]
     pub(crate) case: Vec<String>,
     /// How many plans sleep in the cases suspended and timers

@@ -16,7 +16,7 @@ use crate::error::BenchError;
 use crate::report::{figure, Row};
 
 /// What `--case` takes.
-pub(crate) const CASES: [&str; 4] = ["suspended", "timers", "fan_out", "large"];
+pub(crate) const CASES: [&str; 5] = ["suspended", "timers", "first_step", "fan_out", "large"];
 
 /// Plans below one.
 const FAN_OUT: u32 = 10_000;
@@ -129,6 +129,7 @@ pub(crate) fn run_scenes(
         rows.extend(match case.as_str() {
             "suspended" => scenes::suspended(&scratch.0, options, plans, bar)?,
             "timers" => scenes::timers(&scratch.0, options, plans, bar)?,
+            "first_step" => scenes::first_step(&scratch.0, options)?,
             "fan_out" => scenes::fan_out(&scratch.0, options, FAN_OUT)?,
             "large" => scenes::large(&scratch.0, options)?,
             other => {

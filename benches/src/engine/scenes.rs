@@ -1,6 +1,7 @@
 //! What is no throughput: plans that sleep, plans below a plan, large payloads, timers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{sync_channel, SendError, SyncSender};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -183,16 +184,83 @@ pub(super) fn suspended(
     row("cpu_percent", used / WATCH.as_secs_f64() / 10.0);
     let (some, others) = plans.split_at(plans.len() / 2);
     row("wake_p99_us", wake(&first, some)?);
+    let killed = as_killed(&path)?;
     first.shutdown().map_err(|error| failed(&error))?;
     drop(first);
-    let begin = Instant::now();
-    let second = world(&path, options)?;
-    let plan = second.trigger::<Carry>(String::from("first")).wait();
-    finished(&plan.map_err(|error| failed(&error))?)?;
-    row("restart_to_serving_s", begin.elapsed().as_secs_f64());
+    let (second, seconds) = serving(&path, options)?;
+    row("restart_to_serving_s", seconds);
     row("wake_after_restart_p99_us", wake(&second, others)?);
     second.shutdown().map_err(|error| failed(&error))?;
+    drop(second);
+    let (third, seconds) = serving(&killed, options)?;
+    row("restart_after_kill_s", seconds);
+    row("wake_after_kill_p99_us", wake(&third, others)?);
+    third.shutdown().map_err(|error| failed(&error))?;
     Ok(rows)
+}
+
+/// Starts a world, and how long that took until a plan was run.
+fn serving(path: &Path, options: &Options) -> Result<(World, f64), BenchError> {
+    let begin = Instant::now();
+    let world = world(path, options)?;
+    let plan = world.trigger::<Carry>(String::from("first")).wait();
+    finished(&plan.map_err(|error| failed(&error))?)?;
+    Ok((world, begin.elapsed().as_secs_f64()))
+}
+
+/// The files of a store in use, as the end of its process would leave them. Nothing may write to it
+/// meanwhile.
+fn as_killed(path: &Path) -> Result<PathBuf, BenchError> {
+    let copy = path.with_file_name("killed.db");
+    for end in ["", "-wal"] {
+        let beside = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
+        let from = beside(path);
+        std::fs::copy(&from, beside(&copy))
+            .map_err(|source| BenchError::File { path: from.display().to_string(), source })?;
+    }
+    Ok(copy)
+}
+
+/// Says when it is called.
+struct Arrive(SyncSender<Instant>);
+
+impl Action for Arrive {
+    const NAME: &'static str = "arrive";
+    type Input = ();
+    type Output = ();
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Arrive {
+    async fn run(&self, _step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let gone = |error: SendError<Instant>| ActionError::new("nobody_listens", error);
+        self.0.send(Instant::now()).map_err(gone)?;
+        Ok(Next::Done)
+    }
+}
+
+/// One plan at a time: from its trigger to the call of its first step.
+pub(super) fn first_step(folder: &Path, options: &Options) -> Result<Vec<SceneRow>, BenchError> {
+    let (sender, arrivals) = sync_channel(1);
+    let store = SqliteStore::new(folder.join("first-step.db")).sync(options.sync);
+    let world =
+        World::builder().action(Arrive(sender)).build(store).map_err(|error| failed(&error))?;
+    let mut us = Vec::with_capacity(WAKES);
+    for _ in 0..WAKES {
+        let begin = Instant::now();
+        let plan = world.trigger::<Arrive>(());
+        let arrived = arrivals.recv().map_err(|error| failed(&error))?;
+        us.push((arrived - begin).as_secs_f64() * 1e6);
+        finished(&plan.wait().map_err(|error| failed(&error))?)?;
+    }
+    world.shutdown().map_err(|error| failed(&error))?;
+    us.sort_unstable_by(f64::total_cmp);
+    let row = |metric, percent: usize| SceneRow {
+        workload: "first_step".to_owned(),
+        metric,
+        value: load::rounded(us[(us.len() - 1) * percent / 100]),
+    };
+    Ok(vec![row("p50_us", 50), row("p99_us", 99)])
 }
 
 /// The 99th percentile of the time from an event to the end of its plan, in microseconds.
