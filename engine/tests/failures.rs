@@ -165,11 +165,11 @@ fn compensation_goes_backwards_and_survives_a_failure_of_its_own() {
     let view = theatre.finished(&plan);
     assert_eq!(view.state, PlanState::Paused, "a compensation has failed");
     let said = theatre.script.said();
-    assert_eq!(&said[..4], ["a", "b", "c", "d"]);
+    assert_eq!(&said[..5], ["a", "b", "c", "d", "revert d"]);
     theatre.done(plan.resume("ann")).unwrap();
     let view = theatre.finished(&plan);
     assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Reverted));
-    assert_eq!(states(&view), "reverted reverted reverted error pending");
+    assert_eq!(states(&view), "reverted reverted reverted reverted pending");
     assert_eq!(theatre.script.said().last().unwrap(), "revert a");
 }
 

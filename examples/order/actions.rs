@@ -71,8 +71,9 @@ fn retry() -> RetryPolicy {
     RetryPolicy::attempts(ATTEMPTS).pauses(pauses.jitter_percent(50))
 }
 
-/// An order that the service refuses is taken back. One that it does not answer is not: perhaps it has
-/// done what it was asked, so somebody resumes the plan when the service is well again.
+/// An order that the service refuses is taken back, as far as something was done for it. One that it does
+/// not answer is not: somebody resumes the plan when the service is well again, and the customer gets the
+/// parcel.
 fn rescue(error: &ActionError) -> Rescue {
     if error.is_final {
         Rescue::Revert

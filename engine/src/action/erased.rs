@@ -42,11 +42,18 @@ pub(crate) struct Returned {
     /// The output, if it changed.
     pub(crate) output: Option<Payload>,
     pub(crate) wishes: Wishes,
+    /// Whether the action's code was called, or may have been.
+    pub(crate) is_called: bool,
 }
 
 impl Returned {
     pub(crate) fn failed(error: ActionError) -> Self {
-        Self { result: Err(error), output: None, wishes: Wishes::default() }
+        Self { result: Err(error), output: None, wishes: Wishes::default(), is_called: true }
+    }
+
+    /// It has failed before the action's code was called.
+    pub(crate) fn not_called(error: ActionError) -> Self {
+        Self { is_called: false, ..Self::failed(error) }
     }
 }
 
@@ -72,6 +79,9 @@ pub(crate) trait AnyAction: Send + Sync {
     fn finalize_weight(&self) -> u32;
     fn reverts(&self) -> bool;
     fn retry(&self) -> RetryPolicy;
+    fn retry_finalize(&self) -> RetryPolicy;
+    fn retry_revert(&self) -> RetryPolicy;
+    fn reverts_failed(&self, error: &ActionError) -> bool;
     fn limit(&self) -> Option<Duration>;
     fn heartbeat(&self) -> Option<Duration>;
     fn rescue(&self, error: &ActionError) -> Rescue;
@@ -142,6 +152,18 @@ impl<A: Action> AnyAction for A {
 
     fn retry(&self) -> RetryPolicy {
         Action::retry(self)
+    }
+
+    fn retry_finalize(&self) -> RetryPolicy {
+        Action::retry_finalize(self)
+    }
+
+    fn retry_revert(&self) -> RetryPolicy {
+        Action::retry_revert(self)
+    }
+
+    fn reverts_failed(&self, error: &ActionError) -> bool {
+        Action::reverts_failed(self, error)
     }
 
     fn limit(&self) -> Option<Duration> {
@@ -238,7 +260,7 @@ pub(super) fn blocking<A: Action>(
 ) -> Returned {
     let mut step = match prepare::<A>(call) {
         Ok(step) => step,
-        Err(error) => return Returned::failed(error),
+        Err(error) => return Returned::not_called(error),
     };
     let result = catch_unwind(AssertUnwindSafe(|| code(&mut step)));
     let result =
@@ -270,7 +292,7 @@ pub(super) fn finish<A: Action>(
     match Payload::of(&step.output) {
         Ok(output) => {
             let output = (output != call.output).then_some(output);
-            Returned { result, output, wishes: step.wishes }
+            Returned { result, output, wishes: step.wishes, is_called: true }
         }
         Err(error) => {
             let error = ActionError::new("output", format!("the output of «{}» {error}", A::NAME));

@@ -160,6 +160,29 @@ pub trait Action: Sized + Send + Sync + 'static {
         RetryPolicy::none()
     }
 
+    /// When its failed finalize step is tried again: by default never. Without transactions only this step
+    /// is called again, with them the whole phase. After the last attempt the plan is paused.
+    fn retry_finalize(&self) -> RetryPolicy {
+        RetryPolicy::none()
+    }
+
+    /// When its failed compensation is tried again: by default never. After the last attempt the plan is
+    /// paused, and can be resumed, the compensation [skipped](crate::PlanHandle::skip), or the plan
+    /// [failed](crate::PlanHandle::fail).
+    fn retry_revert(&self) -> RetryPolicy {
+        RetryPolicy::none()
+    }
+
+    /// Whether its compensation is called also for a run step that has failed with this error, if its code
+    /// was called: it may have had its effect nevertheless. By default it is, as is usual in a saga; so
+    /// a compensation has to bear that there is nothing to take back, and
+    /// [`StepContext::failure`] tells it. A step whose code was never called, because its input could not be
+    /// read for instance, is never taken back.
+    fn reverts_failed(&self, error: &ActionError) -> bool {
+        let _ = error;
+        true
+    }
+
     /// How long an attempt of its run step may take, waiting included; then it has failed. By default
     /// as long as it wants.
     fn limit(&self) -> Option<Duration> {
@@ -284,12 +307,14 @@ pub trait Finalize: Action {
 /// Takes back what the run phase of an action has done: the compensation of a saga (Garcia-Molina and
 /// Salem, 1987).
 pub trait Revert: Action {
-    /// Undoes it; the input and output are those of the run phase, which has ended well. It must be
-    /// idempotent: after a crash it is called again. What it writes to the output is not kept.
+    /// Undoes it; the input and output are those of the run phase, which has ended well, or has
+    /// [failed](StepContext::failure) and may have had its effect. It must be idempotent: after a crash it
+    /// is called again. What it writes to the output is not kept.
     ///
     /// # Errors
     ///
-    /// The plan is paused; resuming it tries again.
+    /// It is [tried again](Action::retry_revert) if the action says so; then the plan is paused, and
+    /// resuming it tries again.
     fn revert(&self, step: &mut StepContext<Self>) -> Result<(), ActionError>;
 }
 

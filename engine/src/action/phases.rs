@@ -91,7 +91,7 @@ impl<A: RunAsync> Sealed<A> for RunsAsync {
         Begun::Async(Box::pin(async move {
             let mut step = match prepare::<A>(&call) {
                 Ok(step) => step,
-                Err(error) => return Returned::failed(error),
+                Err(error) => return Returned::not_called(error),
             };
             let result = A::run(&action, &mut step).await;
             finish(&call, step, result)

@@ -7,10 +7,10 @@ use turnwheel_runtime::Backoff;
 
 use crate::error::ActionError;
 
-/// When a failed run step is tried again.
+/// When a failed run step, finalize step or compensation is tried again.
 ///
-/// Errors that are [final](ActionError::and_final) are not tried again. A finalize step or a
-/// compensation that fails pauses the plan instead.
+/// Errors that are [final](ActionError::and_final) are not tried again, and others not if the policy
+/// names kinds of errors.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,11 +22,16 @@ use crate::error::ActionError;
 /// assert_eq!(policy.pause(1, 7), Some(Duration::from_secs(1)));
 /// assert_eq!(policy.pause(3, 7), Some(Duration::from_secs(4)));
 /// assert_eq!(policy.pause(4, 7), None, "four attempts were made");
+///
+/// let policy = policy.except_for(&["declined"]);
+/// assert!(!policy.retries(&turnwheel_engine::ActionError::new("declined", "no money")));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     attempts: u32,
     pauses: Backoff,
+    only: Option<&'static [&'static str]>,
+    except: &'static [&'static str],
 }
 
 impl RetryPolicy {
@@ -40,7 +45,7 @@ impl RetryPolicy {
     pub fn attempts(attempts: u32) -> Self {
         let longest = Duration::from_secs(300);
         let pauses = Backoff::exponential(Duration::from_secs(1), longest).jitter_percent(25);
-        Self { attempts, pauses }
+        Self { attempts, pauses, only: None, except: &[] }
     }
 
     /// Other pauses.
@@ -48,6 +53,27 @@ impl RetryPolicy {
     pub fn pauses(mut self, pauses: Backoff) -> Self {
         self.pauses = pauses;
         self
+    }
+
+    /// Only errors of these kinds.
+    #[must_use]
+    pub fn only_for(mut self, kinds: &'static [&'static str]) -> Self {
+        self.only = Some(kinds);
+        self
+    }
+
+    /// All errors but those of these kinds.
+    #[must_use]
+    pub fn except_for(mut self, kinds: &'static [&'static str]) -> Self {
+        self.except = kinds;
+        self
+    }
+
+    /// Whether there may be another attempt after such an error.
+    pub fn retries(&self, error: &ActionError) -> bool {
+        let kind = error.kind.as_str();
+        let is_wanted = self.only.is_none_or(|kinds| kinds.contains(&kind));
+        is_wanted && !self.except.contains(&kind) && !error.is_final
     }
 
     /// The pause after so many failures in a row; `None` if there is no further attempt. The seed
@@ -70,8 +96,9 @@ pub enum Rescue {
     Skip,
     /// Stop; what has not begun stays so.
     Fail,
-    /// Take back the steps that have ended well, in reverse order, and stop. The failed step itself is
-    /// not taken back: for an error that leaves open whether it had its effect, a pause is safer.
+    /// Take back what was done, in reverse order, and stop: the steps that have ended well, and those
+    /// whose code was called and failed, unless their actions
+    /// [do not want that](crate::Action::reverts_failed).
     Revert,
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Facts {
     /// What the last sign of life said.
     pub(crate) beat: Option<Payload>,
     pub(crate) world: Weak<Shared>,
+    /// Of a compensation: why the step has failed.
+    pub(crate) failure: Option<ActionError>,
 }
 
 /// What a call asks for; it takes effect when its end is durable.
@@ -127,6 +129,11 @@ impl<A: Action> StepContext<A> {
     /// takes long should look from time to time, and return.
     pub fn is_cancelled(&self) -> bool {
         self.facts.cancelled.is_set()
+    }
+
+    /// In a compensation: why the run step has failed, if it has. It may have had its effect or not.
+    pub fn failure(&self) -> Option<&ActionError> {
+        self.facts.failure.as_ref()
     }
 
     /// Whether the call is for an event.

@@ -109,6 +109,7 @@ pub struct AroundStep<'a> {
     action: &'a Arc<dyn AnyAction>,
     call: &'a mut Call,
     wishes: &'a mut Wishes,
+    is_called: &'a mut bool,
 }
 
 impl fmt::Debug for AroundStep<'_> {
@@ -132,6 +133,7 @@ impl AroundStep<'_> {
                 action: self.action,
                 call: &mut *self.call,
                 wishes: &mut *self.wishes,
+                is_called: &mut *self.is_called,
             };
             let passing =
                 if is_finalize { next.finalize(&mut around) } else { next.run(&mut around) };
@@ -142,6 +144,7 @@ impl AroundStep<'_> {
             Begun::Blocking(code) => code(),
         };
         *self.wishes = returned.wishes;
+        *self.is_called = returned.is_called;
         if let Some(output) = returned.output {
             self.call.output = output;
         }
@@ -236,14 +239,17 @@ async fn around(
 ) -> Returned {
     let before = call.output.clone();
     let mut wishes = Wishes::default();
+    // The code of a middleware is code of the step: it may have had an effect.
+    let mut is_called = true;
     let mut outermost = AroundStep {
         rest: &chain,
         name: &name,
         action: &action,
         call: &mut call,
         wishes: &mut wishes,
+        is_called: &mut is_called,
     };
     let result = outermost.pass().await;
     let output = (call.output != before).then_some(call.output);
-    Returned { result, output, wishes }
+    Returned { result, output, wishes, is_called }
 }

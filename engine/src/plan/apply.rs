@@ -114,15 +114,7 @@ impl Plan {
             }
             Record::Marked { steps, state, at, why } => self.marked(steps, *state, *at, why)?,
             Record::Rescued { at, how, steps, by } => self.rescued(*at, *how, steps, by)?,
-            Record::Reverting { step, at } => {
-                let step = self.known(*step)?;
-                let id = step.id;
-                step.ended_at = None;
-                step.error = None;
-                step.calls += 1;
-                self.change(id, StepState::Reverting);
-                self.note(*at, format!("step {id} is taken back"));
-            }
+            Record::Reverting { step, at } => self.reverting(*step, *at)?,
             Record::CancelRequested { at, by, is_forced } => {
                 let forced = if *is_forced { ", with force" } else { "" };
                 self.note(*at, format!("cancel requested by {by}{forced}"));
@@ -294,6 +286,8 @@ impl Plan {
                 is_queued: false,
                 cause: Cause::Turn,
                 beat: None,
+                revert_error: None,
+                was_called: false,
                 seen: Vec::new(),
             });
         }

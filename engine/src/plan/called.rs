@@ -76,9 +76,13 @@ impl Plan {
             step.inbox.pop_front();
             step.in_event = false;
         }
+        if from == StepState::Reverting {
+            self.reverted(id, at, end);
+            return Ok(());
+        }
         step.error = None;
+        step.was_called |= !matches!(end, End::NotCalled(_)) && !step.is_queued;
         let state = match end {
-            End::Success if from == StepState::Reverting => StepState::Reverted,
             End::Success => {
                 step.failures = 0;
                 step.order = order;
@@ -90,8 +94,9 @@ impl Plan {
                 step.progress = progress.or(step.progress);
                 StepState::Suspended
             }
-            End::Failed(why) => {
+            End::Failed(why) | End::NotCalled(why) => {
                 step.failures += 1;
+                step.order = order;
                 step.error = Some(why.clone());
                 StepState::Error
             }
@@ -139,13 +144,20 @@ impl Plan {
         }
         let was_reverting = step.state == StepState::Reverting;
         self.clear_alarm(id);
+        self.last_order += 1;
+        let order = self.last_order;
         let step = &mut self.steps[id.index()];
         step.in_event = false;
         step.limit = None;
+        step.was_called = true;
         let state = match error {
-            // A compensation is called again when its turn comes: it has to be idempotent.
-            _ if was_reverting => StepState::Success,
+            // A compensation is called again: it has to be idempotent.
+            _ if was_reverting => {
+                step.retry_at = Some(at);
+                StepState::RevertRetrying
+            }
             Some(error) => {
+                step.order = order;
                 step.error = Some(error.clone());
                 step.ended_at = Some(at);
                 StepState::Error

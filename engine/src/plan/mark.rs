@@ -69,6 +69,7 @@ impl Plan {
             step.limit = None;
             step.is_rescued = false;
             step.failures = 0;
+            step.revert_error = None;
             step.progress = None;
             step.in_event = false;
             step.is_queued = false;

@@ -23,6 +23,7 @@ mod planner;
 mod queued;
 mod record;
 mod reference;
+mod revert;
 mod state;
 mod step;
 
@@ -166,12 +167,14 @@ impl Plan {
         self.actions.first()
     }
 
-    /// What came of it so far. The first that holds: a step was cancelled; what was done was taken
-    /// back; a step failed; one was skipped; all ended well; else it is pending.
+    /// What came of it so far. The first that holds: a step was cancelled; a compensation failed; what
+    /// was done was taken back; a step failed; one was skipped; all ended well; else it is pending.
     pub fn result(&self) -> PlanResult {
         let has = |states: &[StepState]| self.counts.of(states) > 0;
         if has(&[StepState::Cancelled]) || (self.cancel.is_some() && self.steps.is_empty()) {
             PlanResult::Cancelled
+        } else if has(&[StepState::RevertFailed]) {
+            PlanResult::Error
         } else if self.is_reverting && self.state == PlanState::Stopped {
             PlanResult::Reverted
         } else if self.planning_error.is_some() || has(&[StepState::Error]) {
@@ -187,9 +190,9 @@ impl Plan {
         }
     }
 
-    /// The errors of its steps, in their order.
+    /// The errors of its steps, in their order, each followed by that of its compensation.
     pub fn errors(&self) -> Vec<&ActionError> {
-        self.steps.iter().filter_map(|step| step.error.as_ref()).collect()
+        self.steps.iter().flat_map(|step| step.error.iter().chain(&step.revert_error)).collect()
     }
 
     /// The steps that have failed.
@@ -235,6 +238,11 @@ impl Plan {
     /// Why it waits, if it does and is not over: one reason, the one that people can do most about.
     pub fn waits_for(&self) -> String {
         match self.state {
+            PlanState::Paused if self.counts.of(&[StepState::RevertFailed]) > 0 => {
+                let find = |step: &&Step| step.state == StepState::RevertFailed;
+                let step = self.steps.iter().find(find).map_or(StepId(0), |step| step.id);
+                format!("the compensation of step {step} has failed: retry, skip or end it")
+            }
             PlanState::Paused => {
                 let failed = self.failed_steps().next();
                 failed.map_or_else(
@@ -282,6 +290,14 @@ impl Plan {
             let Some(step) = find(StepState::Retrying) else { return String::new() };
             return format!("attempt {} of step {}", step.attempt + 1, step.id);
         }
+        if self.counts.of(&[StepState::RevertRetrying]) > 0 {
+            let Some(step) = find(StepState::RevertRetrying) else { return String::new() };
+            return format!(
+                "attempt {} of the compensation of step {}",
+                step.failures + 1,
+                step.id
+            );
+        }
         String::new()
     }
 
@@ -322,7 +338,8 @@ impl Plan {
 
     /// Whether nothing is under way that ends by itself or by an event.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.is_busy() && self.counts.of(&[StepState::Suspended, StepState::Retrying]) == 0
+        let waits = [StepState::Suspended, StepState::Retrying, StepState::RevertRetrying];
+        !self.is_busy() && self.counts.of(&waits) == 0
     }
 
     /// Whether a run or finalize step has failed.

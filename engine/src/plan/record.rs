@@ -379,4 +379,6 @@ pub enum End {
         /// When.
         at: Time,
     },
+    /// It failed before its code was called, and so in every attempt.
+    NotCalled(ActionError),
 }

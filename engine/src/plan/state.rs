@@ -91,11 +91,17 @@ pub enum StepState {
     Reverting,
     /// Its effect was taken back.
     Reverted,
+    /// Its compensation has failed, and waits for its next attempt.
+    RevertRetrying,
+    /// Its compensation has failed.
+    RevertFailed,
+    /// Its compensation has failed and was left out: its effect stays.
+    Kept,
 }
 
 impl StepState {
     /// How many states there are.
-    pub(crate) const COUNT: usize = 12;
+    pub(crate) const COUNT: usize = 15;
 
     /// In lower case, as everywhere outside the code.
     pub const fn name(self) -> &'static str {
@@ -112,6 +118,9 @@ impl StepState {
             Self::Cancelled => "cancelled",
             Self::Reverting => "reverting",
             Self::Reverted => "reverted",
+            Self::RevertRetrying => "revert_retrying",
+            Self::RevertFailed => "revert_failed",
+            Self::Kept => "kept",
         }
     }
 
@@ -122,7 +131,8 @@ impl StepState {
 
     /// Whether something is under way that ends by itself or by an event.
     pub const fn is_live(self) -> bool {
-        matches!(self, Self::Running | Self::Suspended | Self::Retrying | Self::Reverting)
+        let is_compensating = matches!(self, Self::Reverting | Self::RevertRetrying);
+        is_compensating || matches!(self, Self::Running | Self::Suspended | Self::Retrying)
     }
 }
 

@@ -43,13 +43,17 @@ pub struct Step {
     pub weight: u32,
     /// The queue that its code runs in.
     pub queue: String,
-    /// Failures in a row, since the plan was resumed.
+    /// Why its compensation failed the last time.
+    pub revert_error: Option<ActionError>,
+    /// Whether its code was called, or may have been: it may have had its effect.
+    pub was_called: bool,
+    /// Failures in a row, since the plan was resumed; those of its compensation once that was called.
     pub failures: u32,
     /// When it must be done.
     pub limit: Option<Time>,
     /// Whether its failure was dealt with by policy: that is done once.
     pub(crate) is_rescued: bool,
-    /// Its place among the steps that ended well: compensation goes backwards.
+    /// Its place among the steps that have ended: compensation goes backwards.
     pub(crate) order: u32,
     /// What it waits for while it is suspended.
     pub waits_for: String,

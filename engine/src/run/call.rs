@@ -36,7 +36,7 @@ impl PlanActor {
         let cancelled = CancelFlag::default();
         let begun = self.begin(plan, step, cancelled.clone());
         match begun {
-            Err(error) => self.returned(step, call, Returned::failed(error), 0),
+            Err(error) => self.returned(step, call, Returned::not_called(error), 0),
             Ok(BegunCall::Blocking(code)) => {
                 self.running.insert(step, (call, cancelled));
                 let group = cx.group();
@@ -125,6 +125,7 @@ impl PlanActor {
             ids: Arc::clone(self.world.ids()),
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),
+            failure: step.error.clone().filter(|_| step.state == StepState::Reverting),
         };
         let kind = match (step.state, step.kind) {
             (StepState::Reverting, _) => CallKind::Revert,

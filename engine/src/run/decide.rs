@@ -1,6 +1,6 @@
 //! What follows from what happened to a plan: records, and calls of code. No side effects.
 
-use crate::action::{timed_out, AnyAction, Cause, Next, Registry, Returned};
+use crate::action::{timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned};
 use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
@@ -145,7 +145,7 @@ impl Decisions<'_> {
             return self.record(Record::Note { at: self.now, text });
         }
         let (kind, cause) = (step.kind, step.cause);
-        let Returned { result, output, wishes } = returned;
+        let Returned { result, output, wishes, is_called } = returned;
         let end = match result {
             Ok(Next::Suspend(_)) if kind == StepKind::Finalize || is_reverting => {
                 let message = "only a run phase can be suspended";
@@ -157,6 +157,7 @@ impl Decisions<'_> {
                 Cause::Skip => End::Skipped,
                 Cause::Turn | Cause::Event | Cause::SubPlans => End::Success,
             },
+            Err(error) if !is_called => End::NotCalled(error),
             Err(error) => self.failed(id, error),
         };
         let is_suspended = matches!(end, End::Suspended { .. });
@@ -174,18 +175,20 @@ impl Decisions<'_> {
         self.advance();
     }
 
-    /// A step has failed: whether it is tried again.
-    fn failed(&self, id: StepId, error: ActionError) -> End {
+    /// A step, or its compensation, has failed: whether it is tried again.
+    pub(super) fn failed(&self, id: StepId, error: ActionError) -> End {
         let step = self.plan.step(id);
-        let may_retry = step.kind == StepKind::Run
-            && step.state != StepState::Reverting
-            && matches!(step.cause, Cause::Turn | Cause::Event | Cause::SubPlans)
-            && self.plan.cancel.is_none()
-            && !error.is_final;
-        if may_retry {
+        let is_own = matches!(step.cause, Cause::Turn | Cause::Event | Cause::SubPlans);
+        let policy = self.action_of(id).filter(|_| self.plan.cancel.is_none());
+        let policy = policy.map(|action| match (step.state, step.kind) {
+            (StepState::Reverting, _) => action.retry_revert(),
+            (_, StepKind::Finalize) => action.retry_finalize(),
+            _ if is_own => action.retry(),
+            _ => RetryPolicy::none(),
+        });
+        if let Some(policy) = policy.filter(|policy| policy.retries(&error)) {
             let seed = self.now.0 ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let policy = self.action_of(id).map(AnyAction::retry);
-            if let Some(pause) = policy.and_then(|policy| policy.pause(step.failures + 1, seed)) {
+            if let Some(pause) = policy.pause(step.failures + 1, seed) {
                 return End::Retry { error, at: self.now.after(pause) };
             }
         }
@@ -255,7 +258,8 @@ impl Decisions<'_> {
         for id in self.plan.due(now) {
             let step = self.plan.step(id);
             match step.state {
-                StepState::Retrying => self.call(id, Cause::Turn),
+                StepState::Retrying => self.call_again(id),
+                StepState::RevertRetrying => self.revert_step(id),
                 StepState::Running | StepState::Suspended if step.limit.is_none_or(|l| l > now) => {
                     self.missed(id);
                 }

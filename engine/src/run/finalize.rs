@@ -36,10 +36,24 @@ impl Decisions<'_> {
         self.effects.push(Effect::Finalize);
     }
 
+    /// The pause after a failure is over. What failed in a transaction is done again as a whole.
+    pub(super) fn call_again(&mut self, id: StepId) {
+        let is_together = self.registry.transaction().is_some();
+        if is_together && self.plan.step(id).kind == StepKind::Finalize {
+            return self.mark(vec![id], StepState::Pending, "the finalize phase is repeated");
+        }
+        self.call(id, Cause::Turn);
+    }
+
     /// After a start: the phase is called again as a whole.
     pub(super) fn finalize_again(&mut self) {
         let mut steps = self.plan.in_state(StepState::Retrying);
-        steps.retain(|step| self.plan.step(*step).kind == StepKind::Finalize);
+        let now = self.now;
+        let is_due = |step: &crate::plan::Step| step.retry_at.is_none_or(|at| at <= now);
+        steps.retain(|step| {
+            let step = self.plan.step(*step);
+            step.kind == StepKind::Finalize && is_due(step)
+        });
         self.mark(steps, StepState::Pending, "the finalize phase is repeated");
     }
 }
@@ -101,7 +115,7 @@ impl Part {
                     Returned::failed(ActionError::new("panic", panic_message(&*panic)))
                 })
             }
-            Some(Err(error)) => Returned::failed(error),
+            Some(Err(error)) => Returned::not_called(error),
             Some(Ok(Begun::Async(_))) | None => {
                 let message = "the transaction adapter called its work twice";
                 Returned::failed(ActionError::new("transaction", message).and_final())

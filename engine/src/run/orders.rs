@@ -1,6 +1,6 @@
 //! What people do with plans: resume, skip, begin again, edit, cancel, halt, take back.
 
-use super::decide::{Decisions, Effect};
+use super::decide::Decisions;
 use crate::action::{AnyAction, Cause, Rescue};
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
@@ -22,6 +22,8 @@ pub(crate) enum OrderKind {
     Cancel { is_forced: bool },
     /// Stop the plan where it is.
     Halt,
+    /// End a paused plan as failed.
+    Fail,
     /// Take back what was done.
     Revert,
     /// Plan a delayed plan at another time, or allow it at last.
@@ -38,6 +40,7 @@ impl Decisions<'_> {
             OrderKind::EditInput(action, input) => self.edit_input(action, input, by),
             OrderKind::Cancel { is_forced } => self.cancel(is_forced, by),
             OrderKind::Halt => self.halt(by),
+            OrderKind::Fail => self.fail(by),
             OrderKind::Revert => self.revert(by),
             OrderKind::Delay { start_at, start_before, is_frozen } => {
                 self.delay_anew(start_at, start_before, is_frozen, by)
@@ -60,24 +63,22 @@ impl Decisions<'_> {
     fn resume(&mut self, by: &str) -> Result<(), String> {
         self.paused("be resumed")?;
         self.may_go_on()?;
-        let failed: Vec<(StepId, StepKind, u32)> =
-            self.plan.failed_steps().map(|step| (step.id, step.kind, step.order)).collect();
+        let failed: Vec<(StepId, StepKind)> =
+            self.plan.failed_steps().map(|step| (step.id, step.kind)).collect();
         self.become_state(PlanState::Running, &format!("resumed by {by}"));
         if self.plan.is_reverting {
-            for (step, _, _) in failed.into_iter().filter(|(_, _, order)| *order > 0) {
-                self.migrate(step);
-                self.record(Record::Reverting { step, at: self.now });
-                self.effects.push(Effect::Call(step));
+            for step in self.plan.in_state(StepState::RevertFailed) {
+                self.revert_step(step);
             }
             self.advance();
             return Ok(());
         }
-        if failed.iter().any(|(_, kind, _)| *kind == StepKind::Finalize) {
+        if failed.iter().any(|(_, kind)| *kind == StepKind::Finalize) {
             let again = |step: &StepId| self.plan.step(*step).state != StepState::Skipped;
             let steps = self.plan.finalize.iter().copied().filter(again).collect();
             self.mark(steps, StepState::Pending, "the finalize phase is repeated");
         }
-        for (step, kind, _) in failed {
+        for (step, kind) in failed {
             if kind == StepKind::Run {
                 self.call(step, Cause::Turn);
             }
@@ -90,6 +91,11 @@ impl Decisions<'_> {
         self.paused("have a step skipped")?;
         self.known_step(step)?;
         let state = self.plan.step(step).state;
+        if state == StepState::RevertFailed {
+            let why = format!("its compensation is left out by {by}");
+            self.mark(vec![step], StepState::Kept, &why);
+            return Ok(());
+        }
         if state != StepState::Error {
             return Err(format!(
                 "only a failed step can be skipped, and step {step} is {}",
@@ -173,6 +179,7 @@ impl Decisions<'_> {
             }
         }
         let mut ended = self.plan.in_state(StepState::Retrying);
+        ended.extend(self.plan.in_state(StepState::RevertRetrying));
         if is_forced {
             let is_asked =
                 |step: &StepId| !matches!(self.plan.step(*step).cause, Cause::Cancel { .. });
@@ -206,6 +213,24 @@ impl Decisions<'_> {
             return Err("it is over".to_owned());
         }
         self.become_state(PlanState::Stopped, &format!("halted by {by}"));
+        Ok(())
+    }
+
+    /// Ends a paused plan as failed.
+    fn fail(&mut self, by: &str) -> Result<(), String> {
+        self.paused("be failed")?;
+        let mut failed = self.plan.in_state(StepState::Error);
+        failed.extend(self.plan.in_state(StepState::RevertFailed));
+        if failed.is_empty() {
+            return Err("no step of it has failed: cancel or resume it".to_owned());
+        }
+        self.record(Record::Rescued {
+            at: self.now,
+            how: Rescue::Fail,
+            steps: failed,
+            by: by.to_owned(),
+        });
+        self.become_state(PlanState::Stopped, &format!("failed by {by}"));
         Ok(())
     }
 

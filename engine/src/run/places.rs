@@ -60,7 +60,7 @@ impl PlanActor {
                 Err(error) => {
                     self.effects.remove(next);
                     let call = self.plan.as_ref().map_or(0, |plan| plan.step(step).calls);
-                    self.returned(step, call, Returned::failed(error), 0);
+                    self.returned(step, call, Returned::not_called(error), 0);
                     continue;
                 }
             };

@@ -114,23 +114,30 @@ impl Decisions<'_> {
         if !self.plan.is_settled() {
             return;
         }
-        let is_again = |id: StepId| self.plan.step(id).order > 0;
-        if self.plan.in_state(StepState::Error).into_iter().any(is_again) {
-            return self.become_state(PlanState::Paused, "a compensation has failed");
+        if let Some(step) = self.plan.in_state(StepState::RevertFailed).first().copied() {
+            let error = self.plan.step(step).revert_error.as_ref();
+            let error = error.map_or_else(String::new, ToString::to_string);
+            let why = format!("the compensation of step {step} has failed: {error}");
+            return self.become_state(PlanState::Paused, &why);
         }
-        let reverts = |id: &StepId| self.action_of(*id).is_some_and(AnyAction::reverts);
-        let done = self.plan.in_state(StepState::Success).into_iter();
-        let next = done
-            .filter(|id| self.plan.step(*id).kind == StepKind::Run)
-            .filter(reverts)
-            .max_by_key(|id| self.plan.step(*id).order);
-        match next {
-            Some(step) => {
-                self.migrate(step);
-                self.record(Record::Reverting { step, at: self.now });
-                self.effects.push(Effect::Call(step));
-            }
+        let wanted = |id: StepId| {
+            let step = self.plan.step(id);
+            let action = self.action_of(id).filter(|_| step.kind == StepKind::Run);
+            action.is_some_and(|action| {
+                let is_failed = step.error.as_ref().filter(|_| step.state == StepState::Error);
+                action.reverts() && is_failed.is_none_or(|error| action.reverts_failed(error))
+            })
+        };
+        match self.plan.to_revert(wanted) {
+            Some(step) => self.revert_step(step),
             None => self.become_state(PlanState::Stopped, "what was done was taken back"),
         }
+    }
+
+    /// Calls the compensation of a step.
+    pub(super) fn revert_step(&mut self, step: StepId) {
+        self.migrate(step);
+        self.record(Record::Reverting { step, at: self.now });
+        self.effects.push(Effect::Call(step));
     }
 }

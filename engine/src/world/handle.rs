@@ -125,13 +125,15 @@ impl PlanHandle {
         Finished { plan: self.id, finished }
     }
 
-    /// Goes on with the plan after it was paused: its failed steps are tried again.
+    /// Goes on with the plan after it was paused: its failed steps are tried again, or its failed
+    /// compensation.
     pub fn resume(&self, by: &str) -> Completion<Result<(), PlanError>> {
         self.order(OrderKind::Resume, by)
     }
 
     /// Leaves a failed step of a paused plan out, with all that need its output, when the plan is
-    /// resumed.
+    /// resumed. Of a step whose compensation has failed that is left out: its effect is
+    /// [kept](crate::StepState::Kept).
     pub fn skip(&self, step: StepId, by: &str) -> Completion<Result<(), PlanError>> {
         self.order(OrderKind::Skip(step), by)
     }
@@ -191,6 +193,11 @@ impl PlanHandle {
     pub fn freeze(&self, by: &str) -> Completion<Result<(), PlanError>> {
         let order = OrderKind::Delay { start_at: None, start_before: None, is_frozen: true };
         self.order(order, by)
+    }
+
+    /// Ends a paused plan in which a step or a compensation has failed, as it is; its result is an error.
+    pub fn fail(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::Fail, by)
     }
 
     /// Takes back what a paused plan has done: the compensations of its steps, the last one first.

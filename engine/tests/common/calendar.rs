@@ -86,13 +86,7 @@ pub(crate) fn launches(view: &ScheduleView) -> Vec<String> {
 /// A world over a store that may fail.
 pub(crate) fn world_over(store: impl Store, script: &Script, wall: SystemTime) -> (Sim, World) {
     let sim = Sim::builder().seed(9).wall(wall).build();
-    let play = Play {
-        script: script.clone(),
-        attempts: 1,
-        limit: None,
-        is_cancellable: false,
-        cleans_up: false,
-    };
+    let play = Play::new(script);
     let builder = World::builder().action(play).action(Piece).seed(1);
     let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
     let world = sim.block_on(builder.open(store)).expect("it ends").expect("the world begins");

@@ -65,6 +65,9 @@ pub(crate) struct Play {
     pub(crate) limit: Option<Duration>,
     pub(crate) is_cancellable: bool,
     pub(crate) cleans_up: bool,
+    /// How often a compensation, and a finalize phase, is tried.
+    pub(crate) later_attempts: u32,
+    pub(crate) reverts_failed: bool,
 }
 
 impl Action for Play {
@@ -75,6 +78,19 @@ impl Action for Play {
 
     fn retry(&self) -> RetryPolicy {
         RetryPolicy::attempts(self.attempts).pauses(Backoff::constant(Duration::from_secs(10)))
+    }
+
+    fn retry_finalize(&self) -> RetryPolicy {
+        self.retry_revert()
+    }
+
+    fn retry_revert(&self) -> RetryPolicy {
+        let pauses = Backoff::constant(Duration::from_secs(10));
+        RetryPolicy::attempts(self.later_attempts).pauses(pauses).except_for(&["hopeless"])
+    }
+
+    fn reverts_failed(&self, error: &ActionError) -> bool {
+        self.reverts_failed && error.message != "nothing was done"
     }
 
     fn limit(&self) -> Option<Duration> {
@@ -100,6 +116,18 @@ impl Action for Play {
 }
 
 impl Play {
+    pub(crate) fn new(script: &Script) -> Self {
+        Self {
+            script: script.clone(),
+            attempts: 1,
+            limit: None,
+            is_cancellable: false,
+            cleans_up: false,
+            later_attempts: 1,
+            reverts_failed: true,
+        }
+    }
+
     fn play(&self, key: &str, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         self.script.say(key);
         let code = self.script.codes.lock().expect("no panic while it is looked up").remove(key);
@@ -247,13 +275,7 @@ fn open(
     change: impl FnOnce(&mut Play),
     build: impl FnOnce(WorldBuilder) -> WorldBuilder,
 ) -> World {
-    let mut play = Play {
-        script: script.clone(),
-        attempts: 1,
-        limit: None,
-        is_cancellable: false,
-        cleans_up: false,
-    };
+    let mut play = Play::new(script);
     change(&mut play);
     let builder = World::builder()
         .action(play)
