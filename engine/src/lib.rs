@@ -4,6 +4,8 @@
 
 pub mod action;
 mod error;
+#[cfg(feature = "flow")]
+pub mod flow;
 mod id;
 mod journal;
 pub mod limits;
