@@ -193,6 +193,15 @@ pub enum TriggerError {
         /// The error of the root action.
         error: ActionError,
     },
+    /// A middleware around the delay has failed, did not pass, or has made an input that the action does
+    /// not understand; there is no plan.
+    #[error("the plan of «{action}» was not delayed: {error}")]
+    Delay {
+        /// The root action.
+        action: String,
+        /// The error.
+        error: ActionError,
+    },
     /// A plan with this id exists.
     #[error("a plan {0} exists already")]
     Exists(PlanId),

@@ -28,7 +28,7 @@ pub use action::{
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
 pub use journal::LockView;
-pub use middleware::{Around, AroundStep, Layer, Middleware};
+pub use middleware::{Around, AroundDelay, AroundStep, Layer, Middleware};
 pub use payload::Payload;
 pub use plan::{
     ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,

@@ -2,11 +2,14 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{error, part, Part, Piece, Play, Script, Theatre};
 use serde_json::{json, Value};
+use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
-    ActionError, Around, AroundStep, BuildError, Layer, MemoryStore, Middleware, Next, PlanResult,
-    PlanState, TriggerError, World,
+    ActionError, Around, AroundDelay, AroundStep, BuildError, Delay, Layer, MemoryStore,
+    Middleware, Next, PlanResult, PlanState, TriggerError, World,
 };
 
 /// Says when it is entered and left, under a name of its own: `N` tells them apart as types.
@@ -190,6 +193,91 @@ fn middleware_sees_and_changes_input_and_output() {
     assert_eq!(view.find::<Play>().unwrap().input.read::<Part>().unwrap().who, "bob");
     let output: Value = view.output::<Play>().unwrap();
     assert_eq!(output, json!({ "masked": true }));
+}
+
+/// Rewrites what is delayed, and says what is taken back.
+struct Rewrite(Script);
+
+impl Middleware for Rewrite {
+    fn delay(&self, around: &mut AroundDelay<'_>) -> Result<(), ActionError> {
+        let text: String = around.input().read()?;
+        match text.as_str() {
+            "stop" => return Ok(()),
+            "refuse" => return Err(error("refused")),
+            "panic" => panic!("out of ink"),
+            "number" => around.set_input(&7)?,
+            _ => around.set_input(&format!("{text} z"))?,
+        }
+        self.0.say(format!("delay {} by {}", around.action(), around.by()));
+        let later = around.start_at().map(|at| at.after(Duration::from_secs(60)));
+        around.set_start_at(later);
+        around.set_label("seen", "yes");
+        around.pass()
+    }
+
+    async fn revert(&self, around: &mut AroundStep<'_>) -> Result<Next, ActionError> {
+        let failure = around.failure().map(|error| error.kind.clone());
+        let who = around.input().read::<Part>()?.who;
+        self.0.say(format!("before revert {who} {failure:?}"));
+        if who == "b" {
+            // This one needs nothing of what the action does.
+            return Ok(Next::Done);
+        }
+        let next = around.pass().await;
+        self.0.say(format!("after revert {who}"));
+        next
+    }
+}
+
+#[test]
+fn a_middleware_around_a_delay_changes_what_is_stored() {
+    // D-236
+    let theatre = theatre(|world, script| world.middleware(Rewrite(script.clone())));
+    let delay = |text: &str| {
+        let triggering =
+            theatre.world.delay::<Piece>(Delay::by(Duration::from_secs(60)), text.to_owned());
+        theatre.sim.block_on(triggering).expect("it ends")
+    };
+    let plan = delay("a b").unwrap();
+    let view = theatre.settle(&plan);
+    assert_eq!((view.state, view.created.input.as_str()), (PlanState::Scheduled, "\"a b z\""));
+    assert_eq!(view.created.labels, [("seen".to_owned(), "yes".to_owned())]);
+    assert_eq!(theatre.script.said(), ["delay piece by trigger"]);
+    theatre.sim.advance(Duration::from_secs(61));
+    assert_eq!(theatre.settle(&plan).state, PlanState::Scheduled, "it is a minute later");
+    theatre.sim.advance(Duration::from_secs(60));
+    assert_eq!(theatre.finished(&plan).result(), PlanResult::Success);
+    assert_eq!(theatre.script.said()[..3], ["a", "b", "z"], "planning and running see it");
+    for (text, kind) in
+        [("stop", "not_passed"), ("refuse", "refused"), ("panic", "panic"), ("number", "unfit")]
+    {
+        let refused = delay(text).unwrap_err();
+        let TriggerError::Delay { action, error } = refused else { panic!("{refused}") };
+        assert_eq!((action.as_str(), error.kind.as_str()), ("piece", kind));
+    }
+    let rows = theatre.sim.block_on(theatre.world.list(Filter::default())).unwrap().unwrap();
+    assert_eq!(rows.len(), 1, "what was refused is no plan");
+}
+
+#[test]
+fn a_middleware_around_a_compensation_comes_before_and_after_it_or_in_its_place() {
+    let theatre = theatre(|world, script| world.middleware(Rewrite(script.clone())));
+    theatre.script.on("c", |_| Err(error("revert")));
+    let plan = theatre.perform("a b c");
+    assert_eq!(theatre.finished(&plan).result(), PlanResult::Reverted);
+    let expected = [
+        "a",
+        "b",
+        "c",
+        "before revert c Some(\"revert\")",
+        "revert c",
+        "after revert c",
+        "before revert b None",
+        "before revert a None",
+        "revert a",
+        "after revert a",
+    ];
+    assert_eq!(theatre.script.said(), expected);
 }
 
 /// Stops what it is told to stop.

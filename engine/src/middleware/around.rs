@@ -126,7 +126,7 @@ impl AroundStep<'_> {
     /// Those of what is inside.
     pub async fn pass(&mut self) -> Result<Next, ActionError> {
         if let Some((next, rest)) = self.rest.split_first() {
-            let is_finalize = self.call.kind == CallKind::Finalize;
+            let kind = self.call.kind;
             let mut around = AroundStep {
                 rest,
                 name: self.name,
@@ -135,8 +135,11 @@ impl AroundStep<'_> {
                 wishes: &mut *self.wishes,
                 is_called: &mut *self.is_called,
             };
-            let passing =
-                if is_finalize { next.finalize(&mut around) } else { next.run(&mut around) };
+            let passing = match kind {
+                CallKind::Run => next.run(&mut around),
+                CallKind::Finalize => next.finalize(&mut around),
+                CallKind::Revert => next.revert(&mut around),
+            };
             return passing.await;
         }
         let returned = match Arc::clone(self.action).begin(self.call.clone()) {
@@ -174,6 +177,11 @@ impl AroundStep<'_> {
     /// Why the step's code is called.
     pub fn cause(&self) -> Cause {
         self.call.facts.cause
+    }
+
+    /// Around a compensation: why the run step has failed, if it has.
+    pub fn failure(&self) -> Option<&ActionError> {
+        self.call.facts.failure.as_ref()
     }
 
     /// The input; references are replaced by values.
@@ -214,7 +222,6 @@ pub(crate) fn begin(
     action: &Arc<dyn AnyAction>,
     call: Call,
 ) -> Begun {
-    let chain = chain.filter(|_| call.kind != CallKind::Revert);
     let Some(chain) = chain else { return Arc::clone(action).begin(call) };
     // Nothing is called by this: it tells where the action wants to be called.
     let is_async = matches!(Arc::clone(action).begin(call.clone()), Begun::Async(_));

@@ -6,6 +6,7 @@
 
 mod around;
 mod chain;
+mod delay;
 
 use std::any::TypeId;
 use std::future::Future;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 pub(crate) use around::{begin, Phase};
 pub use around::{Around, AroundStep};
 pub(crate) use chain::Chains;
+pub(crate) use delay::delay;
+pub use delay::AroundDelay;
 
 use crate::action::{ActionView, Next};
 use crate::error::ActionError;
@@ -65,6 +68,16 @@ use crate::error::ActionError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Middleware: Send + Sync + 'static {
+    /// Around delaying a plan, before it is stored; also one that a schedule launches. The chain is that of
+    /// the root action. It runs in the thread that delays the plan and should not block.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan.
+    fn delay(&self, around: &mut AroundDelay<'_>) -> Result<(), ActionError> {
+        around.pass()
+    }
+
     /// Around the planning of one action, its planned actions included.
     ///
     /// # Errors
@@ -109,6 +122,14 @@ pub trait Middleware: Send + Sync + 'static {
 
     /// Around each call of a finalize phase; it may block.
     fn finalize(
+        &self,
+        around: &mut AroundStep<'_>,
+    ) -> impl Future<Output = Result<Next, ActionError>> + Send {
+        around.pass()
+    }
+
+    /// Around each call of a compensation; it may block. What it makes of the output is not kept.
+    fn revert(
         &self,
         around: &mut AroundStep<'_>,
     ) -> impl Future<Output = Result<Next, ActionError>> + Send {
@@ -187,12 +208,22 @@ pub(crate) trait AnyMiddleware: Send + Sync {
     fn plan(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn hook(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
+    fn delay(&self, around: &mut AroundDelay<'_>) -> Result<(), ActionError>;
+    fn revert<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
     fn present(&self, view: &mut ActionView<'_>);
     fn run<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
     fn finalize<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
 }
 
 impl<M: Middleware> AnyMiddleware for M {
+    fn delay(&self, around: &mut AroundDelay<'_>) -> Result<(), ActionError> {
+        Middleware::delay(self, around)
+    }
+
+    fn revert<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a> {
+        Box::pin(Middleware::revert(self, around))
+    }
+
     fn plan(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
         Middleware::plan(self, around)
     }

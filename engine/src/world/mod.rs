@@ -37,6 +37,7 @@ use crate::action::{show, Action, PlanShown, Registry};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
+use crate::middleware::delay as delay_around;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Record};
 use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
@@ -197,12 +198,18 @@ impl World {
     }
 
     /// Begins a plan that is planned later, as its second record says.
-    pub(crate) fn begin_later(&self, created: Created, delayed: Record) -> Triggering {
-        let action = &created.action;
-        if self.shared.registry.find(action).is_none() {
-            return Triggering::refused(TriggerError::UnknownAction(action.clone()));
-        }
+    pub(crate) fn begin_later(&self, mut created: Created, mut delayed: Record) -> Triggering {
+        let registry = &self.shared.registry;
+        let Some(action) = registry.find(&created.action) else {
+            return Triggering::refused(TriggerError::UnknownAction(created.action));
+        };
         let id = self.shared.ids.next(created.at);
+        if let Some(chain) = registry.chains().of(&created.action) {
+            if let Err(error) = delay_around(chain, id, &**action, &mut created, &mut delayed) {
+                let action = created.action;
+                return Triggering::refused(TriggerError::Delay { action, error });
+            }
+        }
         self.begin(id, |reply| run::Delay { created: Box::new(created), delayed, reply })
     }
 
