@@ -185,6 +185,9 @@ pub enum TriggerError {
         /// What is wrong.
         problem: String,
     },
+    /// A label cannot be stored.
+    #[error("{0}")]
+    Label(String),
     /// Planning failed; the plan is stored with its error.
     #[error("planning of plan {plan} failed: {error}")]
     Planning {

@@ -32,7 +32,7 @@ pub use middleware::{Around, AroundDelay, AroundStep, Layer, Middleware};
 pub use payload::Payload;
 pub use plan::{
     ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
-    SubPlanCounts,
+    SubPlanCounts, Waiting,
 };
 pub use schedule::{Schedule, ScheduleError};
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
@@ -40,8 +40,8 @@ pub use testkit::crash_points;
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 pub use world::{
-    BrokenPlan, CleanError, Cleaned, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue,
-    QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
+    Asking, BrokenPlan, CleanError, Cleaned, Counts, Delay, Finished, PlanHandle, PlanShare,
+    PlanView, Queue, QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
 };
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with

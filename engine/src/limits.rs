@@ -15,6 +15,15 @@ pub const PLANNING_DEPTH_MAX: usize = 128;
 /// Events that wait for one step. A step that takes no more of them must not fill the store.
 pub const EVENTS_MAX: usize = 10_000;
 
+/// Labels of one plan: each of them is a row of the index that plans are searched by.
+pub const LABELS_MAX: usize = 64;
+
+/// Bytes of a label's name.
+pub const LABEL_NAME_BYTES_MAX: usize = 128;
+
+/// Bytes of a label's value: it is part of the key of an index.
+pub const LABEL_VALUE_BYTES_MAX: usize = 1_024;
+
 /// Appends that wait for the journal's writer, over all plans.
 pub const APPENDS_MAX: u64 = 1 << 18;
 

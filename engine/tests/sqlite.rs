@@ -1,11 +1,13 @@
 //! The store in a file: who may open it, what damage does, room, checkpoints, backups.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use turnwheel_engine::store::{Append, Batch, PlanRow, StoreWriter};
 use turnwheel_engine::{
     PlanId, PlanResult, PlanState, SqliteCheck, SqliteStore, SqliteSync, Store, StoreError, Time,
+    Waiting,
 };
 
 fn plan(number: u64) -> PlanId {
@@ -31,12 +33,16 @@ fn row(number: u64) -> PlanRow {
         state: PlanState::Stopped,
         result: PlanResult::Success,
         label: "label".to_owned(),
+        action: "play".to_owned(),
+        by: "trigger".to_owned(),
+        labels: BTreeMap::new(),
         created_at: Time(number),
         started_at: None,
         ended_at: None,
         wakes_at: None,
         is_busy: false,
         caller: None,
+        waits: Waiting::Nothing,
         waits_for: String::new(),
         snapshot: None,
     }

@@ -6,10 +6,13 @@ mod place;
 mod rows;
 #[path = "stores/schedules.rs"]
 mod schedules;
+#[path = "stores/search.rs"]
+mod search;
 
 use place::*;
 use rows::*;
 use schedules::*;
+use search::*;
 use turnwheel_engine::store::{Append, Batch, Filter, PlanRow, Seq, Verdict};
 use turnwheel_engine::StoreError;
 
@@ -45,6 +48,10 @@ suite![
     schedules_of_a_fenced_writer_stay_as_they_are,
     removed_plans_leave_nothing_and_only_stopped_ones_go,
     plans_that_are_long_over_are_found,
+    plans_are_found_by_all_that_is_known_of_them,
+    pages_go_on_in_both_directions,
+    labels_are_found_as_they_are_now,
+    plans_are_counted_by_state_result_and_reason,
 ];
 // D-244, D-247, D-250
 fn entries_of_a_plan_are_a_chain(place: &Place) {

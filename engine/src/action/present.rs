@@ -138,7 +138,7 @@ impl ActionView<'_> {
 pub(crate) fn show(registry: &Registry, plan: &Plan) -> PlanShown {
     PlanShown {
         label: plan.label.clone(),
-        labels: plan.created.labels.clone(),
+        labels: plan.labels.clone().into_iter().collect(),
         state: plan.state,
         result: plan.result(),
         progress: plan.progress(),

@@ -37,6 +37,7 @@ impl Plan {
             finalize: Vec::new(),
             planning_error: None,
             locks: Vec::new(),
+            labels: created.labels.iter().cloned().collect(),
             history: vec![Entry { at: created.at, text }],
             timers: BTreeMap::new(),
             last_timer: 0,
@@ -183,6 +184,11 @@ impl Plan {
             Record::Admitted { step, at } => self.place(*step, *at, None)?,
             Record::Beat { step, at, details } => self.beaten(*step, *at, details.as_ref())?,
             Record::Silent { step, at, error } => self.silent(*step, *at, error.as_ref())?,
+            Record::Labelled { at, set, removed, by } => {
+                self.labels.extend(set.iter().cloned());
+                removed.iter().for_each(|name| drop(self.labels.remove(name)));
+                self.note(*at, format!("labels changed by {by}"));
+            }
         }
         Ok(())
     }

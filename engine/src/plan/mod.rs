@@ -26,6 +26,7 @@ mod reference;
 mod revert;
 mod state;
 mod step;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -47,6 +48,7 @@ pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
 pub use state::{PlanResult, PlanState, StepKind, StepState};
 pub use step::{ActionData, Event, PlanTimer, Step};
+pub use waits::Waiting;
 
 use crate::action::PlanLock;
 use crate::error::ActionError;
@@ -80,6 +82,8 @@ pub struct Plan {
     pub planning_error: Option<ActionError>,
     /// Locks that it holds while it is under way.
     pub locks: Vec<PlanLock>,
+    /// What people search for it by; tags have empty values.
+    pub labels: BTreeMap<String, String>,
     /// What happened, for people.
     pub history: Vec<Entry>,
     /// Timers that are not over.
@@ -233,72 +237,6 @@ impl Plan {
     /// Children of an action: those that it planned itself.
     pub fn children(&self, parent: ActionId) -> impl Iterator<Item = &ActionData> {
         self.actions.iter().filter(move |action| action.parent == Some(parent))
-    }
-
-    /// Why it waits, if it does and is not over: one reason, the one that people can do most about.
-    pub fn waits_for(&self) -> String {
-        match self.state {
-            PlanState::Paused if self.counts.of(&[StepState::RevertFailed]) > 0 => {
-                let find = |step: &&Step| step.state == StepState::RevertFailed;
-                let step = self.steps.iter().find(find).map_or(StepId(0), |step| step.id);
-                format!("the compensation of step {step} has failed: retry, skip or end it")
-            }
-            PlanState::Paused => {
-                let failed = self.failed_steps().next();
-                failed.map_or_else(
-                    || "paused: resume it".to_owned(),
-                    |step| format!("step {} has failed: retry, skip or end it", step.id),
-                )
-            }
-            PlanState::Scheduled => self.waits_to_be_planned(),
-            PlanState::Planned => {
-                let locks: Vec<_> = self.locks.iter().map(|lock| lock.name.as_str()).collect();
-                if locks.is_empty() {
-                    String::new()
-                } else {
-                    format!("the lock «{}»", locks.join("», «"))
-                }
-            }
-            PlanState::Running if !self.is_busy() => self.waits_for_step(),
-            PlanState::Running => self.waits_for_place().unwrap_or_default().to_owned(),
-            _ => String::new(),
-        }
-    }
-
-    fn waits_to_be_planned(&self) -> String {
-        let Some(delayed) = &self.delayed else { return String::new() };
-        if delayed.is_frozen {
-            return "frozen: allow it".to_owned();
-        }
-        if let Some(plan) = self.open_prerequisites().first() {
-            return format!("the end of plan {plan}");
-        }
-        delayed.start_at.map_or_else(String::new, |at| format!("time {at}"))
-    }
-
-    fn waits_for_step(&self) -> String {
-        let find = |state| self.steps.iter().find(|step| step.state == state);
-        if self.counts.of(&[StepState::Suspended]) > 0 {
-            let Some(step) = find(StepState::Suspended) else { return String::new() };
-            if self.children.are_open(step.id) {
-                let counts = self.children.counts(step.id);
-                return format!("{} of {} sub-plans", counts.pending, counts.total);
-            }
-            return step.waits_for.clone();
-        }
-        if self.counts.of(&[StepState::Retrying]) > 0 {
-            let Some(step) = find(StepState::Retrying) else { return String::new() };
-            return format!("attempt {} of step {}", step.attempt + 1, step.id);
-        }
-        if self.counts.of(&[StepState::RevertRetrying]) > 0 {
-            let Some(step) = find(StepState::RevertRetrying) else { return String::new() };
-            return format!(
-                "attempt {} of the compensation of step {}",
-                step.failures + 1,
-                step.id
-            );
-        }
-        String::new()
     }
 
     /// When the plan has to do something by itself the next time.

@@ -265,6 +265,17 @@ pub enum Record {
         /// Why it has failed by that; `None` if it is called again.
         error: Option<ActionError>,
     },
+    /// Somebody has changed the labels of the plan.
+    Labelled {
+        /// When.
+        at: Time,
+        /// Those that are new or have another value.
+        set: Vec<(String, String)>,
+        /// Those that are gone.
+        removed: Vec<String>,
+        /// Who.
+        by: String,
+    },
 }
 
 /// How a plan began.

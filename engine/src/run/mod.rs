@@ -31,6 +31,7 @@ mod fair;
 mod finalize;
 mod hooks;
 mod key;
+mod labels;
 mod locks;
 mod message;
 mod migrate;

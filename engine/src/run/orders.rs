@@ -26,6 +26,8 @@ pub(crate) enum OrderKind {
     Fail,
     /// Take back what was done.
     Revert,
+    /// Change its labels.
+    Label { set: Vec<(String, String)>, removed: Vec<String> },
     /// Plan a delayed plan at another time, or allow it at last.
     Delay { start_at: Option<Time>, start_before: Option<Time>, is_frozen: bool },
 }
@@ -42,6 +44,7 @@ impl Decisions<'_> {
             OrderKind::Halt => self.halt(by),
             OrderKind::Fail => self.fail(by),
             OrderKind::Revert => self.revert(by),
+            OrderKind::Label { set, removed } => self.label(set, removed, by),
             OrderKind::Delay { start_at, start_before, is_frozen } => {
                 self.delay_anew(start_at, start_before, is_frozen, by)
             }

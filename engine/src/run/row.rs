@@ -5,12 +5,16 @@ use crate::store::PlanRow;
 
 /// What search shows of a plan.
 pub(crate) fn row(plan: &Plan) -> PlanRow {
+    let (waits, waits_for) = plan.wait();
     PlanRow {
         id: plan.id,
         head: 0,
         state: plan.state,
         result: plan.result(),
         label: plan.label.clone(),
+        action: plan.created.action.clone(),
+        by: plan.created.by.clone(),
+        labels: plan.labels.clone(),
         created_at: plan.created.at,
         started_at: plan.started_at,
         ended_at: plan.ended_at,
@@ -20,7 +24,8 @@ pub(crate) fn row(plan: &Plan) -> PlanRow {
             || plan.waits_for_plans()
             || !plan.hooks_due.is_empty(),
         caller: plan.created.caller,
-        waits_for: plan.waits_for(),
+        waits,
+        waits_for,
         snapshot: None,
     }
 }

@@ -10,8 +10,8 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::memory_states::States;
 use super::{
-    Append, Batch, Filter, Loaded, PlanRow, ScheduleRow, ScheduleWrite, Seq, Store, StoreReader,
-    StoreWriter, Swap, Verdict, Written,
+    Append, Batch, Count, Filter, Loaded, Order, PlanRow, ScheduleRow, ScheduleWrite, Seq, Store,
+    StoreReader, StoreWriter, Swap, Verdict, Written,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -195,11 +195,10 @@ impl Data {
         true
     }
 
-    /// Whether a plan was stopped so early, and is not waited for by one that is not.
-    fn is_over(&self, row: &PlanRow, before: Time) -> bool {
+    /// Whether a plan waits for this one that is not stopped.
+    fn is_needed(&self, row: &PlanRow) -> bool {
         let is_live = |caller: &PlanRow| caller.state != PlanState::Stopped;
-        row.ended_at.is_some_and(|at| at < before)
-            && !row.caller.is_some_and(|(plan, _)| self.rows.get(&plan).is_some_and(is_live))
+        row.caller.is_some_and(|(plan, _)| self.rows.get(&plan).is_some_and(is_live))
     }
 
     fn write_row(&mut self, row: &PlanRow) {
@@ -298,15 +297,34 @@ impl StoreReader for Reader {
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
         let data = self.data.lock();
+        let key = filter.key.as_ref().map(|key| data.keys.get(key));
         let fits = |row: &&PlanRow| {
-            (filter.states.is_empty() || filter.states.contains(&row.state))
-                && filter.label.as_ref().is_none_or(|label| *label == row.label)
-                && (filter.results.is_empty() || filter.results.contains(&row.result))
-                && filter.ended_before.is_none_or(|before| data.is_over(row, before))
-                && filter.before.is_none_or(|before| row.id < before)
+            filter.fits(row)
+                && key.is_none_or(|holder| holder == Some(&row.id))
+                && !(filter.is_unneeded && data.is_needed(row))
         };
-        let rows = data.rows.values().rev().filter(fits).take(filter.limit).cloned();
+        let all = data.rows.values();
+        let rows: Box<dyn Iterator<Item = &PlanRow>> = match filter.order {
+            Order::NewestFirst => Box::new(all.rev()),
+            Order::OldestFirst => Box::new(all),
+        };
+        let rows = rows.filter(fits).take(filter.limit).cloned();
         Ok(rows.map(|row| PlanRow { snapshot: None, ..row }).collect())
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
+        let mut counts: Vec<Count> = Vec::new();
+        for row in self.data.lock().rows.values() {
+            let (state, result, waits) = (row.state, row.result, row.waits);
+            let is_alike = |count: &&mut Count| {
+                (count.state, count.result, count.waits) == (state, result, waits)
+            };
+            match counts.iter_mut().find(is_alike) {
+                Some(count) => count.plans += 1,
+                None => counts.push(Count { state, result, waits, plans: 1 }),
+            }
+        }
+        Ok(counts)
     }
 
     fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {

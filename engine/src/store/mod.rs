@@ -8,14 +8,17 @@
 //! One behaviour suite runs against every store.
 
 mod change;
+mod filter;
 mod memory;
 mod memory_states;
 mod sqlite;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 pub use change::Change;
+pub use filter::{Filter, Order};
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 
@@ -23,7 +26,7 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
-use crate::plan::{PlanResult, PlanState};
+use crate::plan::{PlanResult, PlanState, Waiting};
 use crate::time::Time;
 
 /// A place in the journal: counted from 1, in the order of commits; 0 is before all.
@@ -269,6 +272,12 @@ pub struct PlanRow {
     pub result: PlanResult,
     /// What it is called.
     pub label: String,
+    /// The name of its root action.
+    pub action: String,
+    /// Who triggered it.
+    pub by: String,
+    /// What people search for it by.
+    pub labels: BTreeMap<String, String>,
     /// When it was created.
     pub created_at: Time,
     /// When its planning began.
@@ -281,10 +290,25 @@ pub struct PlanRow {
     pub is_busy: bool,
     /// The plan and step that triggered it.
     pub caller: Option<(PlanId, StepId)>,
-    /// Why it waits, if it is live and does.
+    /// What it waits for.
+    pub waits: Waiting,
+    /// The same for people, if it is live and waits.
     pub waits_for: String,
     /// The whole plan as of a journal entry, encoded.
     pub snapshot: Option<(Seq, Vec<u8>)>,
+}
+
+/// Plans that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Their state.
+    pub state: PlanState,
+    /// Their result.
+    pub result: PlanResult,
+    /// What they wait for.
+    pub waits: Waiting,
+    /// How many there are.
+    pub plans: u64,
 }
 
 /// The reading end of a store.
@@ -380,12 +404,21 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError>;
 
-    /// The rows of plans, newest first, without their snapshots.
+    /// The rows of plans in the order of their ids, without their snapshots.
     ///
     /// # Errors
     ///
     /// The store failed.
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError>;
+
+    /// How many plans there are, by state, result and what they wait for; only those that there are.
+    ///
+    /// Cost: it does not depend on how many plans there are, but in memory.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn counts(&mut self) -> Result<Vec<Count>, StoreError>;
 
     /// A schedule.
     ///
@@ -424,34 +457,4 @@ pub struct Written {
     pub prev: Seq,
     /// The records, encoded.
     pub records: Vec<u8>,
-}
-
-/// Which plans to list.
-#[derive(Clone, Debug)]
-pub struct Filter {
-    /// Only these states; empty for all.
-    pub states: Vec<PlanState>,
-    /// Only plans with this label.
-    pub label: Option<String>,
-    /// Only these results; empty for all.
-    pub results: Vec<PlanResult>,
-    /// Only plans that were stopped before this time, and that no plan waits for which is not stopped.
-    pub ended_before: Option<Time>,
-    /// Only plans created before this one, for the next page.
-    pub before: Option<PlanId>,
-    /// How many at most; a page of 100 if nothing else is said.
-    pub limit: usize,
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Self {
-            states: Vec::new(),
-            label: None,
-            results: Vec::new(),
-            ended_before: None,
-            before: None,
-            limit: 100,
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Removes plans that are long over.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use turnwheel_runtime::Failure;
 
-use super::World;
+use super::{Asking, World};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::decode;
@@ -29,7 +30,7 @@ use crate::time::Time;
 /// let retention = Retention::older_than(month)
 ///     .results([PlanResult::Success])
 ///     .export(folder.path().join("old-plans.jsonl"));
-/// let cleaned = turnwheel_runtime::completion::block_on(world.clean(retention))??;
+/// let cleaned = world.clean(retention).wait()?;
 /// assert_eq!(cleaned.plans, 0);
 /// world.shutdown()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,6 +40,7 @@ use crate::time::Time;
 pub struct Retention {
     age: Duration,
     label: Option<String>,
+    labels: Vec<(String, Option<String>)>,
     results: Vec<PlanResult>,
     export: Option<PathBuf>,
 }
@@ -46,12 +48,18 @@ pub struct Retention {
 impl Retention {
     /// Plans that were stopped longer ago than this, whatever their result and label, without an export.
     pub fn older_than(age: Duration) -> Self {
-        Self { age, label: None, results: Vec::new(), export: None }
+        Self { age, label: None, labels: Vec::new(), results: Vec::new(), export: None }
     }
 
-    /// Only plans with this label.
+    /// Only plans that are called so.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
+        self
+    }
+
+    /// Only plans that have this label with this value; all that are said.
+    pub fn having(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.push((name.into(), Some(value.into())));
         self
     }
 
@@ -100,6 +108,7 @@ pub enum CleanError {
 struct Exported<'a> {
     plan: PlanId,
     label: &'a str,
+    labels: &'a BTreeMap<String, String>,
     state: &'static str,
     result: &'static str,
     created_at_us: u64,
@@ -117,7 +126,12 @@ impl World {
     /// # Errors
     ///
     /// The store failed, or the export could not be written.
-    pub async fn clean(&self, retention: Retention) -> Result<Cleaned, CleanError> {
+    pub fn clean(&self, retention: Retention) -> Asking<Cleaned, CleanError> {
+        let world = self.clone();
+        Asking::new(async move { world.clean_all(retention).await })
+    }
+
+    async fn clean_all(&self, retention: Retention) -> Result<Cleaned, CleanError> {
         let lost = |failure: Failure| StoreError::Failed(failure.to_string());
         let journal = &self.shared.journal;
         journal.flush().await.map_err(lost)??;
@@ -126,9 +140,11 @@ impl World {
             states: vec![PlanState::Stopped],
             results: retention.results,
             label: retention.label,
+            labels: retention.labels,
             ended_before: Some(Time(self.shared.now().0.saturating_sub(age))),
-            before: None,
+            is_unneeded: true,
             limit: CLEAN_PLANS,
+            ..Filter::default()
         };
         let mut cleaned = Cleaned::default();
         loop {
@@ -195,6 +211,7 @@ fn line(reader: &mut dyn StoreReader, row: &PlanRow) -> Result<Vec<u8>, StoreErr
     let exported = Exported {
         plan: row.id,
         label: &row.label,
+        labels: &row.labels,
         state: row.state.name(),
         result: row.result.name(),
         created_at_us: row.created_at.0,

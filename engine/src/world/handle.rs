@@ -205,7 +205,7 @@ impl PlanHandle {
         self.order(OrderKind::Revert, by)
     }
 
-    fn order(&self, kind: OrderKind, by: &str) -> Completion<Result<(), PlanError>> {
+    pub(super) fn order(&self, kind: OrderKind, by: &str) -> Completion<Result<(), PlanError>> {
         let (reply, done) = completion();
         let by = by.to_owned();
         self.send(reply, |reply| Order { kind, by, reply });

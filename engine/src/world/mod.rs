@@ -1,5 +1,6 @@
 //! A world: the actions, the threads and the store that plans run with.
 
+mod asking;
 mod builder;
 mod cleaner;
 mod delay;
@@ -7,8 +8,10 @@ mod extending;
 mod handle;
 mod heartbeat;
 mod ids;
+mod labels;
 mod options;
 mod queue;
+mod search;
 mod upgrade;
 mod watchers;
 
@@ -23,6 +26,7 @@ use turnwheel_actors::{Entities, EntityRef, Handler};
 use turnwheel_runtime::completion::{block_on, completion};
 use turnwheel_runtime::{Completer, Completion, Failure, Group};
 
+pub use asking::Asking;
 pub use builder::WorldBuilder;
 pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
@@ -30,6 +34,7 @@ pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;
 pub use options::TriggerOptions;
 pub use queue::{PlanShare, Queue, QueueStatus};
+pub use search::Counts;
 pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
@@ -42,7 +47,6 @@ use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Record};
 use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
 use crate::schedule::{Schedules, Timetable};
-use crate::store::{Filter, PlanRow};
 use crate::time::Time;
 
 /// How long a world waits for its threads when it shuts down.
@@ -288,18 +292,6 @@ impl World {
         show(&self.shared.registry, plan)
     }
 
-    /// The plan that has taken an idempotency key, if one has.
-    ///
-    /// # Errors
-    ///
-    /// The store failed.
-    pub async fn find(&self, key: &str) -> Result<Option<PlanHandle>, StoreError> {
-        let key = key.to_owned();
-        let found = self.shared.journal.read(move |reader| reader.by_key(&key)).await;
-        let found = found.map_err(|failure| StoreError::Failed(failure.to_string()))??;
-        Ok(found.map(|plan| self.plan(plan)))
-    }
-
     /// A plan by its id, whether there is one or not.
     pub fn plan(&self, id: PlanId) -> PlanHandle {
         PlanHandle::new(self.clone(), id)
@@ -345,18 +337,6 @@ impl World {
     /// The reminders of entities in this world's store, likewise.
     pub fn reminders(&self) -> Arc<dyn ReminderStore> {
         Durable::new(self.shared.journal.clone())
-    }
-
-    /// The plans that fit, newest first, as of now.
-    ///
-    /// # Errors
-    ///
-    /// The store failed.
-    pub async fn list(&self, filter: Filter) -> Result<Vec<PlanRow>, PlanError> {
-        let failed = |failure: Failure| PlanError::Store(StoreError::Failed(failure.to_string()));
-        self.shared.journal.flush().await.map_err(failed)??;
-        let rows = self.shared.journal.read(move |reader| reader.list(&filter));
-        Ok(rows.await.map_err(failed)??)
     }
 
     /// How the queues are now, the default one first.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use super::labels::check_all;
 use super::{Triggering, World};
 use crate::action::Action;
+use crate::error::TriggerError;
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::plan::plan_root;
@@ -46,7 +48,8 @@ impl TriggerOptions {
         self
     }
 
-    /// A label, which people see with the plan. The same name again replaces the value.
+    /// A label: people see it with the plan, and [find the plan](crate::store::Filter) by it. The same
+    /// name again replaces the value. How many there may be, and how long: [`limits`](crate::limits).
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let name = name.into();
         self.labels.retain(|(known, _)| *known != name);
@@ -54,7 +57,12 @@ impl TriggerOptions {
         self
     }
 
-    /// Who triggers it, for the history.
+    /// A label without a value.
+    pub fn tag(self, name: impl Into<String>) -> Self {
+        self.label(name, "")
+    }
+
+    /// Who triggers it, for the history and for search.
     pub fn by(mut self, by: impl Into<String>) -> Self {
         self.by = Some(by.into());
         self
@@ -88,6 +96,9 @@ impl World {
             Ok(created) => created,
             Err(error) => return Triggering::refused(error),
         };
+        if let Err(problem) = check_all(&options.labels) {
+            return Triggering::refused(TriggerError::Label(problem));
+        }
         created.labels = options.labels;
         created.by = options.by.unwrap_or(created.by);
         created.priority = options.priority.unwrap_or(created.priority);

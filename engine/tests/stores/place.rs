@@ -1,7 +1,11 @@
 //! Stores to try, and what is written to them.
 
+use std::collections::BTreeMap;
+
 use turnwheel_engine::store::{Append, Batch, PlanRow, Seq, StoreWriter, Verdict};
-use turnwheel_engine::{MemoryStore, PlanId, PlanResult, PlanState, SqliteStore, Store, Time};
+use turnwheel_engine::{
+    MemoryStore, PlanId, PlanResult, PlanState, SqliteStore, Store, Time, Waiting,
+};
 
 /// A store, and what has to live as long as it does.
 pub(crate) struct Place {
@@ -50,12 +54,16 @@ pub(crate) fn row(number: u8, head: Seq) -> PlanRow {
         state: PlanState::Running,
         result: PlanResult::Pending,
         label: format!("label {}", number % 2),
+        action: "play".to_owned(),
+        by: "trigger".to_owned(),
+        labels: BTreeMap::new(),
         created_at: Time(u64::from(number)),
         started_at: None,
         ended_at: None,
         wakes_at: None,
         is_busy: false,
         caller: None,
+        waits: Waiting::Nothing,
         waits_for: String::new(),
         snapshot: None,
     }

@@ -166,7 +166,13 @@ pub(crate) fn plans_that_are_long_over_are_found(place: &Place) {
         let rows = reader.list(&filter).expect("it lists");
         rows.iter().map(|row| row.id.to_bytes()[15]).collect()
     };
-    let before = |time: u64| Filter { ended_before: Some(Time(time)), ..Filter::default() };
+    let before = |time: u64| Filter {
+        ended_before: Some(Time(time)),
+        is_unneeded: true,
+        ..Filter::default()
+    };
+    let all = Filter { ended_before: Some(Time(30)), ..Filter::default() };
+    assert_eq!(list(all), [7, 6, 5, 2, 1], "5 is needed and was stopped all the same");
     assert_eq!(list(before(30)), [7, 6, 2, 1], "5 was called by one that is live");
     assert_eq!(list(before(10)), [] as [u8; 0]);
     assert_eq!(list(before(u64::MAX)), [7, 6, 3, 2, 1]);

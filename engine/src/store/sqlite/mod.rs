@@ -1,6 +1,7 @@
 //! The store in one SQLite file.
 
 mod keeper;
+mod list;
 mod lock;
 mod reader;
 mod room;

@@ -1,15 +1,14 @@
 //! The reading end: its own connection, beside the writer.
 
 use rusqlite::types::Value;
-use rusqlite::{params_from_iter, Connection, OptionalExtension, Row};
+use rusqlite::{params_from_iter, Connection, OptionalExtension};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{failure, schedules, states};
+use super::{failure, list, schedules, states};
 use crate::error::StoreError;
-use crate::id::{PlanId, StepId};
-use crate::plan::{PlanResult, PlanState};
-use crate::store::{Filter, Loaded, PlanRow, ScheduleRow, Seq, StoreReader, Written};
+use crate::id::PlanId;
+use crate::store::{Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, StoreReader, Written};
 use crate::time::Time;
 
 pub(super) struct Reader {
@@ -169,45 +168,11 @@ impl StoreReader for Reader {
     }
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
-        let mut sql = String::from(
-            "SELECT id, head, state, result, label, created_at, started_at, ended_at, wakes_at,
-                 is_busy, caller_plan, caller_step, waits_for FROM plans WHERE 1",
-        );
-        let mut values = Vec::new();
-        if !filter.states.is_empty() {
-            let places = vec!["?"; filter.states.len()].join(", ");
-            sql.push_str(&format!(" AND state IN ({places})"));
-            values.extend(filter.states.iter().map(|state| Value::Text(state.name().to_owned())));
-        }
-        if !filter.results.is_empty() {
-            let places = vec!["?"; filter.results.len()].join(", ");
-            sql.push_str(&format!(" AND result IN ({places})"));
-            let names = filter.results.iter().map(|result| result.name().to_owned());
-            values.extend(names.map(Value::Text));
-        }
-        if let Some(before) = filter.ended_before {
-            sql.push_str(
-                " AND ended_at < ? AND NOT EXISTS (SELECT 1 FROM plans AS caller
-                     WHERE caller.id = plans.caller_plan AND caller.state != 'stopped')",
-            );
-            values.push(Value::Integer(i64::try_from(before.0).unwrap_or(i64::MAX)));
-        }
-        if let Some(label) = &filter.label {
-            sql.push_str(" AND label = ?");
-            values.push(Value::Text(label.clone()));
-        }
-        if let Some(before) = filter.before {
-            sql.push_str(" AND id < ?");
-            values.push(Value::Blob(before.to_bytes().to_vec()));
-        }
-        sql.push_str(" ORDER BY id DESC LIMIT ?");
-        values.push(number(filter.limit));
-        let rows = || -> rusqlite::Result<Vec<PlanRow>> {
-            let mut read = self.connection.prepare_cached(&sql)?;
-            let rows = read.query_map(params_from_iter(values), row)?;
-            rows.collect()
-        };
-        rows().map_err(|error| failure(&error))
+        list::list(&self.connection, filter).map_err(|error| failure(&error))
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
+        list::counts(&self.connection).map_err(|error| failure(&error))
     }
 
     fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
@@ -223,32 +188,6 @@ fn missing(plan: PlanId, seq: Seq) -> StoreError {
     StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing"))
 }
 
-fn number(number: usize) -> Value {
+pub(super) fn number(number: usize) -> Value {
     Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
-}
-
-fn row(row: &Row<'_>) -> rusqlite::Result<PlanRow> {
-    let state: String = row.get(2)?;
-    let result: String = row.get(3)?;
-    let unknown = |column, text: String| {
-        let error = format!("«{text}» is unknown").into();
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error)
-    };
-    let caller: Option<[u8; 16]> = row.get(10)?;
-    let caller_step: Option<u32> = row.get(11)?;
-    Ok(PlanRow {
-        id: PlanId::from_bytes(row.get(0)?),
-        head: row.get(1)?,
-        state: PlanState::from_name(&state).ok_or_else(|| unknown(2, state))?,
-        result: PlanResult::from_name(&result).ok_or_else(|| unknown(3, result))?,
-        label: row.get(4)?,
-        created_at: Time(row.get(5)?),
-        started_at: row.get::<_, Option<u64>>(6)?.map(Time),
-        ended_at: row.get::<_, Option<u64>>(7)?.map(Time),
-        wakes_at: row.get::<_, Option<u64>>(8)?.map(Time),
-        is_busy: row.get(9)?,
-        caller: caller.map(PlanId::from_bytes).zip(caller_step.map(StepId)),
-        waits_for: row.get(12)?,
-        snapshot: None,
-    })
 }

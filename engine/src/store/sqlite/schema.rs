@@ -21,6 +21,9 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          state TEXT NOT NULL,
          result TEXT NOT NULL,
          label TEXT NOT NULL,
+         action TEXT NOT NULL,
+         by TEXT NOT NULL,
+         labels TEXT NOT NULL,
          created_at INTEGER NOT NULL,
          started_at INTEGER,
          ended_at INTEGER,
@@ -28,6 +31,7 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          is_busy INTEGER NOT NULL,
          caller_plan BLOB,
          caller_step INTEGER,
+         waits TEXT NOT NULL,
          waits_for TEXT NOT NULL,
          snapshot_seq INTEGER,
          snapshot BLOB
@@ -35,6 +39,47 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
      CREATE INDEX plans_busy ON plans (id) WHERE is_busy;
      CREATE INDEX plans_wake ON plans (wakes_at) WHERE wakes_at IS NOT NULL;
      CREATE INDEX plans_state ON plans (state, id);
+     CREATE INDEX plans_caller ON plans (caller_plan, id) WHERE caller_plan IS NOT NULL;
+     CREATE TABLE labels (
+         name TEXT NOT NULL,
+         value TEXT NOT NULL,
+         plan BLOB NOT NULL,
+         PRIMARY KEY (name, value, plan)
+     ) WITHOUT ROWID;
+     CREATE TRIGGER labels_new AFTER INSERT ON plans WHEN new.labels != '{}' BEGIN
+         INSERT INTO labels SELECT key, value, new.id FROM json_each(new.labels);
+     END;
+     CREATE TRIGGER labels_changed AFTER UPDATE OF labels ON plans WHEN new.labels != old.labels BEGIN
+         DELETE FROM labels WHERE plan = old.id
+             AND (name, value) IN (SELECT key, value FROM json_each(old.labels));
+         INSERT INTO labels SELECT key, value, new.id FROM json_each(new.labels);
+     END;
+     CREATE TRIGGER labels_gone AFTER DELETE ON plans WHEN old.labels != '{}' BEGIN
+         DELETE FROM labels WHERE plan = old.id
+             AND (name, value) IN (SELECT key, value FROM json_each(old.labels));
+     END;
+     CREATE TABLE counts (
+         state TEXT NOT NULL,
+         result TEXT NOT NULL,
+         waits TEXT NOT NULL,
+         plans INTEGER NOT NULL,
+         PRIMARY KEY (state, result, waits)
+     ) WITHOUT ROWID;
+     CREATE TRIGGER counts_new AFTER INSERT ON plans BEGIN
+         INSERT INTO counts VALUES (new.state, new.result, new.waits, 1)
+             ON CONFLICT DO UPDATE SET plans = plans + 1;
+     END;
+     CREATE TRIGGER counts_changed AFTER UPDATE OF state, result, waits ON plans
+         WHEN (new.state, new.result, new.waits) != (old.state, old.result, old.waits) BEGIN
+         UPDATE counts SET plans = plans - 1
+             WHERE state = old.state AND result = old.result AND waits = old.waits;
+         INSERT INTO counts VALUES (new.state, new.result, new.waits, 1)
+             ON CONFLICT DO UPDATE SET plans = plans + 1;
+     END;
+     CREATE TRIGGER counts_gone AFTER DELETE ON plans BEGIN
+         UPDATE counts SET plans = plans - 1
+             WHERE state = old.state AND result = old.result AND waits = old.waits;
+     END;
      CREATE TABLE keys (key TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
      CREATE TABLE schedules (
          name TEXT PRIMARY KEY,

@@ -1,5 +1,7 @@
 //! The writing end: one transaction for each batch.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -281,12 +283,13 @@ fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<(
     };
     let write =
         "INSERT INTO plans (id, head, state, result, label, created_at, started_at, ended_at,
-             wakes_at, is_busy, caller_plan, caller_step, waits_for, snapshot_seq, snapshot)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+             wakes_at, is_busy, caller_plan, caller_step, waits_for, snapshot_seq, snapshot, action,
+             by, labels, waits)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
          ON CONFLICT (id) DO UPDATE SET head = excluded.head, state = excluded.state,
              result = excluded.result, label = excluded.label, started_at = excluded.started_at,
              ended_at = excluded.ended_at, wakes_at = excluded.wakes_at, is_busy = excluded.is_busy,
-             waits_for = excluded.waits_for,
+             waits_for = excluded.waits_for, labels = excluded.labels, waits = excluded.waits,
              snapshot_seq = coalesce(excluded.snapshot_seq, snapshot_seq),
              snapshot = coalesce(excluded.snapshot, snapshot)";
     transaction.prepare_cached(write)?.execute(params![
@@ -305,8 +308,20 @@ fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<(
         row.waits_for,
         snapshot_seq,
         snapshot,
+        row.action,
+        row.by,
+        labels(&row.labels),
+        row.waits.name(),
     ])?;
     Ok(())
+}
+
+/// Labels as the file keeps them: an object of JSON.
+fn labels(labels: &BTreeMap<String, String>) -> Cow<'static, str> {
+    if labels.is_empty() {
+        return Cow::Borrowed("{}");
+    }
+    Cow::Owned(serde_json::to_string(labels).expect("texts are JSON"))
 }
 
 /// A time as the file keeps it: what is beyond its numbers becomes the latest that it can hold.

@@ -1,0 +1,171 @@
+//! Why a plan waits: one reason, the one that people can do most about.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::{PlanState, StepState};
+use super::step::Step;
+use super::Plan;
+use crate::id::StepId;
+
+/// What a plan that is not over waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// Nothing: its code runs, or is about to; or it is over.
+    Nothing,
+    /// It is paused: somebody has to retry, skip or end something.
+    Decision,
+    /// It is frozen: somebody has to allow it.
+    Permission,
+    /// The end of a plan that has to be over before it.
+    Plan,
+    /// The time at which it is to be planned.
+    Time,
+    /// A lock that another plan has.
+    Lock,
+    /// The plans that one of its steps has asked for.
+    SubPlans,
+    /// An event.
+    Event,
+    /// A timer of its own, or an event that comes before.
+    Timer,
+    /// The next attempt of a step that has failed.
+    Retry,
+    /// A place in a queue.
+    Place,
+}
+
+impl Waiting {
+    const ALL: [Self; 11] = [
+        Self::Nothing,
+        Self::Decision,
+        Self::Permission,
+        Self::Plan,
+        Self::Time,
+        Self::Lock,
+        Self::SubPlans,
+        Self::Event,
+        Self::Timer,
+        Self::Retry,
+        Self::Place,
+    ];
+
+    /// In lower case, as everywhere outside the code.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Decision => "decision",
+            Self::Permission => "permission",
+            Self::Plan => "plan",
+            Self::Time => "time",
+            Self::Lock => "lock",
+            Self::SubPlans => "sub-plans",
+            Self::Event => "event",
+            Self::Timer => "timer",
+            Self::Retry => "retry",
+            Self::Place => "place",
+        }
+    }
+
+    /// The reason with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|waiting| waiting.name() == name)
+    }
+}
+
+impl Plan {
+    /// What it waits for.
+    pub fn waiting(&self) -> Waiting {
+        self.wait().0
+    }
+
+    /// Why it waits, if it does and is not over: one reason, the one that people can do most about.
+    pub fn waits_for(&self) -> String {
+        self.wait().1
+    }
+
+    /// Both: they never disagree.
+    pub(crate) fn wait(&self) -> (Waiting, String) {
+        match self.state {
+            PlanState::Paused if self.counts.of(&[StepState::RevertFailed]) > 0 => {
+                let find = |step: &&Step| step.state == StepState::RevertFailed;
+                let step = self.steps.iter().find(find).map_or(StepId(0), |step| step.id);
+                let text =
+                    format!("the compensation of step {step} has failed: retry, skip or end it");
+                (Waiting::Decision, text)
+            }
+            PlanState::Paused => {
+                let failed = self.failed_steps().next();
+                let text = failed.map_or_else(
+                    || "paused: resume it".to_owned(),
+                    |step| format!("step {} has failed: retry, skip or end it", step.id),
+                );
+                (Waiting::Decision, text)
+            }
+            PlanState::Scheduled => self.wait_to_be_planned(),
+            PlanState::Planned if !self.locks.is_empty() => {
+                let locks: Vec<_> = self.locks.iter().map(|lock| lock.name.as_str()).collect();
+                (Waiting::Lock, format!("the lock «{}»", locks.join("», «")))
+            }
+            PlanState::Running if !self.is_busy() => self.wait_for_step(),
+            PlanState::Running => match self.waits_for_place() {
+                Some(place) => (Waiting::Place, place.to_owned()),
+                None => nothing(),
+            },
+            _ => nothing(),
+        }
+    }
+
+    fn wait_to_be_planned(&self) -> (Waiting, String) {
+        let Some(delayed) = &self.delayed else { return nothing() };
+        if delayed.is_frozen {
+            return (Waiting::Permission, "frozen: allow it".to_owned());
+        }
+        if let Some(plan) = self.open_prerequisites().first() {
+            return (Waiting::Plan, format!("the end of plan {plan}"));
+        }
+        delayed.start_at.map_or_else(nothing, |at| (Waiting::Time, format!("time {at}")))
+    }
+
+    fn wait_for_step(&self) -> (Waiting, String) {
+        let find = |state| self.steps.iter().find(|step| step.state == state);
+        if self.counts.of(&[StepState::Suspended]) > 0 {
+            let Some(step) = find(StepState::Suspended) else { return nothing() };
+            if self.children.are_open(step.id) {
+                let counts = self.children.counts(step.id);
+                let text = format!("{} of {} sub-plans", counts.pending, counts.total);
+                return (Waiting::SubPlans, text);
+            }
+            let is_timed = self.timers.values().any(|timer| timer.step == step.id);
+            let waiting = if is_timed { Waiting::Timer } else { Waiting::Event };
+            return (waiting, step.waits_for.clone());
+        }
+        if self.counts.of(&[StepState::Retrying]) > 0 {
+            let Some(step) = find(StepState::Retrying) else { return nothing() };
+            return (Waiting::Retry, format!("attempt {} of step {}", step.attempt + 1, step.id));
+        }
+        if self.counts.of(&[StepState::RevertRetrying]) > 0 {
+            let Some(step) = find(StepState::RevertRetrying) else { return nothing() };
+            let (attempt, id) = (step.failures + 1, step.id);
+            return (Waiting::Retry, format!("attempt {attempt} of the compensation of step {id}"));
+        }
+        nothing()
+    }
+}
+
+fn nothing() -> (Waiting, String) {
+    (Waiting::Nothing, String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Waiting;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for waiting in Waiting::ALL {
+            assert_eq!(Waiting::from_name(waiting.name()), Some(waiting));
+        }
+        assert_eq!(Waiting::from_name("patience"), None);
+    }
+}

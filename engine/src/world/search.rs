@@ -1,0 +1,96 @@
+//! Finding plans: by key, by filter, and how many there are.
+
+use turnwheel_runtime::Failure;
+
+use super::{Asking, PlanHandle, World};
+use crate::error::{PlanError, StoreError};
+use crate::journal::Journal;
+use crate::plan::{PlanResult, PlanState, Waiting};
+use crate::store::{Count, Filter, PlanRow, StoreReader};
+
+/// How many plans there are, by state, result and what they wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    groups: Vec<Count>,
+}
+
+impl Counts {
+    /// Plans that are alike; groups without plans are left out.
+    pub fn groups(&self) -> &[Count] {
+        &self.groups
+    }
+
+    /// All plans.
+    pub fn total(&self) -> u64 {
+        self.sum(|_| true)
+    }
+
+    /// Plans in a state.
+    pub fn in_state(&self, state: PlanState) -> u64 {
+        self.sum(|group| group.state == state)
+    }
+
+    /// Plans with a result.
+    pub fn with_result(&self, result: PlanResult) -> u64 {
+        self.sum(|group| group.result == result)
+    }
+
+    /// Plans that wait for something; those that wait for [`Waiting::Nothing`] run, or are over.
+    pub fn waiting(&self, waits: Waiting) -> u64 {
+        self.sum(|group| group.waits == waits)
+    }
+
+    fn sum(&self, fits: impl Fn(&Count) -> bool) -> u64 {
+        self.groups.iter().filter(|group| fits(group)).map(|group| group.plans).sum()
+    }
+}
+
+/// Asks the store when its rows say everything that is durable.
+pub(super) async fn ask<T: Send + 'static>(
+    journal: &Journal,
+    question: impl FnOnce(&mut dyn StoreReader) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let failed = |failure: Failure| StoreError::Failed(failure.to_string());
+    journal.flush().await.map_err(failed)??;
+    journal.read(question).await.map_err(failed)?
+}
+
+impl World {
+    /// The plan that has taken an idempotency key, if one has.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn find(&self, key: &str) -> Asking<Option<PlanHandle>, StoreError> {
+        let (world, key) = (self.clone(), key.to_owned());
+        Asking::new(async move {
+            let found = world.shared.journal.read(move |reader| reader.by_key(&key)).await;
+            let found = found.map_err(|failure| StoreError::Failed(failure.to_string()))??;
+            Ok(found.map(|plan| world.plan(plan)))
+        })
+    }
+
+    /// The plans that fit, newest first unless said otherwise, as of now.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn list(&self, filter: Filter) -> Asking<Vec<PlanRow>, PlanError> {
+        let journal = self.shared.journal.clone();
+        Asking::new(async move { Ok(ask(&journal, move |reader| reader.list(&filter)).await?) })
+    }
+
+    /// How many plans there are, as of now. Cost: a handful of rows is read, however many plans there
+    /// are.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn counts(&self) -> Asking<Counts, PlanError> {
+        let journal = self.shared.journal.clone();
+        Asking::new(async move {
+            let groups = ask(&journal, |reader| reader.counts()).await?;
+            Ok(Counts { groups })
+        })
+    }
+}
