@@ -18,6 +18,7 @@ pub mod store;
 pub mod testkit;
 mod time;
 mod transaction;
+pub mod watch;
 mod world;
 
 pub use action::{

@@ -117,3 +117,21 @@ pub const BEATS_BEHIND: Duration = Duration::from_secs(5);
 
 /// How often a step that was silent for too long is called again until its plan is resumed.
 pub const SILENCES_MAX: u32 = 10;
+
+/// Journal entries that wait for a listener if nothing else is said: some seconds of a busy store.
+pub const WATCH_ENTRIES: usize = 4_096;
+
+/// Journal entries that may wait for a listener at most; what is older is read from the store.
+pub const WATCH_ENTRIES_MAX: usize = 65_536;
+
+/// Bytes of journal entries that may wait for a listener: a slow one must not fill the memory.
+pub const WATCH_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+
+/// Journal entries that a listener reads from the store in one go: others read between.
+pub const WATCH_PAGE: usize = 256;
+
+/// Plans that a listener keeps in memory; others are read from the store when something happens to them.
+pub const WATCH_PLANS_MAX: usize = 1_024;
+
+/// Steps of the plans that a listener keeps in memory: some 64 MiB.
+pub const WATCH_STEPS_MAX: usize = 1 << 18;

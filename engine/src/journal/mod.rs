@@ -28,6 +28,7 @@ use crate::store::{
     Append, Batch, Change, PlanRow, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader,
     StoreWriter, Swap, Upkeep, Verdict,
 };
+use crate::watch::{Buffer, Listeners};
 
 /// How long rows may be behind when nothing is appended.
 const ROWS_BEHIND_TIME: Duration = Duration::from_millis(50);
@@ -89,6 +90,8 @@ struct Writer {
     locks: Arc<Locks>,
     keeper: Task<Box<dyn StoreKeeper>>,
     is_keeping: bool,
+    /// Those who want to know what has become durable.
+    listeners: Listeners,
 }
 
 impl Journal {
@@ -106,6 +109,7 @@ impl Journal {
         let state = Writer {
             keeper: keeper.map_err(|error| threads(&error))?,
             is_keeping: false,
+            listeners: Listeners::default(),
             last: writer.last(),
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
             store: writer,
@@ -189,6 +193,14 @@ impl Journal {
         writes: Vec<ScheduleWrite>,
     ) -> Completion<Result<Vec<Swap>, StoreError>> {
         self.writer.call(move |writer, _| writer.store.write_schedules(&writes))
+    }
+
+    /// Gives all entries that become durable to a listener too, after the place that comes back.
+    pub(crate) fn listen(&self, buffer: Arc<Buffer>) -> Completion<Seq> {
+        self.writer.call(move |writer, _| {
+            writer.listeners.add(buffer);
+            writer.last
+        })
     }
 
     /// Brings all rows up to date, and completes then: what is asked afterwards sees everything that
@@ -327,6 +339,7 @@ impl Writer {
         match self.write(&appends, &changes, slice) {
             Ok(mut verdicts) => {
                 let changed = verdicts.split_off(count);
+                self.listeners.durable(&appends, &verdicts);
                 let mut durable = Vec::with_capacity(count);
                 let entries = appends.iter().zip(tickets).zip(verdicts);
                 for ((append, (mut row, ticket)), verdict) in entries {

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use apply::Inconsistent;
 pub use beat::Beat;
 pub(crate) use children::Children;
 pub use children::{Child, Delayed, SubPlanCounts};

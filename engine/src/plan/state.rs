@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where a plan is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PlanState {
     /// Made, not planned.
     Pending,
@@ -66,6 +67,7 @@ impl PlanState {
 
 /// Where a step is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StepState {
     /// The arguments of a delayed plan are being written.
     Scheduling,
@@ -138,6 +140,7 @@ impl StepState {
 
 /// What kind of phase a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StepKind {
     /// The planning of an action.
     Plan,
@@ -160,6 +163,7 @@ impl StepKind {
 
 /// What came of a plan, as its steps tell it; it may change until the plan is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PlanResult {
     /// Not decided.
     Pending,

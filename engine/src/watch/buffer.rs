@@ -1,0 +1,150 @@
+//! What a listener has not taken yet: entries as the journal's writer gives them.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+use crate::id::PlanId;
+use crate::limits::WATCH_BYTES_MAX;
+use crate::store::{Append, Seq, Verdict, Written};
+
+/// Those who listen; owned by the journal's writer. While there are none it costs one look at a length
+/// for each commit.
+#[derive(Default)]
+pub(crate) struct Listeners(Vec<Arc<Buffer>>);
+
+impl Listeners {
+    pub(crate) fn add(&mut self, buffer: Arc<Buffer>) {
+        self.0.push(buffer);
+    }
+
+    /// Gives them what has become durable, in the order of the journal.
+    pub(crate) fn durable(&mut self, appends: &[Append], verdicts: &[Verdict]) {
+        if self.0.is_empty() {
+            return;
+        }
+        // One that nobody else holds has nobody who reads it.
+        self.0.retain(|buffer| Arc::strong_count(buffer) > 1);
+        if self.0.is_empty() {
+            return;
+        }
+        for (append, verdict) in appends.iter().zip(verdicts) {
+            let Verdict::Written(seq) = verdict else { continue };
+            let wanted: Vec<&Arc<Buffer>> =
+                self.0.iter().filter(|buffer| buffer.wants(append.plan)).collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let (plan, prev, records) = (append.plan, append.prev, append.records.clone());
+            let entry = Arc::new(Written { seq: *seq, plan, prev, records });
+            wanted.into_iter().for_each(|buffer| buffer.push(&entry));
+        }
+        self.0.iter().for_each(|buffer| buffer.wake());
+    }
+}
+
+impl Drop for Listeners {
+    /// Nothing will come any more.
+    fn drop(&mut self) {
+        for buffer in &self.0 {
+            buffer.state.lock().is_closed = true;
+            buffer.wake();
+        }
+    }
+}
+
+/// What waits for one listener; bounded.
+pub(crate) struct Buffer {
+    /// Only these plans; all if it is nothing.
+    plans: Option<HashSet<PlanId>>,
+    entries_max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<Arc<Written>>,
+    bytes: usize,
+    /// How many were dropped since this was asked, and the last of them.
+    missed: u64,
+    missed_until: Seq,
+    is_closed: bool,
+    waker: Option<Waker>,
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("entries_max", &self.entries_max).finish_non_exhaustive()
+    }
+}
+
+/// What a listener finds.
+pub(crate) enum Taken {
+    /// The oldest entry that waits.
+    Entry(Arc<Written>),
+    /// So many were dropped, the last of them at this place.
+    Missed(u64, Seq),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing any more.
+    Closed,
+}
+
+impl Buffer {
+    pub(crate) fn new(plans: Option<HashSet<PlanId>>, entries_max: usize) -> Arc<Self> {
+        Arc::new(Self { plans, entries_max, state: Mutex::default() })
+    }
+
+    pub(crate) fn wants(&self, plan: PlanId) -> bool {
+        self.plans.as_ref().is_none_or(|plans| plans.contains(&plan))
+    }
+
+    /// Puts one in; the oldest ones are dropped if there is no room.
+    fn push(&self, entry: &Arc<Written>) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.bytes += entry.records.len();
+        state.entries.push_back(Arc::clone(entry));
+        while state.entries.len() > self.entries_max || state.bytes > WATCH_BYTES_MAX {
+            let Some(dropped) = state.entries.pop_front() else { break };
+            state.bytes -= dropped.records.len();
+            state.missed += 1;
+            state.missed_until = dropped.seq;
+        }
+    }
+
+    fn wake(&self) {
+        let waker = {
+            let mut state = self.state.lock();
+            let has_news = !state.entries.is_empty() || state.missed > 0 || state.is_closed;
+            if has_news {
+                state.waker.take()
+            } else {
+                None
+            }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Takes what is next; if there is nothing, the waker is called when there is.
+    pub(crate) fn take(&self, waker: &Waker) -> Taken {
+        let mut state = self.state.lock();
+        if state.missed > 0 {
+            return Taken::Missed(std::mem::take(&mut state.missed), state.missed_until);
+        }
+        if let Some(entry) = state.entries.pop_front() {
+            state.bytes -= entry.records.len();
+            return Taken::Entry(entry);
+        }
+        if state.is_closed {
+            return Taken::Closed;
+        }
+        state.waker = Some(waker.clone());
+        Taken::Nothing
+    }
+}

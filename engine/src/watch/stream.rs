@@ -1,0 +1,375 @@
+//! A listener.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::future::{poll_fn, Future};
+use std::pin::{pin, Pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use serde::Serialize;
+use turnwheel_runtime::completion::block_on;
+use turnwheel_runtime::{Completion, Failure};
+
+use super::buffer::{Buffer, Taken};
+use super::replay::Replay;
+use super::{Cursor, Happening, What};
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::journal::Journal;
+use crate::limits::{WATCH_ENTRIES, WATCH_ENTRIES_MAX, WATCH_PAGE};
+use crate::store::{Seq, Written};
+use crate::world::World;
+
+/// What to listen to; without more said, to everything from now on.
+///
+/// ```
+/// use turnwheel_engine::watch::{Cursor, WatchFilter};
+/// let filter = WatchFilter::new().label("order").plans_only().after(Cursor::from(17));
+/// # let _ = filter;
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct WatchFilter {
+    plans: Option<HashSet<PlanId>>,
+    label: Option<String>,
+    after: Option<Cursor>,
+    entries: Option<usize>,
+    plans_only: bool,
+    catches_up: bool,
+}
+
+impl WatchFilter {
+    /// Everything, from now on.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only this plan, and others that are named so.
+    pub fn plan(mut self, plan: PlanId) -> Self {
+        self.plans.get_or_insert_default().insert(plan);
+        self
+    }
+
+    /// Only plans with this label.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Only changes of plans, not of their steps.
+    pub fn plans_only(mut self) -> Self {
+        self.plans_only = true;
+        self
+    }
+
+    /// Everything after a place, from the store; then live. [`Cursor::START`] for all that the store has.
+    pub fn after(mut self, cursor: impl Into<Cursor>) -> Self {
+        self.after = Some(cursor.into());
+        self
+    }
+
+    /// How many journal entries may wait to be taken, instead of
+    /// [`WATCH_ENTRIES`](crate::limits::WATCH_ENTRIES); at most
+    /// [`WATCH_ENTRIES_MAX`](crate::limits::WATCH_ENTRIES_MAX).
+    pub fn buffer(mut self, entries: usize) -> Self {
+        self.entries = Some(entries);
+        self
+    }
+
+    /// What was missed is read from the store, and not told as [`Watched::Missed`].
+    pub fn catching_up(mut self) -> Self {
+        self.catches_up = true;
+        self
+    }
+
+    fn wants(&self, happening: &Happening) -> bool {
+        let is_of_plan = matches!(happening.what, What::Plan { .. } | What::Cancel { .. });
+        self.plans.as_ref().is_none_or(|plans| plans.contains(&happening.plan))
+            && self.label.as_ref().is_none_or(|label| *label == happening.label)
+            && (is_of_plan || !self.plans_only)
+            && self.after.is_none_or(|after| happening.cursor > after)
+    }
+}
+
+/// What a listener is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Watched {
+    /// Something has happened.
+    Happened(Box<Happening>),
+    /// The listener was too slow: something was left out. [`Watch::catch_up`] goes back for it.
+    Missed {
+        /// How many entries of the journal, of those plans that are listened to.
+        entries: u64,
+        /// The last place that was told.
+        after: Cursor,
+        /// The last place that was left out.
+        until: Cursor,
+    },
+}
+
+/// What happens to plans, as it becomes durable. Made by [`World::watch`].
+///
+/// It is a [`Stream`]; [`Watch::next`] and, for code that may block, [`Watch::wait_next`] do the same. It
+/// ends when its world does. What happened is told in the order of the journal, once each, and so that a
+/// listener that goes on [after](WatchFilter::after) the last [`Cursor`] it has kept misses nothing.
+///
+/// Entries that wait to be taken are bounded; when they are too many the oldest are left out, and how
+/// many is told. A listener that is dropped costs nothing from the next commit on.
+#[must_use = "streams do nothing unless polled"]
+pub struct Watch {
+    journal: Journal,
+    buffer: Arc<Buffer>,
+    filter: WatchFilter,
+    joining: Option<Completion<Seq>>,
+    reading: Option<Completion<Page>>,
+    /// Nothing while it is with a reader.
+    replay: Option<Box<Replay>>,
+    ready: VecDeque<Result<Watched, StoreError>>,
+    /// The last entry that was looked at.
+    at: Seq,
+    /// Up to here the store is read.
+    gap_until: Seq,
+    /// Where the last miss began.
+    missed_after: Option<Seq>,
+    is_over: bool,
+}
+
+struct Page {
+    replay: Box<Replay>,
+    at: Seq,
+    told: Vec<Result<Happening, StoreError>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("filter", &self.filter).finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// Listens to what happens to plans, from now on or [after a place](WatchFilter::after).
+    ///
+    /// Cost: while somebody listens, a copy of each journal entry of the plans that are listened to; the
+    /// listener replays the plans, and reads those from the store that it has not seen from their begin.
+    /// While nobody does, nothing.
+    pub fn watch(&self, filter: WatchFilter) -> Watch {
+        Watch::new(self.shared().journal().clone(), filter)
+    }
+}
+
+impl Watch {
+    pub(crate) fn new(journal: Journal, filter: WatchFilter) -> Self {
+        let entries = filter.entries.unwrap_or(WATCH_ENTRIES).clamp(1, WATCH_ENTRIES_MAX);
+        let buffer = Buffer::new(filter.plans.clone(), entries);
+        let joining = Some(journal.listen(Arc::clone(&buffer)));
+        Self {
+            journal,
+            buffer,
+            filter,
+            joining,
+            reading: None,
+            replay: Some(Box::default()),
+            ready: VecDeque::new(),
+            at: 0,
+            gap_until: 0,
+            missed_after: None,
+            is_over: false,
+        }
+    }
+
+    /// The next thing that happens; nothing when the world has ended.
+    ///
+    /// # Errors
+    ///
+    /// The store failed: the next call tries again. Or an entry cannot be understood: the next call goes
+    /// on after it.
+    pub async fn next(&mut self) -> Option<Result<Watched, StoreError>> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// As [`Watch::next`], for code that may block.
+    ///
+    /// # Errors
+    ///
+    /// As [`Watch::next`]. Called on a worker of a group it is refused.
+    pub fn wait_next(&mut self) -> Result<Option<Watched>, StoreError> {
+        let next = block_on(pin!(self.next()));
+        next.map_err(|refused| StoreError::Failed(refused.to_string()))?.transpose()
+    }
+
+    /// After [`Watched::Missed`]: goes back to where it began. What was left out is told now, from the
+    /// store, and what came after it once more.
+    pub fn catch_up(&mut self) {
+        if let Some(after) = self.missed_after.take() {
+            self.gap_until = self.gap_until.max(self.at);
+            self.at = after;
+            self.ready.clear();
+        }
+    }
+
+    /// The last place that was looked at: a listener that goes on after it misses nothing that it had not
+    /// missed before.
+    pub fn cursor(&self) -> Cursor {
+        let waiting = self.ready.iter().find_map(|next| match next {
+            Ok(Watched::Happened(next)) => Some(next.cursor),
+            _ => None,
+        });
+        match waiting {
+            Some(next) if next.nth > 0 => Cursor { seq: next.seq, nth: next.nth - 1 },
+            Some(next) => Cursor::from(next.seq - 1),
+            None => Cursor::from(self.at),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Watched, StoreError>>> {
+        loop {
+            if let Some(next) = self.ready.pop_front() {
+                return Poll::Ready(Some(next));
+            }
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            if let Some(joining) = &mut self.joining {
+                let Poll::Ready(joined) = Pin::new(joining).poll(cx) else { return Poll::Pending };
+                self.joining = None;
+                self.joined(joined);
+                continue;
+            }
+            if let Some(reading) = &mut self.reading {
+                let Poll::Ready(page) = Pin::new(reading).poll(cx) else { return Poll::Pending };
+                self.reading = None;
+                self.read(page);
+                continue;
+            }
+            if self.at < self.gap_until {
+                self.reading = Some(self.page());
+                continue;
+            }
+            match self.buffer.take(cx.waker()) {
+                Taken::Entry(entry) => self.entry(entry),
+                Taken::Missed(entries, until) => self.missed(entries, until),
+                Taken::Nothing => return Poll::Pending,
+                Taken::Closed => self.is_over = true,
+            }
+        }
+    }
+
+    fn joined(&mut self, last: Result<Seq, Failure>) {
+        match last {
+            Ok(last) => {
+                // The entry of the place may have been told in part.
+                let from = self.filter.after.map(|after| match after.nth {
+                    u32::MAX => after.seq,
+                    _ => after.seq.saturating_sub(1),
+                });
+                self.at = from.unwrap_or(last).min(last);
+                self.gap_until = last;
+            }
+            Err(_ended) => self.is_over = true,
+        }
+    }
+
+    fn missed(&mut self, entries: u64, until: Seq) {
+        if until <= self.at {
+            return;
+        }
+        if self.filter.catches_up {
+            self.gap_until = until;
+            return;
+        }
+        self.missed_after = Some(self.at);
+        let (after, until) = (Cursor::from(self.at), Cursor::from(until));
+        self.at = until.seq;
+        self.gap_until = until.seq;
+        self.ready.push_back(Ok(Watched::Missed { entries, after, until }));
+    }
+
+    fn entry(&mut self, entry: Arc<Written>) {
+        if entry.seq <= self.at {
+            return;
+        }
+        let replay = self.replay.as_mut().expect("no reader has it");
+        match replay.entry(&entry) {
+            Ok(Some(told)) => {
+                self.at = entry.seq;
+                self.tell(told.into_iter().map(Ok));
+            }
+            Err(error) => {
+                self.at = entry.seq;
+                self.ready.push_back(Err(error));
+            }
+            Ok(None) => {
+                let mut replay = self.replay.take().expect("no reader has it");
+                self.reading = Some(self.journal.read(move |reader| {
+                    let told = match replay.entry_from(reader, &entry) {
+                        Ok(told) => told.into_iter().map(Ok).collect(),
+                        Err(error) => vec![Err(error)],
+                    };
+                    Page { replay, at: entry.seq, told }
+                }));
+            }
+        }
+    }
+
+    /// Reads on from the store.
+    fn page(&mut self) -> Completion<Page> {
+        let mut replay = self.replay.take().expect("no reader has it");
+        let (after, until, buffer) = (self.at, self.gap_until, Arc::clone(&self.buffer));
+        self.journal.read(move |reader| {
+            let mut told = Vec::new();
+            let entries = match reader.journal(after, WATCH_PAGE) {
+                Ok(entries) => entries,
+                Err(error) => return Page { replay, at: after, told: vec![Err(error)] },
+            };
+            let is_last = entries.len() < WATCH_PAGE;
+            let mut at = after;
+            for entry in entries {
+                if entry.seq > until {
+                    break;
+                }
+                at = entry.seq;
+                if !buffer.wants(entry.plan) {
+                    continue;
+                }
+                match replay.entry_from(reader, &entry) {
+                    Ok(happenings) => told.extend(happenings.into_iter().map(Ok)),
+                    Err(error) => told.push(Err(error)),
+                }
+            }
+            let at = if is_last { until } else { at };
+            Page { replay, at, told }
+        })
+    }
+
+    fn read(&mut self, page: Result<Page, Failure>) {
+        match page {
+            Ok(Page { replay, at, told }) => {
+                self.replay = Some(replay);
+                self.at = at;
+                self.tell(told);
+            }
+            Err(_ended) => self.is_over = true,
+        }
+    }
+
+    fn tell(&mut self, told: impl IntoIterator<Item = Result<Happening, StoreError>>) {
+        for next in told {
+            match next {
+                Ok(happening) if !self.filter.wants(&happening) => {}
+                next => self.ready.push_back(next.map(|it| Watched::Happened(Box::new(it)))),
+            }
+        }
+    }
+}
+
+impl Stream for Watch {
+    type Item = Result<Watched, StoreError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll(cx)
+    }
+}
