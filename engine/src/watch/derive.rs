@@ -152,7 +152,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
                 End::Suspended { reason, .. } => format!("it waits for {reason}"),
                 End::Cancelled => "the plan is being cancelled".to_owned(),
                 End::Skipped => "it has cleaned up".to_owned(),
-                End::Failed(error) => error.message.clone(),
+                End::Failed(error) | End::NotCalled(error) => error.message.clone(),
                 End::Retry { error, at } => format!("{}; again at {at}", error.message),
             };
             (*at, None, why)
