@@ -22,9 +22,10 @@ pub mod watch;
 mod world;
 
 pub use action::{
-    Action, ActionView, Cause, Change, Concurrency, Finalize, Finalizes, Next, On, OnInterrupt,
-    Phases, PlanLock, PlanShown, Poll, Polled, Polling, Polls, Rescue, RetryPolicy, Revert,
-    Reverts, Run, RunAsync, Runs, RunsAsync, Shown, Singleton, StepContext, WhenTaken,
+    Action, ActionView, Asked, Cause, Change, Concurrency, Finalize, Finalizes, Next, On,
+    OnInterrupt, Phases, PlanLock, PlanShown, Poll, PollAll, Polled, Polling, Polls, PollsTogether,
+    Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync, Shown, Singleton,
+    StepContext, WhenTaken,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};

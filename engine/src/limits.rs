@@ -135,3 +135,12 @@ pub const WATCH_PLANS_MAX: usize = 1_024;
 
 /// Steps of the plans that a listener keeps in memory: some 64 MiB.
 pub const WATCH_STEPS_MAX: usize = 1 << 18;
+
+/// Polls of steps that are asked about in one call, if their action says nothing.
+pub const POLLS_TOGETHER: usize = 100;
+
+/// The time between two batches of polls, if their action says nothing.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Polls of one action that are on their way to their batch: more are refused, and count as failed.
+pub const POLLS_WAITING_MAX: u64 = 1 << 18;

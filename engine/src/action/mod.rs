@@ -14,6 +14,7 @@
 //! | [`Runs`] | [`Run`]: a function that may block, called on the blocking pool in a place of its queue |
 //! | [`RunsAsync`] | [`RunAsync`]: an `async fn`, called on the world's workers |
 //! | [`Polls`] | [`Polling`]: starts something outside and asks for it again and again |
+//! | [`PollsTogether`] | [`PollAll`]: the same, and many steps are asked about in one call |
 //! | [`Finalizes`] | [`Finalize`] |
 //! | [`Reverts`] | [`Revert`]: takes back what run has done |
 //! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are named |
@@ -30,6 +31,7 @@ mod present;
 mod registry;
 mod singleton;
 mod step;
+mod together;
 
 use std::any::Any;
 use std::future::Future;
@@ -42,7 +44,7 @@ pub use concurrency::Concurrency;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
 pub(crate) use heartbeat::CancelFlag;
 pub use hook::{Change, On};
-pub use phases::{Finalizes, Phases, Polls, Reverts, Runs, RunsAsync};
+pub use phases::{Finalizes, Phases, Polls, PollsTogether, Reverts, Runs, RunsAsync};
 pub(crate) use policy::{interrupted, silent, timed_out};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub use poll::{Poll, Polled, Polling};
@@ -52,6 +54,8 @@ pub(crate) use registry::Registry;
 pub use singleton::{PlanLock, Singleton, WhenTaken};
 pub(crate) use step::{Facts, Wishes};
 pub use step::{Next, StepContext};
+pub(crate) use together::Batches;
+pub use together::{Asked, PollAll};
 
 use crate::error::ActionError;
 use crate::plan::Planner;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::erased::{blocking, Begun, Call, Returned};
-use super::{poll, Action, Finalize, Next, Polling, Revert, Run, RunAsync};
+use super::{poll, together, Action, Finalize, Next, PollAll, Polling, Revert, Run, RunAsync};
 use crate::action::erased::{finish, prepare};
 
 /// The phases of an action; implemented by `()`, [`Runs`], [`RunsAsync`], [`Finalizes`],
@@ -23,6 +23,11 @@ pub enum RunsAsync {}
 /// The action has a run phase that starts something outside and polls it: [`Polling`].
 #[derive(Debug)]
 pub enum Polls {}
+
+/// The action has a run phase that starts something outside and polls it together with others:
+/// [`PollAll`].
+#[derive(Debug)]
+pub enum PollsTogether {}
 
 /// The action has a finalize phase: [`Finalize`].
 #[derive(Debug)]
@@ -105,6 +110,16 @@ impl<A: Polling> Sealed<A> for Polls {
     #[allow(private_interfaces)]
     fn run(action: Arc<A>, call: Call) -> Begun {
         Begun::Blocking(Box::new(move || blocking(&call, |step| poll::run(&*action, step))))
+    }
+}
+
+impl<A: PollAll> Sealed<A> for PollsTogether {
+    const RUNS: bool = true;
+    const IS_ASYNC: bool = true;
+
+    #[allow(private_interfaces)]
+    fn run(action: Arc<A>, call: Call) -> Begun {
+        Begun::Async(Box::pin(together::run(action, call)))
     }
 }
 

@@ -22,7 +22,13 @@ const PAUSES: [Duration; 6] = [
 const POLLS_AT_EACH: u32 = 5;
 
 /// Polls that may fail in a row, by default, before the step does.
-const FAILURES_MAX: u32 = 3;
+pub(super) const FAILURES_MAX: u32 = 3;
+
+/// The pause after so many polls, if the action does not say.
+pub(super) fn default_pause(polls: u32) -> Duration {
+    let at = (polls / POLLS_AT_EACH) as usize;
+    PAUSES[at.min(PAUSES.len() - 1)]
+}
 
 /// What an action that polls keeps in its output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -140,8 +146,7 @@ pub trait Polling: Action {
 
     /// The pause after so many polls: by default from half a second to 16, growing after each five.
     fn pause(&self, polls: u32) -> Duration {
-        let at = (polls / POLLS_AT_EACH) as usize;
-        PAUSES[at.min(PAUSES.len() - 1)]
+        default_pause(polls)
     }
 
     /// Polls that may fail in a row before the step does: 3 by default.

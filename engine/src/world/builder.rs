@@ -10,7 +10,7 @@ use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Group, Pinning};
 
 use super::{Ids, Queue, Shared, Watchers, World};
-use crate::action::{Action, Registry};
+use crate::action::{Action, Batches, Registry};
 use crate::error::BuildError;
 use crate::journal::Journal;
 use crate::limits::PLANS_IN_MEMORY;
@@ -162,6 +162,7 @@ impl WorldBuilder {
             ids: Arc::new(Ids::new(self.seed)),
             store: store.name(),
             is_rescuing: !self.always_pauses,
+            batches: Batches::default(),
             began: cpu.wall().into(),
             fresh: Mutex::new(HashSet::new()),
             own,

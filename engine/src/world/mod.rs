@@ -38,7 +38,7 @@ pub use search::Counts;
 pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
-use crate::action::{show, Action, PlanShown, Registry};
+use crate::action::{show, Action, Batches, PlanShown, Registry};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
@@ -80,6 +80,7 @@ pub(crate) struct Shared {
     ids: Arc<Ids>,
     store: String,
     is_rescuing: bool,
+    batches: Batches,
     began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     fresh: Mutex<HashSet<PlanId>>,
@@ -133,6 +134,14 @@ impl Shared {
     /// When this world began.
     pub(crate) fn began(&self) -> Time {
         self.began
+    }
+
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    pub(crate) fn batches(&self) -> &Batches {
+        &self.batches
     }
 
     pub(crate) fn is_rescuing(&self) -> bool {
