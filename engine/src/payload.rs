@@ -33,6 +33,11 @@ impl Payload {
         Ok(Self(text.into()))
     }
 
+    /// Expresses a value around one that has passed the limit already.
+    pub(crate) fn enclosing<T: Serialize>(value: &T) -> Self {
+        serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
+    }
+
     /// Takes a text that is JSON already.
     ///
     /// # Errors

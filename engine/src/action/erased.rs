@@ -72,6 +72,7 @@ pub(crate) type KeyOfCall = Result<Option<(String, u32)>, ActionError>;
 pub(crate) trait AnyAction: Send + Sync {
     fn runs(&self) -> bool;
     fn finalizes(&self) -> bool;
+    fn queue(&self) -> Option<&str>;
     fn priority(&self) -> Option<i32>;
     fn runs_async(&self) -> bool;
     fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> KeyOfCall;
@@ -117,6 +118,10 @@ impl<A: Action> AnyAction for A {
 
     fn finalizes(&self) -> bool {
         A::Phases::FINALIZES
+    }
+
+    fn queue(&self) -> Option<&str> {
+        Action::queue(self)
     }
 
     fn priority(&self) -> Option<i32> {

@@ -52,7 +52,7 @@ pub(crate) use present::show;
 pub use present::{ActionView, PlanShown, Shown, MASK};
 pub(crate) use registry::Registry;
 pub use singleton::{PlanLock, Singleton, WhenTaken};
-pub(crate) use step::{Facts, Wishes};
+pub(crate) use step::{Facts, Part, Wishes};
 pub use step::{Next, StepContext};
 pub(crate) use together::Batches;
 pub use together::{Asked, PollAll};

@@ -11,7 +11,7 @@ use super::{Action, CancelFlag, Cause};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::{Event, SubPlan, SubPlanCounts};
+use crate::plan::{Event, PartEnded, StepState, SubPlan, SubPlanCounts};
 use crate::time::Time;
 use crate::world::{Ids, Shared};
 
@@ -61,6 +61,10 @@ pub(crate) struct Facts {
     pub(crate) world: Weak<Shared>,
     /// Of a compensation: why the step has failed.
     pub(crate) failure: Option<ActionError>,
+    /// The input of the plan's root action.
+    pub(crate) root: Payload,
+    /// When the plan came into being.
+    pub(crate) created_at: Time,
 }
 
 /// What a call asks for; it takes effect when its end is durable.
@@ -70,6 +74,16 @@ pub(crate) struct Wishes {
     pub(crate) timers: Vec<(Time, Payload)>,
     pub(crate) plans: Vec<SubPlan>,
     pub(crate) at_once: Option<u32>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) drops: Vec<u32>,
+}
+
+/// A step of another action that a call asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) tag: u32,
+    pub(crate) action: &'static str,
+    pub(crate) input: Payload,
 }
 
 impl<A: Action> fmt::Debug for StepContext<A> {
@@ -125,6 +139,20 @@ impl<A: Action> StepContext<A> {
         self.facts.cause
     }
 
+    /// The input of the plan's root action, as it was given.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be understood as this type.
+    pub fn plan_input<T: DeserializeOwned>(&self) -> Result<T, ActionError> {
+        Ok(self.facts.root.read()?)
+    }
+
+    /// When the plan came into being.
+    pub fn plan_created_at(&self) -> Time {
+        self.facts.created_at
+    }
+
     /// Whether somebody wants the plan to end, or does not wait for this call any longer. Code that
     /// takes long should look from time to time, and return.
     pub fn is_cancelled(&self) -> bool {
@@ -170,6 +198,35 @@ impl<A: Action> StepContext<A> {
     /// Lets at most so many of the plans that this call asks for be under way at once.
     pub fn limit_sub_plans(&mut self, at_once: u32) {
         self.wishes.at_once = Some(at_once.max(1));
+    }
+
+    /// Asks for a step of another action in the same plan. When the call ends with [`Next::suspend`], it
+    /// begins, at the same time as others; when it has ended well or was left out, this step gets a
+    /// [part](StepContext::part) as an event. `tag` is what this step calls it. Its action does not plan:
+    /// only its run phase is called. When this step ends, what it has asked for and is not over is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The input cannot be written as JSON.
+    pub fn ask<B: Action>(&mut self, tag: u32, input: &B::Input) -> Result<(), ActionError> {
+        let input = Payload::of(input)?;
+        self.wishes.parts.push(Part { tag, action: B::NAME, input });
+        Ok(())
+    }
+
+    /// Drops the step of this name that this one has asked for, if it is not over, with all that it has
+    /// asked for. Code that runs is told by [`StepContext::is_cancelled`], and not waited for.
+    pub fn drop_part(&mut self, tag: u32) {
+        self.wishes.drops.push(tag);
+    }
+
+    /// The name and output of the step that the call's event tells of, if it is for one of those that
+    /// this step has [asked for](StepContext::ask); a step that was left out has none.
+    pub fn part<T: DeserializeOwned>(&self) -> Option<(u32, Option<T>)> {
+        let event = self.facts.event.as_ref()?;
+        let ended: PartEnded<serde_json::Value> = event.payload.read().ok()?;
+        let output = (ended.state == StepState::Success).then_some(ended.output);
+        Some((ended.part, output.and_then(|output| serde_json::from_value(output).ok())))
     }
 
     /// How the plans that this step has asked for stand.

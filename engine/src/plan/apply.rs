@@ -8,7 +8,6 @@ use super::reference::needs_of;
 use super::state::{PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
 use super::{Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
-use crate::action::Cause;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
 use crate::time::Time;
@@ -183,6 +182,7 @@ impl Plan {
             Record::Queued { step, at, queue } => self.place(*step, *at, Some(queue))?,
             Record::Admitted { step, at } => self.place(*step, *at, None)?,
             Record::Beat { step, at, details } => self.beaten(*step, *at, details.as_ref())?,
+            Record::Grown { at, asker, steps } => self.grown(*at, *asker, steps)?,
             Record::Silent { step, at, error } => self.silent(*step, *at, error.as_ref())?,
             Record::Labelled { at, set, removed, by } => {
                 self.labels.extend(set.iter().cloned());
@@ -268,33 +268,11 @@ impl Plan {
                 (None, false) => StepState::Pending,
             };
             self.steps.push(Step {
-                id,
-                kind: step.kind,
-                action: step.action,
                 state,
                 error: step.error.clone(),
                 started_at: is_plan.then_some(planned.began),
                 ended_at: is_plan.then_some(planned.at),
-                ran_us: 0,
-                attempt: 0,
-                calls: 0,
-                progress: None,
-                weight: step.weight,
-                queue: step.queue.clone(),
-                failures: 0,
-                limit: None,
-                is_rescued: false,
-                order: 0,
-                waits_for: String::new(),
-                retry_at: None,
-                inbox: VecDeque::new(),
-                in_event: false,
-                is_queued: false,
-                cause: Cause::Turn,
-                beat: None,
-                revert_error: None,
-                was_called: false,
-                seen: Vec::new(),
+                ..Step::new(id, step.kind, step.action, step.weight, &step.queue)
             });
         }
         // The plan phase runs as one: its time is that of the root's step.
@@ -352,6 +330,8 @@ impl Plan {
     /// Puts a step into a state, and what follows from that for others into the ready list.
     pub(super) fn change(&mut self, id: StepId, state: StepState) {
         let step = &mut self.steps[id.index()];
+        // No other step waits for one that was asked for later; the graph may not have it.
+        let is_grown = step.asker.is_some();
         let (from, kind) = (step.state, step.kind);
         step.state = state;
         if std::mem::take(&mut step.is_queued) {
@@ -359,7 +339,7 @@ impl Plan {
         }
         self.count(from, false);
         self.count(state, true);
-        if kind == StepKind::Run && state.is_done() && !from.is_done() {
+        if kind == StepKind::Run && !is_grown && state.is_done() && !from.is_done() {
             let mut ready = Vec::new();
             self.graph.done(id, &mut ready);
             let pending = |id: &StepId| self.steps[id.index()].state == StepState::Pending;
@@ -368,7 +348,7 @@ impl Plan {
         }
     }
 
-    fn count(&mut self, state: StepState, is_there: bool) {
+    pub(super) fn count(&mut self, state: StepState, is_there: bool) {
         let count = &mut self.counts.0[state as usize];
         *count = if is_there { *count + 1 } else { *count - 1 };
     }

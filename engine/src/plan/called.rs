@@ -126,6 +126,7 @@ impl Plan {
         }
         self.change(id, state);
         self.set_alarm(id);
+        self.tell_asker(id, at);
         if state != StepState::Suspended {
             self.timers.retain(|_, timer| timer.step != id);
         }

@@ -29,6 +29,7 @@ impl Plan {
                 self.timers.retain(|_, timer| timer.step != id);
             }
             self.change(id, state);
+            self.tell_asker(id, at);
         }
         if state != StepState::Pending {
             let steps = &self.steps;

@@ -17,6 +17,7 @@ mod called;
 mod children;
 mod extend;
 mod flow;
+mod grow;
 mod hooks;
 mod mark;
 mod planner;
@@ -40,6 +41,8 @@ pub use children::{Child, Delayed, SubPlanCounts};
 pub(crate) use extend::Extensions;
 pub use flow::Flow;
 pub(crate) use flow::Graph;
+pub use grow::GrownStep;
+pub(crate) use grow::PartEnded;
 pub use hooks::HookDue;
 pub(crate) use hooks::{changes, HooksDue};
 pub(crate) use planner::plan_root;
@@ -187,7 +190,8 @@ impl Plan {
         } else if has(&[StepState::Skipping, StepState::Skipped]) {
             PlanResult::Warning
         } else if !self.steps.is_empty()
-            && self.counts.of(&[StepState::Success]) as usize == self.steps.len()
+            && self.counts.of(&[StepState::Success, StepState::Dropped]) as usize
+                == self.steps.len()
         {
             PlanResult::Success
         } else {

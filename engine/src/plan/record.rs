@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::flow::Flow;
+use super::grow::GrownStep;
 use super::hooks::HookDue;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
 use crate::action::{Cause, PlanLock, Rescue};
@@ -275,6 +276,15 @@ pub enum Record {
         removed: Vec<String>,
         /// Who.
         by: String,
+    },
+    /// A step has asked for steps of other actions, which begin now.
+    Grown {
+        /// When.
+        at: Time,
+        /// The step that asks.
+        asker: StepId,
+        /// What for.
+        steps: Vec<GrownStep>,
     },
 }
 

@@ -99,11 +99,13 @@ pub enum StepState {
     RevertFailed,
     /// Its compensation has failed and was left out: its effect stays.
     Kept,
+    /// No longer wanted by the step that had asked for it.
+    Dropped,
 }
 
 impl StepState {
     /// How many states there are.
-    pub(crate) const COUNT: usize = 15;
+    pub(crate) const COUNT: usize = 16;
 
     /// In lower case, as everywhere outside the code.
     pub const fn name(self) -> &'static str {
@@ -123,6 +125,7 @@ impl StepState {
             Self::RevertRetrying => "revert_retrying",
             Self::RevertFailed => "revert_failed",
             Self::Kept => "kept",
+            Self::Dropped => "dropped",
         }
     }
 

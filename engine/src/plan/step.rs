@@ -71,6 +71,8 @@ pub struct Step {
     pub beat: Option<Box<Beat>>,
     /// Ids of the events it has got: a second one with the same id is dropped.
     pub(crate) seen: Vec<String>,
+    /// The step that has asked for it while the plan ran, and what that calls it.
+    pub asker: Option<(StepId, u32)>,
 }
 
 /// An event for a step.

@@ -257,6 +257,8 @@ impl Handler<CallReturned> for PlanActor {
             self.running.remove(&step);
         }
         self.returned(step, call, returned, ran_us);
+        self.tell_unwanted();
+        self.leave_queues();
         self.settle(cx);
     }
 }

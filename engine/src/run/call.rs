@@ -125,6 +125,8 @@ impl PlanActor {
             ids: Arc::clone(self.world.ids()),
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),
+            root: plan.root().map(|root| root.input.clone()).unwrap_or_default(),
+            created_at: plan.created.at,
             failure: step.error.clone().filter(|_| step.state == StepState::Reverting),
         };
         let kind = match (step.state, step.kind) {

@@ -170,7 +170,10 @@ impl Decisions<'_> {
                 self.record(Record::TimerSet { timer, step: id, due, payload });
             }
             self.ask_for_plans(id, wishes.plans, wishes.at_once);
+            self.ask_for_parts(id, wishes.parts, &wishes.drops);
             self.take_event(id);
+        } else {
+            self.part_ended(id);
         }
         self.advance();
     }

@@ -5,6 +5,7 @@
 //! | `decide` | from a plan and what happened: the records that follow, and the calls to make. Pure. |
 //! | `rescue` | the same, for steps that have failed |
 //! | `orders` | the same, for what people do |
+//! | `grow` | the same, for steps that steps ask for |
 //! | `plans` | the same, for plans that wait for plans |
 //! | `beats` | signs of life of steps, and what follows when there are none |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
@@ -29,6 +30,7 @@ mod decide;
 mod effects;
 mod fair;
 mod finalize;
+mod grow;
 mod hooks;
 mod key;
 mod labels;

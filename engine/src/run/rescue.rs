@@ -104,6 +104,7 @@ impl Decisions<'_> {
                 self.call(*step, Cause::Skip);
             } else {
                 self.mark(vec![*step], StepState::Skipped, "left out");
+                self.part_ended(*step);
             }
         }
         !skipping.is_empty()

@@ -1,0 +1,166 @@
+//! Steps that a step asks for while the plan runs: the plan grows.
+//!
+//! A step that is suspended may ask for steps of other actions in the same plan. They begin at once, are
+//! parts of the step's action in the tree, and when one is over, the step that has asked for it gets an
+//! event with what came of it, in the same entry of the journal. What it asks for is named by a number of
+//! its own, so that it needs no ids beforehand. When it ends itself, what it has asked for and is not
+//! over is dropped.
+
+use std::collections::{HashSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::apply::Inconsistent;
+use super::state::{StepKind, StepState};
+use super::step::{ActionData, Event, Step};
+use super::Plan;
+use crate::action::Cause;
+use crate::id::{ActionId, StepId};
+use crate::payload::Payload;
+use crate::time::Time;
+
+/// A step that another one has asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrownStep {
+    /// What the step that has asked for it calls it.
+    pub tag: u32,
+    /// Name of its action.
+    pub name: String,
+    /// The version of that.
+    pub version: u32,
+    /// Its input.
+    pub input: Payload,
+    /// Its share of the progress, in thousandths.
+    pub weight: u32,
+    /// The queue that its code runs in.
+    pub queue: String,
+}
+
+/// What a step is told of one that it has asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PartEnded<T = Box<RawValue>> {
+    /// Which, in its own words.
+    pub(crate) part: u32,
+    /// How it ended.
+    pub(crate) state: StepState,
+    /// What came of it.
+    pub(crate) output: T,
+}
+
+impl Plan {
+    pub(super) fn grown(
+        &mut self,
+        at: Time,
+        asker: StepId,
+        steps: &[GrownStep],
+    ) -> Result<(), Inconsistent> {
+        let parent = self.known(asker)?.action;
+        for grown in steps {
+            let action = ActionId::at(self.actions.len());
+            let id = StepId::at(self.steps.len());
+            self.actions.push(ActionData {
+                id: action,
+                name: grown.name.clone(),
+                version: grown.version,
+                parent: Some(parent),
+                input: grown.input.clone(),
+                output: Payload::null(),
+                needs: Vec::new(),
+                plan_step: None,
+                run_step: Some(id),
+                finalize_step: None,
+            });
+            let mut step = Step::new(id, StepKind::Run, action, grown.weight, &grown.queue);
+            step.asker = Some((asker, grown.tag));
+            self.steps.push(step);
+            self.count(StepState::Pending, true);
+            self.ready.push_back(id);
+        }
+        self.note(at, format!("step {asker} asks for {} steps", steps.len()));
+        Ok(())
+    }
+
+    /// A step is over: the one that has asked for it gets an event, if it takes any.
+    pub(super) fn tell_asker(&mut self, id: StepId, at: Time) {
+        let step = &self.steps[id.index()];
+        let Some((asker, part)) = step.asker else { return };
+        let state = step.state;
+        let is_over = matches!(state, StepState::Success | StepState::Skipped);
+        let is_heard =
+            matches!(self.steps[asker.index()].state, StepState::Suspended | StepState::Running);
+        if !is_over || !is_heard {
+            return;
+        }
+        let output = self.actions[step.action.index()].output.as_str();
+        // An output is JSON, as all payloads are.
+        let output = RawValue::from_string(output.to_owned()).unwrap_or_default();
+        let payload = Payload::enclosing(&PartEnded { part, state, output });
+        self.steps[asker.index()].inbox.push_back(Event { id: None, payload, at });
+    }
+
+    /// Which step has asked for a step.
+    pub(crate) fn asker_of(&self, id: StepId) -> Option<StepId> {
+        self.step(id).asker.map(|(asker, _)| asker)
+    }
+
+    /// The parts of a step with this name that are not over, or all, with theirs: parents first.
+    pub(crate) fn open_parts(&self, asker: StepId, part: Option<u32>) -> Vec<StepId> {
+        let mut askers = HashSet::from([asker]);
+        let mut open = Vec::new();
+        // A part comes after the step that has asked for it: one pass finds all.
+        for step in &self.steps[asker.index() + 1..] {
+            let Some((of, tag)) = step.asker else { continue };
+            let is_wanted = of != asker || part.is_none_or(|part| part == tag);
+            if is_wanted && askers.contains(&of) {
+                askers.insert(step.id);
+                if step.state.is_live() || step.state == StepState::Pending {
+                    open.push(step.id);
+                }
+            }
+        }
+        open
+    }
+}
+
+impl Step {
+    /// A step that has not begun.
+    pub(super) fn new(
+        id: StepId,
+        kind: StepKind,
+        action: ActionId,
+        weight: u32,
+        queue: &str,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            action,
+            state: StepState::Pending,
+            error: None,
+            started_at: None,
+            ended_at: None,
+            ran_us: 0,
+            attempt: 0,
+            calls: 0,
+            progress: None,
+            weight,
+            queue: queue.to_owned(),
+            failures: 0,
+            limit: None,
+            is_rescued: false,
+            order: 0,
+            waits_for: String::new(),
+            retry_at: None,
+            inbox: VecDeque::new(),
+            in_event: false,
+            is_queued: false,
+            cause: Cause::Turn,
+            beat: None,
+            revert_error: None,
+            was_called: false,
+            seen: Vec::new(),
+            asker: None,
+        }
+    }
+}

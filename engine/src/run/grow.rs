@@ -1,0 +1,66 @@
+//! Steps that ask for steps of the same plan.
+
+use super::decide::Decisions;
+use crate::action::Part;
+use crate::error::ActionError;
+use crate::id::StepId;
+use crate::limits::STEPS_MAX;
+use crate::plan::{End, GrownStep, Record, StepState};
+
+impl Decisions<'_> {
+    /// A step that is suspended now drops steps that it has asked for, and asks for others.
+    pub(super) fn ask_for_parts(&mut self, asker: StepId, parts: Vec<Part>, drops: &[u32]) {
+        for part in drops {
+            let open = self.plan.open_parts(asker, Some(*part));
+            self.mark(open, StepState::Dropped, "no longer wanted");
+        }
+        if parts.is_empty() || self.plan.cancel.is_some() {
+            return;
+        }
+        match self.grown(asker, parts) {
+            Ok(steps) => self.record(Record::Grown { at: self.now, asker, steps }),
+            Err(error) => self.fail_suspended(asker, error),
+        }
+    }
+
+    fn grown(&self, asker: StepId, parts: Vec<Part>) -> Result<Vec<GrownStep>, ActionError> {
+        if self.plan.steps.len() + parts.len() > STEPS_MAX {
+            let message = format!("the plan would have more than {STEPS_MAX} steps");
+            return Err(ActionError::new("too_many_steps", message).and_final());
+        }
+        let inherited = &self.plan.step(asker).queue;
+        let grown = parts.into_iter().map(|part| {
+            let Some(action) = self.registry.find(part.action) else {
+                let message = format!("no action «{}» is registered with this world", part.action);
+                return Err(ActionError::new("unknown_action", message).and_final());
+            };
+            Ok(GrownStep {
+                tag: part.tag,
+                name: part.action.to_owned(),
+                version: action.version(),
+                input: part.input,
+                weight: action.run_weight(),
+                queue: action.queue().map_or_else(|| inherited.clone(), str::to_owned),
+            })
+        });
+        grown.collect()
+    }
+
+    fn fail_suspended(&mut self, step: StepId, error: ActionError) {
+        let end = End::Failed(error);
+        self.record(Record::Ended { step, at: self.now, ran_us: 0, end, output: None });
+        self.part_ended(step);
+    }
+
+    /// A step is over, or waits to be tried again: what it has asked for is dropped if it is over, and the
+    /// step that has asked for it hears of it.
+    pub(super) fn part_ended(&mut self, id: StepId) {
+        if !self.plan.step(id).state.is_live() {
+            let open = self.plan.open_parts(id, None);
+            self.mark(open, StepState::Dropped, "no longer wanted");
+        }
+        if let Some(asker) = self.plan.asker_of(id) {
+            self.take_event(asker);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Steps that ask for steps of the same plan while it runs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use turnwheel_engine::{
+    Action, ActionError, MemoryStore, Next, PlanResult, Run, RunAsync, Runs, RunsAsync,
+    StepContext, StepState, World,
+};
+
+/// Doubles a number.
+struct Double;
+impl Action for Double {
+    const NAME: &'static str = "double";
+    type Input = u64;
+    type Output = u64;
+    type Phases = Runs;
+}
+impl Run for Double {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        step.output = step.input * 2;
+        Ok(Next::Done)
+    }
+}
+
+/// Waits for ever.
+struct Sleep;
+impl Action for Sleep {
+    const NAME: &'static str = "sleep";
+    type Input = ();
+    type Output = ();
+    type Phases = RunsAsync;
+}
+impl RunAsync for Sleep {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        step.event_after(Duration::from_secs(1_000_000), &0)?;
+        Ok(Next::suspend("nothing"))
+    }
+}
+
+/// Asks for one after the other, then for some at once, and adds up.
+struct Sum;
+#[derive(Default, Serialize, Deserialize)]
+struct State {
+    sum: u64,
+    heard: u32,
+}
+impl Action for Sum {
+    const NAME: &'static str = "sum";
+    type Input = u32;
+    type Output = State;
+    type Phases = RunsAsync;
+}
+impl RunAsync for Sum {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if let Some((tag, output)) = step.part::<u64>() {
+            step.output.sum += output.unwrap_or(1_000_000);
+            step.output.heard += 1;
+            assert!(tag < step.input);
+        }
+        let heard = step.output.heard;
+        if heard == step.input {
+            return Ok(Next::Done);
+        }
+        if heard < 2 {
+            step.ask::<Double>(heard, &u64::from(heard))?;
+        } else if heard == 2 {
+            for tag in 2..step.input {
+                step.ask::<Double>(tag, &u64::from(tag))?;
+            }
+            step.ask::<Sleep>(step.input, &())?;
+        } else if heard == 3 {
+            step.drop_part(step.input);
+        }
+        Ok(Next::suspend("parts"))
+    }
+}
+
+fn world() -> World {
+    let actions = World::builder().action(Double).action(Sum).action(Sleep);
+    actions.build(MemoryStore::new()).unwrap()
+}
+
+#[test]
+fn a_step_asks_for_steps_and_hears_of_each() {
+    let world = world();
+    let plan = world.trigger::<Sum>(6).wait().unwrap();
+    let view = plan.finished().wait().unwrap();
+    assert_eq!(view.output::<Sum>().unwrap().sum, 30);
+    assert_eq!(view.result(), PlanResult::Success);
+    let states: Vec<_> = view.steps.iter().map(|step| step.state).collect();
+    assert_eq!(states.iter().filter(|state| **state == StepState::Dropped).count(), 1);
+    let root = view.actions[0].id;
+    assert_eq!(view.children(root).count(), 7, "they are parts of the action that asked");
+    world.shutdown().unwrap();
+}
+
+#[test]
+fn what_is_not_over_is_dropped_when_the_asker_ends() {
+    let world = world();
+    // The sleeper is dropped by name at the third answer; with three, by the end of the asker.
+    let plan = world.trigger::<Sum>(3).wait().unwrap();
+    let view = plan.finished().wait().unwrap();
+    assert_eq!(view.result(), PlanResult::Success);
+    assert!(view.steps.iter().all(|step| !step.state.is_live()));
+    world.shutdown().unwrap();
+}
+
+#[test]
+fn a_plan_that_has_grown_is_the_same_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let store = || turnwheel_engine::SqliteStore::new(&path);
+    let actions = || World::builder().action(Double).action(Sum).action(Sleep);
+    let world = actions().build(store()).unwrap();
+    let plan = world.trigger::<Sum>(5).wait().unwrap();
+    let before = plan.finished().wait().unwrap();
+    world.shutdown().unwrap();
+    let world = actions().build(store()).unwrap();
+    let after = world.plan(plan.id()).view().wait().unwrap();
+    assert_eq!(before.steps, after.steps);
+    assert_eq!(before.actions, after.actions);
+    world.shutdown().unwrap();
+}
