@@ -78,7 +78,7 @@ impl RunAsync for Sum {
 
 fn world() -> World {
     let actions = World::builder().action(Double).action(Sum).action(Sleep);
-    actions.build(MemoryStore::new()).unwrap()
+    actions.build(MemoryStore::new()).expect("it can be built")
 }
 
 #[test]

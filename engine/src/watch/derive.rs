@@ -195,6 +195,9 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
             (*at, None, format!("step {step} waits for a place in queue «{queue}»"))
         }
         Record::Admitted { at, step } => (*at, None, format!("step {step} has its place")),
+        Record::Grown { at, asker, steps } => {
+            (*at, None, format!("step {asker} asks for {} steps", steps.len()))
+        }
         Record::Labelled { at, by, .. } => (*at, Some(by.clone()), "other labels".to_owned()),
         Record::Migrated { at, action, version, .. } => {
             (*at, None, format!("action {action} is of version {version} now"))
