@@ -25,7 +25,7 @@ pub use action::{
     Action, ActionView, Asked, Cause, Change, Concurrency, Finalize, Finalizes, Next, On,
     OnInterrupt, Phases, PlanLock, PlanShown, Poll, PollAll, Polled, Polling, Polls, PollsTogether,
     Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync, Shown, Singleton,
-    StepContext, WhenTaken,
+    StepContext, Transacting, WhenTaken,
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
@@ -36,6 +36,8 @@ pub use plan::{
     ActionRef, Flow, Input, OutputRef, Plan, PlanResult, PlanState, Planner, StepKind, StepState,
     SubPlanCounts, Waiting,
 };
+/// What [`StepContext::transaction`] gives to its code.
+pub use rusqlite;
 pub use schedule::{Schedule, ScheduleError};
 pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
 pub use testkit::crash_points;

@@ -108,6 +108,13 @@ pub const SCHEDULE_RANGES_MAX: usize = 100;
 /// Missed times are counted up to this number at once; more would hold up other schedules.
 pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
 
+/// Instructions of SQLite that a step's own SQL may take in a commit that it shares with others: about
+/// 50 milliseconds.
+pub const WORK_SHARED_OPS: u64 = 2_000_000;
+
+/// The same in a commit of its own: about a second, in which no plan goes on.
+pub const WORK_ALONE_OPS: u64 = 50_000_000;
+
 /// Plans in memory at once: some kilobytes each, so this is well below what a small machine has.
 pub const PLANS_IN_MEMORY: usize = 16_384;
 

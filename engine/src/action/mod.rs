@@ -32,6 +32,7 @@ mod registry;
 mod singleton;
 mod step;
 mod together;
+mod transact;
 
 use std::any::Any;
 use std::future::Future;
@@ -56,6 +57,7 @@ pub(crate) use step::{Facts, Part, Wishes};
 pub use step::{Next, StepContext};
 pub(crate) use together::Batches;
 pub use together::{Asked, PollAll};
+pub use transact::Transacting;
 
 use crate::error::ActionError;
 use crate::plan::Planner;

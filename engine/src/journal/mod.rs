@@ -318,7 +318,10 @@ impl Writer {
     /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
     fn commit(&mut self) {
         self.refuse_new();
-        let count = self.waiting.len().min(COMMIT_APPENDS_MAX);
+        let is_alone = |changing: &Changing| changing.change.is_alone();
+        let shared = self.changing.iter().position(is_alone).unwrap_or(self.changing.len());
+        let needs_own = shared == 0 && !self.changing.is_empty();
+        let count = if needs_own { 0 } else { self.waiting.len().min(COMMIT_APPENDS_MAX) };
         let mut appends = Vec::with_capacity(count);
         let mut tickets = Vec::with_capacity(count);
         for Entry { append, row, ticket } in self.waiting.drain(..count) {
@@ -327,7 +330,7 @@ impl Writer {
         }
         let mut changes = Vec::new();
         let mut changers = Vec::new();
-        let changing = self.changing.len().min(COMMIT_APPENDS_MAX);
+        let changing = if needs_own { 1 } else { shared.min(COMMIT_APPENDS_MAX) };
         for Changing { change, ticket } in self.changing.drain(..changing) {
             changes.push(change);
             changers.push(ticket);

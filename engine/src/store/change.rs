@@ -1,6 +1,8 @@
-//! What is kept beside plans: the states of entities, and their reminders.
+//! What is kept beside plans: the states of entities, their reminders, and tables of users.
 
 use turnwheel_actors::entity::{ReminderId, ReminderRow};
+
+use super::Work;
 
 /// A change of something that has a version: it is made if nobody has changed it since it was read.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub enum Change {
         /// The epoch of the entity's owner.
         epoch: u64,
     },
+    /// A step's own SQL, once.
+    Work(Work),
 }
 
 impl Change {
@@ -45,7 +49,13 @@ impl Change {
         match self {
             Self::State { bytes, key, .. } => bytes.as_ref().map_or(0, Vec::len) + key.len(),
             Self::Reminder { .. } | Self::ReminderGone { .. } => 256,
+            Self::Work(_) => 4_096,
         }
+    }
+
+    /// Whether it must not share its commit with others.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self, Self::Work(work) if work.is_alone)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::change::{admit, Change};
-use super::Verdict;
+use super::{Verdict, Worked};
 
 /// The states and reminders of entities.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,7 @@ impl States {
                     *expected
                 })
             }
+            Change::Work(_) => Err(Verdict::Worked(Worked::Unsupported)),
         };
         outcome.map_or_else(|refused| refused, Verdict::Changed)
     }

@@ -12,6 +12,7 @@ mod filter;
 mod memory;
 mod memory_states;
 mod sqlite;
+mod work;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,7 @@ pub use change::Change;
 pub use filter::{Filter, Order};
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
+pub use work::{Work, Worked};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
@@ -240,6 +242,8 @@ pub enum Verdict {
     KeyTaken(PlanId),
     /// The change was made; this is the version now.
     Changed(u64),
+    /// What became of a step's own SQL.
+    Worked(Worked),
     /// It was not made: the version is another one.
     Conflict {
         /// The version in the store.

@@ -8,6 +8,7 @@ mod room;
 mod schedules;
 mod schema;
 mod states;
+mod work;
 mod writer;
 
 use std::fmt;

@@ -120,6 +120,13 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          epoch INTEGER NOT NULL,
          PRIMARY KEY (entity, key)
      ) WITHOUT ROWID;
+     CREATE TABLE turnwheel_works (
+         plan BLOB NOT NULL,
+         step INTEGER NOT NULL,
+         name TEXT NOT NULL,
+         returned TEXT NOT NULL,
+         PRIMARY KEY (plan, step, name)
+     ) WITHOUT ROWID;
      CREATE INDEX keys_plan ON keys (plan);"];
 
 /// The format of a file; 0 if it has no tables. A newer one than ours is refused.

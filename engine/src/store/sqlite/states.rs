@@ -4,7 +4,7 @@ use rusqlite::{params, Connection, OptionalExtension, Row, Transaction};
 use turnwheel_actors::entity::{DueRange, MissedTicks, Record, ReminderId, ReminderRow};
 
 use crate::store::change::admit;
-use crate::store::{Change, Verdict};
+use crate::store::{Change, Verdict, Worked};
 
 const COLUMNS: &str = "entity, key, name, first_due, delay, period, missed, planned, due, failures,
     skipped, revision, version";
@@ -42,6 +42,7 @@ pub(super) fn change(transaction: &Transaction<'_>, change: &Change) -> rusqlite
             transaction.prepare_cached(remove)?.execute([&*id.entity, &*id.key, &*id.name])?;
             Ok(Verdict::Changed(*expected))
         }
+        Change::Work(_) => Ok(Verdict::Worked(Worked::Unsupported)),
     }
 }
 

@@ -9,12 +9,12 @@ use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBe
 
 use super::keeper::Log;
 use super::room::Room;
-use super::{failure, schedules, states};
+use super::{failure, schedules, states, work};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::STORE_BYTES_MAX;
 use crate::store::{
-    Append, Batch, PlanRow, ScheduleWrite, Seq, StoreWriter, Swap, Upkeep, Verdict,
+    Append, Batch, Change, PlanRow, ScheduleWrite, Seq, StoreWriter, Swap, Upkeep, Verdict,
 };
 use crate::time::Time;
 
@@ -26,7 +26,13 @@ const EPOCH: &str = "SELECT value FROM meta WHERE name = 'epoch'";
 /// Why nothing was written.
 enum Refusal {
     Failed(rusqlite::Error),
-    Fenced { newest: u64 },
+    Fenced {
+        newest: u64,
+    },
+    /// The work of this change was stopped, and everything was rolled back with it.
+    Stopped {
+        change: usize,
+    },
 }
 
 impl From<rusqlite::Error> for Refusal {
@@ -68,7 +74,12 @@ impl Writer {
         Ok(Self { connection, epoch, last, path, room, bytes_max, log })
     }
 
-    fn write(&mut self, batch: &Batch<'_>) -> Result<(Vec<Verdict>, Seq), Refusal> {
+    /// Writes a batch, but not the work that was stopped before.
+    fn write(
+        &mut self,
+        batch: &Batch<'_>,
+        stopped: &[usize],
+    ) -> Result<(Vec<Verdict>, Seq), Refusal> {
         if self.bytes_max != self.room.bytes_max() {
             self.bytes_max = self.room.bytes_max();
             self.room.apply(&self.connection)?;
@@ -80,8 +91,17 @@ impl Writer {
         for append in batch.appends {
             verdicts.push(write_append(&transaction, append, &mut last)?);
         }
-        for change in batch.changes {
-            verdicts.push(states::change(&transaction, change)?);
+        for (place, change) in batch.changes.iter().enumerate() {
+            verdicts.push(match change {
+                Change::Work(work) if stopped.contains(&place) => {
+                    Verdict::Worked(work::stopped(work))
+                }
+                Change::Work(work) => match work::perform(&transaction, work)? {
+                    Some(worked) => Verdict::Worked(worked),
+                    None => return Err(Refusal::Stopped { change: place }),
+                },
+                change => states::change(&transaction, change)?,
+            });
         }
         for row in batch.rows {
             write_row(&transaction, row)?;
@@ -146,13 +166,17 @@ impl StoreWriter for Writer {
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
-        match self.write(batch) {
-            Ok((verdicts, last)) => {
-                self.last = last;
-                self.log.add(pages(batch));
-                Ok(verdicts)
+        let mut stopped = Vec::new();
+        loop {
+            match self.write(batch, &stopped) {
+                Ok((verdicts, last)) => {
+                    self.last = last;
+                    self.log.add(pages(batch));
+                    return Ok(verdicts);
+                }
+                Err(Refusal::Stopped { change }) => stopped.push(change),
+                Err(refusal) => return Err(refusal.told(self.epoch)),
             }
-            Err(refusal) => Err(refusal.told(self.epoch)),
         }
     }
 
@@ -166,6 +190,7 @@ impl Refusal {
         match self {
             Self::Failed(error) => failure(&error),
             Self::Fenced { newest } => StoreError::Fenced { epoch, newest },
+            Self::Stopped { .. } => StoreError::Failed("a step's work was stopped".to_owned()),
         }
     }
 }
@@ -194,6 +219,8 @@ fn remove(transaction: &Transaction<'_>, plan: PlanId, head: Seq) -> rusqlite::R
         seq = entry.query_row([at], |row| row.get(0)).optional()?;
     }
     transaction.prepare_cached("DELETE FROM keys WHERE plan = ?1")?.execute([plan.to_bytes()])?;
+    let works = "DELETE FROM turnwheel_works WHERE plan = ?1";
+    transaction.prepare_cached(works)?.execute([plan.to_bytes()])?;
     Ok(true)
 }
 

@@ -1,0 +1,49 @@
+//! Code of a step that writes to the store's own file, in a commit of the journal.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use crate::error::ActionError;
+use crate::id::{PlanId, StepId};
+use crate::payload::Payload;
+
+/// The code: called in the transaction of a commit, perhaps more than once; each call but the last was
+/// rolled back.
+pub(crate) type WorkCode = dyn Fn(&Connection) -> Result<Payload, ActionError> + Send + Sync;
+
+/// A piece of work that is done once for its step and name. What it returned is kept beside what it
+/// wrote, and is the answer to whoever asks for the same piece again.
+#[derive(Clone)]
+pub struct Work {
+    pub(crate) plan: PlanId,
+    pub(crate) step: StepId,
+    pub(crate) name: String,
+    /// Whether it has a commit of its own, and so more time.
+    pub(crate) is_alone: bool,
+    pub(crate) code: Arc<WorkCode>,
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work")
+            .field("plan", &self.plan)
+            .field("step", &self.step)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of a piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Worked {
+    /// It is done, now or before; this is what it returned.
+    Done(Payload),
+    /// It has failed, and what it had written was taken back.
+    Failed(ActionError),
+    /// It takes too long to share a commit, and was taken back: it needs one of its own.
+    Slow,
+    /// This store knows no SQL.
+    Unsupported,
+}
