@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 /// which it is planned until it is stopped or paused, also while it waits and over restarts.
 ///
 /// The lock is named after the action, or also after a key that is made of the input. A plan takes all
-/// of its locks or none, in the same commit in which it begins. A sub-plan that needs a lock of the plan
-/// that has asked for it fails in planning: they would wait for each other.
+/// of its locks or none, in the same commit in which it begins. A sub-plan that would wait for a lock of a
+/// plan that waits for it, at any depth and over other plans and their locks, ends with the error
+/// `deadlock`, which names the chain.
 ///
 /// ```
 /// use turnwheel_engine::Singleton;

@@ -8,6 +8,7 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
+use super::waits::Waits;
 use crate::action::{PlanLock, WhenTaken};
 use crate::error::ActionError;
 use crate::id::PlanId;
@@ -40,7 +41,22 @@ impl fmt::Display for Taken {
 
 /// The locks of a world.
 #[derive(Debug, Default)]
-pub(crate) struct Locks(Mutex<BTreeMap<String, Lock>>);
+pub(crate) struct Locks(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    locks: BTreeMap<String, Lock>,
+    waits: Waits,
+}
+
+/// Why a plan may not begin now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It waits. These plans have to be cancelled, because it is to replace them.
+    Waits(Vec<PlanId>),
+    /// It would wait for itself: by which chain.
+    ForEver(ActionError),
+}
 
 /// One that is free and that nobody waits for is not known.
 #[derive(Debug, Default)]
@@ -53,7 +69,8 @@ struct Lock {
 impl Locks {
     pub(crate) fn new(held: Vec<(String, PlanId)>) -> Self {
         let lock = |holder| Lock { holder: Some(holder), waiting: BTreeSet::new() };
-        Self(Mutex::new(held.into_iter().map(|(name, holder)| (name, lock(holder))).collect()))
+        let locks = held.into_iter().map(|(name, holder)| (name, lock(holder))).collect();
+        Self(Mutex::new(State { locks, waits: Waits::default() }))
     }
 
     pub(crate) fn all(&self) -> Vec<LockView> {
@@ -62,7 +79,7 @@ impl Locks {
             holder: lock.holder,
             waiting: lock.waiting.iter().copied().collect(),
         };
-        self.0.lock().iter().map(view).collect()
+        self.0.lock().locks.iter().map(view).collect()
     }
 
     /// An entry is durable.
@@ -70,7 +87,10 @@ impl Locks {
         if append.take.is_empty() && append.release.is_empty() {
             return;
         }
-        let mut locks = self.0.lock();
+        let State { locks, waits } = &mut *self.0.lock();
+        if !append.take.is_empty() {
+            waits.remove(append.plan);
+        }
         for name in &append.take {
             let lock = locks.entry(name.clone()).or_default();
             lock.holder = Some(append.plan);
@@ -86,7 +106,7 @@ impl Locks {
 
     /// Whether a plan may go on that needs these locks.
     pub(crate) fn check(&self, needed: &[PlanLock], plan: PlanId) -> Result<(), Taken> {
-        let locks = self.0.lock();
+        let locks = &self.0.lock().locks;
         let taken = |lock: &PlanLock| {
             let by = locks.get(&lock.name)?.holder.filter(|holder| *holder != plan)?;
             Some(Taken { name: lock.name.clone(), by })
@@ -94,16 +114,24 @@ impl Locks {
         needed.iter().find_map(taken).map_or(Ok(()), Err)
     }
 
-    /// What a plan that was just planned has to fail with, if it does not wait for its locks. `caller`
-    /// is the plan that waits for it, and would wait for ever.
-    pub(crate) fn admit(&self, planned: &mut Planned, plan: PlanId, caller: Option<PlanId>) {
+    /// What a plan that was just planned has to fail with, if it does not wait for its locks. `lineage` are
+    /// the plans that wait for its end: one of them that has a lock would wait for ever.
+    pub(crate) fn admit(&self, planned: &mut Planned, plan: PlanId, lineage: &[PlanId]) {
         if planned.error.is_some() {
             planned.locks.clear();
         }
         let Err(taken) = self.check(&planned.locks, plan) else { return };
         let rejects = |lock: &PlanLock| lock.taken == WhenTaken::Reject;
-        if planned.locks.iter().any(rejects) || Some(taken.by) == caller {
-            let error = ActionError::new("already_active", taken).and_final();
+        let error = if planned.locks.iter().any(rejects) {
+            Some(ActionError::new("already_active", &taken))
+        } else {
+            let mut state = self.0.lock();
+            let error = state.wait(&planned.locks, plan, lineage).err();
+            // It is no plan yet: when it begins, it waits.
+            state.waits.remove(plan);
+            error
+        };
+        if let Some(error) = error.map(ActionError::and_final) {
             if let Some(root) = planned.steps.first_mut() {
                 root.error = Some(error.clone());
             }
@@ -112,14 +140,19 @@ impl Locks {
         }
     }
 
-    /// Whether a planned plan may begin now. If not, it waits from now on for its locks. The plans that
-    /// have to end first are told, if it is to replace them.
-    pub(crate) fn begin(&self, needed: &[PlanLock], plan: PlanId) -> Result<(), Vec<PlanId>> {
-        let mut locks = self.0.lock();
+    /// Whether a planned plan may begin now. If not, it waits from now on for its locks, unless it would
+    /// wait for ever.
+    pub(crate) fn begin(
+        &self,
+        needed: &[PlanLock],
+        plan: PlanId,
+        lineage: &[PlanId],
+    ) -> Result<(), Held> {
+        let mut state = self.0.lock();
         let mut before = BTreeSet::new();
         let mut is_free = true;
         for PlanLock { name, taken } in needed {
-            let Some(lock) = locks.get(name) else { continue };
+            let Some(lock) = state.locks.get(name) else { continue };
             let others = lock.holder.into_iter().chain(lock.waiting.range(..plan).copied());
             let others: Vec<PlanId> = others.filter(|other| *other != plan).collect();
             is_free &= others.is_empty();
@@ -130,15 +163,17 @@ impl Locks {
         if is_free {
             return Ok(());
         }
+        state.wait(needed, plan, lineage).map_err(Held::ForEver)?;
         for lock in needed {
-            locks.entry(lock.name.clone()).or_default().waiting.insert(plan);
+            state.locks.entry(lock.name.clone()).or_default().waiting.insert(plan);
         }
-        Err(before.into_iter().collect())
+        Err(Held::Waits(before.into_iter().collect()))
     }
 
     /// A plan needs its locks no more. The plans that may begin by that.
     pub(crate) fn leave(&self, needed: &[PlanLock], plan: PlanId) -> Vec<PlanId> {
-        let mut locks = self.0.lock();
+        let State { locks, waits } = &mut *self.0.lock();
+        waits.remove(plan);
         let mut next = Vec::new();
         for PlanLock { name, .. } in needed {
             let Some(lock) = locks.get_mut(name) else { continue };
@@ -152,6 +187,39 @@ impl Locks {
         }
         next
     }
+}
+
+impl State {
+    /// A plan waits for these locks from now on, unless it would do so for ever.
+    fn wait(
+        &mut self,
+        needed: &[PlanLock],
+        plan: PlanId,
+        lineage: &[PlanId],
+    ) -> Result<(), ActionError> {
+        let Self { locks, waits } = self;
+        let holder = |name: &str| locks.get(name).and_then(|lock| lock.holder);
+        for PlanLock { name, .. } in needed {
+            if let Some(above) = holder(name).filter(|holder| lineage.contains(holder)) {
+                return Err(deadlock(&format!(
+                    "plan {plan} waits for the lock «{name}», which plan {above} has, and plan {above} \
+                     waits for plan {plan}"
+                )));
+            }
+        }
+        waits.add(plan, needed, lineage);
+        let Some(chain) = waits.circle(plan, holder) else { return Ok(()) };
+        waits.remove(plan);
+        Err(deadlock(&chain))
+    }
+}
+
+fn deadlock(chain: &str) -> ActionError {
+    let message = format!(
+        "it would wait for ever: {chain}; let the plans above need no lock that those below need, or let \
+         the singletons reject instead of wait"
+    );
+    ActionError::new("deadlock", message).and_final()
 }
 
 impl Lock {

@@ -7,6 +7,7 @@
 mod codec;
 mod locks;
 mod states;
+mod waits;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -18,7 +19,7 @@ use turnwheel_runtime::{Completion, Context, Group, Mailbox, Task, TaskJob};
 
 pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
 pub use locks::LockView;
-pub(crate) use locks::Locks;
+pub(crate) use locks::{Held, Locks};
 pub(crate) use states::Durable;
 
 use crate::error::{BuildError, StoreError};

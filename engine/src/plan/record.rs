@@ -299,6 +299,8 @@ pub struct Created {
     pub input: Payload,
     /// The plan and step that triggered it.
     pub caller: Option<(PlanId, StepId)>,
+    /// The plans that wait for its end: its caller, last, the caller of that, and so on.
+    pub lineage: Vec<PlanId>,
     /// The idempotency key of the trigger.
     pub key: Option<String>,
     /// Labels for search.

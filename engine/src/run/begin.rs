@@ -45,7 +45,7 @@ impl PlanActor {
         let id = self.id;
         self.key.clone_from(&created.key);
         let known = error;
-        self.admit(&mut next, created.caller);
+        self.admit(&mut next, &created);
         let error = match &next {
             Record::Planned(planned) => known.or_else(|| planned.error.clone()),
             _ => known,

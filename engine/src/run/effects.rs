@@ -49,7 +49,10 @@ impl PlanActor {
         }
         let (action, input) = (data.action.clone(), data.input.clone());
         let priority = self.plan.as_ref().map_or(0, |plan| plan.created.priority);
-        let begin = BeginChild { caller: (self.id, data.step), action, input, priority };
+        let mut lineage =
+            self.plan.as_ref().map_or_else(Vec::new, |plan| plan.created.lineage.clone());
+        lineage.push(self.id);
+        let begin = BeginChild { caller: (self.id, data.step), lineage, action, input, priority };
         self.tell_plan(child, begin);
     }
 
@@ -137,13 +140,14 @@ impl Handler<BeginChild> for PlanActor {
             self.tell_end();
             return self.settle(cx);
         }
-        let BeginChild { caller, action, input, priority } = message;
+        let BeginChild { caller, lineage, action, input, priority } = message;
         let own = self.world.registry().find(&action).and_then(|action| action.priority());
         let created = Created {
             at: self.world.now(),
             action: action.clone(),
             input: input.clone(),
             caller: Some(caller),
+            lineage,
             key: None,
             labels: Vec::new(),
             by: format!("step {} of plan {}", caller.1, caller.0),
@@ -170,7 +174,9 @@ impl Handler<PlannedNow> for PlanActor {
             Some(created) => self.begin_with(created, next, None, None, cx),
             None => {
                 let mut next = next;
-                self.admit(&mut next, self.plan.as_ref().and_then(|plan| plan.created.caller));
+                if let Some(plan) = &self.plan {
+                    self.admit(&mut next, &plan.created);
+                }
                 if let Some(mut decisions) = self.decisions() {
                     decisions.planned_now(next);
                 }

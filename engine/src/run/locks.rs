@@ -8,7 +8,7 @@ use super::decide::{Decisions, Effect};
 use super::message::{Begun, Report, Wake};
 use super::{PlanActor, PlanKey};
 use crate::error::TriggerError;
-use crate::id::{PlanId, StepId};
+use crate::journal::Held;
 use crate::plan::{Created, Plan, PlanState, Record};
 
 /// What a plan with locks began with: if they are taken in the last moment, it begins again.
@@ -20,10 +20,9 @@ pub(super) struct Beginning {
 
 impl PlanActor {
     /// A plan that was just planned fails if another one has its locks and it is not to wait.
-    pub(super) fn admit(&self, next: &mut Record, caller: Option<(PlanId, StepId)>) {
+    pub(super) fn admit(&self, next: &mut Record, created: &Created) {
         if let Record::Planned(planned) = next {
-            let caller = caller.map(|(plan, _)| plan);
-            self.world.journal().locks().admit(planned, self.id, caller);
+            self.world.journal().locks().admit(planned, self.id, &created.lineage);
         }
     }
 
@@ -80,15 +79,19 @@ impl PlanActor {
 
 impl Decisions<'_> {
     /// Whether a planned plan may begin. If it has to wait for its locks, and is to replace those that
-    /// have them, they are cancelled.
+    /// have them, they are cancelled; if it would wait for ever, it ends.
     pub(super) fn may_begin(&mut self) -> bool {
         if self.plan.locks.is_empty() {
             return true;
         }
-        match self.locks.begin(&self.plan.locks, self.plan.id) {
+        match self.locks.begin(&self.plan.locks, self.plan.id, &self.plan.created.lineage) {
             Ok(()) => true,
-            Err(before) => {
+            Err(Held::Waits(before)) => {
                 self.effects.extend(before.into_iter().map(Effect::CancelPlan));
+                false
+            }
+            Err(Held::ForEver(error)) => {
+                self.not_planned(error);
                 false
             }
         }

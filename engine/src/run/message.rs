@@ -76,6 +76,8 @@ pub(crate) struct Delay {
 /// A step of another plan asks for this one; it is made if it does not exist.
 pub(super) struct BeginChild {
     pub(super) caller: (PlanId, StepId),
+    /// The plans that wait for it, by way of that one too.
+    pub(super) lineage: Vec<PlanId>,
     pub(super) action: String,
     pub(super) input: Payload,
     /// Of the plan that asks for it.

@@ -138,7 +138,7 @@ impl Decisions<'_> {
         }
     }
 
-    fn not_planned(&mut self, error: ActionError) {
+    pub(super) fn not_planned(&mut self, error: ActionError) {
         self.record(Record::NotPlanned { at: self.now, error });
         self.effects.push(Effect::TellEnd);
     }

@@ -127,6 +127,7 @@ fn launch(world: &Arc<Shared>, schedule: &str, due: Due, kept: &Kept) -> Trigger
         action: spec.action.clone(),
         input: spec.input.clone(),
         caller: None,
+        lineage: Vec::new(),
         key: Some(due.key(schedule)),
         labels: vec![
             ("schedule".to_owned(), schedule.to_owned()),

@@ -256,6 +256,7 @@ impl World {
             action: A::NAME.to_owned(),
             input,
             caller: None,
+            lineage: Vec::new(),
             key,
             labels: Vec::new(),
             by: "trigger".to_owned(),
