@@ -162,7 +162,7 @@ fn what_was_durable_before_the_end_of_the_world_is_not_done_again() {
     let plan = trigger(&world);
     assert_eq!(reached.recv().unwrap(), 1);
     let id = plan.id();
-    world.shutdown().unwrap();
+    world.shutdown_within(Duration::from_millis(500)).unwrap();
     drop((plan, world));
     let world = book.world(&place.path());
     let view = end(&world.plan(id));

@@ -365,18 +365,29 @@ impl World {
     }
 
     /// Ends the world: what is under way stops where it is, and goes on when a world is started over
-    /// the same store.
+    /// the same store. Code of steps that runs is waited for, at most 30 seconds.
     ///
     /// # Errors
     ///
     /// Its threads did not end in time.
     pub fn shutdown(&self) -> Result<(), BuildError> {
+        self.shutdown_within(SHUTDOWN_LIMIT)
+    }
+
+    /// As [`World::shutdown`], but code that runs is waited for at most so long. A call of an async step
+    /// that has not ended by then is dropped, one that blocks is left to itself; both are interrupted
+    /// calls for the next world.
+    ///
+    /// # Errors
+    ///
+    /// Its threads did not end in time.
+    pub fn shutdown_within(&self, limit: Duration) -> Result<(), BuildError> {
         let flushed = block_on(self.shared.journal.flush());
         if let Ok(Ok(Err(error))) = flushed {
             tracing::warn!(%error, "rows stay behind their journal");
         }
         for group in &self.shared.own {
-            group.shutdown_within(SHUTDOWN_LIMIT).map_err(|error| {
+            group.shutdown_within(limit).map_err(|error| {
                 BuildError::Threads(format!("the group «{}»: {error}", group.name()))
             })?;
         }
