@@ -11,6 +11,7 @@ mod journal;
 pub mod limits;
 pub mod middleware;
 mod payload;
+pub mod picture;
 pub mod plan;
 mod run;
 pub mod schedule;

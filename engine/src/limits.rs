@@ -151,3 +151,6 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Polls of one action that are on their way to their batch: more are refused, and count as failed.
 pub const POLLS_WAITING_MAX: u64 = 1 << 18;
+/// Things that happened to one plan that its history shows, the newest ones: what is older is left out
+/// and counted.
+pub const HISTORY_MAX: usize = 100_000;

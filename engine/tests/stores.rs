@@ -223,7 +223,10 @@ fn removed_plans_leave_nothing_and_only_stopped_ones_go(place: &Place) {
     let snapshot = Some((4, b"snap".to_vec()));
     let rows = [PlanRow { snapshot, ..stopped(1, 4, 10) }, stopped(2, 5, 10), row(3, 3)];
     write_rows(&mut *writer, &rows, 5);
-    assert_eq!(reader.history(plan(1), 4).expect("it is there"), [b"one".to_vec(), b"b".to_vec()]);
+    assert_eq!(
+        reader.history(plan(1), 4).expect("it is there"),
+        [(1, b"one".to_vec()), (4, b"b".to_vec())]
+    );
     // Plan 2 has a newer entry than is thought, plan 3 is live, nobody knows plan 9.
     let wrong = [(plan(2), 2), (plan(3), 3), (plan(9), 1)];
     assert_eq!(writer.remove(&wrong).expect("it answers"), 0);

@@ -1,6 +1,6 @@
 //! Plans that a plan waits for: those that its steps have asked for, and those that it comes after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub struct Child {
 }
 
 /// How the plans of a step stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SubPlanCounts {
     /// All that were asked for.
     pub total: u32,
@@ -36,6 +36,17 @@ pub struct SubPlanCounts {
     pub failed: u32,
     /// Not over.
     pub pending: u32,
+}
+
+impl SubPlanCounts {
+    fn add(&mut self, result: Option<PlanResult>) {
+        self.total += 1;
+        match result {
+            None => self.pending += 1,
+            Some(PlanResult::Success) => self.success += 1,
+            Some(_) => self.failed += 1,
+        }
+    }
 }
 
 /// When and after what a plan is planned.
@@ -155,18 +166,22 @@ impl Children {
     pub(crate) fn counts(&self, step: StepId) -> SubPlanCounts {
         let mut counts = SubPlanCounts::default();
         for child in self.all.values().filter(|child| child.step == step) {
-            counts.total += 1;
-            match child.result {
-                None => counts.pending += 1,
-                Some(PlanResult::Success) => counts.success += 1,
-                Some(_) => counts.failed += 1,
-            }
+            counts.add(child.result);
         }
         counts
     }
 }
 
 impl Plan {
+    /// How the plans of all steps stand that have asked for any.
+    pub(crate) fn all_sub_plan_counts(&self) -> HashMap<StepId, SubPlanCounts> {
+        let mut all: HashMap<StepId, SubPlanCounts> = HashMap::new();
+        for child in self.children.all.values() {
+            all.entry(child.step).or_default().add(child.result);
+        }
+        all
+    }
+
     /// The plans that its steps have asked for.
     pub fn sub_plans(&self) -> impl Iterator<Item = (PlanId, &Child)> {
         self.children.all.iter().map(|(plan, child)| (*plan, child))

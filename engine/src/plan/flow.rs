@@ -108,6 +108,13 @@ impl Graph {
         self.edge(earlier.index() as u32, later.index() as u32);
     }
 
+    /// All edges. Nodes are counted from 1, as steps are; those that are greater than any step are joints.
+    pub(crate) fn edges(&self) -> Vec<(u32, u32)> {
+        let all = self.followers.iter().enumerate();
+        all.flat_map(|(node, after)| after.iter().map(move |next| (node as u32 + 1, next + 1)))
+            .collect()
+    }
+
     fn edge(&mut self, earlier: u32, later: u32) {
         self.followers[earlier as usize].push(later);
         self.waits[later as usize] += 1;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where a plan is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum PlanState {
     /// Made, not planned.
     Pending,
@@ -67,7 +67,7 @@ impl PlanState {
 
 /// Where a step is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum StepState {
     /// The arguments of a delayed plan are being written.
     Scheduling,
@@ -143,7 +143,7 @@ impl StepState {
 
 /// What kind of phase a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// The planning of an action.
     Plan,
@@ -166,7 +166,7 @@ impl StepKind {
 
 /// What came of a plan, as its steps tell it; it may change until the plan is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum PlanResult {
     /// Not decided.
     Pending,

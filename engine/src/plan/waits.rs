@@ -9,6 +9,7 @@ use crate::id::StepId;
 
 /// What a plan that is not over waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Waiting {
     /// Nothing: its code runs, or is about to; or it is over.

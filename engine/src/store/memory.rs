@@ -167,14 +167,14 @@ impl Data {
     }
 
     /// The entries of a plan after one place and up to another, oldest first.
-    fn chain(&self, plan: PlanId, head: Seq, from: Seq) -> Result<Vec<Vec<u8>>, StoreError> {
+    fn chain(&self, plan: PlanId, head: Seq, from: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
         let mut entries = Vec::new();
         let mut seq = head;
         while seq > from {
             let Some((_, prev, records)) = self.journal.get(&seq) else {
                 return Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")));
             };
-            entries.push(records.clone());
+            entries.push((seq, records.clone()));
             seq = *prev;
         }
         entries.reverse();
@@ -221,11 +221,11 @@ impl StoreReader for Reader {
         let Some(head) = head.or(row.map(|row| row.head)) else { return Ok(None) };
         let snapshot = row.and_then(|row| row.snapshot.clone());
         let from = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
-        let entries = data.chain(plan, head, from)?;
+        let entries = data.chain(plan, head, from)?.into_iter().map(|(_, entry)| entry).collect();
         Ok(Some(Loaded { snapshot: snapshot.map(|(_, bytes)| bytes), entries, head }))
     }
 
-    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<Vec<u8>>, StoreError> {
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
         self.data.lock().chain(plan, head, 0)
     }
 

@@ -325,12 +325,13 @@ pub trait StoreReader: Send {
     /// The store failed, or an entry is missing.
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError>;
 
-    /// All entries of a plan up to one, oldest first, whether there is a snapshot or not.
+    /// All entries of a plan up to one with their places, oldest first, whether there is a snapshot or
+    /// not.
     ///
     /// # Errors
     ///
     /// The store failed, or an entry is missing.
-    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<Vec<u8>>, StoreError>;
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError>;
 
     /// Entries of all plans as they were written, at most `limit` after a place: for export and for
     /// checks.

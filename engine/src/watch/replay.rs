@@ -47,8 +47,8 @@ impl Replay {
             return Ok(told);
         }
         let mut plan = None;
-        for (index, records) in reader.history(entry.plan, entry.prev)?.iter().enumerate() {
-            tell(&mut plan, entry.plan, index as Seq, records)?;
+        for (seq, records) in reader.history(entry.plan, entry.prev)? {
+            tell(&mut plan, entry.plan, seq, &records)?;
         }
         if let Some(plan) = plan {
             self.keep(entry.prev, plan);

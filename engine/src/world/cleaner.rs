@@ -205,7 +205,7 @@ fn append(file: &Path, lines: &[u8]) -> io::Result<()> {
 
 fn line(reader: &mut dyn StoreReader, row: &PlanRow) -> Result<Vec<u8>, StoreError> {
     let mut records = Vec::new();
-    for entry in reader.history(row.id, row.head)? {
+    for (_, entry) in reader.history(row.id, row.head)? {
         records.extend(decode(row.id, &entry)?);
     }
     let exported = Exported {

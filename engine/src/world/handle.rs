@@ -86,7 +86,7 @@ impl Future for Triggering {
 /// A plan, by its id. It outlives the process: find it again with [`World::plan`].
 #[derive(Clone)]
 pub struct PlanHandle {
-    world: World,
+    pub(super) world: World,
     id: PlanId,
 }
 
@@ -269,7 +269,7 @@ impl Future for Finished {
 /// A plan as it was at one moment. It reads like a [`Plan`].
 #[derive(Clone, Debug)]
 pub struct PlanView {
-    plan: Arc<Plan>,
+    pub(super) plan: Arc<Plan>,
 }
 
 impl std::ops::Deref for PlanView {

@@ -7,6 +7,7 @@ mod delay;
 mod extending;
 mod handle;
 mod heartbeat;
+mod history;
 mod ids;
 mod labels;
 mod options;

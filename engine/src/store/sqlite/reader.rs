@@ -35,11 +35,12 @@ impl Reader {
         };
         let Some(head) = head.or(known) else { return Ok(None) };
         let (entries, missing) = self.chain(head, from)?;
+        let entries = entries.into_iter().map(|(_, records)| records).collect();
         Ok(Some(Chain { loaded: Loaded { snapshot, entries, head }, missing }))
     }
 
     /// The entries after one place and up to another, oldest first; and the place of one that is missing.
-    fn chain(&self, head: Seq, from: Seq) -> rusqlite::Result<(Vec<Vec<u8>>, Option<Seq>)> {
+    fn chain(&self, head: Seq, from: Seq) -> rusqlite::Result<(Entries, Option<Seq>)> {
         let read = "SELECT prev, records FROM journal WHERE seq = ?1";
         let mut read = self.connection.prepare_cached(read)?;
         let (mut entries, mut seq, mut missing) = (Vec::new(), head, None);
@@ -49,7 +50,7 @@ impl Reader {
                 missing = Some(seq);
                 break;
             };
-            entries.push(records);
+            entries.push((seq, records));
             seq = prev;
         }
         entries.reverse();
@@ -65,6 +66,9 @@ impl Reader {
     }
 }
 
+/// Entries with their places.
+type Entries = Vec<(Seq, Vec<u8>)>;
+
 struct Chain {
     loaded: Loaded,
     missing: Option<Seq>,
@@ -79,7 +83,7 @@ impl StoreReader for Reader {
         }
     }
 
-    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<Vec<u8>>, StoreError> {
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Entries, StoreError> {
         match self.chain(head, 0).map_err(|error| failure(&error))? {
             (entries, None) => Ok(entries),
             (_, Some(seq)) => Err(missing(plan, seq)),

@@ -1,0 +1,89 @@
+//! What can be done with a plan, and with a step, as it is now.
+
+use serde::Serialize;
+
+use crate::plan::{Plan, PlanState, Step, StepKind, StepState};
+
+/// Something that people can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Can {
+    /// [`PlanHandle::cancel`](crate::PlanHandle::cancel).
+    Cancel,
+    /// [`PlanHandle::cancel_now`](crate::PlanHandle::cancel_now): what runs is not waited for.
+    CancelNow,
+    /// [`PlanHandle::halt`](crate::PlanHandle::halt).
+    Halt,
+    /// [`PlanHandle::resume`](crate::PlanHandle::resume).
+    Resume,
+    /// [`PlanHandle::revert`](crate::PlanHandle::revert).
+    Revert,
+    /// [`PlanHandle::freeze`](crate::PlanHandle::freeze).
+    Freeze,
+    /// [`PlanHandle::delay_until`](crate::PlanHandle::delay_until).
+    DelayUntil,
+    /// Of a step: [`PlanHandle::skip`](crate::PlanHandle::skip).
+    Skip,
+    /// Of a step: [`PlanHandle::restart_from`](crate::PlanHandle::restart_from), then resume.
+    Retry,
+    /// Of a step: [`World::event`](crate::World::event).
+    SendEvent,
+    /// Of a step's action: [`PlanHandle::edit_input`](crate::PlanHandle::edit_input).
+    EditInput,
+}
+
+/// What can be done now; in a stable order.
+pub type CanDo = Vec<Can>;
+
+impl Plan {
+    /// What can be done with the plan as it is now. An order may still be refused: the plan may have gone
+    /// on, or somebody may have a lock that it needs.
+    pub fn can(&self) -> CanDo {
+        match self.state {
+            PlanState::Stopped => Vec::new(),
+            PlanState::Paused => {
+                let mut can = vec![Can::Cancel, Can::Halt, Can::Resume];
+                if !self.is_reverting {
+                    can.push(Can::Revert);
+                }
+                can
+            }
+            PlanState::Scheduled => {
+                let mut can = vec![Can::Cancel, Can::Halt];
+                if !self.delayed.as_ref().is_some_and(|delayed| delayed.is_frozen) {
+                    can.push(Can::Freeze);
+                }
+                can.push(Can::DelayUntil);
+                can
+            }
+            _ => match &self.cancel {
+                None => vec![Can::Cancel, Can::CancelNow, Can::Halt],
+                Some(cancel) if !cancel.is_forced => vec![Can::CancelNow, Can::Halt],
+                Some(_) => vec![Can::Halt],
+            },
+        }
+    }
+
+    /// What can be done with one of its steps as it is now.
+    pub fn can_with(&self, step: &Step) -> CanDo {
+        let mut can = Vec::new();
+        let is_paused = self.state == PlanState::Paused;
+        if is_paused && matches!(step.state, StepState::Error | StepState::RevertFailed) {
+            can.push(Can::Skip);
+        }
+        let has_begun = !matches!(step.state, StepState::Pending | StepState::Scheduling);
+        if is_paused && has_begun && step.kind == StepKind::Run && !self.is_reverting {
+            can.push(Can::Retry);
+        }
+        let listens =
+            matches!(step.state, StepState::Suspended | StepState::Running | StepState::Retrying);
+        if listens && step.kind == StepKind::Run && self.state != PlanState::Stopped {
+            can.push(Can::SendEvent);
+        }
+        if is_paused && step.kind == StepKind::Run {
+            can.push(Can::EditInput);
+        }
+        can
+    }
+}

@@ -1,0 +1,27 @@
+//! A plan as data for those who draw it: a tree of actions, a graph of steps, a timeline, a history.
+//!
+//! All of it can be written as JSON, and holds no inputs and outputs: what people may see of those is
+//! said by [`World::present`](crate::World::present), with the same ids. Lists are flat, so that a plan of
+//! 10,000 steps is drawn a part at a time.
+//!
+//! | what | for |
+//! | --- | --- |
+//! | [`PlanView::tree`](crate::PlanView::tree) | who planned whom, as a list with depths |
+//! | [`PlanView::graph`](crate::PlanView::graph) | which step waits for which, as nodes and edges |
+//! | [`PlanView::timeline`](crate::PlanView::timeline) | when each step began and ended |
+//! | [`PlanHandle::history`](crate::PlanHandle::history) | all that happened, and each call of each step with its times |
+
+mod able;
+mod graph;
+mod history;
+mod node;
+mod timeline;
+mod tree;
+
+pub use able::{Can, CanDo};
+pub use graph::{Edge, EdgeKind, Joint, PlanGraph};
+pub(crate) use history::Telling;
+pub use history::{CallSpan, PlanHistory};
+pub use node::{PlanHead, StepNode};
+pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
+pub use tree::{PlanTree, TreeNode};

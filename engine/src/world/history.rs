@@ -1,0 +1,55 @@
+//! Plans for those who draw them.
+
+use turnwheel_runtime::Failure;
+
+use super::{Asking, PlanHandle, PlanView};
+use crate::error::{PlanError, StoreError};
+use crate::picture::{PlanGraph, PlanHistory, PlanTimeline, PlanTree, Telling};
+
+impl PlanView {
+    /// Who planned whom: the actions, with their steps and what can be done with them now.
+    pub fn tree(&self) -> PlanTree {
+        self.plan.tree()
+    }
+
+    /// Which step waits for which.
+    pub fn graph(&self) -> PlanGraph {
+        self.plan.picture_graph()
+    }
+
+    /// When each step began and ended, one span a step.
+    /// [`PlanHistory::timeline`] has each call.
+    pub fn timeline(&self) -> PlanTimeline {
+        self.plan.timeline()
+    }
+}
+
+impl PlanHandle {
+    /// All that happened to the plan, with who and why, and each call of each step with its times: from
+    /// the journal, what is durable now. Nothing is written for it but what recovery needs anyway.
+    ///
+    /// Cost: all entries of the plan are read. What has been put into a queue before it ran is told with
+    /// its time of waiting.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, or it cannot be read.
+    pub fn history(&self) -> Asking<PlanHistory, PlanError> {
+        let (journal, id) = (self.world.shared().journal().clone(), self.id());
+        Asking::new(async move {
+            let known = journal.head(id);
+            let read = journal.read(move |reader| -> Result<Option<Vec<_>>, StoreError> {
+                let Some(loaded) = reader.load(id, known)? else { return Ok(None) };
+                reader.history(id, loaded.head).map(Some)
+            });
+            let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+            let entries = read.await.map_err(lost)??;
+            let Some(entries) = entries else { return Err(PlanError::Unknown(id)) };
+            let mut telling = Telling::new(id);
+            for (seq, entry) in entries {
+                telling.entry(seq, &entry)?;
+            }
+            telling.done().ok_or(PlanError::Unknown(id))
+        })
+    }
+}
