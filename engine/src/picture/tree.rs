@@ -96,7 +96,7 @@ const fn urgency(state: StepState) -> u32 {
         StepState::Success => 0,
         StepState::Pending | StepState::Scheduling => 1,
         StepState::Skipped | StepState::Kept | StepState::Reverted => 2,
-        StepState::Cancelled => 3,
+        StepState::Cancelled | StepState::Dropped => 3,
         StepState::Skipping => 4,
         StepState::Suspended => 5,
         StepState::Running | StepState::Reverting => 6,
