@@ -254,7 +254,7 @@ pub enum PlanError {
         /// What is missing or does not fit.
         problem: String,
     },
-    /// The plan's actor could not be reached.
+    /// The request could not be taken, or nothing can be done about the plan now.
     #[error("plan {plan}: {problem}")]
     Refused {
         /// The plan.

@@ -45,8 +45,9 @@ pub use testkit::crash_points;
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 pub use world::{
-    Asking, BrokenPlan, CleanError, Cleaned, Counts, Delay, Finished, PlanHandle, PlanShare,
-    PlanView, Queue, QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
+    Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport,
+    CleanError, Cleaned, Counts, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue,
+    QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
 };
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with

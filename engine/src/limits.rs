@@ -15,6 +15,12 @@ pub const PLANNING_DEPTH_MAX: usize = 128;
 /// Events that wait for one step. A step that takes no more of them must not fill the store.
 pub const EVENTS_MAX: usize = 10_000;
 
+/// Plans of one bulk operation if nothing else is said: its report has a line for each of them.
+pub const BULK_PLANS_MAX: usize = 100_000;
+
+/// Plans that a bulk operation works on at once if nothing else is said.
+pub const BULK_AT_ONCE: usize = 64;
+
 /// Labels of one plan: each of them is a row of the index that plans are searched by.
 pub const LABELS_MAX: usize = 64;
 

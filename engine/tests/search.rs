@@ -123,6 +123,21 @@ fn plans_are_counted_and_found_by_what_they_wait_for() {
 }
 
 #[test]
+fn lists_after_a_crash_show_what_was_durable_before_it() {
+    let theatre = Theatre::new();
+    let plans: Vec<_> = (0..50).map(|_| theatre.perform("a").id()).collect();
+    for plan in &plans {
+        theatre.finished(&theatre.world.plan(*plan));
+    }
+    let theatre = theatre.crash();
+    // Nothing was done since: the rows may be behind, the list is not.
+    let stopped = Filter { states: vec![PlanState::Stopped], ..Filter::default() };
+    assert_eq!(rows(&theatre, stopped).len(), plans.len());
+    let counts = theatre.sim.block_on(theatre.world.counts()).unwrap().unwrap();
+    assert_eq!(counts.with_result(PlanResult::Success), plans.len() as u64);
+}
+
+#[test]
 fn code_without_await_can_ask_as_well() {
     let world = World::builder().action(Piece).build(MemoryStore::new()).unwrap();
     let listed = world.list(Filter::default()).wait().unwrap();

@@ -210,6 +210,15 @@ impl Journal {
         self.writer.call(|writer, _| writer.write_rows(usize::MAX))
     }
 
+    /// The plans whose rows were behind at the start and still are.
+    pub(crate) fn found(&self) -> Completion<Vec<PlanId>> {
+        self.writer.call(|writer, _| {
+            let mut found: Vec<PlanId> = writer.found.iter().copied().collect();
+            found.sort_unstable();
+            found
+        })
+    }
+
     /// Removes stopped plans, those whose newest entry is still this one. How many there were.
     pub(crate) fn remove(
         &self,

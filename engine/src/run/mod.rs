@@ -28,6 +28,7 @@ mod begin;
 mod call;
 mod decide;
 mod effects;
+mod failed;
 mod fair;
 mod finalize;
 mod grow;

@@ -14,6 +14,10 @@ pub(crate) enum OrderKind {
     Resume,
     /// Leave a failed step out when the plan goes on.
     Skip(StepId),
+    /// Leave all failed steps out, and go on.
+    SkipFailed,
+    /// Put all failed steps back to their begin, and go on.
+    RetryFailed,
     /// Put a step, and all that come after it, back to its begin.
     Restart(StepId),
     /// Change the input of an action.
@@ -38,6 +42,8 @@ impl Decisions<'_> {
         match kind {
             OrderKind::Resume => self.resume(by),
             OrderKind::Skip(step) => self.skip(step, by),
+            OrderKind::SkipFailed => self.skip_failed(by),
+            OrderKind::RetryFailed => self.retry_failed(by),
             OrderKind::Restart(step) => self.restart(step, by),
             OrderKind::EditInput(action, input) => self.edit_input(action, input, by),
             OrderKind::Cancel { is_forced } => self.cancel(is_forced, by),
@@ -51,7 +57,7 @@ impl Decisions<'_> {
         }
     }
 
-    fn paused(&self, what: &str) -> Result<(), String> {
+    pub(super) fn paused(&self, what: &str) -> Result<(), String> {
         if self.plan.state == PlanState::Paused {
             return Ok(());
         }
@@ -63,7 +69,7 @@ impl Decisions<'_> {
     }
 
     /// Goes on: failed steps are tried again.
-    fn resume(&mut self, by: &str) -> Result<(), String> {
+    pub(super) fn resume(&mut self, by: &str) -> Result<(), String> {
         self.paused("be resumed")?;
         self.may_go_on()?;
         let failed: Vec<(StepId, StepKind)> =
@@ -90,7 +96,7 @@ impl Decisions<'_> {
         Ok(())
     }
 
-    fn skip(&mut self, step: StepId, by: &str) -> Result<(), String> {
+    pub(super) fn skip(&mut self, step: StepId, by: &str) -> Result<(), String> {
         self.paused("have a step skipped")?;
         self.known_step(step)?;
         let state = self.plan.step(step).state;

@@ -134,7 +134,7 @@ impl World {
     async fn clean_all(&self, retention: Retention) -> Result<Cleaned, CleanError> {
         let lost = |failure: Failure| StoreError::Failed(failure.to_string());
         let journal = &self.shared.journal;
-        journal.flush().await.map_err(lost)??;
+        self.caught_up().await?;
         let age = u64::try_from(retention.age.as_micros()).unwrap_or(u64::MAX);
         let mut filter = Filter {
             states: vec![PlanState::Stopped],

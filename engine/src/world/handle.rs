@@ -138,6 +138,17 @@ impl PlanHandle {
         self.order(OrderKind::Skip(step), by)
     }
 
+    /// Leaves all failed steps of a paused plan out, with all that need their outputs, and goes on.
+    pub fn skip_failed(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::SkipFailed, by)
+    }
+
+    /// Puts all failed steps of a paused plan, and all that come after them, back to their begin, and
+    /// goes on. [`resume`](PlanHandle::resume) leaves them what they have put into their outputs.
+    pub fn retry_failed(&self, by: &str) -> Completion<Result<(), PlanError>> {
+        self.order(OrderKind::RetryFailed, by)
+    }
+
     /// Puts a step of a paused plan, and all that come after it, back to their begin; resume goes on
     /// from there.
     pub fn restart_from(&self, step: StepId, by: &str) -> Completion<Result<(), PlanError>> {

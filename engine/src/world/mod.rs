@@ -2,6 +2,7 @@
 
 mod asking;
 mod builder;
+mod bulk;
 mod cleaner;
 mod delay;
 mod extending;
@@ -29,6 +30,7 @@ use turnwheel_runtime::{Completer, Completion, Failure, Group};
 
 pub use asking::Asking;
 pub use builder::WorldBuilder;
+pub use bulk::{Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport};
 pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};

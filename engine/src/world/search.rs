@@ -4,7 +4,6 @@ use turnwheel_runtime::Failure;
 
 use super::{Asking, PlanHandle, World};
 use crate::error::{PlanError, StoreError};
-use crate::journal::Journal;
 use crate::plan::{PlanResult, PlanState, Waiting};
 use crate::store::{Count, Filter, PlanRow, StoreReader};
 
@@ -45,14 +44,34 @@ impl Counts {
     }
 }
 
-/// Asks the store when its rows say everything that is durable.
-pub(super) async fn ask<T: Send + 'static>(
-    journal: &Journal,
-    question: impl FnOnce(&mut dyn StoreReader) -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let failed = |failure: Failure| StoreError::Failed(failure.to_string());
-    journal.flush().await.map_err(failed)??;
-    journal.read(question).await.map_err(failed)?
+fn lost(failure: Failure) -> StoreError {
+    StoreError::Failed(failure.to_string())
+}
+
+impl World {
+    /// Brings the rows to what is durable now.
+    pub(super) async fn caught_up(&self) -> Result<(), StoreError> {
+        let journal = &self.shared.journal;
+        // Rows that were behind at the start follow when their plans are read: that is waited for. One
+        // that cannot be read has no newer row.
+        let behind = journal.found().await.map_err(lost)?;
+        let views: Vec<_> = behind.into_iter().map(|plan| self.plan(plan).view()).collect();
+        for view in views {
+            if let Err(error) = view.await {
+                tracing::debug!(%error, "a row stays behind its journal");
+            }
+        }
+        journal.flush().await.map_err(lost)?
+    }
+
+    /// Asks the store when its rows say everything that is durable.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut dyn StoreReader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.caught_up().await?;
+        self.shared.journal.read(question).await.map_err(lost)?
+    }
 }
 
 impl World {
@@ -65,7 +84,7 @@ impl World {
         let (world, key) = (self.clone(), key.to_owned());
         Asking::new(async move {
             let found = world.shared.journal.read(move |reader| reader.by_key(&key)).await;
-            let found = found.map_err(|failure| StoreError::Failed(failure.to_string()))??;
+            let found = found.map_err(lost)??;
             Ok(found.map(|plan| world.plan(plan)))
         })
     }
@@ -76,8 +95,8 @@ impl World {
     ///
     /// The store failed.
     pub fn list(&self, filter: Filter) -> Asking<Vec<PlanRow>, PlanError> {
-        let journal = self.shared.journal.clone();
-        Asking::new(async move { Ok(ask(&journal, move |reader| reader.list(&filter)).await?) })
+        let world = self.clone();
+        Asking::new(async move { Ok(world.ask(move |reader| reader.list(&filter)).await?) })
     }
 
     /// How many plans there are, as of now. Cost: a handful of rows is read, however many plans there
@@ -87,9 +106,9 @@ impl World {
     ///
     /// The store failed.
     pub fn counts(&self) -> Asking<Counts, PlanError> {
-        let journal = self.shared.journal.clone();
+        let world = self.clone();
         Asking::new(async move {
-            let groups = ask(&journal, |reader| reader.counts()).await?;
+            let groups = world.ask(|reader| reader.counts()).await?;
             Ok(Counts { groups })
         })
     }

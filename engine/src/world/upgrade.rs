@@ -108,7 +108,8 @@ impl WorldBuilder {
     }
 }
 
-fn read(
+/// A plan as the store has it.
+pub(super) fn read(
     reader: &mut dyn StoreReader,
     id: PlanId,
     head: Option<Seq>,

@@ -1,0 +1,405 @@
+//! The same for many plans at once.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use turnwheel_runtime::{Completion, Failure};
+
+use super::upgrade::read;
+use super::{Asking, World};
+use crate::error::{PlanError, StoreError};
+use crate::id::PlanId;
+use crate::limits::{BULK_AT_ONCE, BULK_PLANS_MAX, CLEAN_PLANS};
+use crate::plan::PlanState;
+use crate::run::OrderKind;
+use crate::store::{Filter, PlanRow, Seq, StoreReader};
+use crate::time::Time;
+
+/// Rows that are read at once.
+const PAGE: usize = 256;
+
+/// What is done with each plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BulkOrder {
+    /// [`PlanHandle::cancel`](crate::PlanHandle::cancel).
+    Cancel,
+    /// [`PlanHandle::cancel_now`](crate::PlanHandle::cancel_now).
+    CancelNow,
+    /// [`PlanHandle::resume`](crate::PlanHandle::resume).
+    Resume,
+    /// [`PlanHandle::skip_failed`](crate::PlanHandle::skip_failed).
+    Skip,
+    /// [`PlanHandle::retry_failed`](crate::PlanHandle::retry_failed).
+    Retry,
+    /// [`PlanHandle::halt`](crate::PlanHandle::halt).
+    Halt,
+    /// Removes the plan, its entries and its idempotency key; only one that is over, and that no plan
+    /// waits for.
+    Delete,
+}
+
+impl BulkOrder {
+    fn kind(self) -> Option<OrderKind> {
+        Some(match self {
+            Self::Cancel => OrderKind::Cancel { is_forced: false },
+            Self::CancelNow => OrderKind::Cancel { is_forced: true },
+            Self::Resume => OrderKind::Resume,
+            Self::Skip => OrderKind::SkipFailed,
+            Self::Retry => OrderKind::RetryFailed,
+            Self::Halt => OrderKind::Halt,
+            Self::Delete => return None,
+        })
+    }
+
+    /// Why nothing would come of it, as far as the store knows.
+    fn problem(
+        self,
+        reader: &mut dyn StoreReader,
+        row: &PlanRow,
+    ) -> Result<Option<String>, StoreError> {
+        let is_over = row.state == PlanState::Stopped;
+        let unless = |fits: bool, problem: &str| (!fits).then(|| problem.to_owned());
+        Ok(match self {
+            Self::Cancel | Self::CancelNow | Self::Halt => unless(!is_over, "it is over"),
+            Self::Resume => {
+                unless(row.state == PlanState::Paused, "only a paused plan can be resumed")
+            }
+            Self::Delete if !is_over => Some("only a plan that is over can be deleted".to_owned()),
+            Self::Delete => {
+                let (key, is_unneeded) = (row.id, true);
+                let (after, before) = around(key);
+                let unneeded = Filter { is_unneeded, after, before, limit: 1, ..Filter::default() };
+                let is_free = !reader.list(&unneeded)?.is_empty();
+                unless(is_free, "the plan that asked for it is not over")
+            }
+            Self::Skip | Self::Retry => {
+                let Some(plan) = read(reader, row.id, None)? else {
+                    return Ok(Some("it is gone".to_owned()));
+                };
+                if self == Self::Skip {
+                    plan.refuses_skip()
+                } else {
+                    plan.refuses_retry()
+                }
+            }
+        })
+    }
+}
+
+/// The limits between which only this plan is.
+fn around(plan: PlanId) -> (Option<PlanId>, Option<PlanId>) {
+    let number = u128::from_be_bytes(plan.to_bytes());
+    let id = |number: u128| PlanId::from_bytes(number.to_be_bytes());
+    (number.checked_sub(1).map(id), number.checked_add(1).map(id))
+}
+
+/// What became of one plan.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BulkOutcome {
+    /// It would be done: a dry run changes nothing.
+    Would,
+    /// It was done, and is durable.
+    Done,
+    /// It was not done, or would not be, because the plan is not in a state for it.
+    Left {
+        /// Why.
+        why: String,
+    },
+    /// It could not be done.
+    Failed(PlanError),
+}
+
+/// One plan of a bulk operation.
+#[derive(Clone, Debug)]
+pub struct BulkPlan {
+    /// The plan.
+    pub plan: PlanId,
+    /// What it is called.
+    pub label: String,
+    /// What became of it.
+    pub outcome: BulkOutcome,
+}
+
+/// What became of all plans of a bulk operation.
+#[derive(Clone, Debug, Default)]
+pub struct BulkReport {
+    /// The plans that fit, in the order of the filter.
+    pub plans: Vec<BulkPlan>,
+    /// Whether more plans fit than the operation was allowed to take: the first ones were taken.
+    pub has_more: bool,
+}
+
+impl BulkReport {
+    /// How many were done, or would be.
+    pub fn touched(&self) -> usize {
+        self.count(|outcome| matches!(outcome, BulkOutcome::Would | BulkOutcome::Done))
+    }
+
+    /// How many were left as they are, or would be.
+    pub fn left(&self) -> usize {
+        self.count(|outcome| matches!(outcome, BulkOutcome::Left { .. }))
+    }
+
+    /// How many could not be done.
+    pub fn failed(&self) -> usize {
+        self.count(|outcome| matches!(outcome, BulkOutcome::Failed(_)))
+    }
+
+    fn count(&self, fits: fn(&BulkOutcome) -> bool) -> usize {
+        self.plans.iter().filter(|plan| fits(&plan.outcome)).count()
+    }
+}
+
+/// How far a bulk operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkProgress {
+    /// Plans whose outcome is known.
+    pub done: usize,
+    /// All plans that fit.
+    pub total: usize,
+}
+
+type OnProgress = Arc<dyn Fn(BulkProgress) + Send + Sync>;
+
+/// The same for many plans; made by [`World::bulk`].
+#[derive(Clone)]
+#[must_use = "nothing is done before it is run"]
+pub struct Bulk {
+    world: World,
+    filter: Filter,
+    at_once: usize,
+    plans_max: usize,
+    on_progress: Option<OnProgress>,
+}
+
+impl fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bulk").field("filter", &self.filter).finish_non_exhaustive()
+    }
+}
+
+impl World {
+    /// The same for all plans that fit and are there when it begins. The page of the filter does not
+    /// matter: its limit is that of [`Bulk::plans_max`].
+    ///
+    /// ```
+    /// use turnwheel_engine::store::Filter;
+    /// use turnwheel_engine::{BulkOrder, MemoryStore, PlanState, World};
+    ///
+    /// let world = World::builder().build(MemoryStore::new())?;
+    /// let paused = Filter { states: vec![PlanState::Paused], ..Filter::default() };
+    /// let bulk = world.bulk(paused).at_once(8);
+    /// let would = bulk.dry_run(BulkOrder::Resume).wait()?;
+    /// assert_eq!((would.touched(), would.left()), (0, 0));
+    /// let report = bulk.run(BulkOrder::Resume, "ann").wait()?;
+    /// assert_eq!(report.failed(), 0);
+    /// world.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn bulk(&self, filter: Filter) -> Bulk {
+        let (at_once, plans_max) = (BULK_AT_ONCE, BULK_PLANS_MAX);
+        Bulk { world: self.clone(), filter, at_once, plans_max, on_progress: None }
+    }
+}
+
+impl Bulk {
+    /// How many plans are worked on at once, instead of [`BULK_AT_ONCE`]; at least 1.
+    pub fn at_once(mut self, plans: usize) -> Self {
+        self.at_once = plans.max(1);
+        self
+    }
+
+    /// How many plans are taken at most, instead of [`BULK_PLANS_MAX`].
+    pub fn plans_max(mut self, plans: NonZeroUsize) -> Self {
+        self.plans_max = plans.get();
+        self
+    }
+
+    /// Called when the outcome of a plan is known, in the order of the plans; it should be quick.
+    pub fn on_progress(
+        mut self,
+        on_progress: impl Fn(BulkProgress) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_progress = Some(Arc::new(on_progress));
+        self
+    }
+
+    /// Which plans would be touched, and which not and why. Nothing is changed. What happens to a plan
+    /// afterwards may change the answer.
+    ///
+    /// Cost: the rows of the plans are read, for [`Skip`](BulkOrder::Skip) and
+    /// [`Retry`](BulkOrder::Retry) the plans as well.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn dry_run(&self, order: BulkOrder) -> Asking<BulkReport, PlanError> {
+        let bulk = self.clone();
+        Asking::new(async move { Ok(bulk.looked_at(order).await?.report()) })
+    }
+
+    /// Does it with each plan that it would touch, and tells what became of each. If it is not awaited
+    /// to its end, the rest is left as it is.
+    ///
+    /// Cost: each plan is loaded, and changed in a commit that is shared with others.
+    ///
+    /// # Errors
+    ///
+    /// The list could not be read; nothing was done. What fails for one plan is in the report.
+    pub fn run(&self, order: BulkOrder, by: &str) -> Asking<BulkReport, PlanError> {
+        let (bulk, by) = (self.clone(), by.to_owned());
+        Asking::new(async move {
+            let mut found = bulk.looked_at(order).await?;
+            match order.kind() {
+                Some(kind) => bulk.send(&mut found, &kind, &by).await,
+                None => bulk.delete(&mut found).await,
+            }
+            Ok(found.report())
+        })
+    }
+
+    /// The plans that fit, and what would become of each.
+    async fn looked_at(&self, order: BulkOrder) -> Result<Found, StoreError> {
+        let now = Time(self.world.shared.now().0.saturating_add(1));
+        let mut page = Filter { limit: PAGE, ..self.filter.clone() };
+        page.created_before = Some(page.created_before.map_or(now, |before| before.min(now)));
+        let mut found = Found::default();
+        loop {
+            let asked = page.clone();
+            let question = move |reader: &mut dyn StoreReader| looked_at(reader, &asked, order);
+            let plans = self.world.ask(question).await?;
+            let is_last = plans.len() < PAGE;
+            if let Some((last, _)) = plans.last() {
+                page = page.next_page(last.plan);
+            }
+            found.plans.extend(plans);
+            if found.plans.len() > self.plans_max {
+                found.plans.truncate(self.plans_max);
+                found.has_more = true;
+                return Ok(found);
+            }
+            if is_last {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Sends an order to each plan, so many at once.
+    async fn send(&self, found: &mut Found, kind: &OrderKind, by: &str) {
+        let total = found.plans.len();
+        let mut under_way: VecDeque<(usize, Option<Completion<Answer>>)> = VecDeque::new();
+        for next in 0..=total {
+            while under_way.len() >= self.at_once || (next == total && !under_way.is_empty()) {
+                let Some((index, answer)) = under_way.pop_front() else { break };
+                if let Some(answer) = answer {
+                    let plan = found.plans[index].0.plan;
+                    found.plans[index].0.outcome = outcome(plan, answer.await);
+                }
+                self.progress(index + 1, total);
+            }
+            let Some((plan, _)) = found.plans.get(next) else { break };
+            let would = matches!(plan.outcome, BulkOutcome::Would);
+            let handle = self.world.plan(plan.plan);
+            under_way.push_back((next, would.then(|| handle.order(kind.clone(), by))));
+        }
+    }
+
+    /// Removes plans, a slice at a time.
+    async fn delete(&self, found: &mut Found) {
+        let total = found.plans.len();
+        let journal = &self.world.shared.journal;
+        let mut done = 0;
+        for slice in found.plans.chunks_mut(CLEAN_PLANS) {
+            let would = |plan: &&(BulkPlan, Seq)| matches!(plan.0.outcome, BulkOutcome::Would);
+            let heads: Vec<_> =
+                slice.iter().filter(would).map(|(plan, head)| (plan.plan, *head)).collect();
+            let ids: Vec<PlanId> = heads.iter().map(|(plan, _)| *plan).collect();
+            let removed = journal.remove(heads).await;
+            let left = match removed {
+                Ok(Ok(_)) => self.world.ask(move |reader| still_there(reader, &ids)).await,
+                Ok(Err(error)) => Err(error),
+                Err(failure) => Err(StoreError::Failed(failure.to_string())),
+            };
+            for (plan, _) in slice {
+                if matches!(plan.outcome, BulkOutcome::Would) {
+                    plan.outcome = match &left {
+                        Ok(left) if left.contains(&plan.plan) => {
+                            let why = "something has happened to it meanwhile".to_owned();
+                            BulkOutcome::Left { why }
+                        }
+                        Ok(_) => BulkOutcome::Done,
+                        Err(error) => BulkOutcome::Failed(error.clone().into()),
+                    };
+                }
+                done += 1;
+                self.progress(done, total);
+            }
+        }
+    }
+
+    fn progress(&self, done: usize, total: usize) {
+        if let Some(on_progress) = &self.on_progress {
+            on_progress(BulkProgress { done, total });
+        }
+    }
+}
+
+type Answer = Result<(), PlanError>;
+
+/// Plans that fit, with their newest entries.
+#[derive(Default)]
+struct Found {
+    plans: Vec<(BulkPlan, Seq)>,
+    has_more: bool,
+}
+
+impl Found {
+    fn report(self) -> BulkReport {
+        let plans = self.plans.into_iter().map(|(plan, _)| plan).collect();
+        BulkReport { plans, has_more: self.has_more }
+    }
+}
+
+fn looked_at(
+    reader: &mut dyn StoreReader,
+    page: &Filter,
+    order: BulkOrder,
+) -> Result<Vec<(BulkPlan, Seq)>, StoreError> {
+    let mut plans = Vec::new();
+    for row in reader.list(page)? {
+        let outcome = match order.problem(reader, &row) {
+            Ok(None) => BulkOutcome::Would,
+            Ok(Some(why)) => BulkOutcome::Left { why },
+            // One plan that cannot be read does not keep the others from it.
+            Err(error @ StoreError::Corrupt(_)) => BulkOutcome::Failed(error.into()),
+            Err(error) => return Err(error),
+        };
+        plans.push((BulkPlan { plan: row.id, label: row.label, outcome }, row.head));
+    }
+    Ok(plans)
+}
+
+fn still_there(reader: &mut dyn StoreReader, ids: &[PlanId]) -> Result<Vec<PlanId>, StoreError> {
+    let mut left = Vec::new();
+    for id in ids {
+        let (after, before) = around(*id);
+        let one = Filter { after, before, limit: 1, ..Filter::default() };
+        left.extend(reader.list(&one)?.into_iter().map(|row| row.id));
+    }
+    Ok(left)
+}
+
+fn outcome(plan: PlanId, answer: Result<Answer, Failure>) -> BulkOutcome {
+    match answer {
+        Ok(Ok(())) => BulkOutcome::Done,
+        Ok(Err(PlanError::State { problem, .. })) => BulkOutcome::Left { why: problem },
+        Ok(Err(error)) => BulkOutcome::Failed(error),
+        Err(failure) => {
+            BulkOutcome::Failed(PlanError::Refused { plan, problem: failure.to_string() })
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The same for many plans at once: what would be touched, what was, and what not and why.
+
+mod common;
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+
+use common::*;
+use turnwheel_engine::store::{Filter, Order};
+use turnwheel_engine::{
+    BulkOrder, BulkOutcome, BulkProgress, BulkReport, Next, PlanHandle, PlanResult, PlanState,
+};
+
+fn oldest() -> Filter {
+    Filter { order: Order::OldestFirst, limit: 1, ..Filter::default() }
+}
+
+fn dry(theatre: &Theatre, filter: Filter, order: BulkOrder) -> BulkReport {
+    let report = theatre.world.bulk(filter).dry_run(order);
+    theatre.sim.block_on(report).expect("it ends").expect("the store is there")
+}
+
+fn run(theatre: &Theatre, filter: Filter, order: BulkOrder) -> BulkReport {
+    let report = theatre.world.bulk(filter).run(order, "ann");
+    theatre.sim.block_on(report).expect("it ends").expect("the store is there")
+}
+
+/// What became of each plan, in a word or with the reason.
+fn told(report: &BulkReport) -> Vec<String> {
+    let word = |outcome: &BulkOutcome| match outcome {
+        BulkOutcome::Would => "would".to_owned(),
+        BulkOutcome::Done => "done".to_owned(),
+        BulkOutcome::Left { why } => why.clone(),
+        other => format!("{other:?}"),
+    };
+    report.plans.iter().map(|plan| word(&plan.outcome)).collect()
+}
+
+/// A plan that is over, one that is paused, one that waits.
+fn three(theatre: &Theatre) -> [PlanHandle; 3] {
+    theatre.script.on("bad", |step| {
+        step.output = (step.attempt()).into();
+        Err(error("pause"))
+    });
+    theatre.script.on("wait", |_| Ok(Next::suspend("a word")));
+    let plans = ["good", "bad needs", "wait"].map(|text| theatre.perform(text));
+    theatre.sim.run_until_idle();
+    plans
+}
+
+#[test]
+fn a_dry_run_tells_what_would_be_touched_and_changes_nothing() {
+    let theatre = Theatre::new();
+    let plans = three(&theatre);
+    let before: Vec<_> = plans.iter().map(|plan| theatre.settle(plan).history.clone()).collect();
+    let over = "it is over";
+    for order in [BulkOrder::Cancel, BulkOrder::CancelNow, BulkOrder::Halt] {
+        assert_eq!(told(&dry(&theatre, oldest(), order)), [over, "would", "would"]);
+    }
+    let paused = "only a paused plan can be resumed";
+    assert_eq!(told(&dry(&theatre, oldest(), BulkOrder::Resume)), [paused, "would", paused]);
+    let paused = "only a paused plan can have its failed steps skipped";
+    assert_eq!(told(&dry(&theatre, oldest(), BulkOrder::Skip)), [paused, "would", paused]);
+    let report = dry(&theatre, oldest(), BulkOrder::Retry);
+    assert_eq!((report.touched(), report.left(), report.failed()), (1, 2, 0));
+    let is_over = "only a plan that is over can be deleted";
+    assert_eq!(told(&dry(&theatre, oldest(), BulkOrder::Delete)), ["would", is_over, is_over]);
+    let after: Vec<_> = plans.iter().map(|plan| theatre.settle(plan).history.clone()).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn each_order_does_what_its_dry_run_said() {
+    let orders = [
+        BulkOrder::Cancel,
+        BulkOrder::CancelNow,
+        BulkOrder::Resume,
+        BulkOrder::Skip,
+        BulkOrder::Retry,
+        BulkOrder::Halt,
+        BulkOrder::Delete,
+    ];
+    for order in orders {
+        let theatre = Theatre::new();
+        three(&theatre);
+        let said = told(&dry(&theatre, oldest(), order));
+        let done = told(&run(&theatre, oldest(), order));
+        let expected: Vec<String> = said.iter().map(|word| word.replace("would", "done")).collect();
+        assert_eq!(done, expected, "{order:?}");
+        theatre.sim.run_until_idle();
+        // What was done is durable, and is not there to be done again.
+        let theatre = theatre.crash();
+        let again = dry(&theatre, oldest(), order).touched();
+        let fails_again = matches!(order, BulkOrder::Resume | BulkOrder::Retry);
+        assert_eq!(again, usize::from(fails_again), "{order:?}");
+    }
+}
+
+#[test]
+fn failed_steps_are_skipped_or_begin_again_in_one_go() {
+    let theatre = Theatre::new();
+    let [_, bad, _] = three(&theatre);
+    theatre.script.said();
+    assert_eq!(run(&theatre, oldest(), BulkOrder::Retry).touched(), 1);
+    let view = theatre.finished(&bad);
+    assert_eq!(
+        (view.state, theatre.script.said().join(" ")),
+        (PlanState::Paused, "bad".to_owned())
+    );
+    assert_eq!(run(&theatre, oldest(), BulkOrder::Skip).touched(), 1);
+    let view = theatre.finished(&bad);
+    assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Warning));
+    assert_eq!(states(&view), "skipped success");
+    assert!(view.history.iter().any(|line| line.text.contains("by ann")), "{:?}", view.history);
+}
+
+#[test]
+fn deleted_plans_are_gone_with_their_keys_and_those_that_are_needed_stay() {
+    let theatre = Theatre::new();
+    let plans: Vec<PlanHandle> = (0..150)
+        .map(|number| {
+            let piece = theatre.world.trigger_once::<Piece>(format!("{number}"), "a".to_owned());
+            theatre.sim.block_on(piece).unwrap().unwrap()
+        })
+        .collect();
+    theatre.sim.run_until_idle();
+    let few = Filter { before: Some(plans[100].id()), ..oldest() };
+    let report = run(&theatre, few, BulkOrder::Delete);
+    assert_eq!((report.touched(), report.plans.len(), report.has_more), (100, 100, false));
+    let all = Filter { limit: 1_000, ..Filter::default() };
+    assert_eq!(theatre.sim.block_on(theatre.world.list(all)).unwrap().unwrap().len(), 50);
+    let find = |key: &str| theatre.sim.block_on(theatre.world.find(key)).unwrap().unwrap();
+    assert!(find("99").is_none() && find("100").is_some());
+    assert!(theatre.sim.block_on(plans[0].view()).unwrap().is_err(), "there is no such plan");
+}
+
+#[test]
+fn a_bulk_takes_no_more_than_it_may_and_tells_how_far_it_is() {
+    let theatre = Theatre::new();
+    theatre.script.on("wait", |_| Ok(Next::suspend("a word")));
+    let plans: Vec<PlanHandle> = (0..600).map(|_| theatre.perform("wait")).collect();
+    theatre.sim.run_until_idle();
+    let seen: Arc<Mutex<Vec<BulkProgress>>> = Arc::default();
+    let log = Arc::clone(&seen);
+    let max = NonZeroUsize::new(500).unwrap();
+    let bulk = theatre.world.bulk(oldest()).plans_max(max).at_once(7);
+    let bulk = bulk.on_progress(move |progress| log.lock().unwrap().push(progress));
+    let report = theatre.sim.block_on(bulk.run(BulkOrder::Cancel, "ann")).unwrap().unwrap();
+    assert_eq!((report.touched(), report.has_more), (500, true));
+    let seen = seen.lock().unwrap();
+    let expected: Vec<BulkProgress> =
+        (1..=500).map(|done| BulkProgress { done, total: 500 }).collect();
+    assert_eq!(*seen, expected);
+    assert_eq!(theatre.finished(&plans[499]).result(), PlanResult::Cancelled);
+    assert_eq!(theatre.settle(&plans[500]).state, PlanState::Running);
+    assert_eq!(
+        run(&theatre, oldest(), BulkOrder::Halt).touched(),
+        100,
+        "the rest, with a page of one"
+    );
+}
