@@ -46,7 +46,7 @@ pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 pub use world::{
     Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport,
-    CleanError, Cleaned, Counts, Delay, Finished, PlanHandle, PlanShare, PlanView, Queue,
+    CleanError, Cleaned, Counts, Delay, Finished, Opening, PlanHandle, PlanShare, PlanView, Queue,
     QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
 };
 

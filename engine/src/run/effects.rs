@@ -9,13 +9,17 @@ use crate::error::ActionError;
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::plan::{Created, PlanResult, PlanState, Planned, Record};
-use crate::world::Shared;
+use crate::world::{Opening, Shared};
 
 impl PlanActor {
     /// Does what was asked for, in its order.
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>, cx: &mut Context<'_, Self>) {
+        let is_at_rest = self.world.opening() == Opening::AtRest;
         for effect in effects {
             match effect {
+                // What is at rest calls nothing: the next world that loads the plan finds it again.
+                Effect::Begin(_) | Effect::PlanNow | Effect::TellHooks | Effect::Finalize
+                    if is_at_rest => {}
                 Effect::Call(step) => self.call(step, cx),
                 Effect::Begin(plan) => self.begin_child(plan),
                 Effect::CancelPlan(plan) => self.cancel_child(plan),

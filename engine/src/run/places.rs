@@ -14,6 +14,7 @@ use crate::action::{AnyAction, Cause, Returned};
 use crate::error::ActionError;
 use crate::id::StepId;
 use crate::plan::{End, PlanState, Record, StepKind, StepState};
+use crate::world::Opening;
 
 /// A place has come for a step that waits, or never will.
 pub(super) struct Admitted {
@@ -43,6 +44,9 @@ impl Handler<Admitted> for PlanActor {
 impl PlanActor {
     /// Asks for places for the calls that were decided. Those that have to wait are no calls for now.
     pub(super) fn ask_for_places(&mut self, cx: &mut Context<'_, Self>) {
+        if self.world.opening() == Opening::AtRest {
+            return self.leave_calls_to_others();
+        }
         let mut next = 0;
         while let Some(effect) = self.effects.get(next) {
             let Effect::Call(step) = *effect else {
@@ -77,6 +81,32 @@ impl PlanActor {
                     self.wait_for_place(step, ticket, place, cx);
                 }
             }
+        }
+    }
+
+    /// This world calls nothing: every call waits for a place of another one.
+    fn leave_calls_to_others(&mut self) {
+        let calls: Vec<StepId> = self
+            .effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Call(step) => Some(*step),
+                _ => None,
+            })
+            .collect();
+        if calls.is_empty() {
+            return;
+        }
+        self.effects.retain(|effect| !matches!(effect, Effect::Call(_)));
+        let Some(mut decisions) = self.decisions() else { return };
+        for step in calls {
+            let queue = decisions.plan.step(step).queue.clone();
+            decisions.enter_queue(step, queue);
+        }
+        if let Some(is_forced) = decisions.plan.cancel.as_ref().map(|cancel| cancel.is_forced) {
+            decisions.end_queued(is_forced);
+            decisions.advance();
+            self.leave_calls_to_others();
         }
     }
 

@@ -26,7 +26,7 @@ use crate::id::PlanId;
 use crate::limits::{SCHEDULES_MAX, SCHEDULE_CLOCK_CHECK};
 use crate::store::{ScheduleRow, ScheduleWrite, Swap};
 use crate::time::Time;
-use crate::world::{Shared, World};
+use crate::world::{Opening, Shared, World};
 
 /// Requests and news that are on their way at once, at most.
 const MAILBOX: u64 = 1 << 18;
@@ -114,7 +114,7 @@ impl Entry {
         self.stored.as_ref() == Some(&self.kept)
     }
 
-    fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
+    pub(super) fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
         let kept = Kept::decode(&row.name, &row.data)?;
         let (rule, problem) = match Rule::of(&kept.spec.timing) {
             Ok(rule) => (rule, None),
@@ -163,6 +163,9 @@ impl Timetable {
                 let entry = Entry::read(&row)?;
                 let running = entry.kept.running.clone();
                 roster.entries.insert(row.name.clone(), entry);
+                if !roster.launches() {
+                    continue;
+                }
                 running.into_iter().for_each(|plan| roster.look_at(&row.name, plan, cx));
                 roster.launch_all(&row.name, cx);
                 roster.advance(&row.name);
@@ -177,6 +180,11 @@ impl Roster {
     /// The time; nothing when the world is gone.
     pub(super) fn now(&self) -> Option<Time> {
         self.world.upgrade().map(|world| world.now())
+    }
+
+    /// Whether it launches by itself.
+    fn launches(&self) -> bool {
+        self.world.upgrade().is_some_and(|world| world.opening() == Opening::GoOn)
     }
 
     pub(super) fn found(&self, name: &str) -> Result<&Entry, ScheduleError> {
@@ -213,6 +221,9 @@ impl Roster {
 
     /// Decides what a schedule does next.
     pub(super) fn advance(&mut self, name: &str) {
+        if !self.launches() {
+            return;
+        }
         let Some(world) = self.world.upgrade() else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
         if let Some(at) = entry.wakes_at.take() {

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use super::launch::{jitter, Launch};
+use super::rule::Rule;
 use super::state::{Counts, Paused};
 use super::timetable::Entry;
 use super::timing::{CatchUp, Overlap, Timing};
+use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::payload::Payload;
+use crate::store::ScheduleRow;
 use crate::time::Time;
 
 /// A schedule as it was at one moment.
@@ -50,6 +53,18 @@ pub struct ScheduleView {
 }
 
 impl ScheduleView {
+    /// As a store has it, where no world is.
+    pub(crate) fn read(row: &ScheduleRow) -> Result<Self, StoreError> {
+        Ok(Self::of(&row.name, &Entry::read(row)?))
+    }
+
+    /// The first times after `after`, at most so many, and no more than
+    /// [`SCHEDULE_TIMES_MAX`](crate::limits::SCHEDULE_TIMES_MAX), without jitter; none if there is a
+    /// [problem](Self::problem).
+    pub fn times(&self, after: Time, limit: usize) -> Vec<Time> {
+        Rule::of(&self.timing).map_or_else(|_| Vec::new(), |rule| rule.preview(after, limit))
+    }
+
     pub(super) fn of(name: &str, entry: &Entry) -> Self {
         let kept = &entry.kept;
         let next = match kept.paused {

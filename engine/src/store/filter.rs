@@ -109,6 +109,14 @@ impl Filter {
         self
     }
 
+    /// Puts rows into the order that is asked for.
+    pub(super) fn sort(&self, rows: &mut [PlanRow]) {
+        match self.order {
+            Order::NewestFirst => rows.sort_unstable_by_key(|row| std::cmp::Reverse(row.id)),
+            Order::OldestFirst => rows.sort_unstable_by_key(|row| row.id),
+        }
+    }
+
     /// Whether a row fits what can be seen of it alone: all but `key` and `is_unneeded`.
     pub(super) fn fits(&self, row: &PlanRow) -> bool {
         let is = |wanted: &Option<String>, found: &str| {

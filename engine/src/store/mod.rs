@@ -12,6 +12,7 @@ mod filter;
 mod memory;
 mod memory_states;
 mod sqlite;
+mod view;
 mod work;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub use change::Change;
 pub use filter::{Filter, Order};
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
+pub(crate) use view::read_plan;
+pub use view::StoreView;
 pub use work::{Work, Worked};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};

@@ -9,7 +9,7 @@ use turnwheel_actors::{Entities, System};
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Group, Pinning};
 
-use super::{Ids, Queue, Shared, Watchers, World};
+use super::{Ids, Opening, Queue, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::error::BuildError;
 use crate::journal::Journal;
@@ -35,6 +35,7 @@ pub struct WorldBuilder {
     in_memory: Option<usize>,
     always_pauses: bool,
     queues: Vec<Queue>,
+    pub(super) opening: Opening,
 }
 
 impl WorldBuilder {
@@ -163,6 +164,7 @@ impl WorldBuilder {
             store: store.name(),
             is_rescuing: !self.always_pauses,
             batches: Batches::default(),
+            opening: self.opening,
             began: cpu.wall().into(),
             fresh: Mutex::new(HashSet::new()),
             own,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use turnwheel_runtime::{Completion, Failure};
 
-use super::upgrade::read;
 use super::{Asking, World};
 use crate::error::{PlanError, StoreError};
 use crate::id::PlanId;
 use crate::limits::{BULK_AT_ONCE, BULK_PLANS_MAX, CLEAN_PLANS};
 use crate::plan::PlanState;
 use crate::run::OrderKind;
+use crate::store::read_plan;
 use crate::store::{Filter, PlanRow, Seq, StoreReader};
 use crate::time::Time;
 
@@ -76,7 +76,7 @@ impl BulkOrder {
                 unless(is_free, "the plan that asked for it is not over")
             }
             Self::Skip | Self::Retry => {
-                let Some(plan) = read(reader, row.id, None)? else {
+                let Some(plan) = read_plan(reader, row.id, None)? else {
                     return Ok(Some("it is gone".to_owned()));
                 };
                 if self == Self::Skip {

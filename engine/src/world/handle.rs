@@ -292,6 +292,10 @@ impl std::ops::Deref for PlanView {
 }
 
 impl PlanView {
+    pub(crate) fn of(plan: Plan) -> Self {
+        Self { plan: Arc::new(plan) }
+    }
+
     /// The output of the first action of this type.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod heartbeat;
 mod history;
 mod ids;
 mod labels;
+mod opening;
 mod options;
 mod queue;
 mod search;
@@ -35,6 +36,7 @@ pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;
+pub use opening::Opening;
 pub use options::TriggerOptions;
 pub use queue::{PlanShare, Queue, QueueStatus};
 pub use search::Counts;
@@ -84,6 +86,7 @@ pub(crate) struct Shared {
     store: String,
     is_rescuing: bool,
     batches: Batches,
+    opening: Opening,
     began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     fresh: Mutex<HashSet<PlanId>>,
@@ -149,6 +152,11 @@ impl Shared {
 
     pub(crate) fn is_rescuing(&self) -> bool {
         self.is_rescuing
+    }
+
+    /// What becomes of the plans and schedules that the store has.
+    pub(crate) fn opening(&self) -> Opening {
+        self.opening
     }
 
     pub(crate) fn is_fresh(&self, plan: PlanId) -> bool {
@@ -395,28 +403,6 @@ impl World {
             })?;
         }
         Ok(())
-    }
-
-    /// Goes on with what the store says was under way, and sets the alarm for what sleeps.
-    pub(crate) async fn recover(&self) -> Result<(), StoreError> {
-        let journal = &self.shared.journal;
-        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
-        journal.behind().into_iter().for_each(|plan| self.wake(plan));
-        let mut from = None;
-        loop {
-            let page = journal.read(move |reader| reader.busy(from, START_PAGE));
-            let page = page.await.map_err(lost)??;
-            page.iter().for_each(|plan| self.wake(*plan));
-            from = page.last().copied();
-            if page.len() < START_PAGE {
-                break;
-            }
-        }
-        let all = journal.read(|reader| reader.wakes(Time(u64::MAX), usize::MAX));
-        for (at, plan) in all.await.map_err(lost)?? {
-            self.shared.wakes().set(plan, at);
-        }
-        self.restore_schedules().await
     }
 
     async fn restore_schedules(&self) -> Result<(), StoreError> {

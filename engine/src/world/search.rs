@@ -2,7 +2,7 @@
 
 use turnwheel_runtime::Failure;
 
-use super::{Asking, PlanHandle, World};
+use super::{Asking, Opening, PlanHandle, World};
 use crate::error::{PlanError, StoreError};
 use crate::plan::{PlanResult, PlanState, Waiting};
 use crate::store::{Count, Filter, PlanRow, StoreReader};
@@ -14,6 +14,10 @@ pub struct Counts {
 }
 
 impl Counts {
+    pub(crate) fn of(groups: Vec<Count>) -> Self {
+        Self { groups }
+    }
+
     /// Plans that are alike; groups without plans are left out.
     pub fn groups(&self) -> &[Count] {
         &self.groups
@@ -54,7 +58,11 @@ impl World {
         let journal = &self.shared.journal;
         // Rows that were behind at the start follow when their plans are read: that is waited for. One
         // that cannot be read has no newer row.
-        let behind = journal.found().await.map_err(lost)?;
+        // A world that goes on with nothing by itself must not begin to by that.
+        let behind = match self.shared.opening {
+            Opening::OnRequest => Vec::new(),
+            Opening::GoOn | Opening::AtRest => journal.found().await.map_err(lost)?,
+        };
         let views: Vec<_> = behind.into_iter().map(|plan| self.plan(plan).view()).collect();
         for view in views {
             if let Err(error) = view.await {

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::WorldBuilder;
-use crate::error::{ActionError, BuildError, StoreError};
+use crate::error::{ActionError, BuildError};
 use crate::id::{PlanId, StepId};
-use crate::journal::{decode, decode_plan};
 use crate::payload::Payload;
 use crate::plan::{Plan, PlanState};
-use crate::store::{Filter, Loaded, Seq, Store, StoreReader};
+use crate::store::{read_plan, Filter, Seq, Store};
 
 /// Rows that are read at once.
 const PAGE: usize = 256;
@@ -62,7 +61,7 @@ impl WorldBuilder {
         }
         let mut broken = Vec::new();
         for (plan, head) in plans {
-            let plan = read(&mut *reader, plan, head)?;
+            let plan = read_plan(&mut *reader, plan, head)?;
             broken.extend(plan.and_then(|plan| self.breaks(&plan)));
         }
         Ok(broken)
@@ -106,26 +105,4 @@ impl WorldBuilder {
         };
         action.check(version.unwrap_or(action.version()), input, output)
     }
-}
-
-/// A plan as the store has it.
-pub(super) fn read(
-    reader: &mut dyn StoreReader,
-    id: PlanId,
-    head: Option<Seq>,
-) -> Result<Option<Plan>, StoreError> {
-    let Some(Loaded { snapshot, entries, .. }) = reader.load(id, head)? else { return Ok(None) };
-    let mut plan = snapshot.map(|bytes| decode_plan(id, &bytes)).transpose()?;
-    let corrupt = |error: &dyn std::fmt::Display| StoreError::Corrupt(error.to_string());
-    for entry in &entries {
-        let records = decode(id, entry)?;
-        match &mut plan {
-            None => plan = Some(Plan::replay(id, records).map_err(|error| corrupt(&error))?),
-            Some(plan) => {
-                let mut records = records.iter();
-                records.try_for_each(|record| plan.apply(record)).map_err(|e| corrupt(&e))?;
-            }
-        }
-    }
-    Ok(plan)
 }

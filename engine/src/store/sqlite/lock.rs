@@ -1,7 +1,7 @@
 //! The lock beside the file: one process writes.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::beside;
@@ -10,7 +10,7 @@ use crate::error::StoreError;
 /// The locked file beside the store. It is unlocked when this is dropped or the process ends, however
 /// it ends.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "its lock ends with it")] File);
+pub(super) struct Lock(File);
 
 impl Lock {
     /// Locks the file beside a store: a second process is told who has it.
@@ -20,15 +20,28 @@ impl Lock {
             |error: std::io::Error| StoreError::Failed(format!("{}: {error}", name.display()));
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).read(true).write(true);
-        let mut file = options.open(&name).map_err(failed)?;
+        let file = options.open(&name).map_err(failed)?;
         if !fs4::fs_std::FileExt::try_lock_exclusive(&file).map_err(failed)? {
             let holder = std::fs::read_to_string(&name).unwrap_or_default();
             let holder = if holder.is_empty() { "another process" } else { holder.trim() };
             let store = store.display().to_string();
             return Err(StoreError::InUse { store, holder: holder.to_owned() });
         }
-        file.set_len(0).map_err(failed)?;
-        writeln!(file, "process {}", std::process::id()).map_err(failed)?;
-        Ok(Self(file))
+        let mut lock = Self(file);
+        lock.write("").map_err(failed)?;
+        Ok(lock)
+    }
+
+    /// Says how its holder can be reached.
+    pub(super) fn say(&mut self, address: &str) -> io::Result<()> {
+        self.write(&format!(" serving {address}"))
+    }
+
+    fn write(&mut self, more: &str) -> io::Result<()> {
+        // In one write, so that who reads it sees it whole.
+        let line = format!("process {}{more}\n", std::process::id());
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.write_all(line.as_bytes())?;
+        self.0.set_len(line.len() as u64)
     }
 }

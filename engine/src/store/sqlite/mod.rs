@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use keeper::{Keeper, Log};
 use lock::Lock;
 use room::Room;
 use writer::Writer;
 
-use super::{Store, StoreKeeper, StoreReader, StoreWriter};
+use super::{Store, StoreKeeper, StoreReader, StoreView, StoreWriter};
 use crate::error::StoreError;
 
 /// When the store waits for the disk.
@@ -118,6 +118,39 @@ impl SqliteStore {
     pub fn check_at_start(mut self, check: SqliteCheck) -> Self {
         self.check = check;
         self
+    }
+
+    /// Looks at the file without taking it: a process that has it is not disturbed.
+    ///
+    /// # Errors
+    ///
+    /// There is no such file, or it is no store of this version.
+    pub fn view(&self) -> Result<StoreView, StoreError> {
+        let name = self.name();
+        if !self.path.is_file() {
+            return Err(StoreError::Failed(format!("there is no file {name}")));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection =
+            Connection::open_with_flags(&self.path, flags).map_err(|error| self.failed(&error))?;
+        schema::check_whole(&connection, &name)?;
+        drop(connection);
+        StoreView::of(self)
+    }
+
+    /// Says how the process that has the store can be reached: others who try to take it are told so,
+    /// in [`StoreError::InUse`]. It is forgotten when the store is given back.
+    ///
+    /// # Errors
+    ///
+    /// The store is not open for writing, or what is said cannot be written.
+    pub fn announce(&self, address: &str) -> Result<(), StoreError> {
+        let mut lock = self.lock.lock();
+        let lock = lock.as_mut().ok_or_else(|| {
+            StoreError::Failed(format!("{}: it is not open for writing", self.name()))
+        })?;
+        lock.say(address)
+            .map_err(|error| StoreError::Failed(format!("{}.lock: {error}", self.name())))
     }
 
     fn connect(&self) -> Result<Connection, StoreError> {

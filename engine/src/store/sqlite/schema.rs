@@ -140,6 +140,18 @@ pub(super) fn check(connection: &Connection, store: &str) -> Result<u32, StoreEr
     Ok(found)
 }
 
+/// Refuses a file that is not of this version, without changing it.
+pub(super) fn check_whole(connection: &Connection, store: &str) -> Result<(), StoreError> {
+    match check(connection, store)? {
+        VERSION => Ok(()),
+        0 => Err(StoreError::Failed(format!("{store} is no store: it has no tables of one"))),
+        found => Err(StoreError::Failed(format!(
+            "{store} has format {found} and this version works with {VERSION}: open it once for \
+             writing, which brings it up to date"
+        ))),
+    }
+}
+
 /// Makes or brings up to date the tables of a file.
 pub(super) fn prepare(connection: &Connection, store: &str) -> Result<(), StoreError> {
     let found = check(connection, store)?;

@@ -1,0 +1,183 @@
+//! Looking at a store without a world: beside the process that has it, or when none has.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Count, Filter, PlanRow, Seq, Store, StoreReader};
+use uuid::Uuid;
+
+use crate::error::{PlanError, StoreError};
+use crate::id::PlanId;
+use crate::journal::{decode, decode_plan};
+use crate::plan::{Plan, Record};
+use crate::run::row;
+use crate::schedule::ScheduleView;
+use crate::world::{Counts, PlanView};
+
+/// A store that is looked at and not changed. No world is needed, nothing goes on, and a process that
+/// has the store for writing is not disturbed.
+///
+/// ```
+/// use turnwheel_engine::store::{Filter, StoreView};
+/// use turnwheel_engine::{MemoryStore, World};
+///
+/// let store = MemoryStore::new();
+/// let world = World::builder().build(store.clone())?;
+/// let mut view = StoreView::of(&store)?;
+/// assert!(view.list(&Filter::default())?.is_empty());
+/// # world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// What it shows is what was durable when it was asked. Rows that are behind their journal are made
+/// from it: that costs the reading of those plans.
+pub struct StoreView {
+    reader: Box<dyn StoreReader>,
+}
+
+impl fmt::Debug for StoreView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreView").finish_non_exhaustive()
+    }
+}
+
+impl StoreView {
+    /// Looks at a store. A file that does not exist is made by it: see
+    /// [`SqliteStore::view`](crate::SqliteStore::view).
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn of(store: &dyn Store) -> Result<Self, StoreError> {
+        Ok(Self { reader: store.reader()? })
+    }
+
+    /// A plan as it is now.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it cannot be read.
+    pub fn plan(&mut self, id: PlanId) -> Result<PlanView, PlanError> {
+        let head = self.behind()?.get(&id).copied();
+        let plan = read_plan(&mut *self.reader, id, head)?;
+        plan.map(PlanView::of).ok_or(PlanError::Unknown(id))
+    }
+
+    /// All that has happened to a plan, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it cannot be read.
+    pub fn records(&mut self, id: PlanId) -> Result<Vec<Record>, PlanError> {
+        let head = self.behind()?.get(&id).copied();
+        let loaded = self.reader.load(id, head)?.ok_or(PlanError::Unknown(id))?;
+        let mut records = Vec::new();
+        for (_, entry) in self.reader.history(id, loaded.head)? {
+            records.extend(decode(id, &entry)?);
+        }
+        Ok(records)
+    }
+
+    /// The plans that fit, as [`World::list`](crate::World::list) has them.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
+        let behind = self.behind()?;
+        let limit = filter.limit;
+        let wider = Filter { limit: limit.saturating_add(behind.len()), ..filter.clone() };
+        let mut rows = self.reader.list(&wider)?;
+        rows.retain(|row| !behind.contains_key(&row.id));
+        for (id, head) in behind {
+            let plan = read_plan(&mut *self.reader, id, Some(head))?;
+            rows.extend(plan.map(|plan| PlanRow { head, ..row(&plan) }).filter(|r| filter.fits(r)));
+        }
+        filter.sort(&mut rows);
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    /// Schedules by name, at most `limit` after one; begin with an empty name.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn schedules(
+        &mut self,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<ScheduleView>, StoreError> {
+        let rows = self.reader.schedules(after, limit)?;
+        rows.iter().map(ScheduleView::read).collect()
+    }
+
+    /// The locks that plans have, by name.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
+        self.reader.locks()
+    }
+
+    /// How many plans there are.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn counts(&mut self) -> Result<Counts, StoreError> {
+        let mut groups = self.reader.counts()?;
+        for (id, head) in self.behind()? {
+            let next = PlanId::new(Uuid::from_u128(id.uuid().as_u128().saturating_add(1)));
+            let old = Filter { before: Some(next), limit: 1, ..Filter::default() };
+            let old = self.reader.list(&old)?.pop().filter(|row| row.id == id);
+            if let Some(old) = old {
+                add(&mut groups, &old, -1);
+            }
+            if let Some(plan) = read_plan(&mut *self.reader, id, Some(head))? {
+                add(&mut groups, &row(&plan), 1);
+            }
+        }
+        groups.retain(|group| group.plans > 0);
+        Ok(Counts::of(groups))
+    }
+
+    fn behind(&mut self) -> Result<BTreeMap<PlanId, Seq>, StoreError> {
+        Ok(self.reader.behind()?.into_iter().collect())
+    }
+}
+
+/// Counts a plan in its group.
+fn add(groups: &mut Vec<Count>, row: &PlanRow, change: i64) {
+    let (state, result, waits) = (row.state, row.result, row.waits);
+    let is_it = |group: &Count| (group.state, group.result, group.waits) == (state, result, waits);
+    if !groups.iter().any(is_it) {
+        groups.push(Count { state, result, waits, plans: 0 });
+    }
+    if let Some(group) = groups.iter_mut().find(|group| is_it(group)) {
+        group.plans = group.plans.saturating_add_signed(change);
+    }
+}
+
+/// A plan from its newest snapshot and what came after it.
+pub(crate) fn read_plan(
+    reader: &mut dyn StoreReader,
+    id: PlanId,
+    head: Option<Seq>,
+) -> Result<Option<Plan>, StoreError> {
+    let Some(loaded) = reader.load(id, head)? else { return Ok(None) };
+    let mut plan = loaded.snapshot.map(|bytes| decode_plan(id, &bytes)).transpose()?;
+    let corrupt = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
+    for entry in &loaded.entries {
+        let records = decode(id, entry)?;
+        match &mut plan {
+            None => plan = Some(Plan::replay(id, records).map_err(|error| corrupt(&error))?),
+            Some(plan) => {
+                let mut records = records.iter();
+                records.try_for_each(|record| plan.apply(record)).map_err(|e| corrupt(&e))?;
+            }
+        }
+    }
+    Ok(plan)
+}
