@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, Next, PlanId, PlanResult, Run, Runs, SqliteStore, SqliteSync, StepContext,
     World,
@@ -71,6 +72,14 @@ fn one_of_three(rows_are_behind: bool) {
         let text = error.to_string();
         assert!(text.contains("is not what was written"), "{text}");
         assert!(text.contains(&plans[1].to_string()), "{text}");
+        if !rows_are_behind {
+            // D-131: what search knows of it can still be read.
+            let rows = sim.block_on(world.list(Filter::default())).expect("it ends");
+            let rows = rows.expect("rows are not hit");
+            let row = rows.iter().find(|row| row.id == plans[1]).expect("it is listed");
+            assert_eq!((row.label.as_str(), row.state.name()), ("wait", "running"));
+            assert!(row.started_at.is_some());
+        }
         for plan in [plans[0], plans[2]] {
             let view = sim.block_on(world.plan(plan).view()).expect("it ends");
             let view = view.expect("it is not hit");

@@ -196,7 +196,7 @@ fn a_suspended_step_is_kept_alive_from_outside_and_only_by_its_own_attempt() {
     assert_eq!(theatre.finished(&plan).result(), PlanResult::Success);
     assert_eq!(work.told(), ["attempt 2 knows Some(10)"], "an event's call is told as well");
     let late = beat(&theatre, 2, 11).unwrap_err();
-    assert!(late.to_string().contains("is success: end what was done for it"), "{late}");
+    assert!(late.to_string().contains("is stopped: end what was done for it"), "{late}");
     let unknown = theatre.world.heartbeat(theatre.world.plan(plan.id()).id(), step, 1, &f64::NAN);
     assert!(theatre.done(unknown).is_err());
 }

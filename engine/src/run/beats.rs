@@ -19,7 +19,7 @@ use crate::error::PlanError;
 use crate::id::{PlanId, StepId};
 use crate::limits::{BEATS_BEHIND, SILENCES_MAX};
 use crate::payload::Payload;
-use crate::plan::{Plan, Record, StepState};
+use crate::plan::{Plan, PlanState, Record, StepState};
 use crate::time::Time;
 use crate::world::Shared;
 
@@ -104,6 +104,9 @@ fn takes_beats(plan: &Plan, id: StepId, attempt: u32) -> Result<(), PlanError> {
         Err(PlanError::State { plan, state, problem })
     };
     let Some(step) = plan.find_step(id) else { return refused(format!("it has no step {id}")) };
+    if plan.state != PlanState::Running {
+        return refused("end what was done for it".to_owned());
+    }
     if !matches!(step.state, StepState::Running | StepState::Suspended) {
         let state = step.state.name();
         return refused(format!("its step {id} is {state}: end what was done for it"));
@@ -147,7 +150,7 @@ impl PlanActor {
 
 impl Decisions<'_> {
     fn beaten(&mut self, id: StepId, at: Time, details: Payload) {
-        let step = self.plan.find_step(id);
+        let step = self.plan.find_step(id).filter(|_| self.plan.state == PlanState::Running);
         if step.is_some_and(|s| matches!(s.state, StepState::Running | StepState::Suspended)) {
             self.record(Record::Beat { step: id, at, details: Some(details) });
         }

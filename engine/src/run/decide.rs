@@ -138,6 +138,10 @@ impl Decisions<'_> {
     /// The code of a step has ended; `call` says which call of it that was.
     pub(crate) fn returned(&mut self, id: StepId, call: u32, returned: Returned, ran_us: u64) {
         let Some(step) = self.plan.find_step(id) else { return };
+        if self.plan.state == PlanState::Stopped {
+            // It was halted, and may be removed already: nothing is written about it any more.
+            return tracing::debug!(plan = %self.plan.id, step = %id, "a call has ended after its plan");
+        }
         let is_reverting = step.state == StepState::Reverting;
         if step.calls != call || !(step.state == StepState::Running || is_reverting) {
             // It was ended by somebody else meanwhile: what it says comes too late.

@@ -10,7 +10,7 @@ use super::PlanActor;
 use crate::action::{panic_message, Begun, CancelFlag, Cause, Returned};
 use crate::error::ActionError;
 use crate::id::StepId;
-use crate::plan::{Record, StepKind, StepState};
+use crate::plan::{PlanState, Record, StepKind, StepState};
 
 /// A step of the phase: which call of it, and its code.
 struct Part {
@@ -146,7 +146,8 @@ impl Handler<Finalized> for PlanActor {
             }
         }
         let is_there = |part: &Part| {
-            let step = self.plan.as_ref().and_then(|plan| plan.find_step(part.step));
+            let plan = self.plan.as_ref().filter(|plan| plan.state != PlanState::Stopped);
+            let step = plan.and_then(|plan| plan.find_step(part.step));
             step.is_some_and(|step| step.calls == part.call && step.state == StepState::Running)
         };
         let parts: Vec<Part> = parts.into_iter().filter(is_there).collect();

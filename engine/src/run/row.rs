@@ -19,13 +19,15 @@ pub(crate) fn row(plan: &Plan) -> PlanRow {
         started_at: plan.started_at,
         ended_at: plan.ended_at,
         wakes_at: plan.wakes_at(),
-        is_busy: plan.is_busy()
-            || plan.state == PlanState::Planned
-            || plan.waits_for_plans()
-            || !plan.hooks_due.is_empty(),
+        is_busy: !plan.hooks_due.is_empty() || (plan.state != PlanState::Stopped && goes_on(plan)),
         caller: plan.created.caller,
         waits,
         waits_for,
         snapshot: None,
     }
+}
+
+/// Whether a start has to look after it at once. A halted plan has steps that run no more.
+fn goes_on(plan: &Plan) -> bool {
+    plan.is_busy() || plan.state == PlanState::Planned || plan.waits_for_plans()
 }

@@ -9,6 +9,7 @@ use turnwheel_actors::{Entities, System};
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Group, Pinning};
 
+use super::extending::LastCalls;
 use super::{Ids, Opening, Queue, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::error::BuildError;
@@ -36,6 +37,7 @@ pub struct WorldBuilder {
     always_pauses: bool,
     queues: Vec<Queue>,
     pub(super) opening: Opening,
+    pub(super) last_calls: LastCalls,
 }
 
 impl WorldBuilder {
@@ -163,6 +165,7 @@ impl WorldBuilder {
             ids: Arc::new(Ids::new(self.seed)),
             store: store.name(),
             is_rescuing: !self.always_pauses,
+            last_calls: Mutex::new(self.last_calls),
             batches: Batches::default(),
             opening: self.opening,
             began: cpu.wall().into(),

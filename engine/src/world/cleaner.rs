@@ -177,7 +177,8 @@ fn slice(
     let last = rows.last().map(|row| row.id);
     let mut plans = Vec::with_capacity(rows.len());
     let mut lines = Vec::new();
-    for row in &rows {
+    // Hooks are told of the others first: what comes of that is written.
+    for row in rows.iter().filter(|row| !row.is_busy) {
         if export.is_some() {
             match line(reader, row) {
                 Ok(line) => lines.extend(line),

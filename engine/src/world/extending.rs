@@ -1,7 +1,10 @@
 //! What a world is extended with: actions that join others, and middleware.
 
+use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
 use super::{World, WorldBuilder};
-use crate::action::{Action, Change, On};
+use crate::action::{panic_message, Action, Change, On};
 use crate::error::ActionError;
 use crate::middleware::{Layer, Middleware};
 use crate::plan::ActionRef;
@@ -108,6 +111,17 @@ impl WorldBuilder {
         self
     }
 
+    /// Calls a function at the begin of [`World::shutdown`], while the world still does everything: in the
+    /// thread that ends the world, in the order in which they were given, each once. One that fails or
+    /// panics is logged and stops none of the others; there is no limit on how long it takes.
+    pub fn before_shutdown(
+        mut self,
+        hook: impl Fn() -> Result<(), ActionError> + Send + Sync + 'static,
+    ) -> Self {
+        self.last_calls.0.push(Box::new(hook));
+        self
+    }
+
     /// Puts a middleware around the phases of one action.
     pub fn middleware_of<A: Action>(mut self, middleware: impl Into<Layer>) -> Self {
         self.registry.chains_mut().of_action(A::NAME, middleware.into());
@@ -118,6 +132,34 @@ impl WorldBuilder {
     pub fn without_middleware<A: Action, M: Middleware>(mut self) -> Self {
         self.registry.chains_mut().remove(A::NAME, std::any::TypeId::of::<M>());
         self
+    }
+}
+
+/// Code that is called when a world ends.
+type LastCall = Box<dyn Fn() -> Result<(), ActionError> + Send + Sync>;
+
+/// What is to be called when a world ends.
+#[derive(Default)]
+pub(super) struct LastCalls(Vec<LastCall>);
+
+impl fmt::Debug for LastCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LastCalls").field(&self.0.len()).finish()
+    }
+}
+
+impl LastCalls {
+    pub(super) fn call(self) {
+        for (number, call) in self.0.iter().enumerate() {
+            match catch_unwind(AssertUnwindSafe(call)) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(number, %error, "a hook of the shutdown failed"),
+                Err(panic) => {
+                    let message = panic_message(&*panic);
+                    tracing::warn!(number, message, "a hook of the shutdown panicked");
+                }
+            }
+        }
     }
 }
 

@@ -34,6 +34,7 @@ pub use builder::WorldBuilder;
 pub use bulk::{Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport};
 pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
+use extending::LastCalls;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;
 pub use opening::Opening;
@@ -85,6 +86,7 @@ pub(crate) struct Shared {
     ids: Arc<Ids>,
     store: String,
     is_rescuing: bool,
+    last_calls: Mutex<LastCalls>,
     batches: Batches,
     opening: Opening,
     began: Time,
@@ -393,6 +395,7 @@ impl World {
     ///
     /// Its threads did not end in time.
     pub fn shutdown_within(&self, limit: Duration) -> Result<(), BuildError> {
+        std::mem::take(&mut *self.shared.last_calls.lock()).call();
         let flushed = block_on(self.shared.journal.flush());
         if let Ok(Ok(Err(error))) = flushed {
             tracing::warn!(%error, "rows stay behind their journal");
