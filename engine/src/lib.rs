@@ -30,7 +30,7 @@ pub use action::{
 };
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
-pub use journal::LockView;
+pub use journal::{JournalStats, LockView, Spread};
 pub use middleware::{Around, AroundDelay, AroundStep, Layer, Middleware};
 pub use payload::Payload;
 pub use plan::{
@@ -48,6 +48,9 @@ pub use world::{
     Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport,
     CleanError, Cleaned, Counts, Delay, Finished, Opening, PlanHandle, PlanShare, PlanView, Queue,
     QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
+    CleanError, Cleaned, Counts, DeadLetter, DeadLetters, Delay, Finished, PlanHandle, PlanShare,
+    PlanView, Queue, QueueStatus, Retention, Stats, TriggerOptions, Triggering, WaitingPlans,
+    World, WorldBuilder,
 };
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with

@@ -30,6 +30,9 @@ pub const LABEL_NAME_BYTES_MAX: usize = 128;
 /// Bytes of a label's value: it is part of the key of an index.
 pub const LABEL_VALUE_BYTES_MAX: usize = 1_024;
 
+/// Events that could not be delivered that a world remembers; all of them are counted.
+pub const DEAD_LETTERS: usize = 1_024;
+
 /// Appends that wait for the journal's writer, over all plans.
 pub const APPENDS_MAX: u64 = 1 << 18;
 

@@ -6,6 +6,7 @@
 
 mod codec;
 mod locks;
+mod meter;
 mod states;
 mod waits;
 
@@ -20,6 +21,9 @@ use turnwheel_runtime::{Completion, Context, Group, Mailbox, Task, TaskJob};
 pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
 pub use locks::LockView;
 pub(crate) use locks::{Held, Locks};
+use meter::Meter;
+pub(crate) use meter::Tally;
+pub use meter::{JournalStats, Spread};
 pub(crate) use states::Durable;
 
 use crate::error::{BuildError, StoreError};
@@ -61,6 +65,7 @@ pub(crate) struct Heads(Mutex<HashMap<PlanId, Seq>>);
 struct Entry {
     append: Append,
     row: PlanRow,
+    tally: Tally,
     ticket: Ticket,
 }
 
@@ -93,6 +98,7 @@ struct Writer {
     is_keeping: bool,
     /// Those who want to know what has become durable.
     listeners: Listeners,
+    meter: Meter,
 }
 
 impl Journal {
@@ -111,6 +117,7 @@ impl Journal {
             keeper: keeper.map_err(|error| threads(&error))?,
             is_keeping: false,
             listeners: Listeners::default(),
+            meter: Meter::new(),
             last: writer.last(),
             found: behind.into_iter().map(|(plan, _)| plan).collect(),
             store: writer,
@@ -151,8 +158,8 @@ impl Journal {
 
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
     /// or when it is not.
-    pub(crate) fn append(&self, append: Append, row: PlanRow, ticket: Ticket) {
-        if let Err(error) = self.writer.submit_job(Entry { append, row, ticket }) {
+    pub(crate) fn append(&self, append: Append, row: PlanRow, tally: Tally, ticket: Ticket) {
+        if let Err(error) = self.writer.submit_job(Entry { append, row, tally, ticket }) {
             let problem = format!("the journal takes no entry: {}", error.kind);
             (error.job.ticket)(Err(StoreError::Failed(problem)));
         }
@@ -194,6 +201,16 @@ impl Journal {
         writes: Vec<ScheduleWrite>,
     ) -> Completion<Result<Vec<Swap>, StoreError>> {
         self.writer.call(move |writer, _| writer.store.write_schedules(&writes))
+    }
+
+    /// What was written so far.
+    pub(crate) fn stats(&self) -> Completion<JournalStats> {
+        self.writer.call(|writer, cx| {
+            let mut stats = writer.meter.stats(cx.now_ns());
+            stats.rows_behind = writer.behind.len() as u64;
+            stats.entries_waiting = writer.waiting.len() as u64;
+            stats
+        })
     }
 
     /// Gives all entries that become durable to a listener too, after the place that comes back.
@@ -271,7 +288,11 @@ impl Writer {
     fn commit_soon(&mut self, cx: &mut Context<'_, Self>) {
         let due = cx.submit(|writer: &mut Self, cx| {
             writer.is_due = false;
-            writer.commit();
+            let (group, entries) = (cx.group(), writer.meter.entries());
+            let begun_ns = group.now_ns();
+            writer.commit(begun_ns);
+            let written = writer.meter.entries() - entries;
+            writer.meter.took(written, group.now_ns() - begun_ns);
             writer.keep(cx);
             if !writer.waiting.is_empty() || !writer.changing.is_empty() {
                 writer.is_due = true;
@@ -283,7 +304,7 @@ impl Writer {
         if due.is_err() {
             // The mailbox is full of entries: their turn is now.
             self.is_due = false;
-            self.commit();
+            self.commit(cx.now_ns());
         }
     }
 
@@ -326,7 +347,7 @@ impl Writer {
     }
 
     /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
-    fn commit(&mut self) {
+    fn commit(&mut self, now_ns: u64) {
         self.refuse_new();
         let is_alone = |changing: &Changing| changing.change.is_alone();
         let shared = self.changing.iter().position(is_alone).unwrap_or(self.changing.len());
@@ -334,9 +355,9 @@ impl Writer {
         let count = if needs_own { 0 } else { self.waiting.len().min(COMMIT_APPENDS_MAX) };
         let mut appends = Vec::with_capacity(count);
         let mut tickets = Vec::with_capacity(count);
-        for Entry { append, row, ticket } in self.waiting.drain(..count) {
+        for Entry { append, row, tally, ticket } in self.waiting.drain(..count) {
             appends.push(append);
-            tickets.push((row, ticket));
+            tickets.push((row, tally, ticket));
         }
         let mut changes = Vec::new();
         let mut changers = Vec::new();
@@ -355,12 +376,13 @@ impl Writer {
                 self.listeners.durable(&appends, &verdicts);
                 let mut durable = Vec::with_capacity(count);
                 let entries = appends.iter().zip(tickets).zip(verdicts);
-                for ((append, (mut row, ticket)), verdict) in entries {
+                for ((append, (mut row, tally, ticket)), verdict) in entries {
                     if let Verdict::Written(seq) = verdict {
                         self.locks.changed(append);
                         row.head = seq;
                         self.last = seq;
                         self.is_behind(seq, row);
+                        self.meter.entry(tally, append.records.len(), now_ns);
                     }
                     durable.push((ticket, verdict));
                 }
@@ -370,7 +392,7 @@ impl Writer {
             }
             Err(error) => {
                 tracing::error!(%error, entries = count, "a commit failed; nothing of it was kept");
-                for ticket in tickets.into_iter().map(|(_, ticket)| ticket).chain(changers) {
+                for ticket in tickets.into_iter().map(|(_, _, ticket)| ticket).chain(changers) {
                     ticket(Err(error.clone()));
                 }
             }
@@ -411,7 +433,9 @@ impl Writer {
             Some((first, _)) => first - 1,
             None => self.last,
         };
-        let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected })?;
+        let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected });
+        self.meter.committed(verdicts.is_ok());
+        let verdicts = verdicts?;
         for row in &rows {
             self.behind.remove(&row.id);
             self.found.remove(&row.id);

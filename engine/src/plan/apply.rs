@@ -51,6 +51,7 @@ impl Plan {
             counts: Counts::default(),
             alarms: BTreeSet::new(),
             queued: BTreeSet::new(),
+            left_behind: Vec::new(),
             created,
         }
     }

@@ -115,7 +115,7 @@ impl Plan {
         if !state.is_live() {
             step.ended_at = Some(at);
             // What still waits for it is refused: nobody will take it.
-            step.inbox.clear();
+            self.left_behind.extend(step.inbox.drain(..).map(|event| (id, event)));
         }
         let action = step.action;
         if let Some(output) = output {

@@ -25,7 +25,7 @@ impl Plan {
             step.ended_at = None;
             if !state.is_live() && state != StepState::Pending {
                 step.ended_at = Some(at);
-                step.inbox.clear();
+                self.left_behind.extend(step.inbox.drain(..).map(|event| (id, event)));
                 self.timers.retain(|_, timer| timer.step != id);
             }
             self.change(id, state);
@@ -74,8 +74,9 @@ impl Plan {
             step.progress = None;
             step.in_event = false;
             step.is_queued = false;
-            step.inbox.clear();
             let (kind, action) = (step.kind, step.action);
+            let left = std::mem::take(&mut step.inbox);
+            self.left_behind.extend(left.into_iter().map(|event| (*id, event)));
             if kind == StepKind::Run {
                 self.actions[action.index()].output = Payload::null();
             }

@@ -114,6 +114,9 @@ pub struct Plan {
     /// Steps that wait for places in queues.
     #[serde(skip)]
     queued: BTreeSet<StepId>,
+    /// Events that no step has taken, since this was asked.
+    #[serde(skip)]
+    left_behind: Vec<(StepId, Event)>,
 }
 
 /// A request to end a plan.
@@ -147,6 +150,11 @@ impl Counts {
 }
 
 impl Plan {
+    /// Events that steps have left behind when they ended, since this was asked.
+    pub(crate) fn take_left_behind(&mut self) -> Vec<(StepId, Event)> {
+        std::mem::take(&mut self.left_behind)
+    }
+
     /// A step by its id.
     ///
     /// # Panics

@@ -18,12 +18,12 @@ use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
-use crate::journal::{decode, decode_plan, encode, encode_plan};
+use crate::journal::{decode, decode_plan, encode, encode_plan, Tally};
 use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
 use crate::plan::{Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Seq, Verdict};
 use crate::time::Time;
-use crate::world::Shared;
+use crate::world::{Shared, Undelivered};
 
 /// A plan whose entry was not written is read again after this time.
 const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
@@ -177,6 +177,8 @@ impl PlanActor {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
             self.world.journal().update(PlanRow { head, ..row(plan) });
         }
+        // What was left behind before was told then.
+        self.plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
         if let Some(mut decisions) = self.decisions() {
             decisions.loaded();
         }
@@ -191,8 +193,25 @@ impl Handler<Deliver> for PlanActor {
         if cx.is_closing() {
             return self.pass_on(message);
         }
-        let Deliver { step, id, payload, reply } = message;
-        self.order(reply, cx, |decisions| decisions.event(step, id, payload));
+        let Deliver { step, id, payload, reply, is_again } = message;
+        let (plan, world) = (self.id, Arc::clone(&self.world));
+        let letter = |reason: String| Undelivered {
+            plan,
+            step,
+            id: id.clone(),
+            payload: payload.clone(),
+            reason,
+        };
+        if self.plan.is_none() && !is_again {
+            world.letters().add(world.now(), letter(self.absence().to_string()));
+        }
+        self.order(reply, cx, |decisions| {
+            let taken = decisions.event(step, id.clone(), payload.clone());
+            if let (Err(problem), false) = (&taken, is_again) {
+                world.letters().add(world.now(), letter(problem.clone()));
+            }
+            taken
+        });
     }
 }
 
@@ -276,6 +295,7 @@ impl Handler<Committed> for PlanActor {
                 self.head = seq;
                 self.entries += 1;
                 self.beginning = None;
+                self.note_left_behind();
                 self.give_locks_back();
                 self.carry_out(effects, cx);
                 self.settle(cx);
@@ -411,6 +431,7 @@ impl PlanActor {
         self.note_hooks();
         let (take, release) = self.locking();
         let Some(plan) = &self.plan else { return };
+        let tally = Tally::of(&self.records, plan.result());
         let records = encode(&std::mem::take(&mut self.records));
         let epoch = self.world.journal().epoch();
         let key = self.key.take();
@@ -424,7 +445,18 @@ impl PlanActor {
                 tracing::debug!("a plan's actor ended before its entry was durable");
             }
         });
-        self.world.journal().append(append, row, ticket);
+        self.world.journal().append(append, row, tally, ticket);
+    }
+
+    /// Events that steps have left behind are dead letters.
+    fn note_left_behind(&mut self) {
+        let Some(plan) = &mut self.plan else { return };
+        for (step, event) in plan.take_left_behind() {
+            let (id, payload) = (event.id, event.payload);
+            let reason = format!("step {step} ended before it took the event");
+            let letter = Undelivered { plan: self.id, step, id, payload, reason };
+            self.world.letters().add(self.world.now(), letter);
+        }
     }
 
     fn tell_watchers(&self) {

@@ -32,6 +32,8 @@ pub(crate) struct Deliver {
     pub(crate) id: Option<String>,
     pub(crate) payload: Payload,
     pub(crate) reply: Completer<Result<(), PlanError>>,
+    /// Whether it is a dead letter already.
+    pub(crate) is_again: bool,
 }
 
 /// Somebody wants something done with the plan.

@@ -43,6 +43,7 @@ pub(crate) fn apply_and_tell(
             tell(Happening { cursor, plan: plan.id, label, at, what, by, why });
         }
     }
+    drop(plan.take_left_behind());
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use turnwheel_runtime::{Group, Pinning};
 
 use super::extending::LastCalls;
 use super::{Ids, Opening, Queue, Shared, Watchers, World};
+use super::{Ids, Letters, Queue, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::error::BuildError;
 use crate::journal::Journal;
@@ -162,6 +163,7 @@ impl WorldBuilder {
             queues,
             timetable: OnceLock::new(),
             watchers: Watchers::default(),
+            letters: Letters::default(),
             ids: Arc::new(Ids::new(self.seed)),
             store: store.name(),
             is_rescuing: !self.always_pauses,

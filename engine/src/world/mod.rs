@@ -12,9 +12,11 @@ mod history;
 mod ids;
 mod labels;
 mod opening;
+mod letters;
 mod options;
 mod queue;
 mod search;
+mod stats;
 mod upgrade;
 mod watchers;
 
@@ -38,9 +40,12 @@ use extending::LastCalls;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use ids::Ids;
 pub use opening::Opening;
+pub use letters::{DeadLetter, DeadLetters};
+pub(crate) use letters::{Letters, Undelivered};
 pub use options::TriggerOptions;
 pub use queue::{PlanShare, Queue, QueueStatus};
 pub use search::Counts;
+pub use stats::{Stats, WaitingPlans};
 pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
@@ -83,6 +88,7 @@ pub(crate) struct Shared {
     queues: Arc<Queues>,
     timetable: OnceLock<Timetable>,
     watchers: Watchers,
+    letters: Letters,
     ids: Arc<Ids>,
     store: String,
     is_rescuing: bool,
@@ -125,6 +131,10 @@ impl Shared {
 
     pub(crate) fn timetable(&self) -> &Timetable {
         self.timetable.get().expect("it is set before the world is given away")
+    }
+
+    pub(crate) fn letters(&self) -> &Letters {
+        &self.letters
     }
 
     pub(crate) fn watchers(&self) -> &Watchers {
@@ -338,7 +348,7 @@ impl World {
             }
         };
         let (reply, done) = completion();
-        let deliver = Deliver { step, id: id.map(str::to_owned), payload, reply };
+        let deliver = Deliver { step, id: id.map(str::to_owned), payload, reply, is_again: false };
         match self.plan_ref(plan).tell(deliver) {
             Ok(()) => done,
             Err(error) => {

@@ -87,7 +87,7 @@ impl Queue {
 }
 
 /// How a queue is at a moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct QueueStatus {
     /// Its name.
     pub name: String,
@@ -102,7 +102,7 @@ pub struct QueueStatus {
 }
 
 /// What a plan has of a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PlanShare {
     /// How many of its steps have a place.
     pub running: u32,

@@ -1,0 +1,113 @@
+//! How a world is doing.
+
+use serde::Serialize;
+use turnwheel_runtime::Failure;
+
+use super::{Asking, QueueStatus, World};
+use crate::error::{PlanError, StoreError};
+use crate::id::PlanId;
+use crate::journal::JournalStats;
+use crate::plan::Waiting;
+use crate::store::{Filter, Order};
+use crate::time::Time;
+
+/// How a world is doing: counted since it began.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// When it was asked.
+    pub at: Time,
+    /// When the world began.
+    pub since: Time,
+    /// Plans, steps and commits.
+    #[serde(flatten)]
+    pub journal: JournalStats,
+    /// The queues, the default one first.
+    pub queues: Vec<QueueStatus>,
+    /// Events that could not be delivered.
+    pub dead_letters: u64,
+    /// Locks that plans have or wait for.
+    pub locks: u64,
+}
+
+/// The plans that wait for the same kind of thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WaitingPlans {
+    /// What they wait for.
+    pub waiting: Waiting,
+    /// How many there are.
+    pub plans: u64,
+    /// The one that was created first, and when.
+    pub oldest: Option<(PlanId, Time)>,
+    /// What that one waits for, for people.
+    pub text: String,
+}
+
+impl World {
+    /// How the world is doing. Cost: one question to the journal's writer; what is counted is counted by
+    /// that writer for each entry, with two looks at the clock for each commit.
+    ///
+    /// # Errors
+    ///
+    /// The world was shut down.
+    pub fn stats(&self) -> Asking<Stats, StoreError> {
+        let world = self.clone();
+        Asking::new(async move {
+            let shared = &world.shared;
+            let journal = shared.journal().stats().await;
+            let journal =
+                journal.map_err(|failure: Failure| StoreError::Failed(failure.to_string()))?;
+            Ok(Stats {
+                at: shared.now(),
+                since: shared.began(),
+                journal,
+                queues: world.queues(),
+                dead_letters: shared.letters.total(),
+                locks: world.locks().len() as u64,
+            })
+        })
+    }
+
+    /// What plans wait for: for each kind of thing how many do, and the oldest of them. Those that wait for
+    /// most come first.
+    ///
+    /// Cost: a handful of rows, however many plans there are.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn waiting(&self) -> Asking<Vec<WaitingPlans>, PlanError> {
+        let world = self.clone();
+        Asking::new(async move {
+            let found = world.ask(|reader| {
+                let mut all: Vec<WaitingPlans> = Vec::new();
+                for count in reader.counts()? {
+                    if count.waits == Waiting::Nothing || count.plans == 0 {
+                        continue;
+                    }
+                    match all.iter_mut().find(|known| known.waiting == count.waits) {
+                        Some(known) => known.plans += count.plans,
+                        None => all.push(WaitingPlans {
+                            waiting: count.waits,
+                            plans: count.plans,
+                            oldest: None,
+                            text: String::new(),
+                        }),
+                    }
+                }
+                for known in &mut all {
+                    let (waits, order) = (vec![known.waiting], Order::OldestFirst);
+                    let filter = Filter { waits, order, limit: 1, ..Filter::default() };
+                    if let Some(row) = reader.list(&filter)?.into_iter().next() {
+                        known.oldest = Some((row.id, row.created_at));
+                        known.text = row.waits_for;
+                    }
+                }
+                all.sort_by_key(|known| (std::cmp::Reverse(known.plans), known.waiting));
+                Ok(all)
+            });
+            Ok(found.await?)
+        })
+    }
+}
