@@ -48,10 +48,8 @@ pub use world::{
     Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport,
     CleanError, Cleaned, Counts, Delay, Finished, Opening, PlanHandle, PlanShare, PlanView, Queue,
     QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
-    CleanError, Cleaned, Counts, DeadLetter, DeadLetters, Delay, Finished, PlanHandle, PlanShare,
-    PlanView, Queue, QueueStatus, Retention, Stats, TriggerOptions, Triggering, WaitingPlans,
-    World, WorldBuilder,
 };
+pub use world::{DeadLetter, DeadLetters, Stats, WaitingPlans};
 
 /// A reference to a field of an action's output: `output!(triage => assignee)`, or deeper with
 /// `output!(triage => place.city)`. The action comes from [`Planner::plan_action`].

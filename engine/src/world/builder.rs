@@ -10,8 +10,8 @@ use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Group, Pinning};
 
 use super::extending::LastCalls;
+use super::Letters;
 use super::{Ids, Opening, Queue, Shared, Watchers, World};
-use super::{Ids, Letters, Queue, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::error::BuildError;
 use crate::journal::Journal;
