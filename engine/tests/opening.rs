@@ -112,15 +112,14 @@ fn only_what_is_asked_for_goes_on() {
 fn schedules_launch_by_themselves_only_where_plans_go_on() {
     let mut theatre = Theatre::new();
     put(&theatre, every("hourly", HOUR, "a").overlap(Overlap::Allow));
-    let mut asked = 0;
-    for opening in [Opening::AtRest, Opening::OnRequest, Opening::GoOn] {
+    let openings = [Opening::AtRest, Opening::OnRequest, Opening::GoOn];
+    for (asked, opening) in (0..).zip(openings) {
         theatre.sim.set_wall(theatre.sim.wall() + 2 * HOUR);
         theatre = crash_into(theatre, opening);
         theatre.sim.run_until_idle();
         let launched = get(&theatre, "hourly").counts.launched;
         let by_itself = launched - asked;
         assert_eq!(by_itself > 0, opening == Opening::GoOn, "{opening:?}");
-        asked += 1;
         let by_hand = theatre.world.schedules().trigger_now("hourly", "eva");
         theatre.done(by_hand).expect("it can be asked for");
     }
