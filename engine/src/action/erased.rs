@@ -125,7 +125,7 @@ impl<A: Action> AnyAction for A {
     }
 
     fn priority(&self) -> Option<i32> {
-        Action::priority(self)
+        guarded::<A, _>("priority", None, || Action::priority(self))
     }
 
     fn runs_async(&self) -> bool {
@@ -133,7 +133,9 @@ impl<A: Action> AnyAction for A {
     }
 
     fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> KeyOfCall {
-        let concurrency = Action::concurrency(self);
+        let concurrency = catch_unwind(AssertUnwindSafe(|| Action::concurrency(self)));
+        let concurrency =
+            concurrency.map_err(|panic| ActionError::new("panic", panic_message(&*panic)))?;
         if concurrency.is_any() {
             return Ok(None);
         }
@@ -144,11 +146,11 @@ impl<A: Action> AnyAction for A {
     }
 
     fn run_weight(&self) -> u32 {
-        thousandths(Action::run_weight(self))
+        guarded::<A, _>("run_weight", 1_000, || thousandths(Action::run_weight(self)))
     }
 
     fn finalize_weight(&self) -> u32 {
-        thousandths(Action::finalize_weight(self))
+        guarded::<A, _>("finalize_weight", 1_000, || thousandths(Action::finalize_weight(self)))
     }
 
     fn reverts(&self) -> bool {
@@ -156,47 +158,49 @@ impl<A: Action> AnyAction for A {
     }
 
     fn retry(&self) -> RetryPolicy {
-        Action::retry(self)
+        guarded::<A, _>("retry", RetryPolicy::none(), || Action::retry(self))
     }
 
     fn retry_finalize(&self) -> RetryPolicy {
-        Action::retry_finalize(self)
+        guarded::<A, _>("retry_finalize", RetryPolicy::none(), || Action::retry_finalize(self))
     }
 
     fn retry_revert(&self) -> RetryPolicy {
-        Action::retry_revert(self)
+        guarded::<A, _>("retry_revert", RetryPolicy::none(), || Action::retry_revert(self))
     }
 
     fn reverts_failed(&self, error: &ActionError) -> bool {
-        Action::reverts_failed(self, error)
+        guarded::<A, _>("reverts_failed", true, || Action::reverts_failed(self, error))
     }
 
     fn limit(&self) -> Option<Duration> {
-        Action::limit(self)
+        guarded::<A, _>("limit", None, || Action::limit(self))
     }
 
     fn heartbeat(&self) -> Option<Duration> {
-        Action::heartbeat(self)
+        guarded::<A, _>("heartbeat", None, || Action::heartbeat(self))
     }
 
     fn rescue(&self, error: &ActionError) -> Rescue {
-        Action::rescue(self, error)
+        guarded::<A, _>("rescue", Rescue::Pause, || Action::rescue(self, error))
     }
 
     fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue {
-        Action::rescue_of_planned(self, action, suggested)
+        guarded::<A, _>("rescue_of_planned", Rescue::Pause, || {
+            Action::rescue_of_planned(self, action, suggested)
+        })
     }
 
     fn on_interrupt(&self) -> OnInterrupt {
-        Action::on_interrupt(self)
+        guarded::<A, _>("on_interrupt", OnInterrupt::Pause, || Action::on_interrupt(self))
     }
 
     fn is_cancellable(&self) -> bool {
-        Action::is_cancellable(self)
+        guarded::<A, _>("is_cancellable", false, || Action::is_cancellable(self))
     }
 
     fn cleans_up_when_skipped(&self) -> bool {
-        Action::cleans_up_when_skipped(self)
+        guarded::<A, _>("cleans_up_when_skipped", false, || Action::cleans_up_when_skipped(self))
     }
 
     fn present(&self, view: &mut ActionView<'_>) {
@@ -248,6 +252,15 @@ impl<A: Action> AnyAction for A {
             CallKind::Revert => Begun::Blocking(Box::new(move || A::Phases::revert(&self, call))),
         }
     }
+}
+
+/// Asks an action what it wants. A panic is no answer: the safest one is taken.
+pub(super) fn guarded<A: Action, T>(what: &str, otherwise: T, ask: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| {
+        let message = panic_message(&*panic);
+        tracing::error!(action = A::NAME, what, message, "an action panicked when it was asked");
+        otherwise
+    })
 }
 
 fn thousandths(weight: f64) -> u32 {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Context, Failure, Group, Mailbox, SpawnError, Task, Timer};
 
-use super::erased::{finish, prepare, Call, Returned};
+use super::erased::{finish, guarded, prepare, Call, Returned};
 use super::poll::{default_pause, FAILURES_MAX};
 use super::{panic_message, Action, Cause, Next, Poll, Polled, StepContext};
 use crate::error::ActionError;
@@ -211,7 +211,7 @@ impl<A: PollAll> Batch<A> {
     }
 
     fn max(&self) -> usize {
-        self.action.batch_max().max(1)
+        guarded::<A, _>("batch_max", POLLS_TOGETHER, || self.action.batch_max()).max(1)
     }
 
     /// Arms the timer for the next batch.
@@ -221,7 +221,9 @@ impl<A: PollAll> Batch<A> {
         if self.is_asking || (self.timer.is_some() && self.waiting.len() != self.max()) {
             return;
         }
-        let interval = self.action.batch_interval().as_nanos();
+        let interval =
+            guarded::<A, _>("batch_interval", POLL_INTERVAL, || self.action.batch_interval());
+        let interval = interval.as_nanos();
         let interval = u64::try_from(interval).unwrap_or(u64::MAX);
         let earliest = self.began_ns.map_or(0, |began| began.saturating_add(interval));
         let at = if is_full { earliest } else { earliest.max(came_ns.saturating_add(interval)) };

@@ -1,13 +1,16 @@
 //! One call of a middleware: what it is around, and how to go on.
 
 use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use serde::Serialize;
 use turnwheel_runtime::completion::block_on;
 
 use super::AnyMiddleware;
-use crate::action::{AnyAction, Begun, Call, CallKind, Cause, Next, Returned, Wishes};
+use crate::action::{
+    panic_message, AnyAction, Begun, Call, CallKind, Cause, Next, Returned, Wishes,
+};
 use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
@@ -230,11 +233,15 @@ pub(crate) fn begin(
         return Begun::Async(Box::pin(called));
     }
     Begun::Blocking(Box::new(move || {
-        let waited = block_on(called);
-        waited.unwrap_or_else(|refused| {
-            let message = format!("a middleware waits where it may not: {refused}");
-            Returned::failed(ActionError::new("middleware", message))
-        })
+        let waited = catch_unwind(AssertUnwindSafe(|| block_on(called)));
+        match waited {
+            Ok(Ok(returned)) => returned,
+            Ok(Err(refused)) => {
+                let message = format!("a middleware waits where it may not: {refused}");
+                Returned::failed(ActionError::new("middleware", message))
+            }
+            Err(panic) => Returned::failed(ActionError::new("panic", panic_message(&*panic))),
+        }
     }))
 }
 

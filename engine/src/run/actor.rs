@@ -427,7 +427,9 @@ impl PlanActor {
     }
 
     fn append(&mut self, cx: &mut Context<'_, Self>) {
-        self.take_beats();
+        if self.beats.due().is_some() {
+            self.take_beats();
+        }
         self.note_hooks();
         let (take, release) = self.locking();
         let Some(plan) = &self.plan else { return };

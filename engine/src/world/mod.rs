@@ -49,7 +49,7 @@ pub use stats::{Stats, WaitingPlans};
 pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
-use crate::action::{show, Action, Batches, PlanShown, Registry};
+use crate::action::{show, Action, AnyAction, Batches, PlanShown, Registry};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
@@ -283,7 +283,7 @@ impl World {
             key,
             labels: Vec::new(),
             by: "trigger".to_owned(),
-            priority: action.priority().unwrap_or(0),
+            priority: AnyAction::priority(&*action).unwrap_or(0),
             deadline: None,
         })
     }
