@@ -8,10 +8,15 @@
 //! * [`runtime`]: the scheduler.
 //! * [`actors`]: typed actors and keyed entities.
 //! * [`engine`]: durable workflows.
+//! * `http` (feature `server`): a world over HTTP, as a router for any application.
 //! * [`doctor`]: what this machine can do; the numbers behind `turnwheel doctor`.
 #![forbid(unsafe_code)]
 
+#[cfg(any(feature = "server", feature = "client"))]
+pub mod api;
 pub mod doctor;
+#[cfg(feature = "server")]
+pub mod http;
 
 pub use turnwheel_actors as actors;
 pub use turnwheel_engine as engine;

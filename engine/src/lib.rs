@@ -45,9 +45,10 @@ pub use testkit::crash_points;
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 pub use world::{
-    Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport,
-    CleanError, Cleaned, Counts, Delay, Finished, Opening, PlanHandle, PlanShare, PlanView, Queue,
-    QueueStatus, Retention, TriggerOptions, Triggering, World, WorldBuilder,
+    ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,
+    BulkReport, CleanError, Cleaned, Counts, Delay, Finished, Named, Opening, PlanHandle,
+    PlanShare, PlanView, Queue, QueueStatus, Retention, TriggerOptions, Triggering, World,
+    WorldBuilder,
 };
 pub use world::{DeadLetter, DeadLetters, Stats, WaitingPlans};
 

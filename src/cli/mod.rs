@@ -2,6 +2,8 @@
 
 mod doctor;
 mod exit;
+#[cfg(feature = "server")]
+mod serve;
 
 use std::process::ExitCode;
 
@@ -39,12 +41,16 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Doctor(doctor::Arguments),
+    #[cfg(feature = "server")]
+    Serve(serve::Arguments),
 }
 
 /// Parses the command line, runs the verb and returns the exit code.
 pub(crate) fn run() -> ExitCode {
     let outcome = match Command::parse().verb {
         Some(Verb::Doctor(arguments)) => doctor::run(&arguments),
+        #[cfg(feature = "server")]
+        Some(Verb::Serve(arguments)) => serve::run(&arguments),
         None => {
             // `turnwheel` alone teaches, and is still a command line that asks for nothing.
             eprintln!("{}", Command::command().render_long_help());

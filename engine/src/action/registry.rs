@@ -48,6 +48,10 @@ impl Registry {
         self.by_name.get(name)
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &Arc<dyn AnyAction>)> {
+        self.by_name.iter().map(|(name, action)| (*name, action))
+    }
+
     pub(crate) fn get<A: Action>(&self) -> Option<Arc<A>> {
         let action = self.by_type.get(&TypeId::of::<A>())?;
         Arc::clone(action).downcast().ok()

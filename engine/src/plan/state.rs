@@ -129,6 +129,28 @@ impl StepState {
         }
     }
 
+    /// The state with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [
+            Self::Scheduling,
+            Self::Pending,
+            Self::Running,
+            Self::Success,
+            Self::Suspended,
+            Self::Retrying,
+            Self::Skipping,
+            Self::Skipped,
+            Self::Error,
+            Self::Cancelled,
+            Self::Reverting,
+            Self::Reverted,
+            Self::RevertRetrying,
+            Self::RevertFailed,
+            Self::Kept,
+        ];
+        all.into_iter().find(|state| state.name() == name)
+    }
+
     /// Whether the steps that need this one may begin.
     pub const fn is_done(self) -> bool {
         matches!(self, Self::Success | Self::Skipped)

@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::error::TriggerError;
 use crate::id::PlanId;
 use crate::payload::Payload;
-use crate::plan::plan_root;
+use crate::plan::{plan_root, Created};
 use crate::run::Begin;
 
 /// What can be said about a plan when it is triggered; everything has a default.
@@ -87,22 +87,37 @@ impl TriggerOptions {
         self.deadline = Some(deadline);
         self
     }
+
+    pub(super) fn plan_id(&self) -> Option<PlanId> {
+        self.id
+    }
+
+    /// Puts what was said into how the plan begins.
+    pub(super) fn say(&self, created: &mut Created) -> Result<(), TriggerError> {
+        check_all(&self.labels).map_err(TriggerError::Label)?;
+        created.labels.clone_from(&self.labels);
+        if let Some(key) = &self.key {
+            created.key = Some(key.clone());
+        }
+        if let Some(by) = &self.by {
+            created.by.clone_from(by);
+        }
+        created.priority = self.priority.unwrap_or(created.priority);
+        created.deadline = self.deadline.map(|deadline| created.at.after(deadline));
+        Ok(())
+    }
 }
 
 impl World {
     /// As [`World::trigger`], with more said about the plan.
     pub fn trigger_with<A: Action>(&self, options: TriggerOptions, input: A::Input) -> Triggering {
-        let mut created = match self.created::<A>(Payload::of(&input), options.key) {
+        let mut created = match self.created::<A>(Payload::of(&input), None) {
             Ok(created) => created,
             Err(error) => return Triggering::refused(error),
         };
-        if let Err(problem) = check_all(&options.labels) {
-            return Triggering::refused(TriggerError::Label(problem));
+        if let Err(error) = options.say(&mut created) {
+            return Triggering::refused(error);
         }
-        created.labels = options.labels;
-        created.by = options.by.unwrap_or(created.by);
-        created.priority = options.priority.unwrap_or(created.priority);
-        created.deadline = options.deadline.map(|deadline| created.at.after(deadline));
         let shared = &self.shared;
         let id = options.id.unwrap_or_else(|| shared.ids.next(created.at));
         let planned = Box::new(plan_root::<A>(&shared.registry, id, Ok(input), || shared.now()));

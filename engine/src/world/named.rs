@@ -1,0 +1,147 @@
+//! Plans of actions whose types are not known where they are asked for: by name, with JSON.
+
+use super::{Delay, TriggerOptions, Triggering, World};
+use crate::error::TriggerError;
+use crate::id::PlanId;
+use crate::payload::Payload;
+use crate::plan::{Created, Record};
+use crate::run::Begin;
+
+/// An action that a world knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ActionInfo {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: u32,
+    /// Whether its suspended steps are called when their plan is cancelled.
+    pub is_cancellable: bool,
+}
+
+/// A plan that was asked for by the name of its action.
+#[derive(Debug)]
+#[must_use = "whether the plan was taken is known when this has ended"]
+pub struct Named {
+    /// The id that the plan has if it is a new one. What [`Named::triggering`] answers has another id if
+    /// the idempotency key was taken.
+    pub id: PlanId,
+    /// The plan, once it is durable.
+    pub triggering: Triggering,
+}
+
+impl World {
+    /// The actions that are registered, by name.
+    pub fn actions(&self) -> Vec<ActionInfo> {
+        let mut actions: Vec<ActionInfo> = self
+            .shared
+            .registry
+            .all()
+            .map(|(name, action)| ActionInfo {
+                name: name.to_owned(),
+                version: action.version(),
+                is_cancellable: action.is_cancellable(),
+            })
+            .collect();
+        actions.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        actions
+    }
+
+    /// As [`World::trigger_with`], for an action whose type is not known here.
+    ///
+    /// An input that is none for the action is refused with
+    /// [`TriggerError::Input`](crate::TriggerError::Input), and nothing is stored.
+    ///
+    /// ```
+    /// use turnwheel_engine::{MemoryStore, Payload, TriggerError, TriggerOptions, World};
+    ///
+    /// let world = World::builder().build(MemoryStore::new())?;
+    /// let input = Payload::from_json(r#"{"order": 7}"#)?;
+    /// let named = world.trigger_named("ship", TriggerOptions::new().key("order 7"), input);
+    /// let refused = named.triggering.wait().unwrap_err();
+    /// assert!(matches!(refused, TriggerError::UnknownAction(name) if name == "ship"));
+    /// world.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trigger_named(&self, action: &str, options: TriggerOptions, input: Payload) -> Named {
+        let shared = &self.shared;
+        let given = options.plan_id();
+        let created = match self.created_named(action, &options, input) {
+            Ok(created) => created,
+            Err(error) => return self.refuse(given, error),
+        };
+        let Some(known) = shared.registry.find(action) else {
+            return self.refuse(given, TriggerError::UnknownAction(action.to_owned()));
+        };
+        let id = given.unwrap_or_else(|| shared.ids.next(created.at));
+        let planned = known.plan(&shared.registry, id, &created.input, &|| shared.now());
+        let begin = |reply| Begin { created: Box::new(created), planned: Box::new(planned), reply };
+        let triggering = match given {
+            // It may be in the store.
+            Some(_) => self.begin_known(id, begin),
+            None => self.begin(id, begin),
+        };
+        Named { id, triggering }
+    }
+
+    /// As [`World::trigger_named`], to be planned and run later.
+    pub fn delay_named(
+        &self,
+        action: &str,
+        options: TriggerOptions,
+        delay: Delay,
+        input: Payload,
+    ) -> Named {
+        let given = options.plan_id();
+        let created = match self.created_named(action, &options, input) {
+            Ok(created) => created,
+            Err(error) => return self.refuse(given, error),
+        };
+        let at = created.at;
+        let (start_at, start_before) = delay.times(at);
+        let (after, is_frozen, by) = (delay.after, delay.is_frozen, created.by.clone());
+        let delayed = Record::Delayed { at, start_at, start_before, after, is_frozen, by };
+        let id = given.unwrap_or_else(|| self.shared.ids.next(at));
+        let begin = |reply| crate::run::Delay { created: Box::new(created), delayed, reply };
+        let triggering = match given {
+            Some(_) => self.begin_known(id, begin),
+            None => self.begin(id, begin),
+        };
+        Named { id, triggering }
+    }
+
+    fn refuse(&self, given: Option<PlanId>, error: TriggerError) -> Named {
+        let id = given.unwrap_or_else(|| self.shared.ids.next(self.shared.now()));
+        Named { id, triggering: Triggering::refused(error) }
+    }
+
+    fn created_named(
+        &self,
+        name: &str,
+        options: &TriggerOptions,
+        input: Payload,
+    ) -> Result<Created, TriggerError> {
+        let Some(action) = self.shared.registry.find(name) else {
+            return Err(TriggerError::UnknownAction(name.to_owned()));
+        };
+        let fits = action.check(action.version(), &input, &Payload::null());
+        if let Err(error) = fits {
+            let (action, problem) = (name.to_owned(), format!("does not fit: {}", error.message));
+            return Err(TriggerError::Input { action, problem });
+        }
+        let mut created = Created {
+            at: self.shared.now(),
+            action: name.to_owned(),
+            input,
+            caller: None,
+            lineage: Vec::new(),
+            key: None,
+            labels: Vec::new(),
+            by: "trigger".to_owned(),
+            priority: action.priority().unwrap_or(0),
+            deadline: None,
+        };
+        options.say(&mut created)?;
+        Ok(created)
+    }
+}

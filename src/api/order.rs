@@ -1,0 +1,173 @@
+//! What is asked of plans.
+
+use serde::{Deserialize, Serialize};
+
+use super::Filter;
+
+/// What is asked of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order {
+    /// End it, whatever it is doing.
+    Cancel {},
+    /// The same, without waiting for code that runs.
+    CancelNow {},
+    /// Stop it where it is: nothing is called, nothing ended.
+    Halt {},
+    /// Go on with a paused plan: failed steps are tried again.
+    Resume {},
+    /// End a paused plan in which a step has failed, as it is.
+    Fail {},
+    /// Take back what a paused plan has done.
+    Revert {},
+    /// Leave the failed steps of a paused plan out, and go on.
+    SkipFailed {},
+    /// Put the failed steps of a paused plan, and all that come after them, back to their begin, and go on.
+    RetryFailed {},
+    /// Leave a failed step of a paused plan out, when it is resumed.
+    Skip {
+        /// The step.
+        step: u32,
+    },
+    /// Put a step of a paused plan, and all that come after it, back to their begin.
+    Retry {
+        /// The step.
+        step: u32,
+    },
+    /// Change the input of an action of a paused plan.
+    EditInput {
+        /// The number of the action in the plan.
+        action: u32,
+        /// The new input.
+        input: serde_json::Value,
+    },
+    /// Give a delayed plan another time, and allow it; without a time it is planned at once.
+    DelayUntil {
+        /// The time.
+        #[serde(default)]
+        start_at: Option<String>,
+    },
+    /// Hold a delayed plan until it is given a time.
+    Freeze {},
+    /// Give it a label, or another value of it.
+    Label {
+        /// The name of the label.
+        name: String,
+        /// Its value.
+        #[serde(default)]
+        value: String,
+    },
+    /// Take a label from it.
+    RemoveLabel {
+        /// The name of the label.
+        name: String,
+    },
+}
+
+impl Order {
+    /// Its name, as in the field `order`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Cancel {} => "cancel",
+            Self::CancelNow {} => "cancel_now",
+            Self::Halt {} => "halt",
+            Self::Resume {} => "resume",
+            Self::Fail {} => "fail",
+            Self::Revert {} => "revert",
+            Self::SkipFailed {} => "skip_failed",
+            Self::RetryFailed {} => "retry_failed",
+            Self::Skip { .. } => "skip",
+            Self::Retry { .. } => "retry",
+            Self::EditInput { .. } => "edit_input",
+            Self::DelayUntil { .. } => "delay_until",
+            Self::Freeze {} => "freeze",
+            Self::Label { .. } => "label",
+            Self::RemoveLabel { .. } => "remove_label",
+        }
+    }
+}
+
+/// The order was carried out, and that is durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct OrderDone {
+    /// The plan.
+    pub plan: String,
+    /// The order.
+    pub order: String,
+    /// Who is noted for it in the history of the plan.
+    pub by: String,
+}
+
+/// An order for all plans that fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct BulkOrder {
+    /// Which plans. It has to say something.
+    pub filter: Filter,
+    /// What is done with each of them.
+    pub order: ManyOrder,
+    /// Only say which plans would be touched, and which not and why.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// At most so many plans, the newest first; 1,000 if nothing is said, 10,000 at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// What is done with many plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ManyOrder {
+    /// End each, whatever it is doing.
+    Cancel,
+    /// The same, without waiting for code that runs.
+    CancelNow,
+    /// Go on with those that are paused.
+    Resume,
+    /// Leave failed steps out, and go on.
+    SkipFailed,
+    /// Begin failed steps anew, with all that come after them.
+    RetryFailed,
+    /// Stop each where it is.
+    Halt,
+    /// Remove those that are over and that no plan waits for.
+    Delete,
+}
+
+/// What became of an order for many plans.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct BulkDone {
+    /// The order.
+    pub order: ManyOrder,
+    /// The plans that fit, and what became of each.
+    pub plans: Vec<BulkPlan>,
+    /// How many were touched, or would be.
+    pub touched: u32,
+    /// How many were left as they are, or would be.
+    pub left: u32,
+    /// How many could not be asked.
+    pub failed: u32,
+    /// Whether more plans fit than the limit.
+    pub has_more: bool,
+    /// Whether nothing was changed.
+    pub is_dry_run: bool,
+}
+
+/// What became of one plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct BulkPlan {
+    /// The plan.
+    pub plan: String,
+    /// What it is called.
+    pub label: String,
+    /// `would`, `done`, `left` or `failed`.
+    pub outcome: String,
+    /// Why it was left, or failed.
+    pub why: Option<String>,
+}

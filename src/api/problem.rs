@@ -1,0 +1,34 @@
+//! What is answered when something is refused or fails.
+
+use serde::{Deserialize, Serialize};
+
+/// A problem, as RFC 9457 describes it (`application/problem+json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Problem {
+    /// The page that explains it.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What it is, in a few words; the same for each problem with this code.
+    pub title: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// What is wrong here, where, and what to do about it.
+    pub detail: String,
+    /// What programs tell problems apart by; it never changes.
+    pub code: String,
+    /// The plan that it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The trace that the request belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}, {})", self.detail, self.code, self.status)
+    }
+}
+
+impl std::error::Error for Problem {}

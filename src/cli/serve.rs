@@ -1,0 +1,222 @@
+//! `turnwheel serve`: a world over HTTP, on one file.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use turnwheel::engine::{SqliteStore, World};
+use turnwheel::http::serve::{start_log, Listen, LogFormat, Server};
+use turnwheel::http::{Access, Options, Role, Token};
+
+use super::exit::{Exit, FAILED, WRONG_USAGE};
+
+/// Text after the options in `turnwheel help serve`.
+const AFTER_HELP: &str = "\
+Who may ask:
+  Without tokens only this machine may ask, and only addresses of this machine are listened on.
+  A file of tokens has a line for each: role (read or operate), name, secret, with blanks between;
+  empty lines and those that begin with # mean nothing. TURNWHEEL_TOKEN is one more that operates.
+  Clients send «Authorization: Bearer SECRET», or name and secret as basic authentication.
+
+What is where:
+  /api/v1/…               the API; /api/v1/openapi.json describes it
+  /health                 200 if something was committed to the store within the last seconds
+  /metrics                figures, as Prometheus reads them
+
+The first line on standard output says where it listens. SIGTERM and Ctrl-C stop it in order: new work is
+refused, requests under way are answered, the world is shut down. Plans go on at the next start, also
+after kill -9.
+
+Examples:
+  turnwheel serve --store wheel.db
+  turnwheel serve --store /var/lib/turnwheel/wheel.db --log-format json
+  turnwheel serve --store wheel.db --listen 0.0.0.0:7070 --tokens tokens.txt \\
+      --tls-certificates chain.pem --tls-key key.pem
+
+Exit codes: 0 stopped in order, 1 it could not serve or did not stop in time, 2 wrong usage.";
+
+/// Serve a world over HTTP: the API, its figures and its health, in one process on one file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// File of the store; it is made if there is none.
+    #[arg(long, value_name = "FILE", env = "TURNWHEEL_STORE")]
+    store: PathBuf,
+
+    /// Address to listen on; port 0 takes a free one.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "TURNWHEEL_LISTEN",
+        default_value = "127.0.0.1:7070"
+    )]
+    listen: SocketAddr,
+
+    /// File of tokens: those who have one may ask.
+    #[arg(long, value_name = "FILE", env = "TURNWHEEL_TOKENS")]
+    tokens: Option<PathBuf>,
+
+    /// File with the chain of certificates for TLS, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificates: Option<PathBuf>,
+
+    /// File with the key for TLS, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificates")]
+    tls_key: Option<PathBuf>,
+
+    /// Requests a second that each token may make in the long run; as many as there are by default.
+    #[arg(long, value_name = "NUMBER")]
+    rate: Option<u32>,
+
+    /// Bytes of a body at most.
+    #[arg(long, value_name = "BYTES")]
+    body_bytes_max: Option<usize>,
+
+    /// How lines of the log look, on standard error.
+    #[arg(long, value_enum, default_value = "text", env = "TURNWHEEL_LOG_FORMAT")]
+    log_format: Format,
+
+    /// What is logged: a level, or levels by target such as info,turnwheel::http=debug.
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "TURNWHEEL_LOG")]
+    log: String,
+}
+
+/// How lines of the log look.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Serves until somebody stops it.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Exit> {
+    let format = match arguments.log_format {
+        Format::Text => LogFormat::Text,
+        Format::Json => LogFormat::Json,
+    };
+    start_log(format, &arguments.log)
+        .map_err(|error| wrong(&error, "see turnwheel help serve for what can be logged"))?;
+    let options = options(arguments)?;
+    let mut listen = Listen::at(arguments.listen);
+    if let (Some(chain), Some(key)) = (&arguments.tls_certificates, &arguments.tls_key) {
+        listen = listen.tls(chain, key);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("http")
+        .build()
+        .map_err(|error| failed(&error, "check the limits on threads of this process"))?;
+    let world = World::builder().build(SqliteStore::new(&arguments.store)).map_err(|error| {
+        failed(&error, "stop what uses the store, or take another file with --store")
+    })?;
+    let outcome = runtime.block_on(serve(&world, options, listen));
+    let shut = world.shutdown();
+    let is_drained = outcome?;
+    shut.map_err(|error| failed(&error, "what was under way goes on at the next start"))?;
+    if !is_drained {
+        return Err(failed(
+            &"some requests were not answered in time",
+            "what they had begun goes on at the next start",
+        ));
+    }
+    Ok(())
+}
+
+async fn serve(world: &World, options: Options, listen: Listen) -> Result<bool, Exit> {
+    let server = Server::bind(world, options, listen)
+        .await
+        .map_err(|error| wrong(&error, "give another address with --listen, or --tokens"))?;
+    let stop = stop_signal().map_err(|error| failed(&error, "signals cannot be listened for"))?;
+    announce(&server.url())?;
+    tracing::info!(address = %server.address(), "listening");
+    let stopped = server.run(stop).await;
+    tracing::info!(is_drained = stopped.is_drained, "stopped");
+    Ok(stopped.is_drained)
+}
+
+/// The first line of standard output, which scripts wait for.
+fn announce(url: &str) -> Result<(), Exit> {
+    use std::io::Write as _;
+    let mut output = std::io::stdout().lock();
+    let written = writeln!(output, "listening on {url}").and_then(|()| output.flush());
+    written.map_err(|error| failed(&error, "standard output is closed"))
+}
+
+/// Ends when somebody wants the server to stop.
+fn stop_signal() -> std::io::Result<impl std::future::Future<Output = ()>> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{signal, SignalKind};
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        Ok(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    Ok(async {
+        // Without a handler there is no orderly stop, and nothing that is durable is lost.
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}
+
+fn options(arguments: &Arguments) -> Result<Options, Exit> {
+    let mut tokens = match &arguments.tokens {
+        Some(file) => read_tokens(file)?,
+        None => Vec::new(),
+    };
+    if let Ok(secret) = std::env::var("TURNWHEEL_TOKEN") {
+        if !secret.is_empty() {
+            tokens.push(Token::new("operator", Role::Operate, &secret));
+        }
+    }
+    let access = if tokens.is_empty() { Access::Loopback } else { Access::Tokens(tokens) };
+    let mut options = Options::new(access);
+    if let Some(rate) = arguments.rate {
+        options = options.rate(rate, rate.saturating_mul(2));
+    }
+    if let Some(bytes) = arguments.body_bytes_max {
+        options = options.body_bytes_max(bytes);
+    }
+    Ok(options)
+}
+
+fn read_tokens(file: &Path) -> Result<Vec<Token>, Exit> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| wrong(&format!("{name}: {error}"), "give a file of tokens"))?;
+    let mut tokens = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let parts: Vec<&str> = line.split_whitespace().collect();
+        let [role, who, secret] = parts[..] else {
+            // The line is not shown: it may hold a secret.
+            let problem = format!("{name}, line {}: it has {} parts", at + 1, parts.len());
+            return Err(wrong(&problem, "a line has a role, a name and a secret"));
+        };
+        let Some(role) = Role::from_name(role) else {
+            let problem = format!("{name}, line {}: there is no such role", at + 1);
+            return Err(wrong(&problem, "a role is read or operate"));
+        };
+        tokens.push(Token::new(who, role, secret));
+    }
+    if tokens.is_empty() {
+        return Err(wrong(&format!("{name} holds no token"), "give a file with tokens, or none"));
+    }
+    Ok(tokens)
+}
+
+fn wrong(problem: &dyn std::fmt::Display, advice: &'static str) -> Exit {
+    Exit { code: WRONG_USAGE, message: format!("serve: {problem}"), advice }
+}
+
+fn failed(problem: &dyn std::fmt::Display, advice: &'static str) -> Exit {
+    Exit { code: FAILED, message: format!("serve: {problem}"), advice }
+}

@@ -1,0 +1,220 @@
+//! Who may ask for what.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{header, HeaderMap, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+
+use super::code::Code;
+use super::problem::Problem;
+use super::state::Api;
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Look at everything, change nothing.
+    Read,
+    /// Begin plans, give orders, send events, change schedules.
+    Operate,
+}
+
+impl Role {
+    /// In lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Operate => "operate",
+        }
+    }
+
+    /// The role with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Read, Self::Operate].into_iter().find(|role| role.name() == name)
+    }
+}
+
+/// Who asks. A host application that knows its users puts one into the extensions of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// What is noted in histories and in the audit log.
+    pub name: Arc<str>,
+    /// What they may do.
+    pub role: Role,
+}
+
+impl Principal {
+    /// Somebody with a role.
+    pub fn new(name: &str, role: Role) -> Self {
+        Self { name: Arc::from(name), role }
+    }
+}
+
+/// A secret that stands for somebody. It is given as `Authorization: Bearer <secret>`, or as basic
+/// authentication with the name and the secret as password.
+#[derive(Clone)]
+pub struct Token {
+    principal: Principal,
+    secret: Arc<str>,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Token").field(&self.principal).finish()
+    }
+}
+
+impl Token {
+    /// A secret, who it stands for, and what they may do.
+    pub fn new(name: &str, role: Role, secret: &str) -> Self {
+        Self { principal: Principal::new(name, role), secret: Arc::from(secret) }
+    }
+}
+
+/// Who may ask.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Everybody whom the host application lets through: it has put a [`Principal`] into the extensions of
+    /// the request, else `anonymous` operates.
+    Host,
+    /// Everybody on this machine, as `local`. Requests that name another host, or come from a page of
+    /// another site, are refused: a web page could make the reader's browser send them.
+    Loopback,
+    /// Those who have one of these tokens.
+    Tokens(Vec<Token>),
+}
+
+/// Looks who asks, and whether they may.
+pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    let principal = match admit(&api, &request) {
+        Ok(principal) => principal,
+        Err(problem) => return problem.into_response(),
+    };
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !is_read && principal.role < Role::Operate {
+        let (name, method) = (&principal.name, request.method());
+        let detail = format!("«{name}» may read, and {method} changes something");
+        return Problem::new(Code::Forbidden, detail).into_response();
+    }
+    if let Err(seconds) = api.rates().take(&principal.name) {
+        let detail = format!("«{}» asks too often: wait {seconds} s", principal.name);
+        let problem = Problem::new(Code::TooManyRequests, detail).again_after(seconds);
+        return problem.into_response();
+    }
+    request.extensions_mut().insert(principal);
+    next.run(request).await
+}
+
+fn admit(api: &Api, request: &Request) -> Result<Principal, Problem> {
+    match &api.options().access {
+        Access::Host => {
+            let known = request.extensions().get::<Principal>().cloned();
+            Ok(known.unwrap_or_else(|| Principal::new("anonymous", Role::Operate)))
+        }
+        Access::Loopback => {
+            refuse_strangers(request)?;
+            Ok(Principal::new("local", Role::Operate))
+        }
+        Access::Tokens(tokens) => known(tokens, request.headers()),
+    }
+}
+
+fn known(tokens: &[Token], headers: &HeaderMap) -> Result<Principal, Problem> {
+    let refused = |what: &str| {
+        let detail =
+            format!("{what}: send «Authorization: Bearer <token>», or the token as a password");
+        Err(Problem::new(Code::Unauthorized, detail))
+    };
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some((scheme, value)) = given.and_then(|given| given.split_once(' ')) else {
+        return refused("the request has no token");
+    };
+    let (name, secret) = if scheme.eq_ignore_ascii_case("bearer") {
+        (None, value.trim().to_owned())
+    } else if scheme.eq_ignore_ascii_case("basic") {
+        let decoded = base64::engine::general_purpose::STANDARD.decode(value.trim()).ok();
+        let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        let Some((name, secret)) = decoded.as_deref().and_then(|text| text.split_once(':')) else {
+            return refused("the basic authentication cannot be understood");
+        };
+        (Some(name.to_owned()), secret.to_owned())
+    } else {
+        return refused("the scheme of the authorization is not known");
+    };
+    // All are compared, so that the time does not tell which one nearly fitted.
+    let mut found = None;
+    for token in tokens {
+        let fits_name = name.as_ref().is_none_or(|name| **name == *token.principal.name);
+        if is_same(token.secret.as_bytes(), secret.as_bytes()) && fits_name {
+            found = Some(token.principal.clone());
+        }
+    }
+    found.map_or_else(|| refused("the token is not known"), Ok)
+}
+
+/// Compares without telling by its time where they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
+    std::hint::black_box(differences) == 0 && one.len() == other.len()
+}
+
+fn refuse_strangers(request: &Request) -> Result<(), Problem> {
+    let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let host = text(header::HOST).or_else(|| request.uri().authority().map(|a| a.as_str()));
+    let Some(host) = host else {
+        return Err(Problem::new(Code::HostRefused, "the request names no host"));
+    };
+    if !is_local(host) {
+        let detail = format!(
+            "the request is for «{host}», and without tokens only this machine may ask, as \
+             localhost, 127.0.0.1 or [::1]"
+        );
+        return Err(Problem::new(Code::HostRefused, detail));
+    }
+    if let Some(origin) = text(header::ORIGIN) {
+        let of = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+        if of != host {
+            let detail = format!("the request comes from a page of «{origin}», not of «{host}»");
+            return Err(Problem::new(Code::OriginRefused, detail));
+        }
+    }
+    Ok(())
+}
+
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    if name.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]:9", "127.1.2.3"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example:80", "10.0.0.1", "[::2]:80", ""] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_the_same_only_if_all_of_them_is() {
+        assert!(is_same(b"abc", b"abc"));
+        assert!(!is_same(b"abc", b"ab"));
+        assert!(!is_same(b"abc", b"abcd"));
+        assert!(!is_same(b"abc", b"abd"));
+        assert!(!is_same(b"", b"a"));
+    }
+}

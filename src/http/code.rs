@@ -1,0 +1,71 @@
+//! The codes of problems: each has a page in `docs/errors.md`.
+
+use axum::http::StatusCode;
+
+macro_rules! codes {
+    ($($name:ident = $code:literal, $status:ident, $title:literal;)*) => {
+        /// What programs tell problems apart by. Codes never change; new ones may come.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Code {
+            $(#[doc = $title] $name,)*
+        }
+
+        impl Code {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// As in the answer.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// The status that goes with it.
+            pub const fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            /// What it is, in a few words.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    ActionUnknown = "action-unknown", NOT_FOUND, "There is no such action";
+    BodyInvalid = "body-invalid", UNPROCESSABLE_ENTITY, "The body does not say what is needed";
+    BodyNotJson = "body-not-json", BAD_REQUEST, "The body is not JSON";
+    BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE, "The body is too large";
+    BodyTooSlow = "body-too-slow", REQUEST_TIMEOUT, "The body did not come in time";
+    BodyTypeWrong = "body-type-wrong", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong type";
+    CursorInvalid = "cursor-invalid", BAD_REQUEST, "The cursor is not one of this list";
+    Forbidden = "forbidden", FORBIDDEN, "The role does not allow this";
+    HostRefused = "host-refused", MISDIRECTED_REQUEST, "The request names another host";
+    IdInvalid = "id-invalid", BAD_REQUEST, "The path names something that cannot be";
+    InputInvalid = "input-invalid", UNPROCESSABLE_ENTITY, "The input does not fit the action";
+    Internal = "internal", INTERNAL_SERVER_ERROR, "The server has failed";
+    KeyReused = "key-reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
+    MethodWrong = "method-wrong", METHOD_NOT_ALLOWED, "The method is not allowed here";
+    OriginRefused = "origin-refused", FORBIDDEN, "The request comes from another site";
+    PathUnknown = "path-unknown", NOT_FOUND, "There is nothing at this path";
+    PlanExists = "plan-exists", CONFLICT, "A plan with this id exists";
+    PlanNotPlanned = "plan-not-planned", UNPROCESSABLE_ENTITY, "Planning failed";
+    PlanRefused = "plan-refused", SERVICE_UNAVAILABLE, "The plan could not be reached";
+    PlanState = "plan-state", CONFLICT, "The plan is not in a state for this";
+    PlanTimedOut = "plan-timed-out", GATEWAY_TIMEOUT, "The plan did not answer in time";
+    PlanUnknown = "plan-unknown", NOT_FOUND, "There is no such plan";
+    QueryInvalid = "query-invalid", BAD_REQUEST, "The query asks for something that cannot be";
+    ScheduleInvalid = "schedule-invalid", UNPROCESSABLE_ENTITY, "The schedule cannot be as it is described";
+    ScheduleState = "schedule-state", CONFLICT, "The schedule is not in a state for this";
+    ScheduleUnknown = "schedule-unknown", NOT_FOUND, "There is no such schedule";
+    StepUnknown = "step-unknown", NOT_FOUND, "The plan has no such step";
+    StopUnderWay = "stop-under-way", SERVICE_UNAVAILABLE, "The server is stopping";
+    StoreDamaged = "store-damaged", INTERNAL_SERVER_ERROR, "The store is damaged";
+    StoreFailed = "store-failed", SERVICE_UNAVAILABLE, "The store has failed";
+    StoreFull = "store-full", INSUFFICIENT_STORAGE, "The store is full";
+    StoreLost = "store-lost", SERVICE_UNAVAILABLE, "Another server has taken over the store";
+    TooManyRequests = "too-many-requests", TOO_MANY_REQUESTS, "Too many requests";
+    Unauthorized = "unauthorized", UNAUTHORIZED, "Who is asking is not known";
+}

@@ -1,0 +1,73 @@
+//! Where a page ended, as a text that says nothing to its reader.
+
+use super::code::Code;
+use super::problem::Problem;
+
+/// What a cursor of a list begins with: another list's cursor is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Plans,
+    Steps,
+    Schedules,
+}
+
+impl List {
+    const fn mark(self) -> u8 {
+        match self {
+            Self::Plans => b'p',
+            Self::Steps => b's',
+            Self::Schedules => b'c',
+        }
+    }
+}
+
+/// A place in a list as a cursor.
+pub(super) fn write(list: List, place: &[u8]) -> String {
+    let mut bytes = vec![list.mark()];
+    bytes.extend(place);
+    bytes.push(sum(&bytes));
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The place that a cursor names.
+pub(super) fn read(list: List, text: &str) -> Result<Vec<u8>, Problem> {
+    let wrong = || {
+        let text: String = text.chars().take(80).collect();
+        let detail = format!(
+            "«{text}» is not a cursor of this list: give the «next» of the page before, or none for \
+             the first page"
+        );
+        Problem::new(Code::CursorInvalid, detail)
+    };
+    if !text.is_ascii() || text.len() % 2 != 0 {
+        return Err(wrong());
+    }
+    let bytes: Result<Vec<u8>, _> =
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16)).collect();
+    let mut bytes = bytes.map_err(|_| wrong())?;
+    let last = bytes.pop().ok_or_else(wrong)?;
+    if sum(&bytes) != last || bytes.first() != Some(&list.mark()) {
+        return Err(wrong());
+    }
+    bytes.remove(0);
+    Ok(bytes)
+}
+
+fn sum(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0x5a, |sum: u8, byte| sum.rotate_left(3) ^ byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written_and_by_its_own_list() {
+        let cursor = write(List::Plans, b"abc");
+        assert_eq!(read(List::Plans, &cursor).expect("its own"), b"abc");
+        assert!(read(List::Steps, &cursor).is_err());
+        for bad in ["", "7", "zz", "70", "é", "7061", &cursor[2..]] {
+            assert!(read(List::Plans, bad).is_err(), "{bad}");
+        }
+    }
+}

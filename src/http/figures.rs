@@ -1,0 +1,135 @@
+//! Figures of the server and its world, as Prometheus reads them.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use turnwheel_engine::World;
+
+/// Upper limits of the buckets for the time of a request, in seconds: from reads in memory to those
+/// who wait for the end of a plan.
+const SECONDS: [f64; 12] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: String,
+    /// The pattern of the path, so that there are as many as there are routes.
+    path: String,
+    status: u16,
+    /// The code of the problem; empty if there was none.
+    code: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    path: String,
+}
+
+/// The figures.
+#[derive(Debug)]
+pub(super) struct Figures {
+    registry: Registry,
+    answered: Family<Answered, Counter>,
+    seconds: Family<Route, Histogram, fn() -> Histogram>,
+    under_way: Gauge,
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+pub(super) struct UnderWay(Gauge);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Figures {
+    pub(super) fn new(world: &World) -> Self {
+        let mut registry = Registry::with_prefix("turnwheel");
+        let answered = Family::default();
+        registry.register("http_requests", "Requests that were answered", answered.clone());
+        let new: fn() -> Histogram = || Histogram::new(SECONDS);
+        let seconds = Family::new_with_constructor(new);
+        let help = "From the head of a request to the head of its answer, in seconds";
+        registry.register("http_request_seconds", help, seconds.clone());
+        let under_way = Gauge::default();
+        registry.register("http_requests_under_way", "Requests not answered", under_way.clone());
+        registry.register_collector(Box::new(OfWorld(world.clone())));
+        Self { registry, answered, seconds, under_way }
+    }
+
+    pub(super) fn begin(&self) -> UnderWay {
+        self.under_way.inc();
+        UnderWay(self.under_way.clone())
+    }
+
+    pub(super) fn answered(
+        &self,
+        method: &Method,
+        path: Option<&str>,
+        status: u16,
+        code: Option<&str>,
+        took: Duration,
+    ) {
+        let path = path.unwrap_or("none").to_owned();
+        // Methods are free text: one that no route has must not make figures without end.
+        let method = match *method {
+            Method::GET | Method::POST | Method::PUT | Method::DELETE | Method::HEAD => {
+                method.as_str().to_owned()
+            }
+            _ => "other".to_owned(),
+        };
+        self.seconds.get_or_create(&Route { path: path.clone() }).observe(took.as_secs_f64());
+        let code = code.unwrap_or_default().to_owned();
+        self.answered.get_or_create(&Answered { method, path, status, code }).inc();
+    }
+
+    /// All of them as text.
+    pub(super) fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// What the world knows of itself; asked when somebody reads the figures.
+#[derive(Debug)]
+struct OfWorld(World);
+
+impl Collector for OfWorld {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let queues = self.0.queues();
+        let mut family = |name: &str, help: &str, value: &dyn Fn(usize) -> i64| {
+            let gauge = ConstGauge::new(0_i64);
+            let mut metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            for (at, queue) in queues.iter().enumerate() {
+                let labels = [("queue", queue.name.as_str())];
+                ConstGauge::new(value(at)).encode(metric.encode_family(&labels)?)?;
+            }
+            Ok::<(), std::fmt::Error>(())
+        };
+        family("queue_size", "Steps that may run at once in a queue", &|at| {
+            i64::from(queues[at].size)
+        })?;
+        family("queue_running", "Steps that have a place in a queue", &|at| {
+            i64::from(queues[at].running)
+        })?;
+        family("queue_waiting", "Steps that wait for a place in a queue", &|at| {
+            i64::from(queues[at].waiting)
+        })?;
+        let locks = self.0.locks();
+        let held = i64::try_from(locks.iter().filter(|lock| lock.holder.is_some()).count());
+        let gauge = ConstGauge::new(held.unwrap_or(i64::MAX));
+        let help = "Locks that plans have";
+        let metric = encoder.encode_descriptor("locks_held", help, None, gauge.metric_type())?;
+        gauge.encode(metric)
+    }
+}

@@ -1,0 +1,65 @@
+//! Every limit of the server, with its unit and its reason.
+
+use std::time::Duration;
+
+/// Bytes of a body: an input of [`PAYLOAD_BYTES_MAX`](turnwheel_engine::limits::PAYLOAD_BYTES_MAX) and what
+/// is around it.
+pub const BODY_BYTES_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX + 64 * 1_024;
+
+/// How long a body may take: one that drips must not hold its connection for ever.
+pub const BODY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long the head of a request may take, the time between two requests of a connection included.
+pub const HEAD_WITHIN: Duration = Duration::from_secs(60);
+
+/// Bytes of the head of a request.
+pub const HEAD_BYTES_MAX: usize = 64 * 1_024;
+
+/// How long the handshake of TLS may take.
+pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connections at once: each costs a file descriptor and some kilobytes. Further ones wait to be accepted.
+pub const CONNECTIONS_MAX: usize = 4_096;
+
+/// How long requests under way may take to end when the server stops.
+pub const STOP_WITHIN: Duration = Duration::from_secs(20);
+
+/// How old the last commit may be for the server to be healthy without another one.
+pub const HEALTH_FRESH: Duration = Duration::from_secs(5);
+
+/// How long the commit of a probe may take.
+pub const PROBE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Rows of a page if nothing is said.
+pub const PAGE: usize = 50;
+
+/// Rows of a page: a larger one would hold up others.
+pub const PAGE_MAX: usize = 1_000;
+
+/// Steps of a page: they carry inputs and outputs.
+pub const STEP_PAGE_MAX: usize = 500;
+
+/// Sub-plans that are listed with a plan; all of them are in the list of plans.
+pub const SUB_PLANS_SHOWN: usize = 1_000;
+
+/// Lines of the history that are shown with a plan: the newest ones.
+pub const HISTORY_SHOWN: usize = 1_000;
+
+/// Plans that one order may be for.
+pub const BULK_MAX: usize = 10_000;
+
+/// Plans that one order is for if nothing is said.
+pub const BULK: usize = 1_000;
+
+/// Principals whose rates are remembered; with more, those that may ask freely again are forgotten.
+pub const RATED_MAX: usize = 10_000;
+
+/// Bytes of an idempotency key.
+pub const KEY_BYTES_MAX: usize = 255;
+
+/// How long a request may wait for a plan to end.
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long a peer may take nothing of what is sent to it: one that does not read must not hold its
+/// connection for ever.
+pub const WRITE_WITHIN: Duration = Duration::from_secs(30);

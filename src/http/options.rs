@@ -1,0 +1,73 @@
+//! How the API is offered.
+
+use std::time::Duration;
+
+use super::access::Access;
+use super::limits::{BODY_BYTES_MAX, BODY_WITHIN, HEALTH_FRESH, PROBE_WITHIN};
+
+/// How the API is offered; every value has a default.
+///
+/// ```
+/// use turnwheel::http::{Access, Options, Role, Token};
+///
+/// let tokens = vec![Token::new("ci", Role::Operate, "correct horse battery staple")];
+/// let options = Options::new(Access::Tokens(tokens)).body_bytes_max(1 << 20);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Options {
+    pub(super) access: Access,
+    pub(super) body_bytes_max: usize,
+    pub(super) body_within: Duration,
+    pub(super) rate: Option<(u32, u32)>,
+    pub(super) health_fresh: Duration,
+    pub(super) probe_within: Duration,
+}
+
+impl Options {
+    /// The defaults, for these who may ask.
+    pub fn new(access: Access) -> Self {
+        Self {
+            access,
+            body_bytes_max: BODY_BYTES_MAX,
+            body_within: BODY_WITHIN,
+            rate: None,
+            health_fresh: HEALTH_FRESH,
+            probe_within: PROBE_WITHIN,
+        }
+    }
+
+    /// Bytes of a body, instead of [`BODY_BYTES_MAX`]. More is refused with `body-too-large`.
+    pub fn body_bytes_max(mut self, bytes: usize) -> Self {
+        self.body_bytes_max = bytes;
+        self
+    }
+
+    /// How long a body may take, instead of [`BODY_WITHIN`]. A later one is refused with `body-too-slow`.
+    pub fn body_within(mut self, limit: Duration) -> Self {
+        self.body_within = limit;
+        self
+    }
+
+    /// How many requests a second each principal may make in the long run, and how many at once after a
+    /// pause. More are refused with `too-many-requests`; health and metrics do not count. By default
+    /// as many as there are.
+    pub fn rate(mut self, per_second: u32, at_once: u32) -> Self {
+        self.rate = Some((per_second.max(1), at_once.max(1)));
+        self
+    }
+
+    /// How old the last commit may be for the server to be healthy without another one, instead of
+    /// [`HEALTH_FRESH`].
+    pub fn health_fresh(mut self, age: Duration) -> Self {
+        self.health_fresh = age;
+        self
+    }
+
+    /// How long the commit of a probe may take, instead of [`PROBE_WITHIN`].
+    pub fn probe_within(mut self, limit: Duration) -> Self {
+        self.probe_within = limit;
+        self
+    }
+}

@@ -1,0 +1,86 @@
+//! Orders for many plans at once.
+
+use std::num::NonZeroUsize;
+
+use axum::extract::State;
+use axum::Json as Answer;
+use turnwheel_engine::{BulkOrder as Kind, BulkOutcome, BulkReport};
+
+use super::plans::filter;
+use crate::api::{BulkDone, BulkOrder, BulkPlan, Filter, ManyOrder};
+use crate::http::body::{Json, Who};
+use crate::http::code::Code;
+use crate::http::limits::{BULK, BULK_MAX};
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+use crate::http::trace;
+
+/// Gives an order to all plans that fit
+///
+/// Each plan takes or refuses it by itself: some may have done so when another one fails.
+#[utoipa::path(
+    post, path = "/orders", tag = "plans", operation_id = "orderPlans", request_body = BulkOrder,
+    responses((status = 200, description = "What became of it", body = BulkDone)),
+)]
+pub(in crate::http) async fn order(
+    State(api): State<Api>,
+    Who(who): Who,
+    Json(asked): Json<BulkOrder>,
+) -> Result<Answer<BulkDone>, Problem> {
+    let wrong = |detail: &str| Problem::new(Code::BodyInvalid, format!("the body: {detail}"));
+    if asked.filter == Filter::default() {
+        return Err(wrong("the filter says nothing, so it means all plans: name states at least"));
+    }
+    let limit = asked.limit.map_or(BULK, |limit| limit as usize);
+    let limit = NonZeroUsize::new(limit).filter(|limit| limit.get() <= BULK_MAX);
+    let Some(limit) = limit else {
+        return Err(wrong(&format!("the limit has to be from 1 to {BULK_MAX}")));
+    };
+    let filter = filter(&asked.filter).map_err(|problem| wrong(&problem))?;
+    let bulk = api.world().bulk(filter).plans_max(limit);
+    let kind = match asked.order {
+        ManyOrder::Cancel => Kind::Cancel,
+        ManyOrder::CancelNow => Kind::CancelNow,
+        ManyOrder::Resume => Kind::Resume,
+        ManyOrder::SkipFailed => Kind::Skip,
+        ManyOrder::RetryFailed => Kind::Retry,
+        ManyOrder::Halt => Kind::Halt,
+        ManyOrder::Delete => Kind::Delete,
+    };
+    let report = if asked.dry_run {
+        bulk.dry_run(kind).await?
+    } else {
+        // What was begun is done to its end, also if nobody waits for the answer any more.
+        let by = who.name.clone();
+        let run = tokio::spawn(async move { bulk.run(kind, &by).await });
+        let report =
+            run.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))??;
+        let outcome = format!("{} done, {} left", report.touched(), report.left());
+        trace::audit(&who, &format!("bulk {kind:?}"), &format!("{:?}", asked.filter), &outcome);
+        report
+    };
+    Ok(Answer(done(asked.order, asked.dry_run, report)))
+}
+
+fn done(order: ManyOrder, is_dry_run: bool, report: BulkReport) -> BulkDone {
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let (touched, left) = (count(report.touched()), count(report.left()));
+    let (failed, has_more) = (count(report.failed()), report.has_more);
+    let plan = |plan: turnwheel_engine::BulkPlan| {
+        let (outcome, why) = match plan.outcome {
+            BulkOutcome::Would => ("would", None),
+            BulkOutcome::Done => ("done", None),
+            BulkOutcome::Left { why } => ("left", Some(why)),
+            BulkOutcome::Failed(error) => ("failed", Some(error.to_string())),
+            _ => ("failed", None),
+        };
+        BulkPlan {
+            plan: plan.plan.to_string(),
+            label: plan.label,
+            outcome: outcome.to_owned(),
+            why,
+        }
+    };
+    let plans = report.plans.into_iter().map(plan).collect();
+    BulkDone { order, plans, touched, left, failed, has_more, is_dry_run }
+}

@@ -1,0 +1,67 @@
+//! Orders for one plan.
+
+use axum::extract::State;
+use axum::Json as Answer;
+use turnwheel_engine::{ActionId, PlanHandle, StepId, Time};
+
+use crate::api::{Order, OrderDone};
+use crate::http::body::{Json, PlanAt, Who};
+use crate::http::code::Code;
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+use crate::http::trace;
+
+/// Gives an order to a plan; the answer comes when it is durable
+///
+/// Which orders a plan takes now, its field `possible` says, and that of its steps.
+#[utoipa::path(
+    post, path = "/plans/{plan}/orders", tag = "plans", operation_id = "orderPlan",
+    request_body = Order, params(("plan" = String, Path, description = "The plan")),
+    responses((status = 200, description = "The order was carried out", body = OrderDone)),
+)]
+pub(in crate::http) async fn order(
+    State(api): State<Api>,
+    Who(who): Who,
+    PlanAt(id): PlanAt,
+    Json(order): Json<Order>,
+) -> Result<Answer<OrderDone>, Problem> {
+    let plan = api.world().plan(id);
+    let done = give(&plan, &order, &who.name).await;
+    let outcome = done.as_ref().map_or_else(Problem::detail, |()| "done");
+    trace::audit(&who, order.name(), &id.to_string(), outcome);
+    done?;
+    let (plan, by) = (id.to_string(), who.name.to_string());
+    Ok(Answer(OrderDone { plan, order: order.name().to_owned(), by }))
+}
+
+/// Gives an order, and waits until it is durable or refused.
+pub(in crate::http) async fn give(
+    plan: &PlanHandle,
+    order: &Order,
+    by: &str,
+) -> Result<(), Problem> {
+    let asked = match order {
+        Order::Cancel {} => plan.cancel(by),
+        Order::CancelNow {} => plan.cancel_now(by),
+        Order::SkipFailed {} => plan.skip_failed(by),
+        Order::RetryFailed {} => plan.retry_failed(by),
+        Order::Label { name, value } => plan.label(name, value, by),
+        Order::RemoveLabel { name } => plan.remove_label(name, by),
+        Order::Halt {} => plan.halt(by),
+        Order::Resume {} => plan.resume(by),
+        Order::Fail {} => plan.fail(by),
+        Order::Revert {} => plan.revert(by),
+        Order::Skip { step } => plan.skip(StepId(*step), by),
+        Order::Retry { step } => plan.restart_from(StepId(*step), by),
+        Order::EditInput { action, input } => plan.edit_input(ActionId(*action), input, by),
+        Order::Freeze {} => plan.freeze(by),
+        Order::DelayUntil { start_at } => {
+            let time = start_at.as_deref().map(str::parse::<Time>).transpose();
+            let time = time.map_err(|error| {
+                Problem::new(Code::BodyInvalid, format!("the body: start_at: {error}"))
+            })?;
+            plan.delay_until(time, by)
+        }
+    };
+    Ok(asked.await??)
+}

@@ -1,0 +1,223 @@
+//! Plans: the list, and one of them.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::Json as Answer;
+use serde::Deserialize;
+use turnwheel_engine::store::{Filter, Order};
+use turnwheel_engine::{PlanId, PlanResult, PlanState, Time, Waiting};
+use utoipa::IntoParams;
+
+use crate::api::{self, PlanDetail, PlanPage};
+use crate::http::access::Principal;
+use crate::http::body::{PlanAt, Query, Who};
+use crate::http::code::Code;
+use crate::http::cursor::{self, List};
+use crate::http::limits::{PAGE, PAGE_MAX, WAIT_MAX};
+use crate::http::problem::Problem;
+use crate::http::show;
+use crate::http::state::Api;
+
+/// Which plans, and how many.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct PlansQuery {
+    /// Only plans in these states, with commas between.
+    state: Option<String>,
+    /// Only plans with these results, with commas between.
+    result: Option<String>,
+    /// Only plans that wait for one of these, with commas between.
+    waits: Option<String>,
+    /// Only plans that are called so.
+    label: Option<String>,
+    /// Only plans with all of these labels: `name=value`, or `name` for any value, with commas between.
+    labels: Option<String>,
+    /// Only plans with this root action.
+    action: Option<String>,
+    /// Only the plan that this principal has begun with this idempotency key.
+    key: Option<String>,
+    /// Only plans that this one has triggered.
+    by: Option<String>,
+    /// Only plans that a step of this plan has asked for.
+    caller: Option<String>,
+    /// Only plans that were created at this time or later.
+    created_from: Option<String>,
+    /// Only plans that were created before this time.
+    created_before: Option<String>,
+    /// Only plans that were stopped at this time or later.
+    ended_from: Option<String>,
+    /// Only plans that were stopped before this time.
+    ended_before: Option<String>,
+    /// Which come first: `newest` or `oldest`.
+    #[param(default = "newest")]
+    order: Option<Newest>,
+    /// How many plans; 1,000 at most.
+    #[param(minimum = 1, maximum = 1000, default = 50)]
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// Which plans come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum Newest {
+    /// Those that were created last.
+    #[default]
+    Newest,
+    /// Those that were created first.
+    Oldest,
+}
+
+/// The plans that fit, newest first unless said otherwise
+#[utoipa::path(
+    get, path = "/plans", tag = "plans", operation_id = "listPlans", params(PlansQuery),
+    responses((status = 200, description = "A page of plans", body = PlanPage)),
+)]
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Who(who): Who,
+    Query(query): Query<PlansQuery>,
+) -> Result<Answer<PlanPage>, Problem> {
+    let limit = page(query.limit, PAGE_MAX)?;
+    let place = query.cursor.as_deref().map(place).transpose()?;
+    let (order, key) = (query.order.unwrap_or_default(), query.key.clone());
+    let mut filter =
+        filter(&asked(query)).map_err(|problem| Problem::new(Code::QueryInvalid, problem))?;
+    match order {
+        Newest::Newest => filter.before = place,
+        Newest::Oldest => (filter.order, filter.after) = (Order::OldestFirst, place),
+    }
+    filter.key = key.map(|key| scoped(&who, &key));
+    filter.limit = limit + 1;
+    let mut rows = api.world().list(filter).await?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().map(|row| row.id).filter(|_| has_more);
+    let next = last.map(|id| cursor::write(List::Plans, &id.to_bytes()));
+    Ok(Answer(PlanPage { plans: rows.into_iter().map(show::row).collect(), next }))
+}
+
+/// Whoever asks has idempotency keys of their own: one must not learn of another's plans by guessing.
+pub(in crate::http) fn scoped(who: &Principal, key: &str) -> String {
+    format!("http/{}/{key}", who.name)
+}
+
+fn words(text: Option<String>) -> Vec<String> {
+    let text = text.unwrap_or_default();
+    text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn asked(query: PlansQuery) -> api::Filter {
+    let label = |word: String| match word.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (word, None),
+    };
+    api::Filter {
+        states: words(query.state),
+        results: words(query.result),
+        waits: words(query.waits),
+        label: query.label,
+        labels: words(query.labels).into_iter().map(label).collect(),
+        action: query.action,
+        by: query.by,
+        caller: query.caller,
+        created_from: query.created_from,
+        created_before: query.created_before,
+        ended_from: query.ended_from,
+        ended_before: query.ended_before,
+    }
+}
+
+/// A filter of the store; the error says what there is not.
+pub(in crate::http) fn filter(asked: &api::Filter) -> Result<Filter, String> {
+    fn all<T>(names: &[String], what: &str, of: fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
+        let one = |name: &String| {
+            of(name).ok_or_else(|| {
+                format!("there is no {what} «{name}»: docs/http.md lists those there are")
+            })
+        };
+        names.iter().map(one).collect()
+    }
+    let time = |field: &str, text: &Option<String>| -> Result<Option<Time>, String> {
+        let time = text.as_deref().map(str::parse).transpose();
+        time.map_err(|error: turnwheel_engine::TimeError| format!("{field}: {error}"))
+    };
+    let caller = asked.caller.as_deref().map(str::parse).transpose();
+    Ok(Filter {
+        states: all(&asked.states, "state", PlanState::from_name)?,
+        results: all(&asked.results, "result", PlanResult::from_name)?,
+        waits: all(&asked.waits, "reason to wait", Waiting::from_name)?,
+        label: asked.label.clone(),
+        labels: asked.labels.clone().into_iter().collect(),
+        action: asked.action.clone(),
+        by: asked.by.clone(),
+        caller: caller.map_err(|error: turnwheel_engine::PlanIdError| error.to_string())?,
+        created_from: time("created_from", &asked.created_from)?,
+        created_before: time("created_before", &asked.created_before)?,
+        ended_from: time("ended_from", &asked.ended_from)?,
+        ended_before: time("ended_before", &asked.ended_before)?,
+        ..Filter::default()
+    })
+}
+
+/// How many rows a page has.
+pub(in crate::http) fn page(limit: Option<u32>, max: usize) -> Result<usize, Problem> {
+    match limit {
+        None => Ok(PAGE),
+        Some(limit) if limit >= 1 && limit as usize <= max => Ok(limit as usize),
+        Some(limit) => {
+            let detail = format!("the limit is {limit}, and has to be from 1 to {max}");
+            Err(Problem::new(Code::QueryInvalid, detail))
+        }
+    }
+}
+
+/// The plan that a page ended with.
+fn place(text: &str) -> Result<PlanId, Problem> {
+    let place = cursor::read(List::Plans, text)?;
+    let bytes: Result<[u8; 16], _> = place.try_into();
+    bytes.map(PlanId::from_bytes).map_err(|_| {
+        Problem::new(Code::CursorInvalid, "the cursor names no plan: begin with the first page")
+    })
+}
+
+/// How long to wait for the end of a plan.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct WaitQuery {
+    /// If the plan is under way, answer when it is stopped or paused, or after so many milliseconds; 60,000
+    /// at most.
+    #[param(maximum = 60000)]
+    wait_ms: Option<u64>,
+}
+
+/// A plan, as it is now
+#[utoipa::path(
+    get, path = "/plans/{plan}", tag = "plans", operation_id = "getPlan",
+    params(("plan" = String, Path, description = "The plan"), WaitQuery),
+    responses((status = 200, description = "The plan", body = PlanDetail)),
+)]
+pub(in crate::http) async fn get(
+    State(api): State<Api>,
+    PlanAt(id): PlanAt,
+    Query(query): Query<WaitQuery>,
+) -> Result<Answer<PlanDetail>, Problem> {
+    let handle = api.world().plan(id);
+    if let Some(wait_ms) = query.wait_ms {
+        let wait = Duration::from_millis(wait_ms);
+        if wait > WAIT_MAX {
+            let detail = format!("a request waits for {WAIT_MAX:?} at most: ask again then");
+            return Err(Problem::new(Code::QueryInvalid, detail));
+        }
+        // Whether it has ended or not, it is shown as it is afterwards.
+        if let Ok(ended) = tokio::time::timeout(wait, handle.finished()).await {
+            return Ok(Answer(show::plan(api.world(), &ended?)));
+        }
+    }
+    let view = handle.view().await?;
+    Ok(Answer(show::plan(api.world(), &view)))
+}

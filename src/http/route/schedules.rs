@@ -1,0 +1,347 @@
+//! Schedules.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::Json as Answer;
+use serde::Deserialize;
+use serde_json::Value;
+use turnwheel_engine::schedule::{
+    CatchUp, Launch, Occasion, Outcome, Overlap, Schedule, ScheduleView, Timing,
+};
+use turnwheel_engine::{Payload, Time};
+use utoipa::IntoParams;
+
+use super::plans::page;
+use crate::api::{
+    Backfill, BackfillDone, CatchUpSpec, LaunchInfo, OverlapSpec, PauseInfo, ScheduleInfo,
+    SchedulePage, SchedulePause, ScheduleSpec, ScheduleSpecInfo, ScheduleTimes, Started,
+    TimingSpec,
+};
+use crate::http::body::{Json, NameAt, Query, Who};
+use crate::http::code::Code;
+use crate::http::cursor::{self, List};
+use crate::http::limits::PAGE_MAX;
+use crate::http::problem::Problem;
+use crate::http::show;
+use crate::http::state::Api;
+use crate::http::trace;
+
+/// How many schedules, and from where on.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct SchedulesQuery {
+    /// How many schedules; 1,000 at most.
+    #[param(minimum = 1, maximum = 1000, default = 50)]
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// The schedules, by name
+#[utoipa::path(
+    get, path = "/schedules", tag = "schedules", operation_id = "listSchedules",
+    params(SchedulesQuery),
+    responses((status = 200, description = "A page of schedules", body = SchedulePage)),
+)]
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Query(query): Query<SchedulesQuery>,
+) -> Result<Answer<SchedulePage>, Problem> {
+    let limit = page(query.limit, PAGE_MAX)?;
+    let after = match query.cursor.as_deref().map(|text| cursor::read(List::Schedules, text)) {
+        None => String::new(),
+        Some(place) => String::from_utf8(place?).map_err(|_| {
+            Problem::new(
+                Code::CursorInvalid,
+                "the cursor names no schedule: begin with the first page",
+            )
+        })?,
+    };
+    let asked = api.world().schedules().list(&after, limit + 1);
+    let mut views = asked.await??;
+    let has_more = views.len() > limit;
+    views.truncate(limit);
+    let last = views.last().filter(|_| has_more);
+    let next = last.map(|view| cursor::write(List::Schedules, view.name.as_bytes()));
+    Ok(Answer(SchedulePage { schedules: views.into_iter().map(info).collect(), next }))
+}
+
+/// A schedule
+#[utoipa::path(
+    get, path = "/schedules/{name}", tag = "schedules", operation_id = "getSchedule",
+    params(("name" = String, Path, description = "The name of the schedule")),
+    responses((status = 200, description = "The schedule", body = ScheduleInfo)),
+)]
+pub(in crate::http) async fn get(
+    State(api): State<Api>,
+    NameAt(name): NameAt,
+) -> Result<Answer<ScheduleInfo>, Problem> {
+    let asked = api.world().schedules().get(&name);
+    Ok(Answer(info(asked.await??)))
+}
+
+/// Makes a schedule, or changes the one with this name
+#[utoipa::path(
+    put, path = "/schedules/{name}", tag = "schedules", operation_id = "putSchedule",
+    request_body = ScheduleSpec,
+    params(("name" = String, Path, description = "The name of the schedule")),
+    responses((status = 200, description = "The schedule as it is now", body = ScheduleInfo)),
+)]
+pub(in crate::http) async fn put(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+    Json(spec): Json<ScheduleSpec>,
+) -> Result<Answer<ScheduleInfo>, Problem> {
+    let schedule = schedule(&name, &spec)?;
+    let put = api.world().schedules().put(schedule).await?;
+    note(&who, "put", &name, &put);
+    Ok(Answer(info(put?)))
+}
+
+/// Removes a schedule; its plans that are under way go on
+#[utoipa::path(
+    delete, path = "/schedules/{name}", tag = "schedules", operation_id = "removeSchedule",
+    params(("name" = String, Path, description = "The name of the schedule")),
+    responses((status = 204, description = "It is removed")),
+)]
+pub(in crate::http) async fn remove(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<StatusCode, Problem> {
+    let removed = api.world().schedules().remove(&name).await?;
+    note(&who, "remove", &name, &removed);
+    removed?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Launches nothing more by itself until it is unpaused
+#[utoipa::path(
+    post, path = "/schedules/{name}/pause", tag = "schedules", operation_id = "pauseSchedule",
+    request_body = SchedulePause,
+    params(("name" = String, Path, description = "The name of the schedule")),
+    responses((status = 200, description = "The schedule as it is now", body = ScheduleInfo)),
+)]
+pub(in crate::http) async fn pause(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+    Json(pause): Json<SchedulePause>,
+) -> Result<Answer<ScheduleInfo>, Problem> {
+    let paused = api.world().schedules().pause(&name, &who.name, &pause.why).await?;
+    note(&who, "pause", &name, &paused);
+    Ok(Answer(info(paused?)))
+}
+
+/// Launches again; times that have passed during the pause are not made up for
+#[utoipa::path(
+    post, path = "/schedules/{name}/unpause", tag = "schedules", operation_id = "unpauseSchedule",
+    params(("name" = String, Path, description = "The name of the schedule")),
+    responses((status = 200, description = "The schedule as it is now", body = ScheduleInfo)),
+)]
+pub(in crate::http) async fn unpause(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<Answer<ScheduleInfo>, Problem> {
+    let unpaused = api.world().schedules().unpause(&name).await?;
+    note(&who, "unpause", &name, &unpaused);
+    Ok(Answer(info(unpaused?)))
+}
+
+/// Launches now, whatever the overlap policy says
+#[utoipa::path(
+    post, path = "/schedules/{name}/trigger", tag = "schedules", operation_id = "triggerSchedule",
+    params(("name" = String, Path, description = "The name of the schedule")),
+    responses((status = 201, description = "The plan is durable", body = Started)),
+)]
+pub(in crate::http) async fn trigger(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+) -> Result<(StatusCode, Answer<Started>), Problem> {
+    api.takes_work()?;
+    let launched = api.world().schedules().trigger_now(&name, &who.name).await?;
+    note(&who, "trigger", &name, &launched);
+    let started = Started { id: launched?.to_string(), is_repeated: false };
+    Ok((StatusCode::CREATED, Answer(started)))
+}
+
+/// Launches what it would have launched in a range of times
+#[utoipa::path(
+    post, path = "/schedules/{name}/backfill", tag = "schedules", operation_id = "backfillSchedule",
+    request_body = Backfill,
+    params(("name" = String, Path, description = "The name of the schedule")),
+    responses((status = 200, description = "It is under way", body = BackfillDone)),
+)]
+pub(in crate::http) async fn backfill(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+    Json(range): Json<Backfill>,
+) -> Result<Answer<BackfillDone>, Problem> {
+    api.takes_work()?;
+    let (from, until) = (moment("from", &range.from)?, moment("until", &range.until)?);
+    let filled = api.world().schedules().backfill(&name, from, until).await?;
+    note(&who, "backfill", &name, &filled);
+    Ok(Answer(BackfillDone { times: filled? }))
+}
+
+/// How many times, and from when on.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct TimesQuery {
+    /// Only times after this one; now if nothing is said.
+    after: Option<String>,
+    /// How many times; 1,000 at most.
+    #[param(minimum = 1, maximum = 1000, default = 50)]
+    limit: Option<u32>,
+}
+
+/// The next times of a schedule, without jitter
+#[utoipa::path(
+    get, path = "/schedules/{name}/times", tag = "schedules", operation_id = "listScheduleTimes",
+    params(("name" = String, Path, description = "The name of the schedule"), TimesQuery),
+    responses((status = 200, description = "The times", body = ScheduleTimes)),
+)]
+pub(in crate::http) async fn times(
+    State(api): State<Api>,
+    NameAt(name): NameAt,
+    Query(query): Query<TimesQuery>,
+) -> Result<Answer<ScheduleTimes>, Problem> {
+    let limit = page(query.limit, PAGE_MAX)?;
+    let asked = match &query.after {
+        None => api.world().schedules().next(&name, limit),
+        Some(after) => {
+            let after: Time = after.parse().map_err(|error: turnwheel_engine::TimeError| {
+                Problem::new(Code::QueryInvalid, format!("the query: after: {error}"))
+            })?;
+            api.world().schedules().times(&name, after, limit)
+        }
+    };
+    let times = asked.await??.into_iter().map(show::time).collect();
+    Ok(Answer(ScheduleTimes { times }))
+}
+
+fn note<T>(
+    who: &crate::http::access::Principal,
+    what: &str,
+    name: &str,
+    outcome: &Result<T, turnwheel_engine::ScheduleError>,
+) {
+    let what = format!("schedule {what}");
+    let outcome = outcome.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+    trace::audit(who, &what, name, &outcome);
+}
+
+fn moment(field: &str, text: &str) -> Result<Time, Problem> {
+    text.parse().map_err(|error: turnwheel_engine::TimeError| {
+        Problem::new(Code::BodyInvalid, format!("the body: {field}: {error}"))
+    })
+}
+
+fn schedule(name: &str, spec: &ScheduleSpec) -> Result<Schedule, Problem> {
+    let schedule = match &spec.timing {
+        TimingSpec::Cron { pattern, zone } => Schedule::cron(name, pattern)?.zone(zone),
+        TimingSpec::Every { period_ms, offset_ms } => {
+            let period = Schedule::every(name, Duration::from_millis(*period_ms));
+            period.offset(Duration::from_millis(*offset_ms))
+        }
+        TimingSpec::At(time) => Schedule::at(name, moment("timing.at", time)?),
+        TimingSpec::Manual {} => Schedule::manual(name),
+    };
+    let overlap = match spec.overlap {
+        OverlapSpec::Allow => Overlap::Allow,
+        OverlapSpec::Forbid => Overlap::Forbid,
+        OverlapSpec::Replace => Overlap::Replace,
+        OverlapSpec::Queue => Overlap::Queue,
+    };
+    let catch_up = match spec.catch_up {
+        CatchUpSpec::None => CatchUp::None,
+        CatchUpSpec::Latest => CatchUp::Latest,
+        CatchUpSpec::All { window_ms } => CatchUp::all_within(Duration::from_millis(window_ms)),
+    };
+    let input = Payload::of(&spec.input)
+        .map_err(|error| Problem::new(Code::InputInvalid, format!("the input {error}")))?;
+    let schedule = schedule.overlap(overlap).catch_up(catch_up);
+    let schedule = schedule.jitter(Duration::from_millis(spec.jitter_ms));
+    Ok(schedule.action_named(&spec.action, input))
+}
+
+fn info(view: ScheduleView) -> ScheduleInfo {
+    let counts = view.counts;
+    ScheduleInfo {
+        name: view.name,
+        spec: ScheduleSpecInfo {
+            timing: timing(view.timing),
+            action: view.action,
+            input: view.input.read().unwrap_or(Value::Null),
+            overlap: match view.overlap {
+                Overlap::Allow => OverlapSpec::Allow,
+                Overlap::Forbid => OverlapSpec::Forbid,
+                Overlap::Replace => OverlapSpec::Replace,
+                Overlap::Queue => OverlapSpec::Queue,
+            },
+            catch_up: match view.catch_up {
+                CatchUp::None => CatchUpSpec::None,
+                CatchUp::Latest => CatchUpSpec::Latest,
+                CatchUp::All { window_us } => CatchUpSpec::All { window_ms: window_us / 1_000 },
+            },
+            jitter_ms: u64::try_from(view.jitter.as_millis()).unwrap_or(u64::MAX),
+        },
+        created_at: show::time(view.created_at),
+        paused: view.paused.map(|paused| PauseInfo {
+            at: show::time(paused.at),
+            by: paused.by,
+            why: paused.why,
+        }),
+        next: view.next.map(show::time),
+        last: view.last.map(launch),
+        problem: view.problem,
+        launched: counts.launched,
+        skipped: counts.skipped,
+        missed: counts.missed,
+        failed: counts.failed,
+        running: view.running.iter().map(ToString::to_string).collect(),
+        waiting: u32::try_from(view.waiting).unwrap_or(u32::MAX),
+        history: view.history.into_iter().map(launch).collect(),
+    }
+}
+
+fn timing(timing: Timing) -> TimingSpec {
+    match timing {
+        Timing::Cron { pattern, zone } => TimingSpec::Cron { pattern, zone },
+        Timing::Every { period_us, offset_us } => {
+            TimingSpec::Every { period_ms: period_us / 1_000, offset_ms: offset_us / 1_000 }
+        }
+        Timing::At(time) => TimingSpec::At(show::time(time)),
+        Timing::Manual => TimingSpec::Manual {},
+    }
+}
+
+fn launch(launch: Launch) -> LaunchInfo {
+    let (outcome, plan, why) = match launch.outcome {
+        Outcome::Launched(plan) => ("launched", Some(plan.to_string()), None),
+        Outcome::Skipped(why) => ("skipped", None, Some(why)),
+        Outcome::Failed(why) => ("failed", None, Some(why)),
+    };
+    let occasion = match launch.occasion {
+        Occasion::OnTime => "on_time",
+        Occasion::CaughtUp => "caught_up",
+        Occasion::Backfill => "backfill",
+        Occasion::ByHand(_) => "by_hand",
+    };
+    LaunchInfo {
+        planned: show::time(launch.planned),
+        at: show::time(launch.at),
+        occasion: occasion.to_owned(),
+        outcome: outcome.to_owned(),
+        plan,
+        why,
+    }
+}

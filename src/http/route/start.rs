@@ -1,0 +1,121 @@
+//! How plans are begun.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::Json as Answer;
+use turnwheel_engine::{Delay, Payload, PlanId, Time, TriggerOptions};
+
+use super::plans::scoped;
+use crate::api::{Start, Started};
+use crate::http::body::{plan_id, Json, Key, Who};
+use crate::http::code::Code;
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+use crate::http::trace;
+
+/// Whether the answer is one that was given before.
+const REPEATED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// Begins a plan; the answer comes when it is durable
+#[utoipa::path(
+    post, path = "/plans", tag = "plans", operation_id = "startPlan", request_body = Start,
+    params(("Idempotency-Key" = Option<String>, Header,
+        description = "A second request with the same key and body answers the plan of the first one")),
+    responses(
+        (status = 201, description = "The plan is durable", body = Started),
+        (status = 200, description = "It was there already", body = Started),
+    ),
+)]
+pub(in crate::http) async fn start(
+    State(api): State<Api>,
+    Who(who): Who,
+    Key(key): Key,
+    Json(start): Json<Start>,
+) -> Result<Response, Problem> {
+    api.takes_work()?;
+    let wrong = |detail: String| Problem::new(Code::BodyInvalid, detail);
+    let time = |field: &str, text: &Option<String>| -> Result<Option<Time>, Problem> {
+        let time = text.as_deref().map(str::parse).transpose();
+        time.map_err(|error: turnwheel_engine::TimeError| wrong(format!("{field}: {error}")))
+    };
+    let start_at = time("start_at", &start.start_at)?;
+    let start_before = time("start_before", &start.start_before)?;
+    let after: Result<Vec<PlanId>, Problem> = start.after.iter().map(|id| plan_id(id)).collect();
+    let id = start.id.as_deref().map(plan_id).transpose()?;
+    let input = Payload::of(&start.input)
+        .map_err(|error| Problem::new(Code::InputInvalid, format!("the input {error}")))?;
+    let is_delayed =
+        start_at.is_some() || start_before.is_some() || start.is_frozen || !start.after.is_empty();
+    let mut delay = start_at.map_or_else(Delay::default, Delay::until).and_after(after?);
+    if let Some(before) = start_before {
+        delay = delay.or_never_after_time(before);
+    }
+    if start.is_frozen {
+        delay = delay.and_frozen();
+    }
+    let mut options = TriggerOptions::new().by(&*who.name);
+    for (name, value) in &start.labels {
+        options = options.label(name, value);
+    }
+    if let Some(key) = &key {
+        options = options.key(scoped(&who, key));
+    }
+    if let Some(id) = id {
+        options = options.id(id);
+    }
+    if let Some(priority) = start.priority {
+        options = options.priority(priority);
+    }
+    if let Some(ms) = start.deadline_ms {
+        options = options.deadline(Duration::from_millis(ms));
+    }
+    // What was begun belongs to the trace of whoever asked, if they have one.
+    if let Some(trace) = trace::given() {
+        options = options.label(trace::TRACEPARENT, trace);
+    }
+    let (world, action, given) = (api.world().clone(), start.action, input.clone());
+    let of = action.clone();
+    // Planning runs the action's code, which may be slow.
+    let named = tokio::task::spawn_blocking(move || {
+        if is_delayed {
+            world.delay_named(&of, options, delay, given)
+        } else {
+            world.trigger_named(&of, options, given)
+        }
+    });
+    let named = named.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    let begun = named.triggering.await;
+    let outcome =
+        begun.as_ref().map_or_else(|error| error.to_string(), |plan| plan.id().to_string());
+    trace::audit(&who, "start", &action, &outcome);
+    let plan = begun?;
+    let is_repeated = plan.id() != named.id;
+    if is_repeated {
+        let view = plan.view().await?;
+        if view.created.action != action || view.created.input != input {
+            let detail = format!(
+                "the idempotency key has begun plan {} with another action or input: take a new key \
+                 for a new plan",
+                plan.id()
+            );
+            return Err(Problem::new(Code::KeyReused, detail).of_plan(plan.id()));
+        }
+    }
+    Ok(answer(plan.id(), is_repeated))
+}
+
+fn answer(plan: PlanId, is_repeated: bool) -> Response {
+    let status = if is_repeated { StatusCode::OK } else { StatusCode::CREATED };
+    let mut headers = HeaderMap::new();
+    // Relative to the request, so that it is right wherever the API is mounted.
+    if let Ok(location) = HeaderValue::from_str(&format!("plans/{plan}")) {
+        headers.insert(header::LOCATION, location);
+    }
+    if is_repeated {
+        headers.insert(REPEATED, HeaderValue::from_static("true"));
+    }
+    (status, headers, Answer(Started { id: plan.to_string(), is_repeated })).into_response()
+}

@@ -1,0 +1,112 @@
+//! The steps of a plan.
+
+use axum::extract::State;
+use axum::Json as Answer;
+use serde::Deserialize;
+use turnwheel_engine::{StepId, StepState};
+use utoipa::IntoParams;
+
+use super::plans::page;
+use crate::api::{Graph, StepInfo, StepPage};
+use crate::http::body::{PlanAt, Query, StepAt};
+use crate::http::code::Code;
+use crate::http::cursor::{self, List};
+use crate::http::limits::STEP_PAGE_MAX;
+use crate::http::problem::Problem;
+use crate::http::show;
+use crate::http::state::Api;
+
+/// Which steps, and how many.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct StepsQuery {
+    /// Only steps in these states, with commas between.
+    state: Option<String>,
+    /// How many steps; 500 at most.
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// The steps of a plan, in their order
+#[utoipa::path(
+    get, path = "/plans/{plan}/steps", tag = "steps", operation_id = "listSteps",
+    params(("plan" = String, Path, description = "The plan"), StepsQuery),
+    responses((status = 200, description = "A page of steps", body = StepPage)),
+)]
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    PlanAt(id): PlanAt,
+    Query(query): Query<StepsQuery>,
+) -> Result<Answer<StepPage>, Problem> {
+    let limit = page(query.limit, STEP_PAGE_MAX)?;
+    let words = query.state.as_deref().unwrap_or_default();
+    let states: Vec<&str> = words.split(',').filter(|word| !word.is_empty()).collect();
+    if let Some(unknown) = states.iter().find(|name| StepState::from_name(name).is_none()) {
+        let detail = format!("there is no state of steps «{unknown}»");
+        return Err(Problem::new(Code::QueryInvalid, detail));
+    }
+    let from = match query.cursor.as_deref().map(|text| cursor::read(List::Steps, text)) {
+        None => 0,
+        Some(place) => <[u8; 4]>::try_from(place?).map(u32::from_be_bytes).map_err(|_| {
+            Problem::new(Code::CursorInvalid, "the cursor names no step: begin with the first page")
+        })?,
+    };
+    let plan = api.world().plan(id).view().await?;
+    let shown = api.world().present(&plan);
+    let fits = |state: &str| states.is_empty() || states.contains(&state);
+    let mut steps = Vec::new();
+    let mut next = None;
+    for step in plan.steps.iter().skip(from as usize).filter(|step| fits(step.state.name())) {
+        if steps.len() == limit {
+            // The next page begins with this one.
+            next = Some(cursor::write(List::Steps, &(step.id.0 - 1).to_be_bytes()));
+            break;
+        }
+        steps.push(show::step(&plan, step, &shown));
+    }
+    Ok(Answer(StepPage { steps, next }))
+}
+
+/// A step of a plan
+#[utoipa::path(
+    get, path = "/plans/{plan}/steps/{step}", tag = "steps", operation_id = "getStep",
+    params(
+        ("plan" = String, Path, description = "The plan"),
+        ("step" = u32, Path, description = "The number of the step"),
+    ),
+    responses((status = 200, description = "The step", body = StepInfo)),
+)]
+pub(in crate::http) async fn get(
+    State(api): State<Api>,
+    PlanAt(id): PlanAt,
+    StepAt(step): StepAt,
+) -> Result<Answer<StepInfo>, Problem> {
+    let plan = api.world().plan(id).view().await?;
+    let shown = api.world().present(&plan);
+    let found = plan.find_step(step).ok_or_else(|| unknown(id, step))?;
+    Ok(Answer(show::step(&plan, found, &shown)))
+}
+
+/// The problem that a plan has no such step.
+pub(in crate::http) fn unknown(plan: impl ToString, step: StepId) -> Problem {
+    let plan = plan.to_string();
+    let detail = format!("plan {plan} has no step {step}: GET /plans/{plan}/steps lists them");
+    Problem::new(Code::StepUnknown, detail).of_plan(plan)
+}
+
+/// All steps of a plan without inputs and outputs: for graph, timeline and tree
+#[utoipa::path(
+    get, path = "/plans/{plan}/graph", tag = "steps", operation_id = "getGraph",
+    params(("plan" = String, Path, description = "The plan")),
+    responses((status = 200, description = "The steps and how they follow one another", body = Graph)),
+)]
+pub(in crate::http) async fn graph(
+    State(api): State<Api>,
+    PlanAt(id): PlanAt,
+) -> Result<Answer<Graph>, Problem> {
+    let plan = api.world().plan(id).view().await?;
+    Ok(Answer(show::graph(&plan)))
+}

@@ -1,0 +1,61 @@
+//! Whether it is healthy, its figures, its description; asked without a token where that is harmless.
+
+use axum::extract::State;
+use axum::http::{header, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::Json as Answer;
+
+use crate::api::Health;
+use crate::http::code::Code;
+use crate::http::problem::Problem;
+use crate::http::show;
+use crate::http::state::Api;
+
+/// Whether something was committed to the store within the last seconds
+///
+/// If that is longer ago, a probe is committed before the answer; many who ask at once share one.
+#[utoipa::path(
+    get, path = "/health", tag = "system", operation_id = "getHealth",
+    responses(
+        (status = 200, description = "It is healthy", body = Health),
+        (status = 503, description = "It is not, or it is stopping", body = Health),
+    ),
+)]
+pub(in crate::http) async fn health(State(api): State<Api>) -> Response {
+    let probe = api.prober().probe().await;
+    let is_healthy = probe.problem.is_none();
+    let is_taking_work = is_healthy && !api.is_stopping();
+    let health = Health {
+        is_healthy,
+        is_taking_work,
+        committed_at: probe.committed_at.map(show::time),
+        commit_ms: is_healthy.then(|| show::ms(probe.took)),
+        problem: probe.problem,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let status = if is_taking_work { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Answer(health)).into_response()
+}
+
+/// Whether the process answers at all
+#[utoipa::path(
+    get, path = "/health/live", tag = "system", operation_id = "getAlive",
+    responses((status = 204, description = "It does")),
+)]
+pub(in crate::http) async fn live() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
+/// Figures of the server and its world, as Prometheus reads them
+#[utoipa::path(
+    get, path = "/metrics", tag = "system", operation_id = "getMetrics",
+    responses((status = 200, description = "The figures", body = String,
+        content_type = "application/openmetrics-text")),
+)]
+pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
+    let text = api.figures().text().map_err(|error| {
+        Problem::new(Code::Internal, format!("the figures cannot be written: {error}"))
+    })?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}

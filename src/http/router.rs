@@ -1,0 +1,161 @@
+//! The router: all operations, and the description of them.
+
+use std::sync::OnceLock;
+
+use axum::http::{header, Method, Uri};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::Router;
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder, ResponsesBuilder};
+use utoipa::{OpenApi as _, ToSchema as _};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::code::Code;
+use super::problem::Problem;
+use super::route::{actions, bulk, events, orders, plans, schedules, start, steps, system};
+use super::state::Api;
+use super::{access, trace};
+
+/// What is said about the API as a whole.
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Turnwheel",
+        description = "Durable workflows: begin plans, look at them, give them orders, send them events.\n\n\
+            Every error is a problem (RFC 9457, application/problem+json) with a code that never \
+            changes; docs/errors.md has a page for each. Times are RFC 3339 in UTC. Fields may be added \
+            within a version: readers ignore what they do not know.",
+    ),
+    components(schemas(crate::api::Problem)),
+    tags(
+        (name = "plans", description = "Plans and orders for them"),
+        (name = "steps", description = "The steps of a plan, and events for them"),
+        (name = "schedules", description = "What is launched at its times"),
+        (name = "world", description = "What the server knows, and how it is"),
+        (name = "system", description = "Health, figures, this description"),
+    ),
+)]
+struct Description;
+
+/// Operations that need no token: load balancers ask them.
+fn open() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(system::health)).routes(routes!(system::live))
+}
+
+fn figures() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(system::metrics))
+}
+
+fn version_one() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(plans::list, start::start))
+        .routes(routes!(plans::get))
+        .routes(routes!(orders::order))
+        .routes(routes!(bulk::order))
+        .routes(routes!(steps::list))
+        .routes(routes!(steps::get))
+        .routes(routes!(steps::graph))
+        .routes(routes!(events::send))
+        .routes(routes!(events::heartbeat))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::get, schedules::put, schedules::remove))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::unpause))
+        .routes(routes!(schedules::trigger))
+        .routes(routes!(schedules::backfill))
+        .routes(routes!(schedules::times))
+        .routes(routes!(actions::actions))
+        .routes(routes!(actions::queues))
+        .routes(routes!(actions::locks))
+        .routes(routes!(actions::stats))
+}
+
+fn all() -> (OpenApiRouter<Api>, OpenApiRouter<Api>) {
+    let open = OpenApiRouter::with_openapi(Description::openapi()).merge(open());
+    let guarded = OpenApiRouter::new().nest("/api/v1", version_one()).merge(figures());
+    (open, guarded)
+}
+
+/// The description of the API: OpenAPI 3.1.
+///
+/// Cost: it is made once, and shared.
+pub fn openapi() -> &'static OpenApi {
+    static MADE: OnceLock<OpenApi> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let (open, guarded) = all();
+        let (_, mut description) = open.merge(guarded).split_for_parts();
+        description.info.version = env!("CARGO_PKG_VERSION").to_owned();
+        say_problems(&mut description);
+        description
+    })
+}
+
+/// Every operation may answer a problem.
+fn say_problems(description: &mut OpenApi) {
+    let name = crate::api::Problem::name();
+    let content = Content::new(Some(RefOr::Ref(Ref::from_schema_name(name))));
+    let problem = ResponseBuilder::new()
+        .description("A problem; its code says which")
+        .content("application/problem+json", content)
+        .build();
+    for item in description.paths.paths.values_mut() {
+        let operations =
+            [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch];
+        for operation in operations.into_iter().flatten() {
+            let known = std::mem::take(&mut operation.responses);
+            operation.responses = ResponsesBuilder::new()
+                .responses_from_iter(known.responses)
+                .response("default", problem.clone())
+                .build();
+        }
+    }
+}
+
+/// All operations on a world.
+pub(super) fn router(api: Api) -> Router {
+    let (open, guarded) = all();
+    let (open, _) = open.split_for_parts();
+    let (guarded, _) = guarded.split_for_parts();
+    let guarded = guarded
+        .route("/api/v1/openapi.json", get(describe))
+        .fallback(nothing)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(api.clone(), access::guard));
+    let open = open.method_not_allowed_fallback(wrong_method);
+    open.merge(guarded)
+        .layer(from_fn(private))
+        .layer(from_fn_with_state(api.clone(), trace::follow))
+        .with_state(api)
+}
+
+async fn describe() -> impl IntoResponse {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    let text = TEXT.get_or_init(|| serde_json::to_string(openapi()).unwrap_or_default());
+    ([(header::CONTENT_TYPE, "application/json")], text.as_str())
+}
+
+async fn nothing(uri: Uri) -> Problem {
+    let detail =
+        format!("there is nothing at «{}»: api/v1/openapi.json lists what there is", uri.path());
+    Problem::new(Code::PathUnknown, detail)
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{method} is not allowed at «{}»", uri.path());
+    Problem::new(Code::MethodWrong, detail)
+}
+
+/// What is answered is nobody else's: nothing between may keep it, no page may show it as its own.
+async fn private(
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
+    let mut answer = next.run(request).await;
+    let headers = answer.headers_mut();
+    let value = axum::http::HeaderValue::from_static;
+    headers.entry(header::CACHE_CONTROL).or_insert(value("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, value("nosniff"));
+    answer
+}

@@ -1,0 +1,62 @@
+//! The log of a server: lines for people, or JSON for what collects them.
+
+use std::io;
+
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// How lines of the log look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The log cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// What is to be logged cannot be understood.
+    #[error(
+        "«{filter}» does not say what to log: {problem}; write it as info,turnwheel::http=debug"
+    )]
+    Filter {
+        /// What was said.
+        filter: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Something in this process logs already.
+    #[error("this process has a log already: {0}")]
+    Started(String),
+}
+
+/// Logs to standard error what the filter lets through: a level, or levels by target such as
+/// `info,turnwheel::http=debug`. Changes go to the target `turnwheel::audit`.
+///
+/// # Errors
+///
+/// The filter cannot be understood, or this process has a log already.
+pub fn start_log(format: LogFormat, filter: &str) -> Result<(), LogError> {
+    let targets: Targets = filter.parse().map_err(|error| LogError::Filter {
+        filter: filter.to_owned(),
+        problem: format!("{error}"),
+    })?;
+    let registry = tracing_subscriber::registry().with(targets);
+    let started = match format {
+        LogFormat::Text => {
+            let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
+            let lines = fmt::layer().with_writer(io::stderr).with_ansi(is_terminal);
+            registry.with(lines).try_init()
+        }
+        LogFormat::Json => {
+            let lines = fmt::layer().json().flatten_event(true).with_writer(io::stderr);
+            registry.with(lines).try_init()
+        }
+    };
+    started.map_err(|error| LogError::Started(error.to_string()))
+}

@@ -1,0 +1,271 @@
+//! Listening: connections with limits, TLS by option, an orderly stop.
+//!
+//! 1. A connection is accepted while there are fewer than the limit; others wait in the system's queue.
+//! 2. Each is served in a task of its own. Heads, bodies and writes have time limits, so that a peer that
+//!    drips, or reads nothing, does not hold it for ever.
+//! 3. At a stop new work is refused, live streams end, requests under way are answered; what has not ended
+//!    within the limit is cut. The world is the caller's, to be shut down afterwards.
+
+mod log;
+mod patient;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use turnwheel_engine::World;
+
+pub use log::{start_log, LogError, LogFormat};
+use patient::Patient;
+
+use super::access::Access;
+use super::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, STOP_WITHIN, WRITE_WITHIN};
+use super::options::Options;
+use super::router::router;
+use super::state::Api;
+
+/// How long it is waited after the system has refused to accept a connection, for want of file
+/// descriptors for instance.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Where to listen.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Listen {
+    address: SocketAddr,
+    tls: Option<(PathBuf, PathBuf)>,
+    connections_max: usize,
+    stop_within: Duration,
+    write_within: Duration,
+}
+
+impl Listen {
+    /// At this address; port 0 takes a free one.
+    pub fn at(address: SocketAddr) -> Self {
+        Self {
+            address,
+            tls: None,
+            connections_max: CONNECTIONS_MAX,
+            stop_within: STOP_WITHIN,
+            write_within: WRITE_WITHIN,
+        }
+    }
+
+    /// With TLS: a file with the chain of certificates and one with the key, both PEM.
+    pub fn tls(mut self, certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls = Some((certificates.into(), key.into()));
+        self
+    }
+
+    /// How many connections at once, instead of [`CONNECTIONS_MAX`].
+    pub fn connections_max(mut self, connections: usize) -> Self {
+        self.connections_max = connections.max(1);
+        self
+    }
+
+    /// How long requests under way may take to end at a stop, instead of [`STOP_WITHIN`].
+    pub fn stop_within(mut self, limit: Duration) -> Self {
+        self.stop_within = limit;
+        self
+    }
+
+    /// How long a peer may take nothing of what is sent to it, instead of [`WRITE_WITHIN`].
+    pub fn write_within(mut self, limit: Duration) -> Self {
+        self.write_within = limit;
+        self
+    }
+}
+
+/// A server cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Others than this machine could reach it, and anybody may ask.
+    #[error(
+        "{address} can be reached from other machines, and nobody needs a token: give tokens, or \
+         listen on 127.0.0.1"
+    )]
+    Open {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address cannot be taken.
+    #[error("cannot listen on {address}: {error}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// A certificate or key cannot be used.
+    #[error("TLS with {file}: {problem}")]
+    Tls {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// What was left when the server stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Whether all requests under way were answered within the limit.
+    pub is_drained: bool,
+}
+
+/// A server that listens.
+pub struct Server {
+    api: Api,
+    router: Router,
+    listener: TcpListener,
+    address: SocketAddr,
+    #[cfg(feature = "tls")]
+    tls: Option<tokio_rustls::TlsAcceptor>,
+    listen: Listen,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Takes the address.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be taken; a file of TLS cannot be used; or others than this machine could reach it
+    /// without a token.
+    pub async fn bind(world: &World, options: Options, listen: Listen) -> Result<Self, ServeError> {
+        let address = listen.address;
+        let needs_token = matches!(&options.access, Access::Tokens(tokens) if !tokens.is_empty());
+        if !address.ip().is_loopback() && !needs_token {
+            return Err(ServeError::Open { address });
+        }
+        #[cfg(feature = "tls")]
+        let tls = listen.tls.as_ref().map(|(chain, key)| tls::acceptor(chain, key)).transpose()?;
+        #[cfg(not(feature = "tls"))]
+        if let Some((file, _)) = &listen.tls {
+            let problem = "this program was built without the feature `tls`".to_owned();
+            return Err(ServeError::Tls { file: file.display().to_string(), problem });
+        }
+        let failed = |error| ServeError::Bind { address, error };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let api = Api::new(world.clone(), options);
+        let router = router(api.clone());
+        Ok(Self {
+            api,
+            router,
+            listener,
+            address,
+            #[cfg(feature = "tls")]
+            tls,
+            listen,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// As an address that a browser understands.
+    pub fn url(&self) -> String {
+        let scheme = if self.listen.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Serves until `stop` has ended, then stops in order.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
+        let places = Arc::new(Semaphore::new(self.listen.connections_max));
+        let graceful = GracefulShutdown::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accepted = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                (place, self.listener.accept().await)
+            };
+            let (place, accepted) = tokio::select! {
+                accepted = accepted => accepted,
+                () = &mut stop => break,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                    continue;
+                }
+            };
+            let connection = self.connection(stream, graceful.watcher());
+            tokio::spawn(async move {
+                connection.await;
+                drop(place);
+            });
+        }
+        self.api.stop();
+        drop(self.listener);
+        let drained = tokio::time::timeout(self.listen.stop_within, graceful.shutdown()).await;
+        Stopped { is_drained: drained.is_ok() }
+    }
+
+    fn connection(
+        &self,
+        stream: TcpStream,
+        watcher: Watcher,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let router = self.router.clone();
+        let within = self.listen.write_within;
+        #[cfg(feature = "tls")]
+        let tls = self.tls.clone();
+        async move {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "answers may be late");
+            }
+            #[cfg(feature = "tls")]
+            if let Some(tls) = tls {
+                let limit = super::limits::HANDSHAKE_WITHIN;
+                match tokio::time::timeout(limit, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => serve(stream, within, router, watcher).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "a handshake has failed"),
+                    Err(_) => tracing::debug!("a handshake took too long"),
+                }
+                return;
+            }
+            serve(stream, within, router, watcher).await;
+        }
+    }
+}
+
+async fn serve<IO>(stream: IO, write_within: Duration, router: Router, watcher: Watcher)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = TokioIo::new(Patient::new(stream, write_within));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(stream, TowerToHyperService::new(router));
+    if let Err(error) = watcher.watch(connection).await {
+        // Peers go away when they like.
+        tracing::debug!(%error, "a connection has ended early");
+    }
+}

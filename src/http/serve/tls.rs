@@ -1,0 +1,35 @@
+//! TLS: certificates and key from files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
+
+use super::ServeError;
+
+/// What accepts connections with these certificates and this key.
+pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
+    let wrong = |file: &Path, problem: &dyn std::fmt::Display| ServeError::Tls {
+        file: file.display().to_string(),
+        problem: problem.to_string(),
+    };
+    let certificates = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| wrong(chain, &error))?;
+    if certificates.is_empty() {
+        return Err(wrong(chain, &"it holds no certificate in PEM"));
+    }
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(chain, &error))?
+        .with_no_client_auth()
+        .with_single_cert(certificates, private)
+        .map_err(|error| wrong(key, &error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

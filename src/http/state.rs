@@ -1,0 +1,91 @@
+//! What the handlers of requests share.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use turnwheel_engine::{Time, World};
+
+use super::code::Code;
+use super::figures::Figures;
+use super::health::Prober;
+use super::options::Options;
+use super::problem::Problem;
+use super::rate::Rates;
+
+/// A world as it is offered over HTTP. Clones share it.
+#[derive(Clone)]
+pub(super) struct Api(Arc<Shared>);
+
+struct Shared {
+    world: World,
+    options: Options,
+    rates: Rates,
+    figures: Figures,
+    prober: Prober,
+    began: Time,
+    is_stopping: AtomicBool,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("world", &self.0.world).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    pub(super) fn new(world: World, options: Options) -> Self {
+        let prober = Prober::new(world.states(), options.health_fresh, options.probe_within);
+        Self(Arc::new(Shared {
+            rates: Rates::new(options.rate),
+            figures: Figures::new(&world),
+            prober,
+            began: std::time::SystemTime::now().into(),
+            is_stopping: AtomicBool::new(false),
+            world,
+            options,
+        }))
+    }
+
+    pub(super) fn world(&self) -> &World {
+        &self.0.world
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    pub(super) fn rates(&self) -> &Rates {
+        &self.0.rates
+    }
+
+    pub(super) fn figures(&self) -> &Figures {
+        &self.0.figures
+    }
+
+    pub(super) fn prober(&self) -> &Prober {
+        &self.0.prober
+    }
+
+    pub(super) fn began(&self) -> Time {
+        self.0.began
+    }
+
+    /// From now on it takes no new work; what is asked else is answered.
+    pub(super) fn stop(&self) {
+        self.0.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.0.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Refuses what would be new work while the server stops.
+    pub(super) fn takes_work(&self) -> Result<(), Problem> {
+        if self.is_stopping() {
+            let detail = "the server is stopping and takes nothing new: ask again soon";
+            return Err(Problem::new(Code::StopUnderWay, detail).again_after(5));
+        }
+        Ok(())
+    }
+}
