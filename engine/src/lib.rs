@@ -46,9 +46,9 @@ pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 pub use world::{
     ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,
-    BulkReport, CleanError, Cleaned, Counts, Delay, Finished, Named, Opening, PlanHandle,
-    PlanShare, PlanView, Queue, QueueStatus, Retention, TriggerOptions, Triggering, World,
-    WorldBuilder,
+    BulkReport, Chunk, ChunkCursor, CleanError, Cleaned, Counts, Delay, Finished, Named, Opening,
+    PlanHandle, PlanShare, PlanView, Queue, QueueStatus, Retention, TriggerOptions, Triggering,
+    World, WorldBuilder,
 };
 pub use world::{DeadLetter, DeadLetters, Stats, WaitingPlans};
 

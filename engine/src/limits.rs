@@ -15,6 +15,20 @@ pub const PLANNING_DEPTH_MAX: usize = 128;
 /// Events that wait for one step. A step that takes no more of them must not fill the store.
 pub const EVENTS_MAX: usize = 10_000;
 
+/// Bytes of one chunk of a plan's output stream: a reader gets pages of them.
+pub const CHUNK_BYTES_MAX: usize = 1_024 * 1_024;
+
+/// Bytes of all chunks of a plan: a longer stream belongs into a file.
+pub const CHUNKS_BYTES_MAX: u64 = 256 * 1_024 * 1_024;
+
+/// Bytes of chunks of one call that wait in memory for the disk.
+pub const CHUNKS_WAITING_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+
+/// Bytes of chunks of a call in one entry: others wait for the same commit.
+pub const CHUNKS_ENTRY_BYTES: usize = 1_024 * 1_024;
+
+const _: () = assert!(CHUNK_BYTES_MAX <= CHUNKS_WAITING_BYTES_MAX);
+
 /// Plans of one bulk operation if nothing else is said: its report has a line for each of them.
 pub const BULK_PLANS_MAX: usize = 100_000;
 

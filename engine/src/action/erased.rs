@@ -307,7 +307,8 @@ pub(super) fn finish<A: Action>(
     step: StepContext<A>,
     result: Result<Next, ActionError>,
 ) -> Returned {
-    match Payload::of(&step.output) {
+    let chunks = step.facts.cancelled.take_chunks(usize::MAX);
+    let mut returned = match Payload::of(&step.output) {
         Ok(output) => {
             let output = (output != call.output).then_some(output);
             Returned { result, output, wishes: step.wishes, is_called: true }
@@ -316,5 +317,7 @@ pub(super) fn finish<A: Action>(
             let error = ActionError::new("output", format!("the output of «{}» {error}", A::NAME));
             Returned::failed(result.err().unwrap_or(error))
         }
-    }
+    };
+    returned.wishes.chunks = chunks;
+    returned
 }

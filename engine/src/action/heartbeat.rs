@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+use super::chunk::Outbox;
 use super::{Action, StepContext};
 use crate::error::ActionError;
 use crate::payload::Payload;
@@ -14,13 +15,15 @@ use crate::time::Time;
 
 /// What is said between code that runs and its plan: that it is to end, and that it lives.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CancelFlag(Arc<Mutex<Signals>>);
+pub(crate) struct CancelFlag(pub(super) Arc<Mutex<Signals>>);
 
 #[derive(Debug, Default)]
-struct Signals {
+pub(super) struct Signals {
     is_cancelled: bool,
     /// The last sign of life that the plan has not taken.
     beat: Option<(Time, Payload)>,
+    /// Chunks that the plan has not taken.
+    pub(super) chunks: Outbox,
 }
 
 impl CancelFlag {

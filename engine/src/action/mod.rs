@@ -19,6 +19,7 @@
 //! | [`Reverts`] | [`Revert`]: takes back what run has done |
 //! | `(Runs, Finalizes)`, `(RunsAsync, Reverts)`, `(Runs, Finalizes, Reverts)` … | all that are named |
 
+mod chunk;
 mod concurrency;
 mod erased;
 mod heartbeat;
@@ -41,6 +42,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+pub(crate) use chunk::ChunkLine;
 pub use concurrency::Concurrency;
 pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
 pub(crate) use heartbeat::CancelFlag;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
+use super::chunk::ChunkLine;
 use super::{Action, CancelFlag, Cause};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
@@ -59,6 +60,8 @@ pub(crate) struct Facts {
     /// What the last sign of life said.
     pub(crate) beat: Option<Payload>,
     pub(crate) world: Weak<Shared>,
+    /// Bytes of the plan's chunks when the call began.
+    pub(crate) chunk_bytes: u64,
     /// Of a compensation: why the step has failed.
     pub(crate) failure: Option<ActionError>,
     /// The input of the plan's root action.
@@ -76,6 +79,7 @@ pub(crate) struct Wishes {
     pub(crate) at_once: Option<u32>,
     pub(crate) parts: Vec<Part>,
     pub(crate) drops: Vec<u32>,
+    pub(crate) chunks: Vec<ChunkLine>,
 }
 
 /// A step of another action that a call asks for.

@@ -36,6 +36,8 @@ impl Plan {
             finalize: Vec::new(),
             planning_error: None,
             locks: Vec::new(),
+            chunks: 0,
+            chunk_bytes: 0,
             labels: created.labels.iter().cloned().collect(),
             history: vec![Entry { at: created.at, text }],
             timers: BTreeMap::new(),
@@ -185,6 +187,11 @@ impl Plan {
             Record::Beat { step, at, details } => self.beaten(*step, *at, details.as_ref())?,
             Record::Grown { at, asker, steps } => self.grown(*at, *asker, steps)?,
             Record::Silent { step, at, error } => self.silent(*step, *at, error.as_ref())?,
+            Record::Chunk { kind, data, .. } => {
+                self.chunks += 1;
+                self.chunk_bytes += (kind.len() + data.as_str().len()) as u64;
+            }
+            Record::ChunksDropped { .. } => self.chunks = 0,
             Record::Labelled { at, set, removed, by } => {
                 self.labels.extend(set.iter().cloned());
                 removed.iter().for_each(|name| drop(self.labels.remove(name)));

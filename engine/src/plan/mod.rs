@@ -86,6 +86,10 @@ pub struct Plan {
     pub planning_error: Option<ActionError>,
     /// Locks that it holds while it is under way.
     pub locks: Vec<PlanLock>,
+    /// Chunks in its output stream.
+    pub chunks: u64,
+    /// Bytes of all that were added, also of those that were dropped.
+    pub(crate) chunk_bytes: u64,
     /// What people search for it by; tags have empty values.
     pub labels: BTreeMap<String, String>,
     /// What happened, for people.

@@ -286,6 +286,26 @@ pub enum Record {
         /// What for.
         steps: Vec<GrownStep>,
     },
+    /// The code of a step has added a chunk to the output stream of the plan.
+    Chunk {
+        /// The step.
+        step: StepId,
+        /// Which attempt of it.
+        attempt: u32,
+        /// When.
+        at: Time,
+        /// What it is, for readers.
+        kind: String,
+        /// What it says.
+        data: Payload,
+    },
+    /// The chunks before are gone.
+    ChunksDropped {
+        /// When.
+        at: Time,
+        /// The step that wanted it.
+        step: StepId,
+    },
 }
 
 /// How a plan began.

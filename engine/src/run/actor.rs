@@ -272,6 +272,7 @@ impl Handler<CallReturned> for PlanActor {
 
     fn handle(&mut self, message: CallReturned, cx: &mut Context<'_, Self>) {
         let CallReturned { step, call, returned, ran_us } = message;
+        self.take_last_chunks(step, call);
         if self.running.get(&step).is_some_and(|(running, _)| *running == call) {
             self.running.remove(&step);
         }
@@ -390,6 +391,7 @@ impl PlanActor {
     /// Hands to the journal what was decided, one entry at a time, and says how long to stay.
     pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
         if self.under_way.is_none() {
+            self.take_chunks();
             self.ask_for_places(cx);
             if self.records.is_empty() {
                 // Nothing to write: what was ordered had no consequence that is not durable.

@@ -58,7 +58,9 @@ impl PlanActor {
                 // Most calls that do not wait end here: they need no subscription.
                 let mut noop = std::task::Context::from_waker(Waker::noop());
                 match Pin::new(&mut future).poll(&mut noop) {
-                    Poll::Ready(returned) => {
+                    Poll::Ready(mut returned) => {
+                        // Of one that has panicked.
+                        returned.wishes.chunks.extend(cancelled.take_chunks(usize::MAX));
                         let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
                         self.returned(step, call, returned, ran_us);
                     }
@@ -125,6 +127,7 @@ impl PlanActor {
             ids: Arc::clone(self.world.ids()),
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),
+            chunk_bytes: plan.chunk_bytes,
             root: plan.root().map(|root| root.input.clone()).unwrap_or_default(),
             created_at: plan.created.at,
             failure: step.error.clone().filter(|_| step.state == StepState::Reverting),

@@ -136,7 +136,8 @@ impl Decisions<'_> {
     }
 
     /// The code of a step has ended; `call` says which call of it that was.
-    pub(crate) fn returned(&mut self, id: StepId, call: u32, returned: Returned, ran_us: u64) {
+    pub(crate) fn returned(&mut self, id: StepId, call: u32, mut returned: Returned, ran_us: u64) {
+        self.chunked(id, call, std::mem::take(&mut returned.wishes.chunks));
         let Some(step) = self.plan.find_step(id) else { return };
         if self.plan.state == PlanState::Stopped {
             // It was halted, and may be removed already: nothing is written about it any more.

@@ -9,6 +9,7 @@
 //! | `plans` | the same, for plans that wait for plans |
 //! | `beats` | signs of life of steps, and what follows when there are none |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
+//! | `chunks` | takes what the code of steps adds to the output stream |
 //! | `begin` | how a plan begins |
 //! | `effects` | what it does outside |
 //! | `hooks` | tells hooks what has happened |
@@ -26,6 +27,7 @@ mod actor;
 mod beats;
 mod begin;
 mod call;
+mod chunks;
 mod decide;
 mod effects;
 mod failed;
@@ -48,6 +50,7 @@ mod wakes;
 
 pub(crate) use actor::PlanActor;
 pub(crate) use beats::{beat_soon, Heartbeat};
+pub(crate) use chunks::chunks_soon;
 pub(crate) use key::PlanKey;
 pub(crate) use message::{Begin, Begun, Delay, Deliver, Order, Report, Wake};
 pub(crate) use orders::OrderKind;

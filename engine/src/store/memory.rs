@@ -225,8 +225,13 @@ impl StoreReader for Reader {
         Ok(Some(Loaded { snapshot: snapshot.map(|(_, bytes)| bytes), entries, head }))
     }
 
-    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
-        self.data.lock().chain(plan, head, 0)
+    fn history_after(
+        &mut self,
+        plan: PlanId,
+        after: Seq,
+        head: Seq,
+    ) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
+        self.data.lock().chain(plan, head, after)
     }
 
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {

@@ -334,7 +334,21 @@ pub trait StoreReader: Send {
     /// # Errors
     ///
     /// The store failed, or an entry is missing.
-    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError>;
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
+        self.history_after(plan, 0, head)
+    }
+
+    /// The same, but only those after a place.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or an entry is missing.
+    fn history_after(
+        &mut self,
+        plan: PlanId,
+        after: Seq,
+        head: Seq,
+    ) -> Result<Vec<(Seq, Vec<u8>)>, StoreError>;
 
     /// Entries of all plans as they were written, at most `limit` after a place: for export and for
     /// checks.

@@ -125,6 +125,8 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         | Record::TimerCancelled { .. }
         | Record::HooksDue { .. }
         | Record::HooksDone { .. }
+        | Record::Chunk { .. }
+        | Record::ChunksDropped { .. }
         | Record::Beat { .. } => return None,
         Record::Planned(planned) => {
             let why = planned.error.as_ref().map_or("planned", |error| error.message.as_str());

@@ -3,6 +3,7 @@
 mod asking;
 mod builder;
 mod bulk;
+mod chunks;
 mod cleaner;
 mod delay;
 mod extending;
@@ -35,6 +36,7 @@ use turnwheel_runtime::{Completer, Completion, Failure, Group};
 pub use asking::Asking;
 pub use builder::WorldBuilder;
 pub use bulk::{Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport};
+pub use chunks::{Chunk, ChunkCursor};
 pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 use extending::LastCalls;

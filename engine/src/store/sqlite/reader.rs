@@ -83,8 +83,13 @@ impl StoreReader for Reader {
         }
     }
 
-    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Entries, StoreError> {
-        match self.chain(head, 0).map_err(|error| failure(&error))? {
+    fn history_after(
+        &mut self,
+        plan: PlanId,
+        after: Seq,
+        head: Seq,
+    ) -> Result<Entries, StoreError> {
+        match self.chain(head, after).map_err(|error| failure(&error))? {
             (entries, None) => Ok(entries),
             (_, Some(seq)) => Err(missing(plan, seq)),
         }
