@@ -45,7 +45,7 @@ pub use grow::GrownStep;
 pub(crate) use grow::PartEnded;
 pub use hooks::HookDue;
 pub(crate) use hooks::{changes, HooksDue};
-pub(crate) use planner::plan_root;
+pub(crate) use planner::{plan_alone, plan_root};
 pub use planner::{ActionRef, Planner};
 pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record, SubPlan};
 pub(crate) use reference::{needs_of, resolve};

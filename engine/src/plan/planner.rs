@@ -170,6 +170,8 @@ pub(crate) struct Planning {
     scopes: Vec<Vec<Flow>>,
     depth: usize,
     label: Option<String>,
+    /// Whether what the root plans is only noted, and not planned itself.
+    is_alone: bool,
 }
 
 /// Plans an action as the root of a plan. The outcome is a record in every case.
@@ -178,6 +180,27 @@ pub(crate) fn plan_root<A: Action>(
     plan: PlanId,
     input: Result<A::Input, ActionError>,
     clock: impl Fn() -> Time,
+) -> PlannedRecord {
+    plan_with::<A>(registry, plan, input, clock, false)
+}
+
+/// As [`plan_root`], but the actions that it plans are only noted, with their inputs and a run step each:
+/// they need not be registered.
+pub(crate) fn plan_alone<A: Action>(
+    registry: &Arc<Registry>,
+    plan: PlanId,
+    input: A::Input,
+    clock: impl Fn() -> Time,
+) -> PlannedRecord {
+    plan_with::<A>(registry, plan, Ok(input), clock, true)
+}
+
+fn plan_with<A: Action>(
+    registry: &Arc<Registry>,
+    plan: PlanId,
+    input: Result<A::Input, ActionError>,
+    clock: impl Fn() -> Time,
+    is_alone: bool,
 ) -> PlannedRecord {
     let mut planning = Planning {
         plan,
@@ -191,6 +214,7 @@ pub(crate) fn plan_root<A: Action>(
         scopes: vec![Vec::new()],
         depth: 0,
         label: None,
+        is_alone,
     };
     let began = clock();
     let outcome = input.and_then(|input| {
@@ -209,6 +233,9 @@ impl Planning {
         extended: Option<&'static str>,
         input: B::Input,
     ) -> Result<ActionId, ActionError> {
+        if self.is_alone && parent.is_some() {
+            return self.note::<B>(parent, &input);
+        }
         let Some(action) = self.registry.get::<B>() else {
             let message = format!("no action «{}» is registered with this world", B::NAME);
             return Err(ActionError::new("unknown_action", message).and_final());
@@ -247,6 +274,24 @@ impl Planning {
             self.steps[step.index()].error = Some(error.clone());
         }
         outcome.map(|()| id)
+    }
+
+    /// Notes an action that the root plans, with a run step that stands for all it may have.
+    fn note<B: Action>(
+        &mut self,
+        parent: Option<ActionId>,
+        input: &B::Input,
+    ) -> Result<ActionId, ActionError> {
+        let input = Payload::of(input)?;
+        let needs = needs_of(&input).iter().map(|place| place.step).collect();
+        let id = ActionId::at(self.actions.len());
+        let (name, version) = (B::NAME.to_owned(), B::VERSION);
+        self.actions.push(PlannedAction { name, version, parent, input, needs });
+        self.queues.push(DEFAULT_QUEUE.to_owned());
+        let run = self.add_step(StepKind::Run, id, WEIGHT_ONE, DEFAULT_QUEUE)?;
+        self.runs.push(Some(run));
+        self.scope().push(Flow::Step(run));
+        Ok(id)
     }
 
     /// The lock of an action, if it has one. The plan takes it once, however often it has the action.

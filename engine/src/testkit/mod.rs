@@ -1,10 +1,13 @@
-//! Tools that show what becomes of plans when stores fail and processes end.
+//! Tools for tests: one action alone, and what becomes of plans when stores fail and processes end.
 //!
 //! | tool | what it is for |
 //! | --- | --- |
+//! | [`ActionKit`] | one action in isolation: what it plans, how it runs, with time under control |
 //! | [`crash_points`], [`CrashPoints`] | a workload that is interrupted at each of its writes, and recovers |
 //! | [`FaultStore`] | a store whose commits fail when told to |
 
+mod action_kit;
+mod alone;
 mod crash;
 mod fault;
 mod fault_store;
@@ -13,6 +16,8 @@ mod medium;
 mod verify;
 mod workload;
 
+pub use action_kit::{ActionKit, ActionRun, Called};
+pub use alone::PlannedAlone;
 pub use crash::{crash_points, CrashPoints, CrashReport, Violation};
 pub use fault::Fault;
 pub use fault_store::FaultStore;

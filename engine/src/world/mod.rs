@@ -59,7 +59,7 @@ use crate::id::{PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
 use crate::middleware::delay as delay_around;
 use crate::payload::Payload;
-use crate::plan::{plan_root, Created, Record};
+use crate::plan::{plan_root, Created, Planned, Record};
 use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
 use crate::schedule::{Schedules, Timetable};
 use crate::time::Time;
@@ -264,6 +264,21 @@ impl World {
     /// What is launched at its times: schedules.
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules::new(self)
+    }
+
+    /// Begins a plan whose steps are given, instead of planned by its action.
+    pub(crate) fn begin_planned<A: Action>(
+        &self,
+        input: Payload,
+        planned: impl FnOnce(PlanId, Time) -> Planned,
+    ) -> Triggering {
+        let created = match self.created::<A>(Ok(input), None) {
+            Ok(created) => created,
+            Err(error) => return Triggering::refused(error),
+        };
+        let id = self.shared.ids.next(created.at);
+        let planned = Box::new(planned(id, created.at));
+        self.begin(id, |reply| Begin { created: Box::new(created), planned, reply })
     }
 
     fn created<A: Action>(
