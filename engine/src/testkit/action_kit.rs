@@ -246,6 +246,7 @@ impl<A: Action> ActionKit<A> {
             root: input.clone(),
             created_at: now,
             failure,
+            chunk_bytes: 0,
         };
         let call = Call { kind, facts, input, output: output.clone() };
         let returned = match shared.registry().begin(A::NAME, self.known(), call) {
