@@ -1,9 +1,9 @@
-//! The conformance table of the engine is whole and names tests that exist.
+//! The tables of conformance and of trouble are whole and name tests that exist.
 
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Every case of the reference that concerns the core.
 #[rustfmt::skip]
@@ -35,9 +35,13 @@ const CASES: &[&str] = &[
     "S-18", "S-19", "S-20", "S-21", "S-22", "S-23", "S-24", "S-25", "S-26",
 ];
 
-#[test]
-fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// All tests, as text.
+fn sources() -> Result<String, Box<dyn Error>> {
+    let folder = folder();
     let mut sources = String::new();
     for folder in [folder.clone(), folder.join("stores")] {
         for entry in fs::read_dir(&folder)? {
@@ -47,7 +51,31 @@ fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Er
             }
         }
     }
-    let table = fs::read_to_string(folder.join("CONFORMANCE.md"))?;
+    Ok(sources)
+}
+
+#[test]
+fn every_kind_of_trouble_has_tests_that_exist() -> Result<(), Box<dyn Error>> {
+    let (sources, table) = (sources()?, fs::read_to_string(folder().join("TROUBLE.md"))?);
+    let mut rows = 0;
+    for line in table.lines().filter(|line| line.starts_with("| ")).skip(2) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, trouble, outcome, tests, _] = cells[..] else { return Err(line.into()) };
+        assert!(!trouble.is_empty() && !outcome.is_empty(), "{line}");
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "{trouble} has no test");
+        for name in names {
+            assert!(sources.contains(&format!("fn {name}(")), "{trouble}: no test `{name}`");
+        }
+        rows += 1;
+    }
+    assert!(rows >= 15, "a row is gone: {rows}");
+    Ok(())
+}
+
+#[test]
+fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Error>> {
+    let (sources, table) = (sources()?, fs::read_to_string(folder().join("CONFORMANCE.md"))?);
     let mut seen = BTreeSet::new();
     for line in table.lines().filter(|line| line.starts_with("| D-") || line.starts_with("| S-")) {
         let mut cells = line.split('|').map(str::trim).skip(1);

@@ -1,9 +1,10 @@
-//! A process is killed at random moments, with SIGKILL, and the next one goes on with its file.
+//! A process is killed at random moments, with SIGKILL and SIGTERM in turn, and the next one goes on with
+//! its file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
@@ -110,8 +111,20 @@ fn the_process_that_is_killed() {
     world.shutdown().unwrap();
 }
 
+/// Ends a process: at once, or as a service manager does it.
+fn end(child: &mut Child, gently: bool) {
+    if gently {
+        let id = child.id().to_string();
+        let ended = Command::new("kill").args(["-TERM", &id]).status();
+        if ended.is_ok_and(|status| status.success()) {
+            return;
+        }
+    }
+    child.kill().expect("it can be killed");
+}
+
 /// What the process has said before it was killed, or has ended.
-fn life(folder: &Path, lines_max: u64) -> Vec<String> {
+fn life(folder: &Path, lines_max: u64, gently: bool) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().expect("a test has a file"))
         .args(["--exact", "the_process_that_is_killed", "--nocapture"])
         .env(FOLDER, folder)
@@ -125,7 +138,7 @@ fn life(folder: &Path, lines_max: u64) -> Vec<String> {
         if let Some(text) = line.strip_prefix(SAYS) {
             said.push(text.to_owned());
             if said.len() as u64 == lines_max {
-                child.kill().expect("it can be killed");
+                end(&mut child, gently);
             }
         }
     }
@@ -144,7 +157,7 @@ fn what_was_said_before_a_kill_is_true_after_it() {
         // Some lines after those that tell what is known from before.
         let lines = (taken.len() + over.len()) as u64 + 1 + (random >> 33) % (PLANS / KILLS * 2);
         let lines = if kills < KILLS { lines } else { u64::MAX };
-        for line in life(folder.path(), lines) {
+        for line in life(folder.path(), lines, kills % 2 == 1) {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
                 ["taken", number, plan] => {

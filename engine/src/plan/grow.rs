@@ -108,8 +108,10 @@ impl Plan {
     pub(crate) fn open_parts(&self, asker: StepId, part: Option<u32>) -> Vec<StepId> {
         let mut askers = HashSet::from([asker]);
         let mut open = Vec::new();
-        // A part comes after the step that has asked for it: one pass finds all.
-        for step in &self.steps[asker.index() + 1..] {
+        // Parts come after all steps that were planned, and after the step that has asked for them: one pass
+        // over them finds all. A plan without any is not looked through.
+        let first = self.steps.partition_point(|step| step.asker.is_none());
+        for step in &self.steps[first.max(asker.index() + 1).min(self.steps.len())..] {
             let Some((of, tag)) = step.asker else { continue };
             let is_wanted = of != asker || part.is_none_or(|part| part == tag);
             if is_wanted && askers.contains(&of) {
