@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::connect::ConnectError;
 use crate::id::PlanId;
 use crate::limits::PAYLOAD_BYTES_MAX;
 
@@ -79,7 +80,7 @@ impl<E: std::error::Error> From<E> for ActionError {
 }
 
 /// The store did not do what it was asked.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Another process or world has it open.
@@ -171,7 +172,7 @@ pub enum BuildError {
 }
 
 /// A plan was not triggered.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum TriggerError {
     /// The action is not registered with this world.
@@ -214,10 +215,16 @@ pub enum TriggerError {
     /// The world is going down, or a queue is full.
     #[error("the plan was not taken: {0}")]
     Refused(String),
+    /// No world runs it, or the one that would did not answer.
+    #[error("the plan was not taken: {0}")]
+    Connect(#[source] ConnectError),
 }
 
+/// What a state is called. (An alias, so that it is read by name and not borrowed.)
+type StateName = &'static str;
+
 /// A request about a plan was refused, and nothing was changed.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum PlanError {
     /// There is no such plan.
@@ -229,7 +236,8 @@ pub enum PlanError {
         /// The plan.
         plan: PlanId,
         /// Its state.
-        state: &'static str,
+        #[serde(with = "state_name")]
+        state: StateName,
         /// Why that does not fit.
         problem: String,
     },
@@ -262,4 +270,33 @@ pub enum PlanError {
         /// Why.
         problem: String,
     },
+    /// The world that owns the plan did not answer.
+    #[error("plan {plan}: {error}")]
+    Connect {
+        /// The plan.
+        plan: PlanId,
+        /// Why.
+        #[source]
+        error: ConnectError,
+    },
+}
+
+/// The name of a state is one of those that are known.
+mod state_name {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::plan::PlanState;
+
+    pub(super) fn serialize<S: Serializer>(name: &&str, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(name)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<&'static str, D::Error> {
+        let name = String::deserialize(from)?;
+        let state = PlanState::from_name(&name);
+        state.map(PlanState::name).ok_or_else(|| D::Error::custom(format!("no state «{name}»")))
+    }
 }

@@ -3,6 +3,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod action;
+pub mod connect;
 mod error;
 #[cfg(feature = "flow")]
 pub mod flow;
@@ -28,6 +29,7 @@ pub use action::{
     Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync, Shown, Singleton,
     StepContext, Transacting, WhenTaken,
 };
+pub use connect::{ConnectError, Connector};
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
 pub use journal::{JournalStats, LockView, Spread};
@@ -40,15 +42,15 @@ pub use plan::{
 /// What [`StepContext::transaction`] gives to its code.
 pub use rusqlite;
 pub use schedule::{Schedule, ScheduleError};
-pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store};
+pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store, WorldKind};
 pub use testkit::crash_points;
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
 pub use world::{
     ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,
-    BulkReport, Chunk, ChunkCursor, CleanError, Cleaned, Counts, Delay, Finished, Named, Opening,
-    PlanHandle, PlanShare, PlanView, Queue, QueueStatus, Retention, TriggerOptions, Triggering,
-    World, WorldBuilder,
+    BulkReport, Check, Chunk, ChunkCursor, CleanError, Cleaned, Counts, Delay, Finished, Health,
+    Meta, Named, Opening, PlanHandle, PlanShare, PlanView, Queue, QueueStatus, Retention,
+    SharedStore, TriggerOptions, Triggering, World, WorldBuilder, WorldView,
 };
 pub use world::{DeadLetter, DeadLetters, Stats, WaitingPlans};
 

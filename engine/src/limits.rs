@@ -177,3 +177,15 @@ pub const POLLS_WAITING_MAX: u64 = 1 << 18;
 /// Things that happened to one plan that its history shows, the newest ones: what is older is left out
 /// and counted.
 pub const HISTORY_MAX: usize = 100_000;
+
+/// Requests to other worlds that are taken up at once.
+pub const DESK_MAX: u64 = (1 << 18) - 1;
+
+/// How long a request to another world may take before its sender is told that nobody knows.
+pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+
+/// A world that does not own what it is asked for, though it is said to, is asked again after this time.
+pub const REQUEST_AGAIN: Duration = Duration::from_millis(50);
+
+/// How long a world may take to answer whether it is there.
+pub const PING_LIMIT: Duration = Duration::from_secs(5);

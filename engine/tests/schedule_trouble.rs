@@ -11,7 +11,7 @@ use common::calendar::{
 use common::{Piece, Script};
 use turnwheel_engine::schedule::{CatchUp, Outcome, Overlap, Schedule};
 use turnwheel_engine::store::{
-    Batch, Filter, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Verdict,
+    Batch, Filter, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Verdict, WorldsWrite,
 };
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
@@ -249,10 +249,15 @@ impl StoreWriter for MeddledWriter {
                 let row = self.store.inner.reader()?.schedule(&write.name)?;
                 let row = row.expect("only schedules that are there are meddled with");
                 let (name, from, data) = (row.name, row.version, Some(row.data));
-                self.inner.write_schedules(&[ScheduleWrite { name, from, data }])?;
+                let epoch = write.epoch;
+                self.inner.write_schedules(&[ScheduleWrite { name, from, data, epoch }])?;
             }
         }
         self.inner.write_schedules(writes)
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.inner.write_worlds(write)
     }
 }
 

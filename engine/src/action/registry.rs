@@ -52,6 +52,13 @@ impl Registry {
         self.by_name.iter().map(|(name, action)| (*name, action))
     }
 
+    /// The names of all, in their order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.by_name.keys().map(|name| (*name).to_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
     pub(crate) fn get<A: Action>(&self) -> Option<Arc<A>> {
         let action = self.by_type.get(&TypeId::of::<A>())?;
         Arc::clone(action).downcast().ok()

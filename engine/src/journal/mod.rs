@@ -5,6 +5,7 @@
 //! wait for it (group commit). The rows of the store follow a bounded number of entries behind.
 
 mod codec;
+mod directory;
 mod locks;
 mod meter;
 mod states;
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, Context, Group, Mailbox, Task, TaskJob};
 
 pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
+pub(crate) use directory::Directory;
 pub use locks::LockView;
 pub(crate) use locks::{Held, Locks};
 use meter::Meter;
@@ -31,7 +33,7 @@ use crate::id::PlanId;
 use crate::limits::{APPENDS_MAX, COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
 use crate::store::{
     Append, Batch, Change, PlanRow, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader,
-    StoreWriter, Swap, Upkeep, Verdict,
+    StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite,
 };
 use crate::watch::{Buffer, Listeners};
 
@@ -48,12 +50,12 @@ pub(crate) struct Journal {
     reader: Task<Box<dyn StoreReader>>,
     heads: Arc<Heads>,
     locks: Arc<Locks>,
-    epoch: u64,
+    directory: Arc<Directory>,
 }
 
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Journal").field("epoch", &self.epoch).finish_non_exhaustive()
+        f.debug_struct("Journal").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
@@ -94,6 +96,7 @@ struct Writer {
     found: HashSet<PlanId>,
     is_trailing: bool,
     locks: Arc<Locks>,
+    directory: Arc<Directory>,
     keeper: Task<Box<dyn StoreKeeper>>,
     is_keeping: bool,
     /// Those who want to know what has become durable.
@@ -105,12 +108,12 @@ impl Journal {
     /// Takes a store for writing and starts its writer and reader in a group whose threads may block.
     pub(crate) fn open(store: &dyn Store, group: &Group) -> Result<Self, BuildError> {
         let writer = store.writer()?;
-        let epoch = writer.epoch();
         let heads = Arc::new(Heads::default());
         let mut reader = store.reader()?;
         let behind = reader.behind()?;
         heads.0.lock().extend(behind.iter().copied());
         let locks = Arc::new(Locks::new(reader.locks()?));
+        let directory = Arc::new(Directory::new(reader.worlds()?));
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
         let state = Writer {
@@ -130,6 +133,7 @@ impl Journal {
             heads: Arc::clone(&heads),
             is_trailing: false,
             locks: Arc::clone(&locks),
+            directory: Arc::clone(&directory),
         };
         let writer = group
             .task(state)
@@ -143,7 +147,7 @@ impl Journal {
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
-        Ok(Self { writer, reader, heads, locks, epoch })
+        Ok(Self { writer, reader, heads, locks, directory })
     }
 
     /// The locks of plans, as of the last commit.
@@ -151,9 +155,29 @@ impl Journal {
         &self.locks
     }
 
-    /// The epoch in which this world writes.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
+    /// The worlds that write here.
+    pub(crate) fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// Changes who is there and who owns what, by what is known when it is this change's turn. Whether
+    /// there was anything to change.
+    pub(crate) fn change_worlds(
+        &self,
+        change: impl FnOnce(&Worlds) -> Option<WorldsWrite> + Send + 'static,
+    ) -> Completion<Result<bool, StoreError>> {
+        self.writer.call(move |writer, _| {
+            let mut worlds = Worlds::clone(&writer.directory.now());
+            let Some(write) = change(&worlds) else { return Ok(false) };
+            let known = worlds.swap(&write);
+            let written = writer.store.write_worlds(&write)?;
+            if known != written {
+                let problem = format!("the worlds are {known:?} here and {written:?} in the store");
+                return Err(StoreError::Failed(problem));
+            }
+            writer.directory.set(worlds);
+            Ok(true)
+        })
     }
 
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
@@ -174,9 +198,12 @@ impl Journal {
         }
     }
 
-    /// Brings a row up to date without a new entry.
-    pub(crate) fn update(&self, row: PlanRow) {
+    /// Brings a row up to date without a new entry, if this world owns the plan.
+    pub(crate) fn update(&self, row: PlanRow, epoch: u64) {
         let update = self.writer.submit(move |writer, cx| {
+            if !writer.directory.owns(epoch, row.id) {
+                return;
+            }
             writer.is_behind(writer.last + 1, row);
             if !writer.is_trailing {
                 writer.trail(cx);

@@ -77,13 +77,16 @@ impl Actor for PlanActor {
     type Error = StoreError;
 
     fn closing(&mut self, _: &mut Context<'_, Self>) -> Result<(), StoreError> {
-        let Some(plan) = &self.plan else { return Ok(()) };
+        let Some(plan) = self.plan.as_ref().filter(|_| self.world.owns(self.id)) else {
+            return Ok(());
+        };
         if let Some(at) = plan.wakes_at() {
             self.world.wakes().set(self.id, at);
         }
         if self.entries >= SNAPSHOT_RECORDS && self.under_way.is_none() && self.records.is_empty() {
             let snapshot = Some((self.head, encode_plan(plan)));
-            self.world.journal().update(PlanRow { head: self.head, snapshot, ..row(plan) });
+            let row = PlanRow { head: self.head, snapshot, ..row(plan) };
+            self.world.journal().update(row, self.world.epoch());
         }
         Ok(())
     }
@@ -122,7 +125,12 @@ impl Entity for PlanActor {
     }
 
     async fn activate(&mut self, _: EntityContext<Self>) -> Result<(), StoreError> {
-        if self.world.is_fresh(self.id) {
+        let is_fresh = self.world.is_fresh(self.id);
+        if !self.world.owns(self.id) {
+            self.unreadable = self.moved();
+            return Ok(());
+        }
+        if is_fresh {
             return Ok(());
         }
         if let Err(error) = self.load().await {
@@ -146,13 +154,16 @@ impl PlanActor {
         }
     }
 
-    /// Reads the plan, if there is one.
-    async fn load(&mut self) -> Result<(), StoreError> {
-        let (id, journal) = (self.id, self.world.journal());
+    /// Reads a plan with its newest entry and how many there were after its snapshot, if there is one.
+    pub(crate) async fn read(
+        world: &Shared,
+        id: PlanId,
+    ) -> Result<Option<(Plan, (Seq, usize))>, StoreError> {
+        let journal = world.journal();
         let head = journal.head(id);
         let loaded = journal.read(move |reader| reader.load(id, head)).await;
         let loaded = loaded.map_err(|failure| StoreError::Failed(failure.to_string()))??;
-        let Some(loaded) = loaded else { return Ok(()) };
+        let Some(loaded) = loaded else { return Ok(None) };
         let mut plan = match &loaded.snapshot {
             Some(bytes) => Some(decode_plan(id, bytes)?),
             None => None,
@@ -169,13 +180,22 @@ impl PlanActor {
                 }
             }
         }
-        self.head = loaded.head;
-        self.entries = u32::try_from(loaded.entries.len()).unwrap_or(u32::MAX);
-        self.holds_locks = plan.as_ref().is_some_and(|plan| plan.state == PlanState::Running);
-        self.plan = plan;
-        if let (Some(head), Some(plan)) = (head, &self.plan) {
+        Ok(plan.map(|plan| (plan, (loaded.head, loaded.entries.len()))))
+    }
+
+    /// Reads the plan, if there is one.
+    async fn load(&mut self) -> Result<(), StoreError> {
+        let (id, world) = (self.id, Arc::clone(&self.world));
+        let behind = world.journal().head(id);
+        let Some((plan, (head, entries))) = Self::read(&world, id).await? else { return Ok(()) };
+        self.head = head;
+        self.entries = u32::try_from(entries).unwrap_or(u32::MAX);
+        self.holds_locks = plan.state == PlanState::Running;
+        self.plan = Some(plan);
+        if let (Some(_), Some(plan)) = (behind, &self.plan) {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
-            self.world.journal().update(PlanRow { head, ..row(plan) });
+            let row = PlanRow { head, ..row(plan) };
+            self.world.journal().update(row, self.world.epoch());
         }
         // What was left behind before was told then.
         self.plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
@@ -288,6 +308,7 @@ impl Handler<Committed> for PlanActor {
 
     fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
         let Some((effects, answers)) = self.under_way.take() else { return };
+        let outcome = self.judged(outcome);
         for answer in answers {
             answer(&outcome);
         }
@@ -315,7 +336,7 @@ impl Handler<Committed> for PlanActor {
                     answer(&Err(error.clone()));
                 }
                 let again = self.world.now().after(AFTER_STORE_FAILURE);
-                if self.head > 0 {
+                if self.head > 0 && self.world.owns(self.id) {
                     self.world.wakes().set(self.id, again);
                 }
                 self.forget(cx);
@@ -328,6 +349,11 @@ impl PlanActor {
     /// What was decided and is not handed to the journal.
     pub(super) fn decided(&self) -> &[Record] {
         &self.records
+    }
+
+    /// Whether nothing of it is on its way to the journal.
+    pub(super) fn is_settled(&self) -> bool {
+        self.under_way.is_none() && self.records.is_empty()
     }
 
     pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
@@ -437,7 +463,7 @@ impl PlanActor {
         let Some(plan) = &self.plan else { return };
         let tally = Tally::of(&self.records, plan.result());
         let records = encode(&std::mem::take(&mut self.records));
-        let epoch = self.world.journal().epoch();
+        let epoch = self.world.epoch();
         let key = self.key.take();
         let append = Append { plan: self.id, prev: self.head, epoch, records, key, take, release };
         let row = row(plan);

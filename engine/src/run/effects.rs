@@ -1,11 +1,13 @@
 //! What a plan's actor does outside, when the records that ask for it are durable.
 
 use turnwheel_actors::{Context, Handler};
+use turnwheel_runtime::Completer;
 
 use super::decide::Effect;
-use super::message::{BeginChild, Delay, Follow, PlanEnded, PlannedNow};
-use super::{Order, OrderKind, PlanActor, PlanKey};
-use crate::error::ActionError;
+use super::message::{BeginChild, Begun, Delay, Follow, PlanEnded, PlannedNow};
+use super::PlanActor;
+use crate::connect::Word;
+use crate::error::{ActionError, TriggerError};
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::plan::{Created, PlanResult, PlanState, Planned, Record};
@@ -23,7 +25,7 @@ impl PlanActor {
                 Effect::Call(step) => self.call(step, cx),
                 Effect::Begin(plan) => self.begin_child(plan),
                 Effect::CancelPlan(plan) => self.cancel_child(plan),
-                Effect::Follow(plan) => self.tell_plan(plan, Follow { follower: self.id }),
+                Effect::Follow(plan) => self.tell_plan(plan, Word::Follow { follower: self.id }),
                 Effect::PlanNow => self.plan_now(cx),
                 Effect::TellEnd => self.tell_end(),
                 Effect::TellHooks => self.tell_hooks(cx),
@@ -32,16 +34,11 @@ impl PlanActor {
         }
     }
 
-    fn tell_plan<M: Send + 'static>(&self, plan: PlanId, message: M)
-    where
-        Self: Handler<M>,
-    {
-        let key = PlanKey::new(&self.world, plan);
-        if let Err(error) = self.world.plans().get::<Self>(key).tell(message) {
-            // It, or this plan, is looked after when it wakes.
-            tracing::warn!(from = %self.id, to = %plan, kind = %error.kind, "a plan was not told");
-            self.world.wakes().set(self.id, self.world.now().after(super::AGAIN));
-        }
+    /// Says something to another plan, in whichever world that is.
+    pub(super) fn tell_plan(&self, plan: PlanId, word: Word) {
+        let myself = self.id;
+        // What could not be said is asked for again, by this plan.
+        self.world.tell_plan(plan, word, move |world| world.ask_again_later(myself));
     }
 
     fn begin_child(&mut self, child: PlanId) {
@@ -56,16 +53,15 @@ impl PlanActor {
         let mut lineage =
             self.plan.as_ref().map_or_else(Vec::new, |plan| plan.created.lineage.clone());
         lineage.push(self.id);
-        let begin = BeginChild { caller: (self.id, data.step), lineage, action, input, priority };
-        self.tell_plan(child, begin);
+        let caller = (self.id, data.step);
+        self.tell_plan(child, Word::Begin { caller, lineage, action, input, priority });
     }
 
     fn cancel_child(&mut self, child: PlanId) {
-        let (reply, _answer) = turnwheel_runtime::completion::completion();
         let by = format!("plan {}", self.id);
         let is_forced =
             self.plan.as_ref().and_then(|plan| plan.cancel.as_ref()).is_some_and(|c| c.is_forced);
-        self.tell_plan(child, Order { kind: OrderKind::Cancel { is_forced }, by, reply });
+        self.tell_plan(child, Word::Cancel { is_forced, by });
     }
 
     /// Tells who waits for the end of this plan: the plan that has asked for it, and its followers.
@@ -76,22 +72,23 @@ impl PlanActor {
         let result = plan.result();
         let caller = plan.created.caller.map(|(caller, _)| caller);
         for waiting in caller.into_iter().chain(std::mem::take(&mut self.followers)) {
-            self.tell_plan(waiting, PlanEnded { plan: self.id, result });
+            self.tell_plan(waiting, Word::Ended { plan: self.id, result });
         }
     }
 
     fn plan_now(&mut self, cx: &mut Context<'_, Self>) {
         let Some(plan) = self.plan.as_ref().filter(|_| !self.is_planning) else { return };
         let (action, input) = (plan.created.action.clone(), plan.created.input.clone());
-        self.plan_on_pool(action, input, None, cx);
+        self.plan_on_pool(action, input, None, None, cx);
     }
 
     /// Plans where it may take its time.
-    fn plan_on_pool(
+    pub(super) fn plan_on_pool(
         &mut self,
         action: String,
         input: Payload,
         created: Option<Box<Created>>,
+        reply: Option<Completer<Result<Begun, TriggerError>>>,
         cx: &mut Context<'_, Self>,
     ) {
         self.is_planning = true;
@@ -100,7 +97,7 @@ impl PlanActor {
         cx.run_blocking(planning, None, move |planned| {
             let planned =
                 planned.unwrap_or_else(|failure| Err(ActionError::new("failure", failure)));
-            PlannedNow { created, planned: planned.map(Box::new) }
+            PlannedNow { created, planned: planned.map(Box::new), reply }
         });
     }
 }
@@ -158,7 +155,7 @@ impl Handler<BeginChild> for PlanActor {
             priority: own.unwrap_or(priority),
             deadline: None,
         };
-        self.plan_on_pool(action, input, Some(Box::new(created)), cx);
+        self.plan_on_pool(action, input, Some(Box::new(created)), None, cx);
         cx.hold();
     }
 }
@@ -168,14 +165,14 @@ impl Handler<PlannedNow> for PlanActor {
 
     fn handle(&mut self, message: PlannedNow, cx: &mut Context<'_, Self>) {
         self.is_planning = false;
-        let PlannedNow { created, planned } = message;
+        let PlannedNow { created, planned, reply } = message;
         let now = self.world.now();
         let next = match planned {
             Ok(planned) => Record::Planned(planned),
             Err(error) => Record::NotPlanned { at: now, error },
         };
         match created {
-            Some(created) => self.begin_with(created, next, None, None, cx),
+            Some(created) => self.begin_with(created, next, None, reply, cx),
             None => {
                 let mut next = next;
                 if let Some(plan) = &self.plan {
@@ -216,7 +213,7 @@ impl Handler<Follow> for PlanActor {
         if self.plan.is_none() {
             // A plan that does not exist is never over: the follower must not wait for it.
             let (plan, result) = (self.id, PlanResult::Cancelled);
-            self.tell_plan(follower, PlanEnded { plan, result });
+            self.tell_plan(follower, Word::Ended { plan, result });
             return self.settle(cx);
         }
         if !self.followers.contains(&follower) {

@@ -5,8 +5,9 @@ use turnwheel_actors::Context;
 use turnwheel_runtime::Completer;
 
 use super::decide::{Decisions, Effect};
-use super::message::{Begun, Report, Wake};
-use super::{PlanActor, PlanKey};
+use super::message::{Begun, Report};
+use super::PlanActor;
+use crate::connect::Word;
 use crate::error::TriggerError;
 use crate::journal::Held;
 use crate::plan::{Created, Plan, PlanState, Record};
@@ -69,10 +70,9 @@ impl PlanActor {
     pub(super) fn leave_locks(&self) {
         let Some(plan) = self.plan.as_ref().filter(|plan| !plan.locks.is_empty()) else { return };
         for next in self.world.journal().locks().leave(&plan.locks, self.id) {
-            let key = PlanKey::new(&self.world, next);
-            if self.world.plans().get::<Self>(key).tell(Wake).is_err() {
-                self.world.wakes().set(next, self.world.now().after(super::AGAIN));
-            }
+            self.world.tell_plan(next, Word::Wake, move |world| {
+                world.wakes().set(next, world.now().after(super::AGAIN));
+            });
         }
     }
 }

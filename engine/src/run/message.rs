@@ -76,30 +76,45 @@ pub(crate) struct Delay {
 }
 
 /// A step of another plan asks for this one; it is made if it does not exist.
-pub(super) struct BeginChild {
-    pub(super) caller: (PlanId, StepId),
+pub(crate) struct BeginChild {
+    pub(crate) caller: (PlanId, StepId),
     /// The plans that wait for it, by way of that one too.
-    pub(super) lineage: Vec<PlanId>,
-    pub(super) action: String,
-    pub(super) input: Payload,
+    pub(crate) lineage: Vec<PlanId>,
+    pub(crate) action: String,
+    pub(crate) input: Payload,
     /// Of the plan that asks for it.
-    pub(super) priority: i32,
+    pub(crate) priority: i32,
 }
+
+/// Another world has the plan begin here.
+pub(crate) struct BeginElsewhere {
+    pub(crate) created: Box<Created>,
+    /// [`Record::Delayed`], if it is planned later.
+    pub(crate) delayed: Option<Record>,
+    /// Whether it must not exist: somebody has chosen its id.
+    pub(crate) is_chosen: bool,
+    pub(crate) reply: Completer<Result<Begun, TriggerError>>,
+}
+
+/// Plans that this one waits for may be in other worlds by now: it asks for them again.
+pub(crate) struct AskAgain;
 
 /// The planning of this plan has ended.
 pub(super) struct PlannedNow {
     /// How it began, if it does not exist yet.
     pub(super) created: Option<Box<Created>>,
     pub(super) planned: Result<Box<Planned>, ActionError>,
+    /// Who waits for that it has begun.
+    pub(super) reply: Option<Completer<Result<Begun, TriggerError>>>,
 }
 
 /// Another plan is over.
-pub(super) struct PlanEnded {
-    pub(super) plan: PlanId,
-    pub(super) result: PlanResult,
+pub(crate) struct PlanEnded {
+    pub(crate) plan: PlanId,
+    pub(crate) result: PlanResult,
 }
 
 /// Another plan wants to know when this one is over.
-pub(super) struct Follow {
-    pub(super) follower: PlanId,
+pub(crate) struct Follow {
+    pub(crate) follower: PlanId,
 }

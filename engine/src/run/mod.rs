@@ -12,6 +12,7 @@
 //! | `chunks` | takes what the code of steps adds to the output stream |
 //! | `begin` | how a plan begins |
 //! | `effects` | what it does outside |
+//! | `elsewhere` | plans that other worlds ask for, and plans that have moved between worlds |
 //! | `hooks` | tells hooks what has happened |
 //! | `finalize` | calls the finalize phase in one transaction, if the world has them |
 //! | `call` | calls the code of its steps |
@@ -30,6 +31,7 @@ mod call;
 mod chunks;
 mod decide;
 mod effects;
+mod elsewhere;
 mod failed;
 mod fair;
 mod finalize;
@@ -52,11 +54,14 @@ pub(crate) use actor::PlanActor;
 pub(crate) use beats::{beat_soon, Heartbeat};
 pub(crate) use chunks::chunks_soon;
 pub(crate) use key::PlanKey;
-pub(crate) use message::{Begin, Begun, Delay, Deliver, Order, Report, Wake};
+pub(crate) use message::{
+    AskAgain, Begin, BeginChild, BeginElsewhere, Begun, Delay, Deliver, Follow, Order, PlanEnded,
+    Report, Wake,
+};
 pub(crate) use orders::OrderKind;
 pub(crate) use queue::Queues;
 pub(crate) use row::row;
 pub(crate) use wakes::Wakes;
 
 /// What could not be said to another plan is tried again after this time.
-const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+pub(crate) const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,5 +1,7 @@
 //! What people do with plans: resume, skip, begin again, edit, cancel, halt, take back.
 
+use serde::{Deserialize, Serialize};
+
 use super::decide::Decisions;
 use crate::action::{AnyAction, Cause, Rescue};
 use crate::id::{ActionId, StepId};
@@ -8,7 +10,7 @@ use crate::plan::{needs_of, PlanState, Record, StepKind, StepState};
 use crate::time::Time;
 
 /// What is to be done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum OrderKind {
     /// Go on with a paused plan.
     Resume,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Weak;
 use std::time::Duration;
 
-use turnwheel_runtime::{Context, Group, Mailbox, SpawnError, Task, Timer};
+use turnwheel_runtime::{Completer, Context, Group, Mailbox, SpawnError, Task, Timer};
 
 use super::{PlanKey, Wake};
 use crate::id::PlanId;
@@ -53,6 +53,20 @@ impl Wakes {
     }
 }
 
+impl Wakes {
+    /// Answers in the threads that run plans.
+    pub(crate) fn pong(&self, reply: Completer<()>) {
+        let heard = self.task.submit(move |_, _| {
+            // Who has asked may have given up.
+            let _late = reply.complete(());
+        });
+        if let Err(error) = heard {
+            // Who has asked is told by the end of its completer.
+            tracing::debug!(kind = %error.kind, "a ping is not answered");
+        }
+    }
+}
+
 impl Calendar {
     fn set(&mut self, plan: PlanId, at: Time, cx: &mut Context<'_, Self>) {
         if let Some(before) = self.times.insert(plan, at) {
@@ -89,6 +103,9 @@ impl Calendar {
             }
             self.days.pop_first();
             self.times.remove(&plan);
+            if !world.owns(plan) {
+                continue;
+            }
             let key = PlanKey::new(&world, plan);
             if world.plans().get::<super::PlanActor>(key).tell(Wake).is_err() {
                 let again = now.after(AGAIN);

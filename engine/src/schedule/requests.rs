@@ -89,7 +89,8 @@ impl<'a> Schedules<'a> {
             Ok(checked) => checked,
             Err(error) => return Completion::done(Err(error)),
         };
-        if self.world.shared().registry().find(&spec.action).is_none() {
+        let shared = self.world.shared();
+        if !shared.runs(&spec.action) && !shared.hub().has_action(&spec.action) {
             let action = spec.action;
             return Completion::done(Err(ScheduleError::UnknownAction { name, action }));
         }
@@ -284,7 +285,12 @@ impl<'a> Schedules<'a> {
     ) -> Asked<T> {
         let (reply, asked) = completion();
         let refusal = reply.clone();
-        let task = &self.world.shared().timetable().task;
+        let Some(server) = self.world.shared().server_of_schedules() else {
+            let problem = "no executor of this process serves the schedules".to_owned();
+            answer(refusal, Err(ScheduleError::Refused(problem)));
+            return asked;
+        };
+        let task = &server.timetable().task;
         if let Err(error) = task.submit(move |roster, cx| request(roster, cx, reply)) {
             answer(refusal, Err(ScheduleError::Refused(error.kind.to_string())));
         }

@@ -295,7 +295,8 @@ impl Roster {
             let Some(entry) = self.entries.get_mut(&name) else { continue };
             let kept = (!entry.is_removed).then(|| entry.kept.clone());
             let data = kept.as_ref().map(Kept::encode);
-            writes.push(ScheduleWrite { name: name.clone(), from: entry.version, data });
+            let (from, epoch) = (entry.version, world.epoch());
+            writes.push(ScheduleWrite { name: name.clone(), from, data, epoch });
             changes.push(Change { name, kept, answers: std::mem::take(&mut entry.answers) });
         }
         if let Some(error) = self.fenced.clone() {
@@ -456,6 +457,10 @@ impl Roster {
     fn fire(&mut self, cx: &mut Context<'_, Self>) {
         self.armed = None;
         let Some(world) = self.world.upgrade() else { return };
+        if !world.serves_schedules() {
+            // Another world does by now.
+            return;
+        }
         let now = world.now();
         let due = self.days.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<String> = due.map(|(_, name)| name.clone()).collect();

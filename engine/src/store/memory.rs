@@ -10,8 +10,9 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::memory_states::States;
 use super::{
-    Append, Batch, Count, Filter, Loaded, Order, PlanRow, ScheduleRow, ScheduleWrite, Seq, Store,
-    StoreReader, StoreWriter, Swap, Verdict, Written,
+    slot_of, Append, Batch, Count, Filter, Loaded, Order, PlanRow, ScheduleRow, ScheduleWrite, Seq,
+    Slots, Store, StoreReader, StoreWriter, Swap, Verdict, Worlds, WorldsWrite, Written,
+    SCHEDULES_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -35,6 +36,7 @@ struct Data {
     states: States,
     schedules: BTreeMap<String, ScheduleRow>,
     locks: BTreeMap<String, PlanId>,
+    worlds: Worlds,
 }
 
 impl fmt::Debug for MemoryStore {
@@ -118,7 +120,20 @@ impl StoreWriter for Writer {
         if data.epoch != self.epoch {
             return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
         }
+        for write in writes {
+            if let Err(newest) = data.worlds.admit(SCHEDULES_SLOT, write.epoch) {
+                return Err(StoreError::Fenced { epoch: write.epoch, newest });
+            }
+        }
         Ok(writes.iter().map(|write| data.swap(write)).collect())
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        let mut data = self.data.lock();
+        if data.epoch != self.epoch {
+            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
+        }
+        Ok(data.worlds.swap(write))
     }
 }
 
@@ -141,6 +156,9 @@ impl Data {
     }
 
     fn append(&mut self, append: &Append) -> Verdict {
+        if let Err(newest) = self.worlds.admit(slot_of(append.plan), append.epoch) {
+            return Verdict::Outdated { newest };
+        }
         if let Some(key) = &append.key {
             if let Some(holder) = self.keys.get(key) {
                 return Verdict::KeyTaken(*holder);
@@ -268,6 +286,18 @@ impl StoreReader for Reader {
         wakes.sort_unstable();
         wakes.truncate(limit);
         Ok(wakes)
+    }
+
+    fn worlds(&mut self) -> Result<Worlds, StoreError> {
+        Ok(self.data.lock().worlds.clone())
+    }
+
+    fn live(&mut self) -> Result<Slots, StoreError> {
+        let data = self.data.lock();
+        let mut slots = Slots::default();
+        let live = data.rows.values().filter(|row| row.state != PlanState::Stopped);
+        live.for_each(|row| slots.add(slot_of(row.id)));
+        Ok(slots)
     }
 
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {

@@ -14,6 +14,7 @@ mod memory_states;
 mod sqlite;
 mod view;
 mod work;
+mod worlds;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +27,7 @@ pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 pub(crate) use view::read_plan;
 pub use view::StoreView;
 pub use work::{Work, Worked};
+pub use worlds::{slot_of, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
@@ -166,8 +168,18 @@ pub trait StoreWriter: Send {
     ///
     /// # Errors
     ///
-    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since, or if another world
+    /// serves the schedules.
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError>;
+
+    /// Changes who is there and who owns what, in one durable commit, if it is still as it was read. From
+    /// then on entries of worlds that do not own the slot of their plan are answered with
+    /// [`Verdict::Outdated`].
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError>;
 }
 
 /// A schedule as it is stored.
@@ -190,6 +202,8 @@ pub struct ScheduleWrite {
     pub from: u64,
     /// What it says from now on; nothing to remove it.
     pub data: Option<Vec<u8>>,
+    /// The world that serves the schedules: the one that owns [`SCHEDULES_SLOT`].
+    pub epoch: u64,
 }
 
 /// What became of a change.
@@ -224,7 +238,7 @@ pub struct Append {
     pub plan: PlanId,
     /// The entry before it of the same plan; 0 if it is the first.
     pub prev: Seq,
-    /// The epoch of the plan's owner.
+    /// The world that owns the plan.
     pub epoch: u64,
     /// The records, encoded.
     pub records: Vec<u8>,
@@ -252,9 +266,9 @@ pub enum Verdict {
         /// The version in the store.
         found: u64,
     },
-    /// It was not made: a later owner has made changes.
+    /// It was not made: it belongs to another owner by now.
     Outdated {
-        /// The newest epoch that has.
+        /// Its epoch; 0 if there is none.
         newest: u64,
     },
     /// It was not written: another plan has one of the locks.
@@ -364,6 +378,20 @@ pub trait StoreReader: Send {
     ///
     /// The store failed.
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError>;
+
+    /// The worlds that are registered.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn worlds(&mut self) -> Result<Worlds, StoreError>;
+
+    /// The slots of all plans that are not stopped, as their rows say.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn live(&mut self) -> Result<Slots, StoreError>;
 
     /// The plans with journal entries that are not in their rows: with their heads, by id.
     ///

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::store::{
     Batch, ScheduleWrite, Seq, Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict,
+    WorldsWrite,
 };
 
 /// A store over another one, whose commits fail when they are told to. Clones share everything.
@@ -173,6 +174,20 @@ impl StoreWriter for Writer {
             observer.ended(&nothing, &[]);
         }
         Ok(swaps)
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        let mut script = self.script.lock();
+        script.count()?;
+        let nothing = Batch { changes: &[], appends: &[], rows: &[], projected: 0 };
+        if let Some(observer) = &mut script.observer {
+            observer.begins();
+        }
+        let swap = self.inner.write_worlds(write)?;
+        if let Some(observer) = &mut script.observer {
+            observer.ended(&nothing, &[]);
+        }
+        Ok(swap)
     }
 }
 

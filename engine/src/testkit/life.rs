@@ -12,7 +12,7 @@ use turnwheel_runtime::time::{Clock, ManualClock};
 use super::fault_store::{FaultStore, Observer};
 use super::medium::{Image, Medium};
 use super::workload::{Ack, Client, Workload};
-use crate::error::StoreError;
+use crate::error::{BuildError, StoreError};
 use crate::store::{Batch, Filter, Verdict, Written};
 use crate::world::World;
 
@@ -114,7 +114,7 @@ pub(super) fn live<W: Workload>(
     if let Some(refused) = birth.refused {
         store.fail_at(refused, StoreError::Failed("this commit was chosen to fail".to_owned()));
     }
-    let outcome = run(workload, &sim, &store, &acks, birth.seed);
+    let outcome = run(workload, &sim, &store, &acks, (birth.seed, birth.refused == Some(1)));
     let commits = store.commits();
     drop(sim);
     let Seen { cuts, journal } = std::mem::take(&mut *seen.lock());
@@ -127,12 +127,19 @@ fn run<W: Workload>(
     sim: &Sim,
     store: &FaultStore,
     acks: &Arc<Mutex<Vec<Ack>>>,
-    seed: u64,
+    (seed, is_refused): (u64, bool),
 ) -> Result<(), String> {
     let (plans, journal) = (sim.group("plans"), sim.group("journal"));
-    let builder = World::builder().group(&plans).io_group(&journal).seed(seed);
-    let open = workload.world(builder).open(store.clone());
-    let world = sim.block_on(open).map_err(|stuck| format!("the start hangs: {stuck}"))?;
+    let open = || {
+        let builder = World::builder().group(&plans).io_group(&journal).seed(seed);
+        let open = workload.world(builder).open(store.clone());
+        sim.block_on(open).map_err(|stuck| format!("the start hangs: {stuck}"))
+    };
+    // A start writes that the world is there. If that is refused it says so, and is tried again.
+    let world = match open()? {
+        Err(BuildError::Store(StoreError::Failed(_))) if is_refused => open()?,
+        world => world,
+    };
     let world = world.map_err(|error| format!("the world does not start: {error}"))?;
     let client = Client::new(world.clone(), plans, Arc::clone(acks));
     let limit = sim.now() + workload.patience();

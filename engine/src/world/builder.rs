@@ -7,22 +7,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_actors::{Entities, System};
 use turnwheel_runtime::completion::block_on;
-use turnwheel_runtime::{Group, Pinning};
+use turnwheel_runtime::Group;
 
 use super::extending::LastCalls;
+use super::hub::{io_group, Hub, SharedStore};
 use super::Letters;
-use super::{Ids, Opening, Queue, Shared, Watchers, World};
+use super::{Ids, Meta, Opening, Queue, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
+use crate::connect::{Desk, Local};
 use crate::error::BuildError;
-use crate::journal::Journal;
 use crate::limits::PLANS_IN_MEMORY;
 use crate::run::{Queues, Wakes};
 use crate::schedule::Timetable;
-use crate::store::Store;
-
-/// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
-/// keeps the store in order.
-const IO_WORKERS: usize = 3;
+use crate::store::{Slots, Store, WorldKind, WorldRow};
 
 /// Describes a world; made by [`World::builder`].
 #[derive(Debug, Default)]
@@ -39,6 +36,10 @@ pub struct WorldBuilder {
     queues: Vec<Queue>,
     pub(super) opening: Opening,
     pub(super) last_calls: LastCalls,
+    name: Option<String>,
+    is_client: bool,
+    checks: Option<bool>,
+    meta: Vec<(String, String)>,
 }
 
 impl WorldBuilder {
@@ -101,6 +102,32 @@ impl WorldBuilder {
         self
     }
 
+    /// What the world is called where people see it, instead of a name made of its process.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Something that the world says of itself in [`World::worlds`].
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.meta.push((key.into(), value.into()));
+        self
+    }
+
+    /// A world that runs no plans: other worlds over the same store run what it triggers. It needs no
+    /// actions but their types.
+    pub fn client(mut self) -> Self {
+        self.is_client = true;
+        self
+    }
+
+    /// Whether the worlds that are registered are asked at the start if they are there, and invalidated if
+    /// they are not. An executor does so unless this says otherwise, a client does not.
+    pub fn check_worlds_at_start(mut self, checks: bool) -> Self {
+        self.checks = Some(checks);
+        self
+    }
+
     /// Opens the store, goes on with the plans in it that were under way, and takes new ones.
     ///
     /// # Errors
@@ -118,46 +145,96 @@ impl WorldBuilder {
     /// # Errors
     ///
     /// As [`WorldBuilder::build`].
-    pub async fn open(self, store: impl Store) -> Result<World, BuildError> {
-        let world = self.prepare(&store)?;
-        world.recover().await?;
-        Ok(world)
+    pub async fn open(mut self, store: impl Store) -> Result<World, BuildError> {
+        self.refuse_problems()?;
+        let mut own = Vec::new();
+        let io = match self.io.take() {
+            Some(io) => io,
+            None => {
+                let made = io_group()?;
+                own.push(made.clone());
+                made
+            }
+        };
+        let hub = Hub::open(&store, &io, None, Arc::new(Local::new()))?;
+        self.enter(hub, own).await
     }
 
-    fn prepare(mut self, store: &dyn Store) -> Result<World, BuildError> {
-        if let Some(problem) = self.problem {
-            return Err(problem);
+    /// Makes a world over a store that is open: it may have others, of this process. Its
+    /// [`io_group`](WorldBuilder::io_group) is that of the store.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorldBuilder::build`].
+    pub fn join(self, store: &SharedStore) -> Result<World, BuildError> {
+        let joined = block_on(self.join_later(store));
+        joined.map_err(|refused| BuildError::Threads(refused.to_string()))?
+    }
+
+    /// As [`WorldBuilder::join`], for code that may not wait in its thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorldBuilder::build`].
+    pub async fn join_later(mut self, store: &SharedStore) -> Result<World, BuildError> {
+        self.refuse_problems()?;
+        self.enter(Arc::clone(&store.hub), Vec::new()).await
+    }
+
+    fn refuse_problems(&mut self) -> Result<(), BuildError> {
+        match self.problem.take() {
+            Some(problem) => Err(problem),
+            None => self.registry.check(),
         }
-        self.registry.check()?;
-        let threads = |error: &dyn std::fmt::Display| BuildError::Threads(error.to_string());
-        let mut own = Vec::new();
-        let mut group = |given: Option<Group>, make: fn() -> turnwheel_runtime::GroupBuilder| {
-            given.map_or_else(
-                || {
-                    let made = make().build().map_err(|error| threads(&error))?;
-                    own.push(made.clone());
-                    Ok::<Group, BuildError>(made)
-                },
-                Ok,
-            )
+    }
+
+    fn row(&self, cpu: &Group, queues: &Queues) -> WorldRow {
+        let kind = if self.is_client { WorldKind::Client } else { WorldKind::Executor };
+        let (actions, queues) = match kind {
+            WorldKind::Client => (Vec::new(), Vec::new()),
+            WorldKind::Executor => (self.registry.names(), queues.status(None)),
         };
-        let cpu = group(self.group, || Group::builder("plans"))?;
-        let io = group(self.io, || {
-            Group::builder("journal").workers(IO_WORKERS).pinning(Pinning::None)
-        })?;
-        let journal = Journal::open(store, &io)?;
+        let meta = Meta::here(actions, &queues, self.meta.clone());
+        let usual = || format!("{} of process {}", cpu.name(), std::process::id());
+        WorldRow {
+            epoch: 0,
+            name: self.name.clone().unwrap_or_else(usual),
+            kind,
+            since: cpu.wall().into(),
+            slots: Slots::default(),
+            meta: serde_json::to_string(&meta).expect("it is made of texts and numbers"),
+        }
+    }
+
+    /// Makes the world, registers it, and goes on with what it owns.
+    async fn enter(mut self, hub: Arc<Hub>, mut own: Vec<Group>) -> Result<World, BuildError> {
+        let cpu = match self.group.take() {
+            Some(cpu) => cpu,
+            None => {
+                let made = Group::builder("plans").build();
+                let made = made.map_err(|error| BuildError::Threads(error.to_string()))?;
+                own.insert(0, made.clone());
+                made
+            }
+        };
         let in_memory = self.in_memory.unwrap_or(PLANS_IN_MEMORY);
         let mut plans = Entities::builder(&System::new(&cpu)).active_max(in_memory);
         if let Some(idle) = self.idle {
             plans = plans.idle_of::<crate::run::PlanActor>(idle);
         }
         let plans = plans.build();
-        let queues = Queues::new(self.queues, &cpu);
+        let queues = Queues::new(std::mem::take(&mut self.queues), &cpu);
         queues.start().map_err(BuildError::Threads)?;
+        let row = self.row(&cpu, &queues);
+        let kind = row.kind;
+        let checks = self.checks.unwrap_or(kind == WorldKind::Executor);
+        let epoch = hub.register(row, checks).await?;
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
             group: cpu.clone(),
-            journal,
+            began: cpu.wall().into(),
+            epoch,
+            journal: hub.journal.clone(),
             plans,
             wakes: OnceLock::new(),
             queues,
@@ -165,20 +242,29 @@ impl WorldBuilder {
             watchers: Watchers::default(),
             letters: Letters::default(),
             ids: Arc::new(Ids::new(self.seed)),
-            store: store.name(),
+            store: hub.store.clone(),
+            kind,
             is_rescuing: !self.always_pauses,
             last_calls: Mutex::new(self.last_calls),
             batches: Batches::default(),
             opening: self.opening,
-            began: cpu.wall().into(),
             fresh: Mutex::new(HashSet::new()),
             own,
+            hub: Arc::clone(&hub),
         });
         let wakes = Wakes::start(Arc::downgrade(&shared), &cpu).map_err(BuildError::Threads)?;
         shared.wakes.set(wakes).expect("a world is made once");
         let timetable = Timetable::start(Arc::downgrade(&shared), &cpu);
         let timetable = timetable.map_err(BuildError::Threads)?;
         shared.timetable.set(timetable).expect("a world is made once");
-        Ok(World { shared })
+        hub.add(&shared);
+        hub.connector.attach(Desk { world: epoch, shared: Arc::downgrade(&shared) });
+        let slots = hub.worlds().find(epoch).map(|row| row.slots).unwrap_or_default();
+        shared.ids.set_homes(super::shares::homes(&slots));
+        let world = World { shared };
+        if kind == WorldKind::Executor {
+            world.adopt(slots).await?;
+        }
+        Ok(world)
     }
 }

@@ -11,6 +11,7 @@ use turnwheel_runtime::{Completer, Completion, Failure};
 
 use super::World;
 use crate::action::Action;
+use crate::connect::RequestKind;
 use crate::error::{PlanError, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
@@ -109,7 +110,16 @@ impl PlanHandle {
     /// Completes when the plan is stopped **or paused**: look at its state and result.
     pub fn finished(&self) -> Finished {
         let (watcher, finished) = completion();
-        self.world.shared.watchers.add(self.id, watcher);
+        let shared = &self.world.shared;
+        if !shared.owns(self.id) {
+            shared.look_elsewhere(self.id, false, watcher);
+            return Finished { plan: self.id, finished };
+        }
+        shared.watchers.add(self.id, watcher);
+        if !shared.owns(self.id) {
+            shared.give_watchers_away();
+            return Finished { plan: self.id, finished };
+        }
         let report = self.world.plan_ref(self.id).tell(Report { view: None });
         if let Err(error) = report {
             let (plan, problem) = (self.id, error.kind.to_string());
@@ -121,7 +131,11 @@ impl PlanHandle {
     /// The plan as it is now, also what is not durable yet.
     pub fn view(&self) -> Finished {
         let (reply, finished) = completion();
-        self.send(reply, |reply| Report { view: Some(reply) });
+        if self.world.shared.owns(self.id) {
+            self.send(reply, |reply| Report { view: Some(reply) });
+        } else {
+            self.world.shared.look_elsewhere(self.id, true, reply);
+        }
         Finished { plan: self.id, finished }
     }
 
@@ -218,8 +232,13 @@ impl PlanHandle {
 
     pub(super) fn order(&self, kind: OrderKind, by: &str) -> Completion<Result<(), PlanError>> {
         let (reply, done) = completion();
-        let by = by.to_owned();
-        self.send(reply, |reply| Order { kind, by, reply });
+        let (plan, by) = (self.id, by.to_owned());
+        if self.world.shared.owns(plan) {
+            self.send(reply, |reply| Order { kind, by, reply });
+        } else {
+            let order = RequestKind::Order { plan, kind, by };
+            self.world.shared.ask_elsewhere(plan, order, reply);
+        }
         done
     }
 

@@ -3,6 +3,7 @@
 use turnwheel_runtime::{completion::completion, Completion};
 
 use super::World;
+use crate::connect::RequestKind;
 use crate::error::PlanError;
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
@@ -33,6 +34,11 @@ impl World {
             Err(error) => return refused(format!("the details {error}")),
         };
         let (reply, done) = completion();
+        if !self.shared().owns(plan) {
+            let beat = RequestKind::Heartbeat { plan, step, attempt, details };
+            self.shared().ask_elsewhere(plan, beat, reply);
+            return done;
+        }
         match self.plan_ref(plan).tell(Heartbeat { step, attempt, details, reply }) {
             Ok(()) => done,
             Err(error) => refused(error.kind.to_string()),

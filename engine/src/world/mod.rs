@@ -6,18 +6,23 @@ mod bulk;
 mod chunks;
 mod cleaner;
 mod delay;
+mod desk;
 mod extending;
 mod handle;
 mod heartbeat;
 mod history;
+mod hub;
 mod ids;
 mod labels;
 mod letters;
 mod named;
 mod opening;
 mod options;
+mod peers;
 mod queue;
+mod reach;
 mod search;
+mod shares;
 mod stats;
 mod upgrade;
 mod watchers;
@@ -41,12 +46,15 @@ pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 use extending::LastCalls;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
+pub(crate) use hub::Hub;
+pub use hub::SharedStore;
 pub(crate) use ids::Ids;
 pub use letters::{DeadLetter, DeadLetters};
 pub(crate) use letters::{Letters, Undelivered};
 pub use named::{ActionInfo, Named};
 pub use opening::Opening;
 pub use options::TriggerOptions;
+pub use peers::{Check, Health, Meta, WorldView};
 pub use queue::{PlanShare, Queue, QueueStatus};
 pub use search::Counts;
 pub use stats::{Stats, WaitingPlans};
@@ -54,14 +62,16 @@ pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
 use crate::action::{show, Action, AnyAction, Batches, PlanShown, Registry};
+use crate::connect::{RequestKind, Word};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
 use crate::middleware::delay as delay_around;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Record};
-use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
+use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wakes};
 use crate::schedule::{Schedules, Timetable};
+use crate::store::{Slots, WorldKind};
 use crate::time::Time;
 
 /// How long a world waits for its threads when it shuts down.
@@ -86,6 +96,9 @@ impl fmt::Debug for World {
 pub(crate) struct Shared {
     registry: Arc<Registry>,
     group: Group,
+    /// The number of this world, and the epoch of all that it writes.
+    epoch: u64,
+    hub: Arc<Hub>,
     journal: Journal,
     plans: Entities,
     wakes: OnceLock<Wakes>,
@@ -95,6 +108,7 @@ pub(crate) struct Shared {
     letters: Letters,
     ids: Arc<Ids>,
     store: String,
+    kind: WorldKind,
     is_rescuing: bool,
     last_calls: Mutex<LastCalls>,
     batches: Batches,
@@ -119,6 +133,41 @@ impl Shared {
 
     pub(crate) fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        false
+    }
+
+    /// A plan of this world asks again, in a moment, for the plans that it waits for.
+    pub(crate) fn ask_again_later(self: &Arc<Self>, plan: PlanId) {
+        let (world, later) = (Arc::clone(self), self.group.sleep(run::AGAIN));
+        self.hub.spawn(async move {
+            let _slept = later.await;
+            if world.owns(plan) {
+                if let Err(problem) = world.say(plan, Word::AskAgain) {
+                    tracing::error!(%plan, problem, "a plan does not go on before the next start");
+                }
+            }
+        });
+    }
+
+    /// Goes on with the plans of slots that are this world's since a change.
+    pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
+        let world = World::of(self);
+        self.hub.spawn(async move {
+            if let Err(error) = world.adopt(gained).await {
+                tracing::error!(%error, "plans of another world do not go on");
+            }
+        });
     }
 
     pub(crate) fn plans(&self) -> &Entities {
@@ -209,6 +258,9 @@ impl World {
             Ok(created) => created,
             Err(error) => return Triggering::refused(error),
         };
+        if !self.runs::<A>() {
+            return self.begin_placed(created, None, None);
+        }
         let shared = &self.shared;
         let id = shared.ids.next(created.at);
         let planned = plan_root::<A>(&shared.registry, id, Ok(input), || shared.now());
@@ -240,8 +292,9 @@ impl World {
     /// Begins a plan that is planned later, as its second record says.
     pub(crate) fn begin_later(&self, mut created: Created, mut delayed: Record) -> Triggering {
         let registry = &self.shared.registry;
-        let Some(action) = registry.find(&created.action) else {
-            return Triggering::refused(TriggerError::UnknownAction(created.action));
+        let Some(action) = registry.find(&created.action).filter(|_| self.shared.is_executor())
+        else {
+            return self.begin_placed(created, Some(delayed), None);
         };
         let id = self.shared.ids.next(created.at);
         if let Some(chain) = registry.chains().of(&created.action) {
@@ -286,9 +339,7 @@ impl World {
         input: Result<Payload, PayloadError>,
         key: Option<String>,
     ) -> Result<Created, TriggerError> {
-        let Some(action) = self.shared.registry.get::<A>() else {
-            return Err(TriggerError::UnknownAction(A::NAME.to_owned()));
-        };
+        let action = self.shared.registry.get::<A>();
         let input = input.map_err(|error| {
             let (action, problem) = (A::NAME.to_owned(), error.to_string());
             TriggerError::Input { action, problem }
@@ -302,7 +353,7 @@ impl World {
             key,
             labels: Vec::new(),
             by: "trigger".to_owned(),
-            priority: AnyAction::priority(&*action).unwrap_or(0),
+            priority: action.and_then(|action| AnyAction::priority(&*action)).unwrap_or(0),
             deadline: None,
         })
     }
@@ -367,6 +418,12 @@ impl World {
             }
         };
         let (reply, done) = completion();
+        if !self.shared.owns(plan) {
+            let id = id.map(str::to_owned);
+            let event = RequestKind::Event { plan, step, id, payload };
+            self.shared.ask_elsewhere(plan, event, reply);
+            return done;
+        }
         let deliver = Deliver { step, id: id.map(str::to_owned), payload, reply, is_again: false };
         match self.plan_ref(plan).tell(deliver) {
             Ok(()) => done,
@@ -449,12 +506,6 @@ impl World {
             if is_last {
                 return Ok(());
             }
-        }
-    }
-
-    fn wake(&self, plan: PlanId) {
-        if let Err(error) = self.plan_ref(plan).tell(Wake) {
-            tracing::error!(%plan, kind = %error.kind, "a plan does not go on after the start");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Plans of actions whose types are not known where they are asked for: by name, with JSON.
 
+use super::reach::Elsewhere;
 use super::{Delay, TriggerOptions, Triggering, World};
 use crate::error::TriggerError;
 use crate::id::PlanId;
@@ -73,6 +74,9 @@ impl World {
         let Some(known) = shared.registry.find(action) else {
             return self.refuse(given, TriggerError::UnknownAction(action.to_owned()));
         };
+        if let Some(elsewhere) = self.named_elsewhere(given, &created, None) {
+            return elsewhere;
+        }
         let id = given.unwrap_or_else(|| shared.ids.next(created.at));
         let planned = known.plan(&shared.registry, id, &created.input, &|| shared.now());
         let begin = |reply| Begin { created: Box::new(created), planned: Box::new(planned), reply };
@@ -101,6 +105,9 @@ impl World {
         let (start_at, start_before) = delay.times(at);
         let (after, is_frozen, by) = (delay.after, delay.is_frozen, created.by.clone());
         let delayed = Record::Delayed { at, start_at, start_before, after, is_frozen, by };
+        if let Some(elsewhere) = self.named_elsewhere(given, &created, Some(&delayed)) {
+            return elsewhere;
+        }
         let id = given.unwrap_or_else(|| self.shared.ids.next(at));
         let begin = |reply| crate::run::Delay { created: Box::new(created), delayed, reply };
         let triggering = match given {
@@ -108,6 +115,28 @@ impl World {
             None => self.begin(id, begin),
         };
         Named { id, triggering }
+    }
+
+    /// Has another world begin the plan, if this one does not run it.
+    fn named_elsewhere(
+        &self,
+        given: Option<PlanId>,
+        created: &Created,
+        delayed: Option<&Record>,
+    ) -> Option<Named> {
+        let plan = match given {
+            Some(plan) if self.shared.owns(plan) => return None,
+            None if self.shared.is_executor() => return None,
+            Some(plan) => plan,
+            None => match self.place(&created.action) {
+                Ok(plan) => plan,
+                Err(error) => return Some(self.refuse(given, error)),
+            },
+        };
+        let (delayed, priority) = (delayed.cloned(), Some(created.priority));
+        let (created, is_chosen) = (created.clone(), given.is_some());
+        let begin = Elsewhere { plan, created, delayed, priority, is_chosen };
+        Some(Named { id: plan, triggering: self.begin_elsewhere(begin) })
     }
 
     fn refuse(&self, given: Option<PlanId>, error: TriggerError) -> Named {

@@ -1,11 +1,8 @@
 //! What a world does with the plans that its store has when it is opened.
 
-use turnwheel_runtime::Failure;
-
-use super::{World, WorldBuilder, START_PAGE};
-use crate::error::StoreError;
+use super::{World, WorldBuilder};
+use crate::connect::Word;
 use crate::id::PlanId;
-use crate::time::Time;
 
 /// What a world does with the plans that its store has when it is opened, and with its schedules.
 ///
@@ -44,31 +41,11 @@ impl World {
     /// [on request](Opening::OnRequest). Elsewhere, and for a plan that is over, nothing happens.
     pub fn go_on(&self, plan: PlanId) {
         // Its children are asked for again when it is loaded, and go on by that.
-        self.wake(plan);
-    }
-
-    /// Goes on with what the store says was under way, and sets the alarm for what sleeps.
-    pub(super) async fn recover(&self) -> Result<(), StoreError> {
-        let journal = &self.shared.journal;
-        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
-        if self.shared.opening != Opening::GoOn {
-            return self.restore_schedules().await;
-        }
-        journal.behind().into_iter().for_each(|plan| self.wake(plan));
-        let mut from = None;
-        loop {
-            let page = journal.read(move |reader| reader.busy(from, START_PAGE));
-            let page = page.await.map_err(lost)??;
-            page.iter().for_each(|plan| self.wake(*plan));
-            from = page.last().copied();
-            if page.len() < START_PAGE {
-                break;
+        let shared = self.shared();
+        if shared.owns(plan) {
+            if let Err(problem) = shared.say(plan, Word::Wake) {
+                tracing::error!(%plan, problem, "a plan does not go on");
             }
         }
-        let all = journal.read(|reader| reader.wakes(Time(u64::MAX), usize::MAX));
-        for (at, plan) in all.await.map_err(lost)?? {
-            self.shared.wakes().set(plan, at);
-        }
-        self.restore_schedules().await
     }
 }

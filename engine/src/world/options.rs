@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::labels::check_all;
+use super::reach::Elsewhere;
 use super::{Triggering, World};
 use crate::action::Action;
 use crate::error::TriggerError;
@@ -119,6 +120,21 @@ impl World {
             return Triggering::refused(error);
         }
         let shared = &self.shared;
+        let is_here = options.id.is_none_or(|id| shared.owns(id));
+        match options.id {
+            None if !self.runs::<A>() => {
+                return self.begin_placed(created, None, options.priority);
+            }
+            Some(plan) if !is_here => {
+                let (delayed, priority, is_chosen) = (None, options.priority, true);
+                let begin = Elsewhere { plan, created, delayed, priority, is_chosen };
+                return self.begin_elsewhere(begin);
+            }
+            Some(_) if !self.runs::<A>() => {
+                return Triggering::refused(TriggerError::UnknownAction(A::NAME.to_owned()));
+            }
+            _ => {}
+        }
         let id = options.id.unwrap_or_else(|| shared.ids.next(created.at));
         let planned = Box::new(plan_root::<A>(&shared.registry, id, Ok(input), || shared.now()));
         let begin = |reply| Begin { created: Box::new(created), planned, reply };

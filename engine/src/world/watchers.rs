@@ -10,7 +10,7 @@ use crate::error::PlanError;
 use crate::id::PlanId;
 use crate::plan::Plan;
 
-type Watcher = Completer<Result<Arc<Plan>, PlanError>>;
+pub(crate) type Watcher = Completer<Result<Arc<Plan>, PlanError>>;
 
 /// Those who wait, by plan.
 #[derive(Default)]
@@ -19,6 +19,13 @@ pub(crate) struct Watchers(Mutex<HashMap<PlanId, Vec<Watcher>>>);
 impl Watchers {
     pub(crate) fn add(&self, plan: PlanId, watcher: Watcher) {
         self.0.lock().entry(plan).or_default().push(watcher);
+    }
+
+    /// Those who wait for plans that do not stay.
+    pub(crate) fn leave(&self, stays: impl Fn(PlanId) -> bool) -> Vec<(PlanId, Vec<Watcher>)> {
+        let mut watchers = self.0.lock();
+        let leaving: Vec<PlanId> = watchers.keys().copied().filter(|plan| !stays(*plan)).collect();
+        leaving.into_iter().filter_map(|plan| watchers.remove_entry(&plan)).collect()
     }
 
     /// Tells all who wait for a plan; the outcome is made only if somebody does.

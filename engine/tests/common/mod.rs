@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod calendar;
+pub(crate) mod worlds;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

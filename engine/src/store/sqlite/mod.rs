@@ -9,6 +9,7 @@ mod schedules;
 mod schema;
 mod states;
 mod work;
+mod worlds;
 mod writer;
 
 use std::fmt;
@@ -213,7 +214,8 @@ impl Store for SqliteStore {
         schema::prepare(&connection, &self.name())?;
         self.refuse_damage(&connection)?;
         let (room, log) = (Arc::clone(&self.room), Arc::clone(&self.log));
-        let writer = Writer::new(connection, self.path.clone(), room, log);
+        let worlds = worlds::all(&connection)?;
+        let writer = Writer::new(connection, self.path.clone(), room, log, worlds);
         Ok(Box::new(writer.map_err(|error| self.failed(&error))?))
     }
 

@@ -5,10 +5,12 @@ use rusqlite::{params_from_iter, Connection, OptionalExtension};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{failure, list, schedules, states};
+use super::{failure, list, schedules, states, worlds};
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::store::{Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, StoreReader, Written};
+use crate::store::{
+    slot_of, Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
+};
 use crate::time::Time;
 
 pub(super) struct Reader {
@@ -136,6 +138,26 @@ impl StoreReader for Reader {
         let values = vec![Value::Integer(until), number(limit)];
         let plans = self.ids(sql, values).map_err(|error| failure(&error))?;
         Ok(plans.into_iter().map(|(at, plan)| (Time(at), plan)).collect())
+    }
+
+    fn worlds(&mut self) -> Result<Worlds, StoreError> {
+        worlds::all(&self.connection)
+    }
+
+    fn live(&mut self) -> Result<Slots, StoreError> {
+        let live = || -> rusqlite::Result<Slots> {
+            // By ranges of the index over states, so that no row is read.
+            let sql = "SELECT id FROM plans WHERE state < 'stopped'
+                UNION ALL SELECT id FROM plans WHERE state > 'stopped'";
+            let mut read = self.connection.prepare_cached(sql)?;
+            let plans = read.query_map([], |row| Ok(PlanId::from_bytes(row.get(0)?)))?;
+            let mut slots = Slots::default();
+            for plan in plans {
+                slots.add(slot_of(plan?));
+            }
+            Ok(slots)
+        };
+        live().map_err(|error| failure(&error))
     }
 
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {

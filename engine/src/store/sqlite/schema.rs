@@ -127,7 +127,16 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          returned TEXT NOT NULL,
          PRIMARY KEY (plan, step, name)
      ) WITHOUT ROWID;
-     CREATE INDEX keys_plan ON keys (plan);"];
+     CREATE INDEX keys_plan ON keys (plan);
+     CREATE TABLE worlds (
+         epoch INTEGER PRIMARY KEY,
+         name TEXT NOT NULL,
+         kind TEXT NOT NULL,
+         since INTEGER NOT NULL,
+         slots BLOB NOT NULL,
+         meta TEXT NOT NULL
+     );
+     INSERT INTO meta VALUES ('worlds', 0);"];
 
 /// The format of a file; 0 if it has no tables. A newer one than ours is refused.
 pub(super) fn check(connection: &Connection, store: &str) -> Result<u32, StoreError> {

@@ -9,12 +9,13 @@ use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBe
 
 use super::keeper::Log;
 use super::room::Room;
-use super::{failure, schedules, states, work};
+use super::{failure, schedules, states, work, worlds};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::STORE_BYTES_MAX;
 use crate::store::{
-    Append, Batch, Change, PlanRow, ScheduleWrite, Seq, StoreWriter, Swap, Upkeep, Verdict,
+    slot_of, Append, Batch, Change, PlanRow, ScheduleWrite, Seq, StoreWriter, Swap, Upkeep,
+    Verdict, Worlds, WorldsWrite, SCHEDULES_SLOT,
 };
 use crate::time::Time;
 
@@ -27,6 +28,7 @@ const EPOCH: &str = "SELECT value FROM meta WHERE name = 'epoch'";
 enum Refusal {
     Failed(rusqlite::Error),
     Fenced {
+        epoch: u64,
         newest: u64,
     },
     /// The work of this change was stopped, and everything was rolled back with it.
@@ -50,6 +52,8 @@ pub(super) struct Writer {
     /// The size of the file that the connection knows of.
     bytes_max: u64,
     log: Arc<Log>,
+    /// Who owns which plans. Nobody else writes that as long as this is the newest writer.
+    worlds: Worlds,
 }
 
 impl Writer {
@@ -59,6 +63,7 @@ impl Writer {
         path: PathBuf,
         room: Arc<Room>,
         log: Arc<Log>,
+        worlds: Worlds,
     ) -> rusqlite::Result<Self> {
         let transaction = begin(&mut connection)?;
         transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
@@ -71,7 +76,7 @@ impl Writer {
         transaction.commit()?;
         connection.set_prepared_statement_cache_capacity(32);
         let bytes_max = STORE_BYTES_MAX;
-        Ok(Self { connection, epoch, last, path, room, bytes_max, log })
+        Ok(Self { connection, epoch, last, path, room, bytes_max, log, worlds })
     }
 
     /// Writes a batch, but not the work that was stopped before.
@@ -89,7 +94,10 @@ impl Writer {
         let mut last = self.last;
         let mut verdicts = Vec::with_capacity(batch.appends.len() + batch.changes.len());
         for append in batch.appends {
-            verdicts.push(write_append(&transaction, append, &mut last)?);
+            verdicts.push(match self.worlds.admit(slot_of(append.plan), append.epoch) {
+                Ok(()) => write_append(&transaction, append, &mut last)?,
+                Err(newest) => Verdict::Outdated { newest },
+            });
         }
         for (place, change) in batch.changes.iter().enumerate() {
             verdicts.push(match change {
@@ -114,7 +122,25 @@ impl Writer {
         Ok((verdicts, last))
     }
 
+    fn swap_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, Refusal> {
+        let transaction = begin(&mut self.connection)?;
+        refuse_fenced(&transaction, self.epoch)?;
+        let mut worlds = self.worlds.clone();
+        let swap = worlds.swap(write);
+        if swap == Swap::Done {
+            worlds::write(&transaction, write)?;
+            transaction.commit()?;
+            self.worlds = worlds;
+        }
+        Ok(swap)
+    }
+
     fn swap(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, Refusal> {
+        for write in writes {
+            self.worlds
+                .admit(SCHEDULES_SLOT, write.epoch)
+                .map_err(|newest| Refusal::Fenced { epoch: write.epoch, newest })?;
+        }
         let transaction = begin(&mut self.connection)?;
         refuse_fenced(&transaction, self.epoch)?;
         let mut swaps = Vec::with_capacity(writes.len());
@@ -158,7 +184,7 @@ impl StoreWriter for Writer {
     }
 
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
-        self.remove_all(plans).map_err(|refusal| refusal.told(self.epoch))
+        self.remove_all(plans).map_err(Refusal::told)
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {
@@ -175,21 +201,25 @@ impl StoreWriter for Writer {
                     return Ok(verdicts);
                 }
                 Err(Refusal::Stopped { change }) => stopped.push(change),
-                Err(refusal) => return Err(refusal.told(self.epoch)),
+                Err(refusal) => return Err(refusal.told()),
             }
         }
     }
 
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
-        self.swap(writes).map_err(|refusal| refusal.told(self.epoch))
+        self.swap(writes).map_err(Refusal::told)
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.swap_worlds(write).map_err(Refusal::told)
     }
 }
 
 impl Refusal {
-    fn told(self, epoch: u64) -> StoreError {
+    fn told(self) -> StoreError {
         match self {
             Self::Failed(error) => failure(&error),
-            Self::Fenced { newest } => StoreError::Fenced { epoch, newest },
+            Self::Fenced { epoch, newest } => StoreError::Fenced { epoch, newest },
             Self::Stopped { .. } => StoreError::Failed("a step's work was stopped".to_owned()),
         }
     }
@@ -201,7 +231,7 @@ fn refuse_fenced(transaction: &Transaction<'_>, epoch: u64) -> Result<(), Refusa
     if newest == epoch {
         Ok(())
     } else {
-        Err(Refusal::Fenced { newest })
+        Err(Refusal::Fenced { epoch, newest })
     }
 }
 
@@ -352,6 +382,6 @@ fn labels(labels: &BTreeMap<String, String>) -> Cow<'static, str> {
 }
 
 /// A time as the file keeps it: what is beyond its numbers becomes the latest that it can hold.
-fn moment(time: Time) -> i64 {
+pub(super) fn moment(time: Time) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }

@@ -1,0 +1,176 @@
+//! What worlds ask of one another, and what they answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{PlanError, StoreError, TriggerError};
+use crate::id::{PlanId, StepId};
+use crate::payload::Payload;
+use crate::plan::{Created, Plan, PlanResult, Record};
+use crate::run::OrderKind;
+
+/// What one world asks of another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request(pub(crate) RequestKind);
+
+/// What is answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer(pub(crate) AnswerKind);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum RequestKind {
+    /// A plan is made; now, or when its time has come.
+    Begin {
+        plan: PlanId,
+        created: Box<Created>,
+        delayed: Option<Box<Record>>,
+        /// Its priority, if that of its action does not count.
+        priority: Option<i32>,
+        /// Whether somebody has chosen its id: then it must not be there.
+        is_chosen: bool,
+    },
+    Event {
+        plan: PlanId,
+        step: StepId,
+        id: Option<String>,
+        payload: Payload,
+    },
+    Order {
+        plan: PlanId,
+        kind: OrderKind,
+        by: String,
+    },
+    Heartbeat {
+        plan: PlanId,
+        step: StepId,
+        attempt: u32,
+        details: Payload,
+    },
+    /// The plan as it is, or when it is stopped or paused.
+    Look {
+        plan: PlanId,
+        at_once: bool,
+    },
+    /// Something that plans say to one another.
+    Word {
+        plan: PlanId,
+        word: Word,
+    },
+    Ping,
+}
+
+/// What plans say to one another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Word {
+    /// A step asks for this plan; it is made if it does not exist.
+    Begin {
+        caller: (PlanId, StepId),
+        lineage: Vec<PlanId>,
+        action: String,
+        input: Payload,
+        priority: i32,
+    },
+    /// Who has asked for this plan wants its end.
+    Cancel { is_forced: bool, by: String },
+    /// Another plan wants to know when this one is over.
+    Follow { follower: PlanId },
+    /// Another plan is over.
+    Ended { plan: PlanId, result: PlanResult },
+    /// A lock that the plan waits for may be free.
+    Wake,
+    /// Plans that this one waits for may have been moved: it asks for them again.
+    AskAgain,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum AnswerKind {
+    Begun(Result<PlanId, TriggerError>),
+    Done(Result<(), PlanError>),
+    Plan(Result<Box<Plan>, PlanError>),
+    Heard,
+    Pong,
+    /// The world does not own the plan.
+    Moved,
+}
+
+impl Request {
+    /// What is asked for, in a word: for logs.
+    pub fn name(&self) -> &'static str {
+        match &self.0 {
+            RequestKind::Begin { .. } => "begin",
+            RequestKind::Event { .. } => "event",
+            RequestKind::Order { .. } => "order",
+            RequestKind::Heartbeat { .. } => "heartbeat",
+            RequestKind::Look { at_once: true, .. } => "view",
+            RequestKind::Look { .. } => "wait",
+            RequestKind::Word { .. } => "between plans",
+            RequestKind::Ping => "ping",
+        }
+    }
+
+    /// The plan that it is about.
+    pub fn plan(&self) -> Option<PlanId> {
+        match &self.0 {
+            RequestKind::Begin { plan, .. }
+            | RequestKind::Event { plan, .. }
+            | RequestKind::Order { plan, .. }
+            | RequestKind::Heartbeat { plan, .. }
+            | RequestKind::Look { plan, .. }
+            | RequestKind::Word { plan, .. } => Some(*plan),
+            RequestKind::Ping => None,
+        }
+    }
+
+    /// As bytes, for a connector between machines of the same version.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+
+    /// From [`Request::to_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// These are not the bytes of a request.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
+        from_bytes(bytes, "request")
+    }
+}
+
+impl Answer {
+    /// As bytes, for a connector between machines of the same version.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+
+    /// From [`Answer::to_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// These are not the bytes of an answer.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
+        let mut answer: Self = from_bytes(bytes, "answer")?;
+        if let AnswerKind::Plan(Ok(plan)) = &mut answer.0 {
+            plan.rebuild();
+        }
+        Ok(answer)
+    }
+
+    /// Whether nothing was done because another world owns the plan.
+    pub(crate) fn is_moved(&self) -> bool {
+        matches!(
+            &self.0,
+            AnswerKind::Moved
+                | AnswerKind::Begun(Err(TriggerError::Store(StoreError::Fenced { .. })))
+                | AnswerKind::Done(Err(PlanError::Store(StoreError::Fenced { .. })))
+                | AnswerKind::Plan(Err(PlanError::Store(StoreError::Fenced { .. })))
+        )
+    }
+}
+
+fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_allocvec(value).expect("requests have no maps of unknown length")
+}
+
+fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, StoreError> {
+    postcard::from_bytes(bytes)
+        .map_err(|error| StoreError::Corrupt(format!("the bytes of no {what}: {error}")))
+}

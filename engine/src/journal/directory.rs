@@ -1,0 +1,93 @@
+//! Who is there and who owns which plans, as of the last commit.
+//!
+//! The store decides; what is known here finds the owner of a plan without asking it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion};
+
+use crate::id::PlanId;
+use crate::store::{slot_of, Slots, Worlds};
+
+/// Told of each change: what was before, and what is now.
+type Listener = Box<dyn Fn(&Worlds, &Worlds) + Send + Sync>;
+
+/// The worlds that share a journal.
+pub(crate) struct Directory {
+    worlds: Mutex<Arc<Worlds>>,
+    /// The world that owns all plans, if one does: most are alone. Relaxed: who reads an older value asks
+    /// `worlds`, or is refused by the store.
+    lone: AtomicU64,
+    waiting: Mutex<Vec<Completer<()>>>,
+    listener: OnceLock<Listener>,
+}
+
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory").field("worlds", &self.now()).finish_non_exhaustive()
+    }
+}
+
+impl Directory {
+    pub(crate) fn new(worlds: Worlds) -> Self {
+        let lone = AtomicU64::new(lone(&worlds));
+        let (worlds, listener) = (Mutex::new(Arc::new(worlds)), OnceLock::new());
+        Self { worlds, lone, waiting: Mutex::default(), listener }
+    }
+
+    /// Has changes told to this function, the first one that is given.
+    pub(crate) fn listen(&self, listener: Listener) {
+        if self.listener.set(listener).is_err() {
+            tracing::error!("a directory has one listener");
+        }
+    }
+
+    pub(crate) fn now(&self) -> Arc<Worlds> {
+        Arc::clone(&self.worlds.lock())
+    }
+
+    /// Whether a world owns a plan.
+    pub(crate) fn owns(&self, world: u64, plan: PlanId) -> bool {
+        self.lone.load(Ordering::Relaxed) == world
+            || self.worlds.lock().owner(slot_of(plan)) == world
+    }
+
+    /// The world that owns a plan; 0 if none does.
+    pub(crate) fn owner(&self, plan: PlanId) -> u64 {
+        self.worlds.lock().owner(slot_of(plan))
+    }
+
+    /// A change is durable.
+    pub(crate) fn set(&self, worlds: Worlds) {
+        self.lone.store(lone(&worlds), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *self.worlds.lock(), Arc::new(worlds));
+        let now = self.now();
+        if let Some(listener) = self.listener.get() {
+            listener(&before, &now);
+        }
+        for waiting in std::mem::take(&mut *self.waiting.lock()) {
+            // Who has given up is not there any more.
+            let _gone = waiting.complete(());
+        }
+    }
+
+    /// Completes at the next change.
+    pub(crate) fn changed(&self) -> Completion<()> {
+        let (completer, changed) = completion();
+        let mut waiting = self.waiting.lock();
+        waiting.retain(|waiting| !waiting.is_cancelled());
+        waiting.push(completer);
+        changed
+    }
+}
+
+fn lone(worlds: &Worlds) -> u64 {
+    match &worlds.rows[..] {
+        [row] if row.slots == Slots::all() => row.epoch,
+        _ => 0,
+    }
+}

@@ -1,0 +1,102 @@
+//! Plans that other worlds ask for, and plans that have moved between worlds.
+
+use turnwheel_actors::{Context, Handler};
+
+use super::decide::Decisions;
+use super::message::{AskAgain, BeginElsewhere, Begun};
+use super::PlanActor;
+use crate::error::{StoreError, TriggerError};
+use crate::plan::PlanState;
+use crate::store::Verdict;
+
+impl Handler<BeginElsewhere> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, message: BeginElsewhere, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(message);
+        }
+        let BeginElsewhere { created, delayed, is_chosen, reply } = message;
+        if let Some(error) = &self.unreadable {
+            let _late = reply.complete(Err(TriggerError::Store(error.clone())));
+            return cx.passivate();
+        }
+        if let Some(plan) = &self.plan {
+            let is_same = !is_chosen && plan.created.action == created.action;
+            if is_same && self.is_settled() {
+                // It was asked for twice: the answer to the first request was lost.
+                let _late = reply.complete(Ok(Begun { plan: self.id }));
+            } else if is_same {
+                let id = self.id;
+                self.answers.push(Box::new(move |outcome| {
+                    let begun = outcome.as_ref().map(|_| Begun { plan: id });
+                    let _late = reply.complete(begun.map_err(|error| error.clone().into()));
+                }));
+            } else {
+                let _late = reply.complete(Err(TriggerError::Exists(self.id)));
+            }
+            return self.settle(cx);
+        }
+        if self.is_planning {
+            // It was asked for twice, and is asked for again when that is durable.
+            let _late = reply.complete(Err(TriggerError::Exists(self.id)));
+            return;
+        }
+        match delayed {
+            Some(delayed) => self.begin_with(created, delayed, None, Some(reply), cx),
+            None => {
+                let (action, input) = (created.action.clone(), created.input.clone());
+                self.plan_on_pool(action, input, Some(created), Some(reply), cx);
+                cx.hold();
+            }
+        }
+    }
+}
+
+impl Handler<AskAgain> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, AskAgain: AskAgain, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(AskAgain);
+        }
+        if let Some(mut decisions) = self.decisions() {
+            decisions.ask_again();
+        }
+        self.settle(cx);
+    }
+}
+
+impl Decisions<'_> {
+    /// Plans that this one waits for may have ended unheard, and who waits for this one too.
+    fn ask_again(&mut self) {
+        self.look_after_plans();
+        if self.plan.state == PlanState::Stopped {
+            self.wake();
+        }
+    }
+}
+
+impl PlanActor {
+    /// Why nothing is done here, if another world owns the plan.
+    pub(super) fn moved(&self) -> Option<StoreError> {
+        let newest = self.world.journal().directory().owner(self.id);
+        let epoch = self.world.epoch();
+        (newest != epoch).then_some(StoreError::Fenced { epoch, newest })
+    }
+
+    /// What the journal says of an entry. One that was refused because the plan has moved is an error, and
+    /// code that runs is told to end: what it returns does not count.
+    pub(super) fn judged(
+        &self,
+        outcome: Result<Verdict, StoreError>,
+    ) -> Result<Verdict, StoreError> {
+        match outcome {
+            Ok(Verdict::Outdated { newest }) => {
+                self.running.values().for_each(|(_, cancelled)| cancelled.set());
+                Err(StoreError::Fenced { epoch: self.world.epoch(), newest })
+            }
+            outcome => outcome,
+        }
+    }
+}

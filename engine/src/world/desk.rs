@@ -1,0 +1,130 @@
+//! What a world is asked by others.
+
+use std::sync::Arc;
+
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion};
+
+use super::{Shared, World};
+use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
+use crate::error::{PlanError, TriggerError};
+use crate::id::PlanId;
+use crate::run::{
+    AskAgain, BeginChild, BeginElsewhere, Begun, Deliver, Follow, Heartbeat, Order, OrderKind,
+    PlanActor, PlanEnded, Report, Wake,
+};
+
+type Taken = Completion<Result<Answer, ConnectError>>;
+
+fn answered(kind: AnswerKind) -> Taken {
+    Completion::done(Ok(Answer(kind)))
+}
+
+impl Shared {
+    /// Takes a request of another world.
+    pub(crate) fn take(self: &Arc<Self>, request: Request) -> Taken {
+        if self.is_ending() && !matches!(request.0, RequestKind::Ping) {
+            return Completion::done(Err(ConnectError::Ending { world: self.epoch() }));
+        }
+        if request.plan().is_some_and(|plan| !self.owns(plan)) {
+            return answered(AnswerKind::Moved);
+        }
+        match request.0 {
+            RequestKind::Begin { plan, created, delayed, priority, is_chosen } => {
+                let Some(action) = self.registry().find(&created.action) else {
+                    let unknown = TriggerError::UnknownAction(created.action.clone());
+                    return answered(AnswerKind::Begun(Err(unknown)));
+                };
+                let mut created = created;
+                created.priority = priority.or(action.priority()).unwrap_or(0);
+                let delayed = delayed.map(|delayed| *delayed);
+                let (reply, begun) = completion();
+                let begin = BeginElsewhere { created, delayed, is_chosen, reply };
+                self.hand(plan, begin, begun, |begun: Result<Begun, TriggerError>| {
+                    AnswerKind::Begun(begun.map(|begun| begun.plan))
+                })
+            }
+            RequestKind::Event { plan, step, id, payload } => {
+                self.order(plan, |reply| Deliver { step, id, payload, reply, is_again: false })
+            }
+            RequestKind::Order { plan, kind, by } => {
+                self.order(plan, |reply| Order { kind, by, reply })
+            }
+            RequestKind::Heartbeat { plan, step, attempt, details } => {
+                self.order(plan, |reply| Heartbeat { step, attempt, details, reply })
+            }
+            RequestKind::Look { plan, at_once } => {
+                let (reply, seen) = completion();
+                let report = if at_once {
+                    Report { view: Some(reply) }
+                } else {
+                    self.watchers().add(plan, reply);
+                    Report { view: None }
+                };
+                self.hand(plan, report, seen, |seen| {
+                    AnswerKind::Plan(seen.map(|plan| Box::new(Arc::unwrap_or_clone(plan))))
+                })
+            }
+            RequestKind::Word { plan, word } => match self.say(plan, word) {
+                Ok(()) => answered(AnswerKind::Heard),
+                Err(problem) => Completion::done(Err(ConnectError::Refused(problem))),
+            },
+            RequestKind::Ping => {
+                // In the threads that run plans: who answers would run them.
+                let (reply, pong) = completion();
+                self.wakes().pong(reply);
+                pong.map(|()| Ok(Answer(AnswerKind::Pong)))
+            }
+        }
+    }
+
+    fn order<M: Send + 'static>(
+        self: &Arc<Self>,
+        plan: PlanId,
+        message: impl FnOnce(Completer<Result<(), PlanError>>) -> M,
+    ) -> Taken
+    where
+        PlanActor: turnwheel_actors::Handler<M>,
+    {
+        let (reply, done) = completion();
+        self.hand(plan, message(reply), done, AnswerKind::Done)
+    }
+
+    fn hand<M: Send + 'static, T: Send + 'static>(
+        self: &Arc<Self>,
+        plan: PlanId,
+        message: M,
+        done: Completion<T>,
+        answer: impl FnOnce(T) -> AnswerKind + Send + 'static,
+    ) -> Taken
+    where
+        PlanActor: turnwheel_actors::Handler<M>,
+    {
+        match World::of(self).plan_ref(plan).tell(message) {
+            Ok(()) => done.map(|outcome| Ok(Answer(answer(outcome)))),
+            Err(error) => Completion::done(Err(ConnectError::Refused(error.kind.to_string()))),
+        }
+    }
+
+    /// Says something to a plan of this world.
+    pub(crate) fn say(self: &Arc<Self>, plan: PlanId, word: Word) -> Result<(), String> {
+        let plan = World::of(self).plan_ref(plan);
+        let refused = match word {
+            Word::Begin { caller, lineage, action, input, priority } => plan
+                .tell(BeginChild { caller, lineage, action, input, priority })
+                .map_err(|error| error.kind),
+            Word::Cancel { is_forced, by } => {
+                let (reply, _answer) = completion();
+                let order = Order { kind: OrderKind::Cancel { is_forced }, by, reply };
+                plan.tell(order).map_err(|error| error.kind)
+            }
+            Word::Follow { follower } => plan.tell(Follow { follower }).map_err(|error| error.kind),
+            Word::Ended { plan: ended, result } => {
+                plan.tell(PlanEnded { plan: ended, result }).map_err(|error| error.kind)
+            }
+            Word::Wake => plan.tell(Wake).map_err(|error| error.kind),
+            Word::AskAgain => plan.tell(AskAgain).map_err(|error| error.kind),
+        };
+        refused.map_err(|kind| kind.to_string())
+    }
+}

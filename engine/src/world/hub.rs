@@ -1,0 +1,377 @@
+//! What the worlds of one process share: the store with its one writer, and the way to one another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::pin::{pin, Pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Group, Mailbox, Pinning, SpawnError, Task};
+
+use super::Shared;
+use crate::connect::{
+    Answer, AnswerKind, ConnectError, Connector, Envelope, Local, Request, RequestKind,
+};
+use crate::error::{BuildError, StoreError};
+use crate::id::PlanId;
+use crate::journal::Journal;
+use crate::limits::{DESK_MAX, REQUEST_AGAIN};
+use crate::store::{Store, WorldKind, Worlds};
+use crate::time::Time;
+
+/// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
+/// keeps the store in order.
+const IO_WORKERS: usize = 3;
+
+/// A store that is open, for several worlds of this process: [`WorldBuilder::join`](super::WorldBuilder::join).
+///
+/// It is opened once, and has one writer, whose commits serve all worlds. Clones share it.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use turnwheel_engine::{
+///     Action, ActionError, MemoryStore, Next, Run, Runs, SharedStore, StepContext, World,
+/// };
+///
+/// struct Double;
+/// impl Action for Double {
+///     const NAME: &'static str = "double";
+///     type Input = u64;
+///     type Output = u64;
+///     type Phases = Runs;
+/// }
+/// impl Run for Double {
+///     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+///         step.output = 2 * step.input;
+///         Ok(Next::Done)
+///     }
+/// }
+///
+/// let store = SharedStore::open(MemoryStore::new())?;
+/// let runs = World::builder().name("runs").action(Double).join(&store)?;
+/// let asks = World::builder().name("asks").client().join(&store)?;
+/// let plan = asks.trigger::<Double>(21).wait()?;
+/// assert_eq!(plan.finished().wait()?.output::<Double>()?, 42);
+/// assert_eq!(asks.worlds().len(), 2);
+/// asks.shutdown()?;
+/// runs.shutdown()?;
+/// store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedStore {
+    pub(super) hub: Arc<Hub>,
+}
+
+impl fmt::Debug for SharedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedStore").field("store", &self.hub.store).finish_non_exhaustive()
+    }
+}
+
+impl SharedStore {
+    /// Opens a store, with threads of its own that wait for the disk.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be used, or no threads can be made.
+    pub fn open(store: impl Store) -> Result<Self, BuildError> {
+        let group = io_group()?;
+        Ok(Self { hub: Hub::open(&store, &group, Some(group.clone()), Arc::new(Local::new()))? })
+    }
+
+    /// As [`SharedStore::open`], in a group whose threads may wait, and with a connector.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedStore::open`].
+    pub fn open_in(
+        store: impl Store,
+        group: &Group,
+        connector: impl Connector,
+    ) -> Result<Self, BuildError> {
+        Ok(Self { hub: Hub::open(&store, group, None, Arc::new(connector))? })
+    }
+
+    /// Ends the threads of the store, when its worlds have ended.
+    ///
+    /// # Errors
+    ///
+    /// They did not end in time.
+    pub fn close(&self) -> Result<(), BuildError> {
+        let Some(group) = &self.hub.own else { return Ok(()) };
+        group.shutdown_within(super::SHUTDOWN_LIMIT).map_err(|error| {
+            BuildError::Threads(format!("the group «{}»: {error}", group.name()))
+        })?;
+        Ok(())
+    }
+}
+
+pub(super) fn io_group() -> Result<Group, BuildError> {
+    let group = Group::builder("journal").workers(IO_WORKERS).pinning(Pinning::None);
+    group.build().map_err(|error| BuildError::Threads(error.to_string()))
+}
+
+/// How patient a request is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// How long to wait for an answer.
+    pub(crate) limit: Option<Duration>,
+    /// Whether to wait until there is an executor.
+    pub(crate) waits: bool,
+    /// Whether it may be asked again when nobody knows whether it was done.
+    pub(crate) repeats: bool,
+}
+
+/// What the worlds of one process share.
+pub(crate) struct Hub {
+    pub(super) journal: Journal,
+    pub(super) connector: Arc<dyn Connector>,
+    pub(super) group: Group,
+    pub(super) store: String,
+    members: Mutex<BTreeMap<u64, Weak<Shared>>>,
+    /// Carries requests that wait.
+    desk: Task<()>,
+    turn: AtomicUsize,
+    /// When worlds were last heard of.
+    pub(super) heard: Mutex<HashMap<u64, Time>>,
+    own: Option<Group>,
+}
+
+impl Hub {
+    pub(super) fn open(
+        store: &dyn Store,
+        group: &Group,
+        own: Option<Group>,
+        connector: Arc<dyn Connector>,
+    ) -> Result<Arc<Self>, BuildError> {
+        let journal = Journal::open(store, group)?;
+        let desk = group.task(()).name("desk").mailbox(Mailbox::bounded(DESK_MAX));
+        let desk = desk.spawn();
+        let desk = desk.map_err(|error: SpawnError<_>| BuildError::Threads(error.to_string()))?;
+        let hub = Arc::new(Self {
+            journal,
+            connector,
+            group: group.clone(),
+            store: store.name(),
+            members: Mutex::default(),
+            desk,
+            turn: AtomicUsize::new(0),
+            heard: Mutex::default(),
+            own,
+        });
+        let weak = Arc::downgrade(&hub);
+        hub.journal.directory().listen(Box::new(move |before, now| {
+            if let Some(hub) = weak.upgrade() {
+                hub.changed(before, now);
+            }
+        }));
+        Ok(hub)
+    }
+
+    pub(super) fn add(&self, shared: &Arc<Shared>) {
+        self.members.lock().insert(shared.epoch(), Arc::downgrade(shared));
+    }
+
+    /// A world of this process.
+    pub(crate) fn member(&self, epoch: u64) -> Option<Arc<Shared>> {
+        self.members.lock().get(&epoch).and_then(Weak::upgrade)
+    }
+
+    /// Who is there.
+    pub(crate) fn worlds(&self) -> Arc<Worlds> {
+        self.journal.directory().now()
+    }
+
+    /// Runs a future that waits for others.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let spawned = self.desk.submit(move |(), cx| {
+            cx.await_interleaved(future, |(), _, ()| {});
+        });
+        if let Err(error) = spawned {
+            // Who waits is told by the end of its completer.
+            tracing::warn!(kind = %error.kind, "a request to another world is refused");
+        }
+    }
+
+    /// Worlds have come, gone, or got other plans.
+    fn changed(self: &Arc<Self>, before: &Worlds, now: &Worlds) {
+        let members: Vec<(u64, Weak<Shared>)> =
+            self.members.lock().iter().map(|(epoch, member)| (*epoch, member.clone())).collect();
+        for (epoch, member) in members {
+            let Some(member) = member.upgrade() else {
+                self.members.lock().remove(&epoch);
+                continue;
+            };
+            match now.find(epoch) {
+                Some(row) => {
+                    let had = before.find(epoch).map(|row| row.slots).unwrap_or_default();
+                    member.ids().set_homes(super::shares::homes(&row.slots));
+                    let gained = row.slots.without(&had);
+                    let has_gone = before.rows.iter().any(|row| now.find(row.epoch).is_none());
+                    if row.kind == WorldKind::Executor && (has_gone || !gained.is_empty()) {
+                        member.owns_now(gained);
+                    }
+                }
+                None => {
+                    self.members.lock().remove(&epoch);
+                    self.connector.detach(epoch);
+                    self.heard.lock().remove(&epoch);
+                }
+            }
+            member.give_watchers_away();
+        }
+    }
+
+    /// A world that runs plans and knows an action; they take turns.
+    pub(super) fn pick(&self, action: &str) -> Option<(u64, usize)> {
+        let worlds = self.worlds();
+        let fits = |row: &&crate::store::WorldRow| {
+            row.kind == WorldKind::Executor
+                && !row.slots.is_empty()
+                && super::peers::Meta::of(row).actions.iter().any(|known| known == action)
+        };
+        let fit: Vec<_> = worlds.rows.iter().filter(fits).collect();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let row = fit.get(turn % fit.len().max(1))?;
+        let homes = super::shares::homes(&row.slots);
+        Some((row.epoch, homes[turn / fit.len() % homes.len()]))
+    }
+
+    /// Whether a world that runs plans knows an action.
+    pub(crate) fn has_action(&self, action: &str) -> bool {
+        self.pick(action).is_some()
+    }
+
+    /// Asks one world. It ends also when that world goes.
+    pub(crate) async fn call(
+        &self,
+        from: u64,
+        to: u64,
+        request: Request,
+    ) -> Result<Answer, ConnectError> {
+        let directory = self.journal.directory();
+        let mut changed = directory.changed();
+        let mut answer = self.connector.send(Envelope { from, to, request });
+        std::future::poll_fn(move |cx| loop {
+            if let Poll::Ready(outcome) = Pin::new(&mut answer).poll(cx) {
+                return Poll::Ready(outcome.unwrap_or(Err(ConnectError::Gone { world: to })));
+            }
+            if Pin::new(&mut changed).poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            changed = directory.changed();
+            if directory.now().find(to).is_none() {
+                return Poll::Ready(Err(ConnectError::Gone { world: to }));
+            }
+        })
+        .await
+    }
+
+    /// Asks the world that owns a plan, whichever that is by then.
+    pub(crate) async fn reach(
+        self: Arc<Self>,
+        from: u64,
+        plan: PlanId,
+        request: Request,
+        patience: Patience,
+    ) -> Result<Answer, ConnectError> {
+        let asked = self.reach_owner(from, plan, request, patience);
+        match patience.limit {
+            None => asked.await,
+            Some(limit) => within(&self.group, limit, asked).await,
+        }
+    }
+
+    async fn reach_owner(
+        &self,
+        from: u64,
+        plan: PlanId,
+        request: Request,
+        patience: Patience,
+    ) -> Result<Answer, ConnectError> {
+        let directory = self.journal.directory();
+        loop {
+            let changed = directory.changed();
+            let to = directory.owner(plan);
+            if to == 0 {
+                if !patience.waits {
+                    return Err(ConnectError::NoExecutor { what: format!("plan {plan}") });
+                }
+                let _changed = changed.await;
+                continue;
+            }
+            let outcome = self.call(from, to, request.clone()).await;
+            match outcome {
+                Ok(answer) if answer.is_moved() => {}
+                // It has joined a moment ago, or is about to go.
+                Err(ConnectError::Unknown { .. } | ConnectError::Ending { .. }) => {}
+                Err(ConnectError::Gone { .. }) if patience.repeats => {}
+                outcome => return outcome,
+            }
+            if directory.owner(plan) == to {
+                let _either = first(changed, self.group.sleep(REQUEST_AGAIN)).await;
+            }
+        }
+    }
+
+    /// Whether a world answers.
+    pub(super) async fn ping(
+        self: Arc<Self>,
+        from: u64,
+        to: u64,
+        limit: Duration,
+    ) -> Result<(), ConnectError> {
+        let asked = self.call(from, to, Request(RequestKind::Ping));
+        let answer = within(&self.group, limit, asked).await?;
+        match answer.0 {
+            AnswerKind::Pong => {
+                self.heard.lock().insert(to, self.group.wall().into());
+                Ok(())
+            }
+            other => Err(ConnectError::Refused(format!("a ping is answered by {other:?}"))),
+        }
+    }
+
+    /// Changes who is there.
+    pub(super) async fn change(
+        &self,
+        change: impl FnOnce(&Worlds) -> Option<crate::store::WorldsWrite> + Send + 'static,
+    ) -> Result<bool, StoreError> {
+        let changed = self.journal.change_worlds(change).await;
+        changed.map_err(|failure| StoreError::Failed(failure.to_string()))?
+    }
+}
+
+/// Ends when one of two does.
+async fn first(one: impl Future, other: impl Future) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    std::future::poll_fn(|cx| {
+        if one.as_mut().poll(cx).is_ready() || other.as_mut().poll(cx).is_ready() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// The outcome of a request, or that it did not come in time.
+async fn within<T>(
+    group: &Group,
+    limit: Duration,
+    asked: impl Future<Output = Result<T, ConnectError>>,
+) -> Result<T, ConnectError> {
+    let (mut asked, mut sleep) = (pin!(asked), group.sleep(limit));
+    std::future::poll_fn(move |cx| {
+        if let Poll::Ready(outcome) = asked.as_mut().poll(cx) {
+            return Poll::Ready(outcome);
+        }
+        Pin::new(&mut sleep).poll(cx).map(|_| Err(ConnectError::TimedOut { limit }))
+    })
+    .await
+}

@@ -1,0 +1,253 @@
+//! The worlds over a store, as people see them: who is there, who answers, who is dead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::hub::{Hub, Patience};
+use super::{shares, QueueStatus, Shared, World};
+use crate::connect::ConnectError;
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::limits::PING_LIMIT;
+use crate::store::{slot_of, Slots, WorldKind, WorldRow};
+use crate::time::Time;
+
+/// What a world says of itself, besides what it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Meta {
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub process: u32,
+    /// The actions that it knows, by name; none if it runs no plans.
+    pub actions: Vec<String>,
+    /// Its queues with their sizes; none if it runs no plans.
+    pub queues: Vec<(String, u32)>,
+    /// What its builder was given.
+    pub given: Vec<(String, String)>,
+}
+
+impl Meta {
+    pub(super) fn here(
+        actions: Vec<String>,
+        queues: &[QueueStatus],
+        given: Vec<(String, String)>,
+    ) -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Self {
+            host: host.trim().to_owned(),
+            process: std::process::id(),
+            actions,
+            queues: queues.iter().map(|queue| (queue.name.clone(), queue.size)).collect(),
+            given,
+        }
+    }
+
+    pub(super) fn of(row: &WorldRow) -> Self {
+        serde_json::from_str(&row.meta).unwrap_or_default()
+    }
+}
+
+/// A world that is registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorldView {
+    /// Its number: later worlds have higher ones. It is the epoch of all that it writes.
+    pub id: u64,
+    /// What it is called.
+    pub name: String,
+    /// What it is there for.
+    pub kind: WorldKind,
+    /// When it was registered.
+    pub since: Time,
+    /// When it was last heard of by this process, if it was asked.
+    pub heard: Option<Time>,
+    /// In how many of [`SLOTS`](crate::store::SLOTS) parts it owns the plans.
+    pub slots: usize,
+    /// What it says of itself.
+    pub meta: Meta,
+}
+
+/// How a world was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Health {
+    /// It answers.
+    Valid,
+    /// It does not, and is left as it is.
+    Invalid(ConnectError),
+    /// It did not, and is gone now: other worlds have its plans.
+    Invalidated(ConnectError),
+}
+
+/// What to do with worlds that do not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Only say so.
+    Look,
+    /// [Invalidate](World::invalidate) them.
+    Invalidate,
+}
+
+impl World {
+    /// The number of this world.
+    pub fn id(&self) -> u64 {
+        self.shared().epoch()
+    }
+
+    /// The worlds that are registered with the store, the oldest first.
+    pub fn worlds(&self) -> Vec<WorldView> {
+        let hub = self.shared().hub();
+        let heard = hub.heard.lock();
+        let view = |row: &WorldRow| WorldView {
+            id: row.epoch,
+            name: row.name.clone(),
+            kind: row.kind,
+            since: row.since,
+            heard: heard.get(&row.epoch).copied(),
+            slots: row.slots.len(),
+            meta: Meta::of(row),
+        };
+        hub.worlds().rows.iter().map(view).collect()
+    }
+
+    /// The world that owns a plan, or would if there was one with this id. `None` as long as no executor
+    /// is there: its plans wait in the store.
+    pub fn owner_of(&self, plan: PlanId) -> Option<u64> {
+        Some(self.shared().hub().worlds().owner(slot_of(plan))).filter(|owner| *owner != 0)
+    }
+
+    /// Asks a world whether it is there, in the threads in which it runs plans.
+    ///
+    /// # Errors
+    ///
+    /// It is not registered, or does not answer within [`PING_LIMIT`](crate::limits::PING_LIMIT).
+    pub async fn ping(&self, world: u64) -> Result<(), ConnectError> {
+        self.ping_within(world, PING_LIMIT).await
+    }
+
+    /// As [`World::ping`], with another limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::ping`].
+    pub async fn ping_within(&self, world: u64, limit: Duration) -> Result<(), ConnectError> {
+        let hub = Arc::clone(self.shared().hub());
+        if hub.worlds().find(world).is_none() {
+            return Err(ConnectError::Unknown { world });
+        }
+        hub.ping(self.id(), world, limit).await
+    }
+
+    /// As [`World::ping`], but a world that has answered this process within `age` is not asked again.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::ping`].
+    pub async fn ping_cached(&self, world: u64, age: Duration) -> Result<(), ConnectError> {
+        let hub = self.shared().hub();
+        let heard = hub.heard.lock().get(&world).copied();
+        let is_registered = hub.worlds().find(world).is_some();
+        if is_registered && heard.is_some_and(|heard| heard.after(age) >= self.shared().now()) {
+            return Ok(());
+        }
+        self.ping(world).await
+    }
+
+    /// Says that a world is dead: its record goes, with its locks, and other executors have its plans. If
+    /// there is none, its plans wait in the store for the next one that starts. Whether it was there.
+    ///
+    /// It is one commit, and whoever comes second finds nothing to do. If the world is alive all the same,
+    /// nothing that it does is written from then on; code that runs there may do so until it returns, and
+    /// is called again elsewhere, as after a crash.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn invalidate(&self, world: u64) -> Result<bool, StoreError> {
+        self.shared().hub().change(move |worlds| shares::leave(worlds, &[world])).await
+    }
+
+    /// Asks all other worlds, or only some, whether they are there.
+    ///
+    /// # Errors
+    ///
+    /// The store failed while one was invalidated.
+    pub async fn check_worlds(
+        &self,
+        check: Check,
+        only: Option<&[u64]>,
+    ) -> Result<Vec<(u64, Health)>, StoreError> {
+        let mut found = Vec::new();
+        for row in &self.shared().hub().worlds().rows {
+            let world = row.epoch;
+            if world == self.id() || only.is_some_and(|only| !only.contains(&world)) {
+                continue;
+            }
+            let health = match self.ping(world).await {
+                Ok(()) => Health::Valid,
+                Err(why) if check == Check::Look => Health::Invalid(why),
+                Err(why) => {
+                    self.invalidate(world).await?;
+                    Health::Invalidated(why)
+                }
+            };
+            found.push((world, health));
+        }
+        Ok(found)
+    }
+}
+
+impl Hub {
+    /// The worlds that do not answer.
+    async fn dead(self: &Arc<Self>) -> Vec<u64> {
+        let mut dead = Vec::new();
+        for row in &self.worlds().rows {
+            if Arc::clone(self).ping(0, row.epoch, PING_LIMIT).await.is_err() {
+                dead.push(row.epoch);
+            }
+        }
+        dead
+    }
+
+    /// Registers a world. Its row, and the version of the change in which it came.
+    pub(super) async fn register(
+        self: &Arc<Self>,
+        row: WorldRow,
+        checks: bool,
+    ) -> Result<u64, StoreError> {
+        let dead = if checks { self.dead().await } else { Vec::new() };
+        let lost = |failure: turnwheel_runtime::Failure| StoreError::Failed(failure.to_string());
+        let others = self.worlds().rows.iter().any(|row| row.kind == WorldKind::Executor);
+        let live = if others && row.kind == WorldKind::Executor {
+            self.journal.flush().await.map_err(lost)??;
+            self.journal.read(|reader| reader.live()).await.map_err(lost)??
+        } else {
+            Slots::default()
+        };
+        let (told, epoch) = turnwheel_runtime::completion::completion();
+        self.change(move |worlds| {
+            let _waited = told.complete(worlds.version + 1);
+            Some(shares::join(worlds, row, &dead, &live))
+        })
+        .await?;
+        epoch.await.map_err(lost)
+    }
+}
+
+impl Shared {
+    /// Those who wait for plans that this world does not own any more wait for their owner.
+    pub(crate) fn give_watchers_away(self: &Arc<Self>) {
+        for (plan, watchers) in self.watchers().leave(|plan| self.owns(plan)) {
+            for watcher in watchers {
+                self.look_elsewhere(plan, false, watcher);
+            }
+        }
+    }
+}
+
+/// Who waits for the end of a plan does so whatever becomes of worlds.
+pub(super) const FOR_THE_END: Patience = Patience { limit: None, waits: true, repeats: true };

@@ -1,0 +1,248 @@
+//! Requests about plans that another world owns.
+
+use std::sync::Arc;
+
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Failure};
+
+use super::hub::Patience;
+use super::peers::FOR_THE_END;
+use super::{Opening, Shared, Triggering, World};
+use crate::action::Action;
+use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
+use crate::error::{PlanError, StoreError, TriggerError};
+use crate::id::PlanId;
+use crate::limits::REQUEST_LIMIT;
+use crate::plan::{Created, Plan, Record};
+use crate::run::{Begun, PlanActor};
+use crate::store::{WorldKind, SCHEDULES_SLOT};
+
+/// A request that must not be done twice.
+const ONCE: Patience = Patience { limit: Some(REQUEST_LIMIT), waits: false, repeats: false };
+
+/// A request that is done once however often it is asked.
+const REPEATED: Patience = Patience { limit: Some(REQUEST_LIMIT), waits: false, repeats: true };
+
+impl Shared {
+    /// Whether this world owns a plan.
+    pub(crate) fn owns(&self, plan: PlanId) -> bool {
+        self.journal().directory().owns(self.epoch(), plan)
+    }
+
+    /// Whether this world serves the schedules.
+    pub(crate) fn serves_schedules(&self) -> bool {
+        self.hub().worlds().owner(SCHEDULES_SLOT) == self.epoch()
+    }
+
+    /// The world that serves the schedules, if it is of this process.
+    pub(crate) fn server_of_schedules(self: &Arc<Self>) -> Option<Arc<Self>> {
+        if self.serves_schedules() {
+            return Some(Arc::clone(self));
+        }
+        self.hub().member(self.hub().worlds().owner(SCHEDULES_SLOT))
+    }
+
+    /// Says something to a plan, wherever it is. If it could not be said, `again` says what to do.
+    pub(crate) fn tell_plan(
+        self: &Arc<Self>,
+        plan: PlanId,
+        word: Word,
+        again: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
+        if self.owns(plan) {
+            if let Err(problem) = self.say(plan, word) {
+                tracing::warn!(to = %plan, problem, "a plan was not told");
+                again(self);
+            }
+            return;
+        }
+        let (hub, world) = (Arc::clone(self.hub()), Arc::clone(self));
+        let request = Request(RequestKind::Word { plan, word });
+        self.hub().spawn(async move {
+            if let Err(error) = hub.reach(world.epoch(), plan, request, REPEATED).await {
+                tracing::warn!(to = %plan, %error, "a plan of another world was not told");
+                again(&world);
+            }
+        });
+    }
+
+    /// The plan as another world has it; if none does, as the store has it.
+    pub(crate) fn look_elsewhere(
+        self: &Arc<Self>,
+        plan: PlanId,
+        at_once: bool,
+        reply: Completer<Result<Arc<Plan>, PlanError>>,
+    ) {
+        let (hub, world) = (Arc::clone(self.hub()), Arc::clone(self));
+        let request = Request(RequestKind::Look { plan, at_once });
+        let patience = if at_once { REPEATED } else { FOR_THE_END };
+        self.hub().spawn(async move {
+            let seen = match hub.reach(world.epoch(), plan, request, patience).await {
+                Ok(Answer(AnswerKind::Plan(seen))) => seen.map(|plan| Arc::new(*plan)),
+                Ok(other) => Err(strange(plan, &other)),
+                Err(ConnectError::NoExecutor { .. }) => world.stored(plan).await,
+                Err(error) => Err(PlanError::Connect { plan, error }),
+            };
+            let _late = reply.complete(seen);
+        });
+    }
+
+    /// The plan as the store has it, when nobody runs it.
+    async fn stored(&self, plan: PlanId) -> Result<Arc<Plan>, PlanError> {
+        let loaded = PlanActor::read(self, plan).await?;
+        let (plan, _) = loaded.ok_or(PlanError::Unknown(plan))?;
+        Ok(Arc::new(plan))
+    }
+
+    /// Asks the owner of a plan to do something.
+    pub(crate) fn ask_elsewhere(
+        self: &Arc<Self>,
+        plan: PlanId,
+        request: RequestKind,
+        reply: Completer<Result<(), PlanError>>,
+    ) {
+        let (hub, from) = (Arc::clone(self.hub()), self.epoch());
+        // An event with an id is taken once; what else is asked may not be done twice.
+        let is_repeatable = matches!(
+            &request,
+            RequestKind::Event { id: Some(_), .. } | RequestKind::Heartbeat { .. }
+        );
+        let patience = if is_repeatable { REPEATED } else { ONCE };
+        self.hub().spawn(async move {
+            let done = match hub.reach(from, plan, Request(request), patience).await {
+                Ok(Answer(AnswerKind::Done(done))) => done,
+                Ok(other) => Err(strange(plan, &other)),
+                Err(error) => Err(PlanError::Connect { plan, error }),
+            };
+            let _late = reply.complete(done);
+        });
+    }
+}
+
+fn strange(plan: PlanId, answer: &Answer) -> PlanError {
+    PlanError::Refused { plan, problem: format!("the answer makes no sense: {answer:?}") }
+}
+
+/// A plan that another world is to begin.
+pub(super) struct Elsewhere {
+    pub(super) plan: PlanId,
+    pub(super) created: Created,
+    pub(super) delayed: Option<Record>,
+    pub(super) priority: Option<i32>,
+    pub(super) is_chosen: bool,
+}
+
+impl Shared {
+    /// Whether this world runs plans.
+    pub(crate) fn is_executor(&self) -> bool {
+        self.kind == WorldKind::Executor
+    }
+
+    /// Whether this world runs plans of an action.
+    pub(crate) fn runs(&self, action: &str) -> bool {
+        self.is_executor() && self.registry().find(action).is_some()
+    }
+}
+
+impl World {
+    pub(super) fn runs<A: Action>(&self) -> bool {
+        self.shared().runs(A::NAME)
+    }
+
+    /// Has a plan begin in a world that runs its action.
+    pub(super) fn begin_placed(
+        &self,
+        created: Created,
+        delayed: Option<Record>,
+        priority: Option<i32>,
+    ) -> Triggering {
+        match self.place(&created.action) {
+            Ok(plan) => {
+                let is_chosen = false;
+                self.begin_elsewhere(Elsewhere { plan, created, delayed, priority, is_chosen })
+            }
+            Err(error) => Triggering::refused(error),
+        }
+    }
+
+    /// A plan of an action that this world does not run: an id that is of a world that does.
+    pub(super) fn place(&self, action: &str) -> Result<PlanId, TriggerError> {
+        let shared = self.shared();
+        let Some((_, slot)) = shared.hub().pick(action) else {
+            if shared.is_executor() {
+                return Err(TriggerError::UnknownAction(action.to_owned()));
+            }
+            let what = format!("the action «{action}»");
+            return Err(TriggerError::Connect(ConnectError::NoExecutor { what }));
+        };
+        Ok(shared.ids().next_in(shared.now(), slot))
+    }
+
+    /// Has another world begin a plan.
+    pub(super) fn begin_elsewhere(&self, begin: Elsewhere) -> Triggering {
+        let Elsewhere { plan, created, delayed, priority, is_chosen } = begin;
+        let (created, delayed) = (Box::new(created), delayed.map(Box::new));
+        let request = RequestKind::Begin { plan, created, delayed, priority, is_chosen };
+        let (hub, from) = (Arc::clone(self.shared().hub()), self.id());
+        // A second request finds the plan of the first one, unless its id was chosen by somebody.
+        let patience = if is_chosen { ONCE } else { REPEATED };
+        let (reply, begun) = completion();
+        self.shared().hub().spawn(async move {
+            let outcome = match hub.reach(from, plan, Request(request), patience).await {
+                Ok(Answer(AnswerKind::Begun(begun))) => begun.map(|plan| Begun { plan }),
+                Ok(other) => Err(TriggerError::Refused(format!("it is answered by {other:?}"))),
+                Err(error) => Err(TriggerError::Connect(error)),
+            };
+            let _late = reply.complete(outcome);
+        });
+        Triggering::new(self.clone(), begun)
+    }
+
+    /// Goes on with the plans of slots that this world owns since a change; those of its others that
+    /// wait for plans ask for them again, since those may have been moved.
+    pub(crate) async fn adopt(&self, gained: crate::store::Slots) -> Result<(), StoreError> {
+        let shared = self.shared();
+        let journal = shared.journal();
+        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+        let call = |plan: PlanId| {
+            if shared.owns(plan) {
+                let is_new = gained.has(crate::store::slot_of(plan));
+                let word = if is_new { Word::Wake } else { Word::AskAgain };
+                if let Err(problem) = shared.say(plan, word) {
+                    tracing::error!(%plan, problem, "a plan does not go on");
+                }
+            }
+        };
+        if shared.opening() != Opening::GoOn {
+            return if gained.has(SCHEDULES_SLOT) {
+                self.restore_schedules().await
+            } else {
+                Ok(())
+            };
+        }
+        journal.behind().into_iter().for_each(call);
+        let mut from = None;
+        loop {
+            let page = journal.read(move |reader| reader.busy(from, super::START_PAGE));
+            let page = page.await.map_err(lost)??;
+            page.iter().copied().for_each(call);
+            from = page.last().copied();
+            if page.len() < super::START_PAGE {
+                break;
+            }
+        }
+        if gained.is_empty() {
+            return Ok(());
+        }
+        let all = journal.read(|reader| reader.wakes(crate::time::Time(u64::MAX), usize::MAX));
+        for (at, plan) in all.await.map_err(lost)?? {
+            if gained.has(crate::store::slot_of(plan)) && shared.owns(plan) {
+                shared.wakes().set(plan, at);
+            }
+        }
+        if gained.has(SCHEDULES_SLOT) {
+            self.restore_schedules().await?;
+        }
+        Ok(())
+    }
+}
