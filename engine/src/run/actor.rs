@@ -51,7 +51,7 @@ pub(crate) struct PlanActor {
     pub(super) waiting: HashMap<StepId, (u32, Ticket)>,
     /// Places of steps whose code is about to be called.
     pub(super) places: HashMap<StepId, Place>,
-    armed: Option<(Time, Timer)>,
+    pub(super) armed: Option<(Time, Timer)>,
     /// Whether it holds its locks, if the newest entry is written.
     pub(super) holds_locks: bool,
     pub(super) beginning: Option<Beginning>,
@@ -516,27 +516,5 @@ impl PlanActor {
         self.waiting.clear();
         self.places.clear();
         self.holds_locks = false;
-    }
-
-    /// Arms the timer for what the plan has to do by itself.
-    fn arm(&mut self, cx: &mut Context<'_, Self>) {
-        let wakes_at = self.plan.as_ref().and_then(Plan::wakes_at);
-        let Some(at) = wakes_at.into_iter().chain(self.beats.due()).min() else { return };
-        if self.is_planning {
-            return;
-        }
-        if self.armed.as_ref().is_some_and(|(armed, _)| *armed == at) {
-            return;
-        }
-        if let Some((_, timer)) = self.armed.take() {
-            timer.cancel();
-        }
-        match cx.tell_after(at.since(self.world.now()), Wake) {
-            Ok(timer) => self.armed = Some((at, timer)),
-            Err(error) => {
-                tracing::warn!(plan = %self.id, %error, "a plan's timer goes to the calendar");
-                self.world.wakes().set(self.id, at);
-            }
-        }
     }
 }

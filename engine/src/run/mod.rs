@@ -10,6 +10,7 @@
 //! | `beats` | signs of life of steps, and what follows when there are none |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
 //! | `chunks` | takes what the code of steps adds to the output stream |
+//! | `alarm` | its one timer |
 //! | `begin` | how a plan begins |
 //! | `effects` | what it does outside |
 //! | `elsewhere` | plans that other worlds ask for, and plans that have moved between worlds |
@@ -25,6 +26,7 @@
 //! called, an event's sender is answered, a waiting caller is told after the commit.
 
 mod actor;
+mod alarm;
 mod beats;
 mod begin;
 mod call;

@@ -1,0 +1,31 @@
+//! The one timer of a plan's actor.
+
+use turnwheel_actors::Context;
+
+use super::message::Wake;
+use super::PlanActor;
+use crate::plan::Plan;
+
+impl PlanActor {
+    /// Arms the timer for what the plan has to do by itself.
+    pub(super) fn arm(&mut self, cx: &mut Context<'_, Self>) {
+        let wakes_at = self.plan.as_ref().and_then(Plan::wakes_at);
+        let Some(at) = wakes_at.into_iter().chain(self.beats.due()).min() else { return };
+        if self.is_planning {
+            return;
+        }
+        if self.armed.as_ref().is_some_and(|(armed, _)| *armed == at) {
+            return;
+        }
+        if let Some((_, timer)) = self.armed.take() {
+            timer.cancel();
+        }
+        match cx.tell_after(at.since(self.world.now()), Wake) {
+            Ok(timer) => self.armed = Some((at, timer)),
+            Err(error) => {
+                tracing::warn!(plan = %self.id, %error, "a plan's timer goes to the calendar");
+                self.world.wakes().set(self.id, at);
+            }
+        }
+    }
+}
