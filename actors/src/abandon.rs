@@ -9,14 +9,13 @@ use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
-use turnwheel_runtime::completion::{Exchange, Notes};
+use turnwheel_runtime::completion::{Exchange, Notes, SharedExchange, WeakExchange};
 use turnwheel_runtime::Group;
 
-use crate::reply::{Answer, Call};
+use crate::reply::Call;
 
 /// Those that wait for one call to be given up; made at the first.
 #[derive(Debug, Default)]
@@ -75,56 +74,27 @@ impl Notes for Call {
     }
 }
 
-/// A call whose caller may give up.
-pub(crate) trait Asked: Send + Sync {
-    /// Whether its own caller has given up.
-    fn is_given_up(&self) -> bool;
-    /// When its caller gives up; `u64::MAX` never.
-    fn deadline_ns(&self) -> u64;
-    /// The call that its caller handled when it made this one, if that one has not ended.
-    fn made_for(&self) -> Option<Arc<dyn Asked>>;
-    /// Leaves a waker for when it is given up. False if it has ended already.
-    fn watch(&self, place: &mut Option<usize>, waker: &Waker) -> bool;
-    /// Takes the waker back.
-    fn unwatch(&self, place: usize);
-}
-
-impl<R: Send> Asked for Exchange<Answer<R>, Call> {
-    fn is_given_up(&self) -> bool {
-        Exchange::is_given_up(self)
-    }
-
-    fn deadline_ns(&self) -> u64 {
-        self.notes().deadline_ns
-    }
-
-    fn made_for(&self) -> Option<Arc<dyn Asked>> {
-        self.notes().made_for.as_ref()?.upgrade()
-    }
-
-    fn watch(&self, place: &mut Option<usize>, waker: &Waker) -> bool {
-        // Left before the look: who gives up in between finds it.
-        self.notes().watchers.leave(place, waker);
-        Exchange::watch(self)
-    }
-
-    fn unwatch(&self, place: usize) {
-        self.notes().watchers.give_back(place);
-    }
-}
-
 /// Whether the caller of this call has given up, or one that it was made for.
-pub(crate) fn is_abandoned(call: &dyn Asked, group: &Group) -> bool {
+pub(crate) fn is_abandoned(call: &Exchange<Call>, group: &Group) -> bool {
     // Read here: a handler that does not return may keep the deadlines' timer from its worker.
     // Calls made for this one have no later deadline.
-    let deadline_ns = call.deadline_ns();
+    let deadline_ns = call.notes().deadline_ns;
     let is_late = deadline_ns != u64::MAX && group.now_ns() >= deadline_ns;
     is_late || call.is_given_up() || made_for(call).any(|call| call.is_given_up())
 }
 
 /// The calls that this one was made for, the nearest first.
-fn made_for(call: &dyn Asked) -> impl Iterator<Item = Arc<dyn Asked>> {
-    std::iter::successors(call.made_for(), |call| call.made_for())
+fn made_for(call: &Exchange<Call>) -> impl Iterator<Item = SharedExchange<Call>> {
+    let above = |call: &Exchange<Call>| call.notes().made_for.as_ref()?.upgrade();
+    std::iter::successors(above(call), move |call| above(call))
+}
+
+/// Leaves a waker for when the call is given up.
+fn watch(call: &Exchange<Call>, place: &mut Option<usize>, waker: &Waker) {
+    // Left before the look: who gives up in between finds it. What has ended already is seen by the
+    // caller, or never matters.
+    call.notes().watchers.leave(place, waker);
+    let _ = call.watch();
 }
 
 /// Completes when the caller of a handler has given up: when it has dropped its
@@ -139,28 +109,28 @@ fn made_for(call: &dyn Asked) -> impl Iterator<Item = Arc<dyn Asked>> {
 /// lock.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Abandoned {
-    call: Option<Weak<dyn Asked>>,
+    call: Option<WeakExchange<Call>>,
     group: Group,
     watched: Vec<Watched>,
 }
 
 /// A place among the watchers of a call.
 struct Watched {
-    call: Arc<dyn Asked>,
+    call: SharedExchange<Call>,
     place: Option<usize>,
 }
 
 impl Abandoned {
-    pub(crate) fn new(call: Option<Weak<dyn Asked>>, group: Group) -> Self {
+    pub(crate) fn new(call: Option<WeakExchange<Call>>, group: Group) -> Self {
         Self { call, group, watched: Vec::new() }
     }
 
     /// Whether it has come to that.
     pub fn is_abandoned(&self) -> bool {
         match (&self.call, self.watched.first()) {
-            (_, Some(Watched { call, .. })) => is_abandoned(&**call, &self.group),
+            (_, Some(Watched { call, .. })) => is_abandoned(call, &self.group),
             (Some(call), None) => {
-                call.upgrade().is_some_and(|call| is_abandoned(&*call, &self.group))
+                call.upgrade().is_some_and(|call| is_abandoned(&call, &self.group))
             }
             (None, None) => false,
         }
@@ -185,16 +155,15 @@ impl Future for Abandoned {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         if this.watched.is_empty() {
-            let Some(call) = this.call.as_ref().and_then(Weak::upgrade) else {
+            let Some(call) = this.call.as_ref().and_then(WeakExchange::upgrade) else {
                 return Poll::Pending;
             };
-            let above: Vec<_> = made_for(&*call).collect();
+            let above: Vec<_> = made_for(&call).collect();
             let calls = std::iter::once(call).chain(above);
             this.watched = calls.map(|call| Watched { call, place: None }).collect();
         }
         for Watched { call, place } in &mut this.watched {
-            // What has ended otherwise is seen below, or never matters.
-            let _ = call.watch(place, cx.waker());
+            watch(call, place, cx.waker());
         }
         match this.is_abandoned() {
             true => Poll::Ready(()),
@@ -207,7 +176,7 @@ impl Drop for Abandoned {
     fn drop(&mut self) {
         for Watched { call, place } in self.watched.drain(..) {
             if let Some(place) = place {
-                call.unwatch(place);
+                call.notes().watchers.give_back(place);
             }
         }
     }

@@ -4,12 +4,11 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::completion::{block_on, Taken, Taker};
+use turnwheel_runtime::completion::{block_on, SharedExchange, Taken, Taker};
 use turnwheel_runtime::Failure;
 
 use crate::error::{AskError, CallCycle, TimeSpent};
@@ -63,13 +62,15 @@ impl<M, R> Ask<M, R> {
 
     /// A call whose message was taken; its deadline runs from now on.
     #[inline]
-    pub(crate) fn waiting(taker: Taker<Answer<R>, Call>, system: &System, asked_ns: u64) -> Self
-    where
-        R: Send + 'static,
-    {
-        let deadline_ns = taker.exchange().notes().deadline_ns;
+    pub(crate) fn waiting(
+        taker: Taker<Answer<R>, Call>,
+        shared: SharedExchange<Call>,
+        system: &System,
+        asked_ns: u64,
+    ) -> Self {
+        let deadline_ns = shared.notes().deadline_ns;
         if deadline_ns != u64::MAX {
-            system.shared().deadlines.add(deadline_ns, Arc::clone(taker.exchange()) as _);
+            system.shared().deadlines.add(deadline_ns, shared);
         }
         Self { state: State::Waiting(Waiting { taker, asked_ns }), message: PhantomData }
     }

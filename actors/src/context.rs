@@ -325,7 +325,7 @@ impl<'a, A: Actor> Context<'a, A> {
 /// Whether the caller of the call that is handled now has given up.
 fn is_call_abandoned(system: &System) -> bool {
     let call = request::call().and_then(|call| call.upgrade());
-    call.is_some_and(|call| abandon::is_abandoned(&*call, system.group()))
+    call.is_some_and(|call| abandon::is_abandoned(&call, system.group()))
 }
 
 /// The running actor as the future of an [`AsyncHandler`](crate::AsyncHandler) sees it.

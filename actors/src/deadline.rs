@@ -21,7 +21,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use turnwheel_runtime::completion::SharedExchange;
 use turnwheel_runtime::{Completion, Group};
+
+use crate::reply::Call;
 
 /// Lists of one system: threads share one only when there are more of them. A power of two.
 const SHARDS: usize = 8;
@@ -35,18 +38,10 @@ const TAKEN_MAX: usize = 2;
 
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// A call that waits for its answer.
-pub(crate) trait Expire: Send + Sync {
-    /// Its deadline has passed.
-    fn expire(&self);
-    /// Whether it was answered, or given up.
-    fn is_settled(&self) -> bool;
-}
-
 /// One waiting call; ordered by its deadline.
 struct Entry {
     deadline_ns: u64,
-    call: Arc<dyn Expire>,
+    call: SharedExchange<Call>,
 }
 
 impl PartialEq for Entry {
@@ -135,7 +130,7 @@ impl Deadlines {
 
     /// Expires the call at its deadline unless it is settled by then. A lock, one entry.
     #[inline]
-    pub(crate) fn add(&self, deadline_ns: u64, call: Arc<dyn Expire>) {
+    pub(crate) fn add(&self, deadline_ns: u64, call: SharedExchange<Call>) {
         let settled = self.shards[shard_of_thread()].0.lock().add(Entry { deadline_ns, call });
         drop(settled);
         // Ordered by the shard's lock: `ring` clears this before it looks at the shard.

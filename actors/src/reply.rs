@@ -1,13 +1,13 @@
 //! The answer to a call, on its way back through an exchange that both sides share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use turnwheel_runtime::completion::{exchange, Exchange, Giver, Taker};
+use turnwheel_runtime::completion::{exchange, exchange_shared, Giver, Taker};
+use turnwheel_runtime::completion::{SharedExchange, WeakExchange};
 use turnwheel_runtime::{Failure, Group};
 
-use crate::abandon::{self, Abandoned, Asked, Watchers};
-use crate::deadline::Expire;
+use crate::abandon::{self, Abandoned, Watchers};
 use crate::pool::Load;
 use crate::request::Link;
 
@@ -36,7 +36,7 @@ pub(crate) struct Call {
     /// The chain of calls that waits for this one.
     pub(crate) chain: Option<Arc<Link>>,
     /// The call that the caller handled when it made this one.
-    pub(crate) made_for: Option<Weak<dyn Asked>>,
+    pub(crate) made_for: Option<WeakExchange<Self>>,
     /// Who wants to know that the caller has given up.
     pub(crate) watchers: Watchers,
     /// Where the message counts as in flight, if it went through a pool.
@@ -52,7 +52,7 @@ impl Call {
 
     /// Made while this one is handled.
     #[inline]
-    pub(crate) fn made_for(self, made_for: Option<Weak<dyn Asked>>) -> Self {
+    pub(crate) fn made_for(self, made_for: Option<WeakExchange<Self>>) -> Self {
         Self { made_for, ..self }
     }
 
@@ -84,21 +84,11 @@ impl Call {
         }
     }
 
-    /// Both sides of it.
+    /// Both sides of it, and what becomes of its deadline.
     #[inline]
-    pub(crate) fn begin<R>(self) -> (ReplyTo<R>, Taker<Answer<R>, Call>) {
-        let (giver, taker) = exchange(self);
-        (ReplyTo { giver: Some(giver) }, taker)
-    }
-}
-
-impl<R: Send> Expire for Exchange<Answer<R>, Call> {
-    fn expire(&self) {
-        Exchange::expire(self);
-    }
-
-    fn is_settled(&self) -> bool {
-        Exchange::is_settled(self)
+    pub(crate) fn begin<R>(self) -> (ReplyTo<R>, Taker<Answer<R>, Self>, SharedExchange<Self>) {
+        let (giver, taker, shared) = exchange_shared(self);
+        (ReplyTo { giver: Some(giver) }, taker, shared)
     }
 }
 
@@ -111,7 +101,7 @@ impl<R> ReplyTo<R> {
     /// Of a message that nobody waits for the answer of, and that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Self {
         let call = Call { is_told: true, ..Call::counted(u64::MAX, None, Some(load)) };
-        call.begin().0
+        Self { giver: Some(exchange(call).0) }
     }
 
     /// Answers.
@@ -140,13 +130,9 @@ impl<R> ReplyTo<R> {
     }
 
     /// The call that it answers, for those that want to know whether its caller waits.
-    pub(crate) fn asked(&self) -> Option<Weak<dyn Asked>>
-    where
-        R: Send + 'static,
-    {
+    pub(crate) fn asked(&self) -> Option<WeakExchange<Call>> {
         let giver = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told)?;
-        let call: Arc<dyn Asked> = Arc::clone(giver.exchange()) as _;
-        Some(Arc::downgrade(&call))
+        Some(giver.downgrade())
     }
 
     /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when its
@@ -198,7 +184,7 @@ impl<R> ReplyTo<R> {
 impl<R: Send> Caller for ReplyTo<R> {
     fn has_given_up(&self, group: &Group) -> bool {
         let asked = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told);
-        asked.is_some_and(|giver| abandon::is_abandoned(&**giver.exchange(), group))
+        asked.is_some_and(|giver| abandon::is_abandoned(giver.exchange(), group))
     }
 }
 

@@ -7,11 +7,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use crate::abandon::Asked;
+use turnwheel_runtime::completion::WeakExchange;
+
 use crate::envelope::Delivery;
-use crate::reply::ReplyTo;
+use crate::reply::{Call, ReplyTo};
 
 /// Values that follow a request: through `tell`, `ask`, `forward`, continuations and timers.
 ///
@@ -297,7 +298,7 @@ pub(crate) struct Ambient {
     /// The chain with the asker at its end, once it was needed.
     pub(crate) extended: Option<Arc<Link>>,
     /// The call that is handled, if its handler may answer later than it returns.
-    pub(crate) call: Option<Weak<dyn Asked>>,
+    pub(crate) call: Option<WeakExchange<Call>>,
 }
 
 /// Nothing is ambient.
@@ -399,11 +400,11 @@ pub(crate) struct Outgoing {
     pub(crate) chain: Option<Arc<Link>>,
     pub(crate) deadline_ns: u64,
     /// The call that is handled by who makes this one.
-    pub(crate) made_for: Option<Weak<dyn Asked>>,
+    pub(crate) made_for: Option<WeakExchange<Call>>,
 }
 
 /// The call that is handled now, if its handler may answer later than it returns.
-pub(crate) fn call() -> Option<Weak<dyn Asked>> {
+pub(crate) fn call() -> Option<WeakExchange<Call>> {
     Ambient::with(|ambient| ambient.call.clone()).flatten()
 }
 

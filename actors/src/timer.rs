@@ -226,7 +226,7 @@ where
             }
             beat.is_ticking = true;
         }
-        let (reply, mut taker) = Call::new(u64::MAX, None).begin::<A::Reply>();
+        let (reply, mut taker, _) = Call::new(u64::MAX, None).begin::<A::Reply>();
         let run = AssertUnwindSafe(|| {
             let message = (self.make.lock())();
             let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };

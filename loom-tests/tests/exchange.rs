@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
-use turnwheel_runtime::completion::{exchange, Notes, Taken};
+use turnwheel_runtime::completion::{exchange, exchange_shared, Notes, Taken};
 
 /// Counts its wake-ups.
 struct Told(AtomicUsize);
@@ -89,7 +89,7 @@ fn of_a_value_and_the_deadline_one_wins_and_the_taker_is_woken_once() {
         let told = Told::new();
         let (giver, mut taker) = exchange(());
         assert!(taker.poll(&waker(&told)).is_pending());
-        let shared = Arc::clone(taker.exchange());
+        let shared = taker.share();
         let expiring = thread::spawn(move || shared.expire());
         let is_given = giver.give(Box::new(7)).is_ok();
         expiring.join().unwrap();
@@ -113,8 +113,8 @@ impl Notes for GivenUp {
 fn who_watches_as_the_value_is_given_up_is_told_or_sees_it() {
     loom::model(|| {
         let (giver, taker) = exchange::<Box<u32>, _>(GivenUp(AtomicUsize::new(0)));
-        let shared = Arc::clone(giver.exchange());
-        let expiring = Arc::clone(giver.exchange());
+        let shared = taker.share();
+        let expiring = taker.share();
         let given_up = thread::spawn(move || drop(taker));
         let expired = thread::spawn(move || expiring.expire());
         let is_told = shared.watch();
@@ -156,8 +156,46 @@ fn a_giver_that_goes_is_told_of() {
     });
 }
 
+/// Notes that the model misses if they are not dropped.
+struct Counted(#[expect(dead_code, reason = "held for its count")] Arc<()>);
+
+impl Notes for Counted {}
+
+#[test]
+fn who_goes_last_ends_the_exchange_once() {
+    loom::model(|| {
+        let notes = Arc::new(());
+        let (giver, taker, shared) = exchange_shared::<Box<u32>, _>(Counted(Arc::clone(&notes)));
+        let weak = shared.downgrade();
+        let giving = thread::spawn(move || drop(giver.give(Box::new(7))));
+        let upgrading = thread::spawn(move || weak.upgrade().map(|shared| shared.is_settled()));
+        drop(shared);
+        drop(taker);
+        giving.join().unwrap();
+        upgrading.join().unwrap();
+        assert!(Arc::try_unwrap(notes).is_ok(), "the notes are gone");
+    });
+}
+
+#[test]
+fn a_lost_exchange_is_left_by_both_and_by_who_expires_it() {
+    loom::model(|| {
+        let told = Told::new();
+        let (giver, mut taker, shared) = exchange_shared::<Box<u32>, _>(());
+        assert!(taker.poll(&waker(&told)).is_pending());
+        let expiring = thread::spawn(move || shared.expire());
+        let going = thread::spawn(move || drop(giver));
+        drop(taker);
+        expiring.join().unwrap();
+        going.join().unwrap();
+        assert!(told.times() <= 1);
+        assert_eq!(std::sync::Arc::strong_count(&told), 1, "its waker is gone");
+    });
+}
+
 const WAKER: u32 = 1;
 const GIVEN: u32 = 2;
+const CHANGED: u32 = 4;
 
 /// The word in small, with a waker that counts.
 struct Small {
@@ -239,6 +277,42 @@ fn twin_that_expires_by_look_and_set_wakes_twice() {
         giving.join().unwrap();
         assert_eq!(small.told.load(Ordering::Acquire), 1);
     });
+}
+
+/// A taker changes its waker, a number, while the giver looks at it and then decides by one exchange.
+fn change_a_waker(mark: u32) {
+    loom::model(move || {
+        let word = Arc::new(AtomicU32::new(WAKER));
+        let waker = Arc::new(AtomicU32::new(1));
+        let giving = {
+            let (word, waker) = (Arc::clone(&word), Arc::clone(&waker));
+            thread::spawn(move || {
+                let seen = word.load(Ordering::Acquire);
+                let known = waker.load(Ordering::Acquire);
+                let given = word.compare_exchange(seen, GIVEN, Ordering::AcqRel, Ordering::Acquire);
+                (seen == WAKER && given.is_ok()).then_some(known)
+            })
+        };
+        let cleared =
+            word.compare_exchange(WAKER, mark, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if cleared {
+            waker.store(2, Ordering::Release);
+            word.fetch_or(WAKER, Ordering::AcqRel);
+        }
+        let woken = giving.join().unwrap();
+        assert!(woken.is_none_or(|woken| woken == 1 && !cleared), "the one that was there last");
+    });
+}
+
+#[test]
+fn a_waker_that_was_changed_is_not_taken_by_an_earlier_look() {
+    change_a_waker(CHANGED);
+}
+
+#[test]
+#[should_panic(expected = "the one that was there last")]
+fn twin_that_changes_a_waker_without_a_trace_has_the_former_one_woken() {
+    change_a_waker(0);
 }
 
 const READY: u32 = 1;

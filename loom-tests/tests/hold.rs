@@ -4,6 +4,8 @@
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::Arc;
 
+use turnwheel_runtime::model::Future;
+
 const SIGNAL: u32 = 1;
 const HELD: u32 = 1 << 16;
 
@@ -81,4 +83,37 @@ fn the_twin_that_ends_a_hold_by_exchange_is_sound() {
 #[should_panic]
 fn twin_that_ends_a_hold_by_look_and_clear_has_two_runners() {
     end_a_hold(false);
+}
+
+/// A future that waits as three events wake it, two of them one after the other.
+fn wake(woken_clears: bool, is_held: bool) {
+    loom::model(move || {
+        let future = Arc::new(Future::new(woken_clears));
+        if is_held {
+            future.run();
+        }
+        let other = |events: &'static [usize]| {
+            let future = Arc::clone(&future);
+            loom::thread::spawn(move || events.iter().for_each(|event| future.event(*event)))
+        };
+        let others = [other(&[0]), other(&[1, 2])];
+        if !is_held {
+            future.run();
+        }
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(future.seen(), 3, "the last poll sees what has woken it");
+    });
+}
+
+#[test]
+fn a_future_woken_with_and_without_its_mark_sees_all_events() {
+    wake(false, true);
+}
+
+#[test]
+#[should_panic(expected = "it lies on the stack once")]
+fn twin_that_clears_the_mark_of_another_entry_stacks_twice() {
+    wake(true, false);
 }

@@ -16,6 +16,9 @@ mod group;
 pub mod health;
 pub mod limits;
 #[cfg(turnwheel_loom)]
+#[path = "subscription/mark.rs"]
+mod mark;
+#[cfg(turnwheel_loom)]
 #[doc(hidden)]
 pub mod model;
 #[cfg(not(turnwheel_loom))]

@@ -256,17 +256,17 @@ impl<A: Actor> Shared<A> {
             }
             let chain = outgoing.chain.clone();
             let call = Call::counted(deadline_ns, chain, counted.cloned());
-            let (reply, taker) = call.made_for(outgoing.made_for.clone()).begin();
+            let (reply, taker, shared) = call.made_for(outgoing.made_for.clone()).begin();
             let reply = Some(reply);
             let delivery = Delivery { message, baggage: outgoing.baggage.clone(), reply };
             let envelope = Envelope::<M, A::Reply, K>::new(delivery);
             match member.address.task.submit_job(envelope) {
-                Ok(()) => Ok(taker),
+                Ok(()) => Ok((taker, shared)),
                 Err(error) => Err(Refusal::new(error.kind, error.job.open().message)),
             }
         });
         match sent {
-            Ok(taker) => Ask::waiting(taker, system, now_ns),
+            Ok((taker, shared)) => Ask::waiting(taker, shared, system, now_ns),
             Err(Refusal { why: Why::Cycle, message }) => {
                 let mut chain = Link::names(outgoing.chain.as_ref());
                 chain.push(self.settings.name.clone());

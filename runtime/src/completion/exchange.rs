@@ -1,45 +1,35 @@
 //! A value from one giver to one taker: the answer of a call, without a lock.
 //!
-//! One word decides who owns what; its states and the excluded interleavings are in `README.md` of
-//! this folder, the model is `loom-tests/tests/exchange.rs`.
+//! One word decides who owns what, and counts who is there; its states and the excluded
+//! interleavings are in `README.md` of this folder, the model is `loom-tests/tests/exchange.rs`.
 
 use std::fmt;
-use std::mem::MaybeUninit;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
+use super::exchange_ref::{release, value_of, Exchange, SharedExchange, WeakExchange, STRONG};
 use crate::failure::contain;
-use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
+use crate::sync::Ordering;
 
 /// The taker's waker is there, unless one of `SETTLED` came before.
-const WAKER: u32 = 1;
+const WAKER: u64 = 1;
 /// The giver has put the value there.
-const GIVEN: u32 = 1 << 1;
-/// There is to be no value any more; never set after `GIVEN`.
-const EXPIRED: u32 = 1 << 2;
-/// The taker has taken the value, or gone.
-const OVER: u32 = 1 << 3;
+const GIVEN: u64 = 1 << 1;
+/// There is to be no value any more.
+const EXPIRED: u64 = 1 << 2;
+/// The taker has gone without a value.
+const OVER: u64 = 1 << 3;
 /// The giver has gone without a value.
-const LOST: u32 = 1 << 4;
+const LOST: u64 = 1 << 4;
 /// The notes are to hear that the value was given up.
-const WATCHED: u32 = 1 << 5;
-/// Who sets the first of these owns the waker that is there.
-const SETTLED: u32 = GIVEN | EXPIRED | OVER | LOST;
+const WATCHED: u64 = 1 << 5;
+/// The taker has changed its waker, and may do so again.
+const CHANGED: u64 = 1 << 6;
+/// One of these comes first, and no other after it. Who sets it owns the waker that is there.
+const SETTLED: u64 = GIVEN | EXPIRED | OVER | LOST;
 
-/// What giver and taker share; one heap allocation with the notes `N` that both can read.
-pub struct Exchange<T, N> {
-    state: AtomicU32,
-    /// There while `GIVEN` is set, and neither `EXPIRED` nor `OVER`.
-    value: UnsafeCell<MaybeUninit<T>>,
-    /// There while `WAKER` is set, and none of `SETTLED`.
-    waker: UnsafeCell<MaybeUninit<Waker>>,
-    notes: N,
-}
-
-// SAFETY: value and waker are reached by whoever owns them by the word's states only; a value goes
-// from one thread to another, the notes are shared.
-unsafe impl<T: Send, N: Send> Send for Exchange<T, N> {}
-// SAFETY: as above.
-unsafe impl<T: Send, N: Sync> Sync for Exchange<T, N> {}
+const _: () = assert!(SETTLED | WAKER | WATCHED | CHANGED < STRONG);
 
 /// What goes with an exchange.
 pub trait Notes {
@@ -51,10 +41,23 @@ pub trait Notes {
 impl Notes for () {}
 
 /// The side that gives, once.
-pub struct Giver<T, N>(Option<Arc<Exchange<T, N>>>);
+pub struct Giver<T, N>(Option<NonNull<Exchange<N>>>, PhantomData<T>);
 
 /// The side that takes. Dropping it gives the value up.
-pub struct Taker<T, N: Notes>(Arc<Exchange<T, N>>);
+pub struct Taker<T, N: Notes> {
+    exchange: NonNull<Exchange<N>>,
+    has_taken: bool,
+    value: PhantomData<T>,
+}
+
+// SAFETY: a value goes from one thread to another; the notes are shared, and dropped by the last.
+unsafe impl<T: Send, N: Send + Sync> Send for Giver<T, N> {}
+// SAFETY: as above; through a borrow only the head is reached.
+unsafe impl<T: Send, N: Send + Sync> Sync for Giver<T, N> {}
+// SAFETY: as for the giver.
+unsafe impl<T: Send, N: Notes + Send + Sync> Send for Taker<T, N> {}
+// SAFETY: as for the giver.
+unsafe impl<T: Send, N: Notes + Send + Sync> Sync for Taker<T, N> {}
 
 /// What a taker gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +72,7 @@ pub enum Taken<T> {
     Over,
 }
 
-/// A pair of giver and taker. One heap allocation.
+/// A pair of giver and taker. The memory is reused, like that of tasks.
 ///
 /// Unlike a [`completion`](super::completion()) it has one giver, needs no lock, and carries notes.
 ///
@@ -85,46 +88,46 @@ pub enum Taken<T> {
 /// assert_eq!(taker.exchange().notes().0, "for both");
 /// ```
 pub fn exchange<T, N: Notes>(notes: N) -> (Giver<T, N>, Taker<T, N>) {
-    let shared = Arc::new(Exchange {
-        state: AtomicU32::new(0),
-        value: UnsafeCell::new(MaybeUninit::uninit()),
-        waker: UnsafeCell::new(MaybeUninit::uninit()),
-        notes,
-    });
-    (Giver(Some(Arc::clone(&shared))), Taker(shared))
+    pair(Exchange::make::<T>(notes, 2))
 }
 
-impl<T, N> Exchange<T, N> {
-    /// What both sides can read.
-    #[inline]
-    pub fn notes(&self) -> &N {
-        &self.notes
-    }
+/// As [`exchange`] with a handle for somebody else, who is counted from the beginning.
+#[inline]
+pub fn exchange_shared<T, N: Notes>(notes: N) -> (Giver<T, N>, Taker<T, N>, SharedExchange<N>) {
+    let exchange = Exchange::make::<T>(notes, 3);
+    let (giver, taker) = pair(exchange);
+    (giver, taker, SharedExchange(exchange))
+}
 
+fn pair<T, N: Notes>(exchange: NonNull<Exchange<N>>) -> (Giver<T, N>, Taker<T, N>) {
+    let taker = Taker { exchange, has_taken: false, value: PhantomData };
+    (Giver(Some(exchange), PhantomData), taker)
+}
+
+impl<N> Exchange<N> {
     /// Whether it has come to an end, whatever that is.
     #[inline]
     pub fn is_settled(&self) -> bool {
-        self.state.load(Ordering::Acquire) & SETTLED != 0
+        self.word.load(Ordering::Acquire) & SETTLED != 0
     }
 
     /// Whether a value given now would reach nobody.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.state.load(Ordering::Acquire) & (EXPIRED | OVER) != 0
+        self.word.load(Ordering::Acquire) & (EXPIRED | OVER) != 0
     }
 
     /// Whether it was given up, or has expired, before there was a value.
     #[inline]
     pub fn is_given_up(&self) -> bool {
-        let seen = self.state.load(Ordering::Acquire);
-        seen & (EXPIRED | OVER) != 0 && seen & (GIVEN | LOST) == 0
+        self.is_over()
     }
 
     /// Has [`Notes::given_up`] called when it is given up from now on. False if it has come to an end
     /// already: then it is not called for this.
     pub fn watch(&self) -> bool {
         // AcqRel: what the caller has written is seen by who gives up and sees the bit.
-        self.state.fetch_or(WATCHED, Ordering::AcqRel) & SETTLED == 0
+        self.word.fetch_or(WATCHED, Ordering::AcqRel) & SETTLED == 0
     }
 
     /// Ends it without a value, unless there is one. Any thread.
@@ -132,14 +135,14 @@ impl<T, N> Exchange<T, N> {
     where
         N: Notes,
     {
-        let mut seen = self.state.load(Ordering::Relaxed);
+        let mut seen = self.word.load(Ordering::Relaxed);
         while seen & SETTLED == 0 {
             let next = seen | EXPIRED;
             // AcqRel: the waker of who set `WAKER` is seen; decided by one exchange, as against the
             // giver and the taker.
-            match self.state.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
-                    self.wake(seen);
+                    wake(self.settled_waker(seen));
                     return self.tell_watchers(seen);
                 }
                 Err(newer) => seen = newer,
@@ -149,65 +152,112 @@ impl<T, N> Exchange<T, N> {
 
     /// Tells the notes if somebody watches; called by who gave up, with the word before.
     #[inline]
-    fn tell_watchers(&self, before: u32)
+    fn tell_watchers(&self, before: u64)
     where
         N: Notes,
     {
         if before & WATCHED != 0 {
-            contain("the notes of an exchange", || self.notes.given_up());
+            contain("the notes of an exchange", || self.notes().given_up());
         }
     }
 
-    /// Wakes the taker; called by who set the first bit of `SETTLED`, with the word before.
+    /// The waker that was there; called by who has settled the word, with the word before.
     #[inline]
-    fn wake(&self, before: u32) {
-        if before & WAKER == 0 {
-            return;
-        }
-        // SAFETY: it is there, and ours by the exchange that has settled the word: moved out, and
-        // at most compared by its taker meanwhile.
-        let waker = self.waker.with(|waker| unsafe { waker.cast::<Waker>().read() });
-        contain("the waker of an exchange", || waker.wake());
-    }
-
-    /// Puts the value there. Gives it back if nobody is to have it.
-    #[inline]
-    fn give(&self, value: T) -> Result<(), T> {
-        if self.is_over() {
-            return Err(value);
-        }
-        // SAFETY: there is one giver, it gives once, and nobody looks before `GIVEN`.
-        self.value.with_mut(|place| unsafe { place.cast::<T>().write(value) });
-        // AcqRel: publishes the value to the taker; shows the waker.
-        let before = self.state.fetch_or(GIVEN, Ordering::AcqRel);
-        if before & (EXPIRED | OVER) != 0 {
-            // SAFETY: put there above, and by the word before nobody else's.
-            return Err(self.value.with_mut(|place| unsafe { place.cast::<T>().read() }));
-        }
-        self.wake(before);
-        Ok(())
+    fn settled_waker(&self, before: u64) -> Option<Waker> {
+        debug_assert!(before & SETTLED == 0, "who came first has the waker");
+        // SAFETY: it is there, and ours by the exchange that has settled the word.
+        (before & WAKER != 0).then(|| unsafe { self.waker_parts().into_waker() })
     }
 }
 
+/// Wakes the taker.
+#[inline]
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contain("the waker of an exchange", || waker.wake());
+    }
+}
+
+/// The giver settles the word and goes. What it answers is the waker that was there; or nothing at
+/// all if another has settled it: then the giver stays.
+///
+/// # Safety
+///
+/// The giver's count goes with this call, if it succeeds.
+#[inline]
+unsafe fn settle_and_go<N>(exchange: NonNull<Exchange<N>>, bit: u64) -> Option<Option<Waker>> {
+    // SAFETY: the giver counts on it; not used after it has gone.
+    let shared = unsafe { exchange.as_ref() };
+    // Acquire: the waker of who set `WAKER` is seen.
+    let mut seen = shared.word.load(Ordering::Acquire);
+    while seen & SETTLED == 0 {
+        // A waker that was changed may be changed again between the look at it and the exchange: then
+        // the giver settles first, and goes in a second step.
+        let stays = seen & CHANGED != 0;
+        let parts = shared.waker_parts();
+        let next = (seen | bit) - if stays { 0 } else { STRONG };
+        // AcqRel: publishes the value to the taker; shows the waker.
+        match shared.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) if stays => {
+                let waker = shared.settled_waker(seen);
+                // SAFETY: the giver's count goes.
+                unsafe { release(exchange) };
+                return Some(waker);
+            }
+            Ok(_) => {
+                // SAFETY: ours since the word is settled. Both halves are of the one waker that
+                // was ever there: a change would have made the exchange fail, also if they were
+                // read before it, since it comes before the first half of another one.
+                return Some((seen & WAKER != 0).then(|| unsafe { parts.into_waker() }));
+            }
+            Err(newer) => seen = newer,
+        }
+    }
+    None
+}
+
 impl<T, N> Giver<T, N> {
-    /// Gives the value. Two atomic operations, and the waking.
+    /// Gives the value. One atomic operation, and the waking.
     ///
     /// # Errors
     ///
     /// Nobody waits for it any more; the value comes back.
     #[inline]
     pub fn give(mut self, value: T) -> Result<(), T> {
-        match self.0.take() {
-            Some(shared) => shared.give(value),
-            None => unreachable!("a giver gives once"),
+        let Some(exchange) = self.0 else { unreachable!("a giver gives once") };
+        if self.exchange().is_over() {
+            return Err(value);
+        }
+        // SAFETY: made for a `T`, and we count on it.
+        let place = unsafe { value_of::<T, N>(exchange) };
+        // SAFETY: there is one giver, it gives once, and nobody looks before `GIVEN`.
+        place.with_mut(|place| unsafe { place.cast::<T>().write(value) });
+        // SAFETY: our count goes, if this succeeds: then we are forgotten below.
+        match unsafe { settle_and_go(exchange, GIVEN) } {
+            Some(waker) => {
+                self.0 = None;
+                wake(waker);
+                Ok(())
+            }
+            // SAFETY: put there above, and never anybody else's.
+            None => Err(place.with_mut(|place| unsafe { place.cast::<T>().read() })),
         }
     }
 
     /// What it shares with the taker.
     #[inline]
-    pub fn exchange(&self) -> &Arc<Exchange<T, N>> {
+    pub fn exchange(&self) -> &Exchange<N> {
         match &self.0 {
-            Some(shared) => shared,
+            // SAFETY: we count on it.
+            Some(exchange) => unsafe { exchange.as_ref() },
+            None => unreachable!("a giver gives once"),
+        }
+    }
+
+    /// A handle that keeps the memory of the exchange alone.
+    pub fn downgrade(&self) -> WeakExchange<N> {
+        match self.0 {
+            Some(exchange) => WeakExchange::of(self.exchange(), exchange),
             None => unreachable!("a giver gives once"),
         }
     }
@@ -216,11 +266,12 @@ impl<T, N> Giver<T, N> {
 impl<T, N> Drop for Giver<T, N> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(shared) = self.0.take() {
-            let before = shared.state.fetch_or(LOST, Ordering::AcqRel);
-            if before & SETTLED == 0 {
-                shared.wake(before);
-            }
+        let Some(exchange) = self.0.take() else { return };
+        // SAFETY: our count goes; if this does not succeed, below.
+        match unsafe { settle_and_go(exchange, LOST) } {
+            Some(waker) => wake(waker),
+            // SAFETY: our count goes.
+            None => unsafe { release(exchange) },
         }
     }
 }
@@ -228,8 +279,14 @@ impl<T, N> Drop for Giver<T, N> {
 impl<T, N: Notes> Taker<T, N> {
     /// What it shares with the giver.
     #[inline]
-    pub fn exchange(&self) -> &Arc<Exchange<T, N>> {
-        &self.0
+    pub fn exchange(&self) -> &Exchange<N> {
+        // SAFETY: we count on it.
+        unsafe { self.exchange.as_ref() }
+    }
+
+    /// A handle for somebody else.
+    pub fn share(&self) -> SharedExchange<N> {
+        SharedExchange::of(self.exchange(), self.exchange)
     }
 
     /// Takes the value, or leaves a waker for it: the last one that was left is woken.
@@ -237,86 +294,115 @@ impl<T, N: Notes> Taker<T, N> {
     /// Cost: one atomic operation, and the waker's clone unless it is there from before.
     #[inline]
     pub fn poll(&mut self, waker: &Waker) -> Poll<Taken<T>> {
-        let shared = &*self.0;
         // Acquire: pairs with the exchanges of the giver and of `expire`.
-        let mut seen = shared.state.load(Ordering::Acquire);
+        let mut seen = self.exchange().word.load(Ordering::Acquire);
         loop {
             if seen & SETTLED != 0 {
                 return Poll::Ready(self.take(seen));
             }
+            let shared = self.exchange();
             if seen & WAKER != 0 {
-                // SAFETY: it was there; the giver may move it out now, which leaves it as it is.
-                let known = shared.waker.with(|known| unsafe { &*known.cast::<Waker>() });
-                if known.will_wake(waker) {
+                // The giver may have it now; it is compared as two addresses.
+                let known = shared.waker_parts();
+                if known.is(waker) {
                     return Poll::Pending;
                 }
-                let next = seen & !WAKER;
+                let next = (seen & !WAKER) | CHANGED;
                 // AcqRel: the waker is ours again, unless the word is settled.
                 let cleared =
-                    shared.state.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
+                    shared.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
                 if let Err(newer) = cleared {
                     seen = newer;
                     continue;
                 }
                 // SAFETY: there, and nobody else's since the exchange.
-                drop(shared.waker.with_mut(|known| unsafe { known.cast::<Waker>().read() }));
+                drop(unsafe { known.into_waker() });
             }
-            let own = waker.clone();
-            // SAFETY: nobody looks while `WAKER` is not set.
-            shared.waker.with_mut(|place| unsafe { place.cast::<Waker>().write(own) });
+            shared.put_waker(waker.clone());
             // AcqRel: publishes the waker; shows the value.
-            seen = shared.state.fetch_or(WAKER, Ordering::AcqRel);
+            seen = shared.word.fetch_or(WAKER, Ordering::AcqRel);
             if seen & SETTLED == 0 {
                 return Poll::Pending;
             }
             // SAFETY: who settled the word has not seen it, so it is still ours.
-            drop(shared.waker.with_mut(|place| unsafe { place.cast::<Waker>().read() }));
+            drop(unsafe { shared.waker_parts().into_waker() });
         }
     }
 
     /// What there is to take in a settled word.
     #[inline]
-    fn take(&mut self, seen: u32) -> Taken<T> {
-        if seen & (EXPIRED | OVER | GIVEN) != GIVEN {
-            return match seen {
-                seen if seen & EXPIRED != 0 => Taken::Expired,
-                seen if seen & OVER != 0 => Taken::Over,
-                _ => Taken::Lost,
-            };
+    fn take(&mut self, seen: u64) -> Taken<T> {
+        if self.has_taken {
+            return Taken::Over;
         }
-        // SAFETY: it is there, and the giver has done with it.
-        let value = self.0.value.with_mut(|place| unsafe { place.cast::<T>().read() });
-        // A store: with a value there, nobody else changes the word but to watch, which comes too
-        // late then. Release: the end of the
-        // allocation comes after it anyway, by its count.
-        self.0.state.store(seen | OVER, Ordering::Release);
-        Taken::Value(value)
+        if seen & GIVEN == 0 {
+            return if seen & EXPIRED != 0 { Taken::Expired } else { Taken::Lost };
+        }
+        self.has_taken = true;
+        // SAFETY: it is there, the giver has done with it, and it is taken once.
+        Taken::Value(unsafe { self.read() })
+    }
+
+    /// Moves the value out.
+    ///
+    /// # Safety
+    ///
+    /// It is there, and the word that said so was read with Acquire.
+    #[inline]
+    unsafe fn read(&self) -> T {
+        // SAFETY: made for a `T`, and we count on it.
+        let place = unsafe { value_of::<T, N>(self.exchange) };
+        // SAFETY: forwarded to the caller.
+        place.with(|place| unsafe { place.cast::<T>().read() })
+    }
+
+    /// Gives the value up; drops it if it is there.
+    fn give_up(&self) {
+        let shared = self.exchange();
+        let mut seen = shared.word.load(Ordering::Acquire);
+        while seen & SETTLED == 0 {
+            // AcqRel: decided by one exchange, as against the giver and `expire`.
+            let over = shared.word.compare_exchange(
+                seen,
+                seen | OVER,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            match over {
+                Ok(_) => {
+                    drop(shared.settled_waker(seen));
+                    return shared.tell_watchers(seen);
+                }
+                Err(newer) => seen = newer,
+            }
+        }
+        if seen & GIVEN != 0 {
+            // SAFETY: it is there, and the giver has done with it; not taken, nor again.
+            drop(unsafe { self.read() });
+        }
     }
 }
 
 impl<T, N: Notes> Drop for Taker<T, N> {
     #[inline]
     fn drop(&mut self) {
-        if self.0.state.load(Ordering::Relaxed) & OVER != 0 {
-            return;
+        /// Also if what is dropped panics.
+        struct Go<N>(NonNull<Exchange<N>>);
+        impl<N> Drop for Go<N> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: the taker's count goes.
+                unsafe { release(self.0) };
+            }
         }
-        // AcqRel: shows the value that is dropped here; or the giver keeps its own.
-        let before = self.0.state.fetch_or(OVER, Ordering::AcqRel);
-        if before & SETTLED == 0 && before & WAKER != 0 {
-            // SAFETY: there, and ours by the exchange that has settled the word.
-            drop(self.0.waker.with_mut(|waker| unsafe { waker.cast::<Waker>().read() }));
-        }
-        if before & SETTLED == 0 {
-            self.0.tell_watchers(before);
-        }
-        if before & (GIVEN | EXPIRED) == GIVEN {
-            // SAFETY: there, and the giver has done with it.
-            drop(self.0.value.with_mut(|place| unsafe { place.cast::<T>().read() }));
+        let _go = Go(self.exchange);
+        if !self.has_taken {
+            self.give_up();
         }
     }
 }
 
-impl<T, N> fmt::Debug for Exchange<T, N> {
+impl<N> fmt::Debug for Exchange<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange").field("is_settled", &self.is_settled()).finish_non_exhaustive()
     }
@@ -324,12 +410,12 @@ impl<T, N> fmt::Debug for Exchange<T, N> {
 
 impl<T, N> fmt::Debug for Giver<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Giver").field(&self.0).finish()
+        f.debug_struct("Giver").field("is_there", &self.0.is_some()).finish()
     }
 }
 
 impl<T, N: Notes> fmt::Debug for Taker<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Taker").field(&self.0).finish()
+        f.debug_tuple("Taker").field(self.exchange()).finish()
     }
 }

@@ -10,6 +10,7 @@ mod chain;
 #[cfg(not(turnwheel_loom))]
 mod combine;
 mod exchange;
+mod exchange_ref;
 #[cfg(not(turnwheel_loom))]
 mod shared;
 #[cfg(not(turnwheel_loom))]
@@ -24,7 +25,8 @@ pub(crate) use chain::OrClosed;
 pub use chain::{Executor, InlineExecutor, Rejected};
 #[cfg(not(turnwheel_loom))]
 pub use combine::{all, first_success, race, timeout, traverse};
-pub use exchange::{exchange, Exchange, Giver, Notes, Taken, Taker};
+pub use exchange::{exchange, exchange_shared, Giver, Notes, Taken, Taker};
+pub use exchange_ref::{Exchange, SharedExchange, WeakExchange};
 #[cfg(not(turnwheel_loom))]
 pub use shared::SharedCompletion;
 #[cfg(not(turnwheel_loom))]

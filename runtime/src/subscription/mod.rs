@@ -4,8 +4,10 @@
 //! the ready queue of a task that is held; nothing is ever scanned. Its job lives with the task and is only touched in the task's turns.
 
 mod condition;
+mod mark;
 mod slab;
 mod timer;
+mod waker;
 pub(crate) mod word;
 
 pub(crate) use condition::run_step;
@@ -13,30 +15,28 @@ pub use condition::{Condition, ConditionMode};
 pub(crate) use slab::{Job, Kind, Slot, Step, Subscriptions};
 pub(crate) use timer::{abandon, fire, run_recurring, Recurring, Rhythm};
 pub use timer::{Cancelled, Late, Timer};
+pub(crate) use waker::waker;
 pub(crate) use word::TimerState;
 
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
-use std::task::Wake;
 
 use crate::group;
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::task::{bits, current, Header, WeakRef};
+use mark::Mark;
 use word::TimerWord;
-
-/// It is on the ready stack or in the ready queue.
-const QUEUED: u8 = 1;
-/// It was removed from its task: nothing makes it ready any more.
-const DETACHED: u8 = 2;
 
 /// The part of a subscription that any thread may touch.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The task: its memory, not its life, so that a waker may outlast both.
     task: WeakRef,
-    /// `QUEUED` and `DETACHED`. Any thread.
-    mark: AtomicU8,
+    /// Whether it is queued or gone. Any thread.
+    mark: Mark,
     next: AtomicPtr<Source>,
+    /// Whether a count of it is kept for the next waker; see `waker.rs`. The task's turns only.
+    has_spare: AtomicBool,
     /// Place in the task's slab.
     pub(crate) index: u32,
     /// Whether the user cancelled it.
@@ -53,8 +53,9 @@ impl Source {
     pub(crate) fn new(header: &Header, index: u32) -> Arc<Self> {
         Arc::new(Self {
             task: WeakRef::of(header),
-            mark: AtomicU8::new(0),
+            mark: Mark::new(),
             next: AtomicPtr::new(ptr::null_mut()),
+            has_spare: AtomicBool::new(false),
             index,
             is_cancelled: AtomicBool::new(false),
             count: AtomicU32::new(0),
@@ -66,34 +67,55 @@ impl Source {
     /// Makes the subscription ready, once, and brings its task back. Does nothing after the
     /// subscription was removed.
     pub(crate) fn ready(self: &Arc<Self>) {
-        if self.take_mark() {
+        if self.mark.take() {
             Arc::clone(self).marked();
         }
     }
 
-    /// Whether this call is the one that makes it ready.
+    /// As `ready` for a future: to poll it once more than needed does no harm. So whoever ends the
+    /// hold of its task, which waits for nothing but that, needs no mark: it has the task for itself.
     #[inline]
-    fn take_mark(&self) -> bool {
-        // AcqRel: pairs with the clearing in `take_queued_owner`; what made the subscription ready
-        // is seen by the turn that clears the mark.
-        self.mark.fetch_or(QUEUED, Ordering::AcqRel) == 0
+    fn woken(self: Arc<Self>) {
+        // With the mark set, or the subscription gone, an end of the hold might help nobody.
+        let header = NonNull::from(self.task.header());
+        // SAFETY: our count of the source holds the task's memory.
+        if self.mark.is_clear() && unsafe { header.as_ref() }.inbox.take_hold(0) {
+            return self.bring_back(header, |own, source| {
+                debug_assert!(own.woken.is_none(), "a task is not held with something to do");
+                own.woken = Some(source);
+            });
+        }
+        if self.mark.take() {
+            self.marked();
+        }
     }
 
     /// Puts the subscription, whose mark the caller has taken, into its task's ready queue if the
-    /// task is held, else on its ready stack.
+    /// task is held, else onto its stack.
     fn marked(self: Arc<Self>) {
         let header = NonNull::from(self.task.header());
         // SAFETY: our count of the source holds the task's memory.
         if !unsafe { header.as_ref() }.inbox.take_hold(0) {
             return self.stack();
         }
-        // SAFETY: as above, and from here on the task waits for us to schedule it.
+        self.bring_back(header, |own, source| own.ready.push_back(source));
+    }
+
+    /// Schedules the task, whose hold the caller has ended, with the subscription in its hands.
+    #[inline(always)]
+    fn bring_back(
+        self: Arc<Self>,
+        header: NonNull<Header>,
+        put: impl FnOnce(&mut Subscriptions, Arc<Self>),
+    ) {
+        // SAFETY: our count of the source holds the task's memory, and from here on the task waits
+        // for us to schedule it.
         let header = unsafe { header.as_ref() };
         let local = group::worker_of(header);
         // Who schedules it elsewhere uses the header after somebody may have run it to its end.
         let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
         // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
-        unsafe { header.extra_or_make().subscriptions_owner() }.ready.push_back(self);
+        put(unsafe { header.extra_or_make().subscriptions_owner() }, self);
         group::schedule_on(local, header);
         drop(kept);
     }
@@ -112,13 +134,18 @@ impl Source {
     }
 
     /// Clears the mark before the subscription's job runs; a later `ready` queues it again.
-    pub(crate) fn take_queued_owner(&self) {
-        self.mark.fetch_and(!QUEUED, Ordering::AcqRel);
+    pub(crate) fn clear_mark_owner(&self) {
+        self.mark.clear_owner();
+    }
+
+    /// Takes the mark in a turn of its own task, to queue it.
+    pub(crate) fn take_mark_owner(&self) -> bool {
+        self.mark.take()
     }
 
     /// Queues the subscription from a turn of its own task.
     pub(crate) fn queue_owner(self: &Arc<Self>, ready: &mut VecDeque<Arc<Self>>) {
-        if self.mark.fetch_or(QUEUED, Ordering::AcqRel) == 0 {
+        if self.mark.take() {
             ready.push_back(Arc::clone(self));
         }
     }
@@ -143,24 +170,12 @@ impl Source {
 
     /// Cuts the subscription from its task.
     pub(crate) fn detach_owner(&self) {
-        self.mark.fetch_or(DETACHED, Ordering::AcqRel);
+        self.mark.detach_owner();
     }
 
     /// Whether the task still has it.
     pub(crate) fn is_attached(&self) -> bool {
-        self.mark.load(Ordering::Acquire) & DETACHED == 0
-    }
-}
-
-impl Wake for Source {
-    fn wake(self: Arc<Self>) {
-        if self.take_mark() {
-            self.marked();
-        }
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.ready();
+        self.mark.is_attached()
     }
 }
 

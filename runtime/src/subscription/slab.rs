@@ -97,6 +97,8 @@ pub(crate) struct Subscriptions {
     holding: [u32; PHASES],
     /// Ready ones in the order in which they became ready.
     pub(crate) ready: VecDeque<Arc<Source>>,
+    /// A future woken while the task was held, which has brought it back; without a mark.
+    pub(crate) woken: Option<Arc<Source>>,
     /// Ready in a phase in which they may not run yet.
     pub(crate) waiting: VecDeque<Arc<Source>>,
     /// Exclusive futures; while the first is under way, nothing else runs.
@@ -163,6 +165,7 @@ impl Subscriptions {
         }
         // A one-shot timer has run, or panicked: a later cancel is too late.
         source.timer.step(TimerState::Running, TimerState::Done);
+        source.drop_spare_owner();
         source.detach_owner();
         self.free.push(source.index);
         self.exclusive.retain(|index| *index != source.index);
@@ -192,14 +195,20 @@ impl Subscriptions {
         self.slots.iter().flatten().filter(|slot| slot.is_future()).count()
     }
 
+    /// Whether one is ready, those on the stack not counted.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.woken.is_some() || !self.ready.is_empty()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
 
     /// Forgets what is ready: the task is over. What is queued here holds its memory.
     #[must_use]
-    pub(crate) fn take_queued(&mut self) -> (VecDeque<Arc<Source>>, VecDeque<Arc<Source>>) {
-        (std::mem::take(&mut self.ready), std::mem::take(&mut self.waiting))
+    pub(crate) fn take_queued(&mut self) -> [VecDeque<Arc<Source>>; 3] {
+        let woken = self.woken.take().into_iter().collect();
+        [std::mem::take(&mut self.ready), std::mem::take(&mut self.waiting), woken]
     }
 
     /// What waited for a phase becomes ready in it.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context as PollContext, Poll, Waker};
 
 use super::context::{call, Context};
-use crate::subscription::{Kind, Source, Step};
+use crate::subscription::{waker, Kind, Source, Step};
 use crate::sync::{Arc, Ordering};
 
 /// The handle of a continuation; lets the task give it up.
@@ -42,7 +42,7 @@ impl<S: Send + 'static> Context<'_, S> {
     {
         let mut then = Some(then);
         let mut future = Some(future);
-        let mut waker: Option<Waker> = None;
+        let mut own_waker: Option<Waker> = None;
         let source = self.add(
             kind,
             Box::new(move |turn, source| {
@@ -50,7 +50,7 @@ impl<S: Send + 'static> Context<'_, S> {
                 let Some(polled) = future.as_mut().filter(|_| !is_cancelled) else {
                     return Step::Done;
                 };
-                let waker = waker.get_or_insert_with(|| Waker::from(Arc::clone(source)));
+                let waker = own_waker.get_or_insert_with(|| waker(source));
                 // SAFETY: this closure was boxed before its first call and is never moved out of the
                 // box; the future is dropped in its place, below or with the closure.
                 let polled = unsafe { Pin::new_unchecked(polled) };

@@ -27,7 +27,7 @@ pub(crate) mod refs;
 #[cfg(not(turnwheel_loom))]
 mod run;
 #[cfg(not(turnwheel_loom))]
-mod slab;
+pub(crate) mod slab;
 #[cfg(not(turnwheel_loom))]
 mod submit;
 #[cfg(not(turnwheel_loom))]

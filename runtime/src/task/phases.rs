@@ -406,7 +406,7 @@ fn has_ready(turn: &Turn) -> bool {
         return false;
     };
     // SAFETY: we are the runner and the borrow ends here.
-    !unsafe { extra.subscriptions_owner() }.ready.is_empty()
+    unsafe { extra.subscriptions_owner() }.has_ready()
 }
 
 fn is_held(turn: &Turn, phase: Phase) -> bool {

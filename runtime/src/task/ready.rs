@@ -8,18 +8,39 @@ use crate::failure::contain;
 use crate::subscription::{Source, Step};
 use crate::sync::Arc;
 
+/// How a ready subscription came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// With its mark, through a queue.
+    Marked,
+    /// With the end of its task's hold, without a mark.
+    Woken,
+}
+
 impl Turn {
     /// Runs the subscriptions that are ready now. False when interrupted or used up.
     pub(super) fn ready_jobs(&mut self) -> bool {
         let Some(extra) = self.header().extra() else {
             return true;
         };
-        let present = {
+        let (woken, present) = {
             // SAFETY: we are the runner and the borrow ends here.
             let own = unsafe { extra.subscriptions_owner() };
             extra.ready.take(&mut own.ready);
-            own.ready.len()
+            (own.woken.take(), own.ready.len())
         };
+        if let Some(source) = woken {
+            if !self.may_go_on() {
+                // SAFETY: as above.
+                unsafe { extra.subscriptions_owner() }.woken = Some(source);
+                return false;
+            }
+            self.ready_job(&source, Entry::Woken);
+            source.keep_spare_owner();
+            if !self.fast_jobs() {
+                return false;
+            }
+        }
         for _ in 0..present {
             // SAFETY: as above.
             let next = unsafe { extra.subscriptions_owner() }.ready.pop_front();
@@ -29,7 +50,8 @@ impl Turn {
                 unsafe { extra.subscriptions_owner() }.ready.push_front(source);
                 return false;
             }
-            self.ready_job(&source);
+            self.ready_job(&source, Entry::Marked);
+            source.keep_spare_owner();
             if !self.fast_jobs() {
                 return false;
             }
@@ -37,7 +59,7 @@ impl Turn {
         true
     }
 
-    fn ready_job(&mut self, source: &Arc<Source>) {
+    fn ready_job(&mut self, source: &Arc<Source>, entry: Entry) {
         let header = self.header();
         let phase = header.phase();
         let extra = header.extra_or_make();
@@ -46,13 +68,18 @@ impl Turn {
         let exclusive = own.exclusive.front().copied();
         let Some(slot) = own.get(source) else { return };
         if !slot.triggers_in(phase) || exclusive.is_some_and(|index| index != source.index) {
-            own.waiting.push_back(Arc::clone(source));
+            // Whoever has set the mark queues it: it waits in one place.
+            if entry == Entry::Marked || source.take_mark_owner() {
+                own.waiting.push_back(Arc::clone(source));
+            }
             return;
         }
         let Some(mut job) = slot.job.take() else {
             return;
         };
-        source.take_queued_owner();
+        if entry == Entry::Marked {
+            source.clear_mark_owner();
+        }
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
         current::start_job(&raw mut self.owner().fast);

@@ -523,7 +523,7 @@ impl Turn {
             return false;
         };
         // SAFETY: we are the runner and the borrow ends here.
-        !unsafe { extra.subscriptions_owner() }.ready.is_empty()
+        unsafe { extra.subscriptions_owner() }.has_ready()
     }
 
     /// Frees the node of a fast-lane job that panicked.

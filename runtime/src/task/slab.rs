@@ -1,4 +1,4 @@
-//! Memory of task cells: aligned to cache lines without the cost of aligned allocation.
+//! Memory of task cells and exchanges: aligned to cache lines without the cost of aligned allocation.
 //!
 //! Size classes of whole cache lines; each thread keeps two batches of each class, the rest is in
 //! a list for all. After the magazines of Bonwick and Adams (USENIX 2001). Places are reused, never
@@ -53,7 +53,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
 }
 
 /// Memory for this layout.
-pub(super) fn take(layout: Layout) -> *mut u8 {
+pub(crate) fn take(layout: Layout) -> *mut u8 {
     let Some(class) = class_of(layout) else {
         return from_system(layout);
     };
@@ -72,7 +72,7 @@ pub(super) fn take(layout: Layout) -> *mut u8 {
 /// # Safety
 ///
 /// It came from [`take`] with the same layout and nobody uses it any more.
-pub(super) unsafe fn give(place: *mut u8, layout: Layout) {
+pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
     let Some(class) = class_of(layout) else {
         // SAFETY: without a class it came from the allocator with this layout.
         unsafe { alloc::dealloc(place, layout) };

@@ -1,0 +1,90 @@
+//! The waker of a task's future: it ends the hold of its task without a mark, and its count is kept
+//! from wake-up to wake-up.
+//!
+//! A future that waits leaves a clone of its waker and is woken by it, again and again. The count of
+//! such a clone goes in a circle: left by the turn, brought back by the wake-up, kept by the source
+//! (`has_spare`) until the turn leaves the next one. So neither a clone nor a wake-up counts.
+
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use super::Source;
+use crate::sync::{Arc, Ordering};
+use crate::task::current;
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+/// A waker that makes this source ready.
+pub(crate) fn waker(source: &Arc<Source>) -> Waker {
+    let data = Arc::into_raw(Arc::clone(source)).cast();
+    // SAFETY: the functions of the table treat the pointer as the one count that goes with it.
+    unsafe { Waker::from_raw(RawWaker::new(data, &VTABLE)) }
+}
+
+/// The source behind a waker, without its count.
+///
+/// # Safety
+///
+/// The pointer came from `Arc::into_raw`, and its count lasts for as long as the answer is used.
+unsafe fn borrow(data: *const ()) -> ManuallyDrop<Arc<Source>> {
+    // SAFETY: forwarded to the caller; not dropped, so the count stays.
+    ManuallyDrop::new(unsafe { Arc::from_raw(data.cast::<Source>()) })
+}
+
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: the waker that is cloned holds a count.
+    let source = unsafe { borrow(data) };
+    if !source.take_spare() {
+        let _ = ManuallyDrop::new(Arc::clone(&source));
+    }
+    RawWaker::new(data, &VTABLE)
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: the waker's count goes with this call.
+    let source = unsafe { Arc::from_raw(data.cast::<Source>()) };
+    source.woken();
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: the waker that is used holds a count.
+    let source = unsafe { borrow(data) };
+    Arc::clone(&source).woken();
+}
+
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: the waker's count goes with this call.
+    drop(unsafe { Arc::from_raw(data.cast::<Source>()) });
+}
+
+impl Source {
+    /// Takes the count that the source keeps, if this is a turn of its task and it keeps one.
+    #[inline]
+    fn take_spare(&self) -> bool {
+        // Looked at by the turns of the task alone: what another thread reads is not used.
+        let has = current::is_current(self.task.header()) && self.has_spare.load(Ordering::Relaxed);
+        if has {
+            self.has_spare.store(false, Ordering::Relaxed);
+        }
+        has
+    }
+
+    /// Keeps a count for the next waker. Only in a turn of its task.
+    #[inline]
+    pub(crate) fn keep_spare_owner(self: Arc<Self>) {
+        if self.is_attached() && !self.has_spare.load(Ordering::Relaxed) {
+            self.has_spare.store(true, Ordering::Relaxed);
+            let _ = Arc::into_raw(self);
+        }
+    }
+
+    /// Gives the kept count back, before the source is cut off. The caller has another one.
+    pub(crate) fn drop_spare_owner(&self) {
+        if self.has_spare.load(Ordering::Relaxed) {
+            self.has_spare.store(false, Ordering::Relaxed);
+            // SAFETY: `keep_spare_owner` has left this count here, and nobody took it.
+            drop(unsafe { Arc::from_raw(ptr::from_ref(self)) });
+        }
+    }
+}
