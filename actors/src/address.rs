@@ -15,7 +15,7 @@ use crate::error::{AskError, TellError};
 use crate::handler::{kind, Access, Receive, Turn};
 use crate::intercept::outgoing::{self, Target};
 use crate::reply::{Call, ReplyTo};
-use crate::request::{self, Link, Outgoing};
+use crate::request::{self, Outgoing};
 use crate::seat::Seat;
 use crate::spawn::OUTGOING_BIT;
 use crate::system::System;
@@ -268,8 +268,8 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        if Link::blocks(outgoing.chain.as_ref(), self.raw_id()) {
-            let mut chain = Link::names(outgoing.chain.as_ref());
+        if outgoing.chain.blocks(self.raw_id()) {
+            let mut chain = outgoing.chain.names();
             chain.push(self.name());
             return Ask::refused(AskError::Cycle { chain, message: Some(message) });
         }

@@ -10,7 +10,6 @@ use crate::dead_letter::DeadLetterReason;
 use crate::envelope::{Delivery, Envelope};
 use crate::gate::Verdict;
 use crate::handler::{Access, Receive, Turn};
-use crate::request::Link;
 use crate::scope::Panic;
 use crate::seat::Seat;
 
@@ -90,8 +89,8 @@ impl<A: Actor> Seat<A> {
             return None;
         }
         let call = delivery.reply.as_ref().and_then(|reply| reply.call());
-        let chain = call.and_then(|call| call.chain.clone());
-        let comes_back = Link::contains(chain.as_ref(), self.rest.id);
+        let chain = call.map(|call| call.chain.clone()).unwrap_or_default();
+        let comes_back = chain.contains(self.rest.id);
         let cold = self.rest.cold();
         if let Some(onward) = cold.onward.as_ref().filter(|_| !comes_back) {
             onward.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
@@ -109,7 +108,7 @@ impl<A: Actor> Seat<A> {
                 }
             }
             Verdict::Cycle => {
-                let mut names = Link::names(chain.as_ref());
+                let mut names = chain.names();
                 names.push(turn.name().to_owned());
                 if let Some(reply) = delivery.reply {
                     reply.fail(Failure::error(crate::error::CallCycle { names }));

@@ -13,7 +13,6 @@ use turnwheel_runtime::Failure;
 
 use crate::error::{AskError, CallCycle, TimeSpent};
 use crate::reply::{Answer, Call};
-use crate::request::Link;
 use crate::system::System;
 
 /// The answer to a call: a future on any executor. Dropping it gives the answer up.
@@ -167,7 +166,7 @@ impl<R> Waiting<R> {
         let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
         let call = self.taker.exchange().notes();
         let end_ns = call.deadline_ns;
-        let depth = Link::depth(call.chain.as_ref());
+        let depth = call.chain.depth();
         let queued_ns = match call.forwarded_ns.load(Ordering::Relaxed) {
             0 => self.asked_ns,
             forwarded_ns => forwarded_ns,

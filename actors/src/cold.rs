@@ -6,11 +6,11 @@ use std::task::Waker;
 use turnwheel_runtime::Failure;
 
 use crate::actor::Actor;
+use crate::call_chain::Asker;
 use crate::gate::Gate;
 use crate::intercept::Chain;
 use crate::loan::Home;
 use crate::onward::Onward;
-use crate::request::Asker;
 use crate::restart::Rebirth;
 use crate::supervise::{Children, Deferred};
 

@@ -8,6 +8,7 @@ mod address;
 mod admit;
 mod answers;
 mod ask;
+mod call_chain;
 mod cold;
 mod context;
 mod dead_letter;

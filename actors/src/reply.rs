@@ -8,8 +8,8 @@ use turnwheel_runtime::completion::{SharedExchange, WeakExchange};
 use turnwheel_runtime::{Failure, Group};
 
 use crate::abandon::{self, Abandoned, Watchers};
+use crate::call_chain::CallChain;
 use crate::pool::Load;
-use crate::request::Link;
 
 /// What comes back from a call.
 pub(crate) type Answer<R> = Result<R, Failure>;
@@ -34,7 +34,7 @@ pub(crate) struct Call {
     /// When the caller gives up; `u64::MAX` never.
     pub(crate) deadline_ns: u64,
     /// The chain of calls that waits for this one.
-    pub(crate) chain: Option<Arc<Link>>,
+    pub(crate) chain: CallChain,
     /// The call that the caller handled when it made this one.
     pub(crate) made_for: Option<WeakExchange<Self>>,
     /// Who wants to know that the caller has given up.
@@ -46,7 +46,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(deadline_ns: u64, chain: Option<Arc<Link>>) -> Self {
+    pub(crate) fn new(deadline_ns: u64, chain: CallChain) -> Self {
         Self::counted(deadline_ns, chain, None)
     }
 
@@ -57,11 +57,7 @@ impl Call {
     }
 
     /// As [`Call::new`], of a message that counts as in flight until its answer.
-    pub(crate) fn counted(
-        deadline_ns: u64,
-        chain: Option<Arc<Link>>,
-        load: Option<Arc<Load>>,
-    ) -> Self {
+    pub(crate) fn counted(deadline_ns: u64, chain: CallChain, load: Option<Arc<Load>>) -> Self {
         Self {
             started_ns: AtomicU64::new(0),
             forwarded_ns: AtomicU64::new(0),
@@ -100,7 +96,8 @@ impl<R> ReplyTo<R> {
 
     /// Of a message that nobody waits for the answer of, and that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Self {
-        let call = Call { is_told: true, ..Call::counted(u64::MAX, None, Some(load)) };
+        let call =
+            Call { is_told: true, ..Call::counted(u64::MAX, CallChain::default(), Some(load)) };
         Self { giver: Some(exchange(call).0) }
     }
 

@@ -4,13 +4,15 @@
 //! kept in a thread-local place, from where `tell`, `ask` and timers take them along. A message
 //! without any costs one look at a flag.
 
-use std::cell::{Cell, RefCell};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use turnwheel_runtime::completion::WeakExchange;
+use turnwheel_runtime::Scoped;
 
+use crate::call_chain::{Above, Asker, CallChain};
 use crate::envelope::Delivery;
 use crate::reply::{Call, ReplyTo};
 
@@ -92,12 +94,12 @@ impl RequestContext {
     /// Runs a closure with this as the ambient context; what it sends carries it. Deadline and call
     /// chain of the request that is handled stay as they are.
     pub fn scope<R>(&self, run: impl FnOnce() -> R) -> R {
-        let same = |ambient: &mut Ambient| Ambient {
+        let same = |ambient: &Ambient| Ambient {
             baggage: None,
             chain: ambient.chain.clone(),
             deadline_ns: ambient.deadline_ns,
             asker: ambient.asker.clone(),
-            extended: ambient.extended.clone(),
+            above: ambient.above.clone(),
             call: ambient.call.clone(),
         };
         let ambient = Ambient::with(same).unwrap_or_default();
@@ -230,99 +232,39 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// One actor of a call chain: it waits for the answer to its call and takes nothing meanwhile.
-#[derive(Debug)]
-pub(crate) struct Link {
-    asker: Arc<Asker>,
-    parent: Option<Arc<Link>>,
-}
-
-impl Link {
-    /// Whether the actor waits somewhere in this chain.
-    pub(crate) fn contains(chain: Option<&Arc<Self>>, actor: u64) -> bool {
-        Self::links(chain).any(|link| link.asker.actor == actor)
-    }
-
-    /// Whether the actor waits somewhere in this chain and takes nothing meanwhile.
-    pub(crate) fn blocks(chain: Option<&Arc<Self>>, actor: u64) -> bool {
-        Self::links(chain).any(|link| link.asker.actor == actor && !link.asker.is_reentrant)
-    }
-
-    /// How many wait.
-    pub(crate) fn depth(chain: Option<&Arc<Self>>) -> usize {
-        Self::links(chain).count()
-    }
-
-    fn links(chain: Option<&Arc<Self>>) -> impl Iterator<Item = &Self> {
-        std::iter::successors(chain.map(Arc::as_ref), |link| link.parent.as_deref())
-    }
-
-    /// The names of the chain, the first caller first.
-    pub(crate) fn names(chain: Option<&Arc<Self>>) -> Vec<String> {
-        let mut names: Vec<_> =
-            Self::links(chain).map(|link| link.asker.name.to_string()).collect();
-        names.reverse();
-        names
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // Not by recursion: a chain may be longer than a stack.
-        let mut next = self.parent.take();
-        while let Some(mut link) = next.and_then(Arc::into_inner) {
-            next = link.parent.take();
-        }
-    }
-}
-
-/// An actor that waits for its calls. Its seat keeps it from call to call.
-#[derive(Debug)]
-pub(crate) struct Asker {
-    pub(crate) actor: u64,
-    pub(crate) name: Arc<str>,
-    /// Whether it takes calls that come back to it.
-    pub(crate) is_reentrant: bool,
-}
-
 /// What is ambient while a message is handled.
 #[derive(Debug)]
 pub(crate) struct Ambient {
     pub(crate) baggage: Option<Arc<Baggage>>,
     /// The chain of calls that the message came by.
-    pub(crate) chain: Option<Arc<Link>>,
+    pub(crate) chain: CallChain,
     /// When nobody waits for the answer any more, nanoseconds; `u64::MAX` never.
     pub(crate) deadline_ns: u64,
     /// The actor, if it takes nothing else while the handler waits.
     pub(crate) asker: Option<Arc<Asker>>,
-    /// The chain with the asker at its end, once it was needed.
-    pub(crate) extended: Option<Arc<Link>>,
+    /// The chain as what is above the asker, once it was needed.
+    pub(crate) above: OnceCell<Option<Above>>,
     /// The call that is handled, if its handler may answer later than it returns.
     pub(crate) call: Option<WeakExchange<Call>>,
 }
 
-/// Nothing is ambient.
-const NOTHING: Ambient = Ambient {
-    baggage: None,
-    chain: None,
-    deadline_ns: u64::MAX,
-    asker: None,
-    extended: None,
-    call: None,
-};
-
 impl Default for Ambient {
+    /// Nothing is ambient.
     #[inline(always)]
     fn default() -> Self {
-        NOTHING
+        Self {
+            baggage: None,
+            chain: CallChain::default(),
+            deadline_ns: u64::MAX,
+            asker: None,
+            above: OnceCell::new(),
+            call: None,
+        }
     }
 }
 
 thread_local! {
-    /// Whether `AMBIENT` holds anything. Apart from it, since it needs no destructor: the one look
-    /// that a message without a context pays.
-    static IS_SET: Cell<bool> = const { Cell::new(false) };
-    static AMBIENT: RefCell<Ambient> = const { RefCell::new(NOTHING) };
+    static AMBIENT: Scoped<Ambient> = const { Scoped::new() };
 }
 
 impl Ambient {
@@ -331,7 +273,7 @@ impl Ambient {
         let call = delivery.reply.as_ref().and_then(ReplyTo::call);
         Self {
             baggage: delivery.baggage.clone(),
-            chain: call.and_then(|call| call.chain.clone()),
+            chain: call.map(|call| call.chain.clone()).unwrap_or_default(),
             deadline_ns: call.map_or(u64::MAX, |call| call.deadline_ns),
             call: delivery.reply.as_ref().and_then(ReplyTo::asked),
             ..Self::default()
@@ -340,7 +282,7 @@ impl Ambient {
 
     /// What is ambient now, for what goes on beside the handler: the actor does not wait for it.
     pub(crate) fn inherited() -> Self {
-        let inherit = |ambient: &mut Self| Self {
+        let inherit = |ambient: &Self| Self {
             baggage: ambient.baggage.clone(),
             chain: ambient.chain.clone(),
             deadline_ns: ambient.deadline_ns,
@@ -350,46 +292,32 @@ impl Ambient {
         Self::with(inherit).unwrap_or_default()
     }
 
-    /// Runs a closure with this as what is ambient, and takes back what became of it.
+    /// Runs a closure with this as what is ambient.
     #[inline(always)]
-    pub(crate) fn within<R>(&mut self, run: impl FnOnce() -> R) -> R {
-        /// Changes places with the former one again, also on unwinding.
-        struct Back<'a> {
-            own: &'a mut Ambient,
-            was_set: bool,
-        }
-        impl Drop for Back<'_> {
-            #[inline(always)]
-            fn drop(&mut self) {
-                IS_SET.set(self.was_set);
-                self.own.change_places();
+    pub(crate) fn within<R>(&self, run: impl FnOnce() -> R) -> R {
+        AMBIENT.with(|ambient| ambient.enter(self, run))
+    }
+
+    #[inline(always)]
+    fn with<R>(look: impl FnOnce(&Self) -> R) -> Option<R> {
+        AMBIENT.with(|ambient| ambient.look(look))
+    }
+
+    /// The chain of a call made now.
+    fn outgoing_chain(&self) -> CallChain {
+        match &self.asker {
+            None => self.chain.clone(),
+            Some(asker) => {
+                let above = self.above.get_or_init(|| self.chain.above());
+                CallChain::of(Asker::clone(asker), above.clone())
             }
         }
-        self.change_places();
-        let _back = Back { was_set: IS_SET.replace(true), own: self };
-        run()
-    }
-
-    /// Swapped as a whole and not moved: nothing is dropped on the way.
-    #[inline(always)]
-    fn change_places(&mut self) {
-        AMBIENT.with_borrow_mut(|ambient| std::mem::swap(ambient, self));
-    }
-
-    fn with<R>(look: impl FnOnce(&mut Self) -> R) -> Option<R> {
-        if !IS_SET.get() {
-            return None;
-        }
-        Some(AMBIENT.with_borrow_mut(look))
     }
 }
 
 /// What a message takes along.
 #[inline(always)]
 pub(crate) fn baggage() -> Option<Arc<Baggage>> {
-    if !IS_SET.get() {
-        return None;
-    }
     Ambient::with(|ambient| ambient.baggage.clone()).flatten()
 }
 
@@ -397,7 +325,7 @@ pub(crate) fn baggage() -> Option<Arc<Baggage>> {
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) baggage: Option<Arc<Baggage>>,
-    pub(crate) chain: Option<Arc<Link>>,
+    pub(crate) chain: CallChain,
     pub(crate) deadline_ns: u64,
     /// The call that is handled by who makes this one.
     pub(crate) made_for: Option<WeakExchange<Call>>,
@@ -409,22 +337,18 @@ pub(crate) fn call() -> Option<WeakExchange<Call>> {
 }
 
 /// What a call made now takes along.
+#[inline]
 pub(crate) fn outgoing() -> Outgoing {
-    Ambient::with(|ambient| {
-        if ambient.extended.is_none() {
-            ambient.extended = match &ambient.asker {
-                None => ambient.chain.clone(),
-                Some(asker) => {
-                    Some(Arc::new(Link { asker: Arc::clone(asker), parent: ambient.chain.clone() }))
-                }
-            };
-        }
-        Outgoing {
-            baggage: ambient.baggage.clone(),
-            chain: ambient.extended.clone(),
-            deadline_ns: ambient.deadline_ns,
-            made_for: ambient.call.clone(),
-        }
+    Ambient::with(|ambient| Outgoing {
+        baggage: ambient.baggage.clone(),
+        chain: ambient.outgoing_chain(),
+        deadline_ns: ambient.deadline_ns,
+        made_for: ambient.call.clone(),
     })
-    .unwrap_or(Outgoing { baggage: None, chain: None, deadline_ns: u64::MAX, made_for: None })
+    .unwrap_or(Outgoing {
+        baggage: None,
+        chain: CallChain::default(),
+        deadline_ns: u64::MAX,
+        made_for: None,
+    })
 }

@@ -12,7 +12,7 @@ use crate::request::Ambient;
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Polls the future with the ambient context.
-pub(crate) async fn within<F: Future>(future: F, mut ambient: Ambient) -> F::Output {
+pub(crate) async fn within<F: Future>(future: F, ambient: Ambient) -> F::Output {
     let mut future = pin!(future);
     std::future::poll_fn(move |cx| ambient.within(|| future.as_mut().poll(cx))).await
 }

@@ -7,6 +7,7 @@ use turnwheel_runtime::Failure;
 
 use crate::actor::Actor;
 use crate::address::Address;
+use crate::call_chain::{Asker, Name};
 use crate::cold::Cold;
 use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
@@ -18,7 +19,7 @@ use crate::handler::{
 use crate::intercept::Chain;
 use crate::loan::{Home, Loan};
 use crate::reply::ReplyTo;
-use crate::request::{Ambient, Asker};
+use crate::request::Ambient;
 use crate::restart::Rebirth;
 use crate::scope::{self, Panic};
 use crate::supervise::{Children, Deferred};
@@ -262,7 +263,7 @@ impl<A: Actor> Seat<A> {
             return;
         }
         let Some(reply) = reply else {
-            let mut ambient = Ambient { baggage, ..Ambient::default() };
+            let ambient = Ambient { baggage, ..Ambient::default() };
             drop(ambient.within(|| handle(actor, message, &mut cx)));
             return;
         };
@@ -271,7 +272,7 @@ impl<A: Actor> Seat<A> {
         }
         let mut cx = cx.asked_by(&reply);
         let deadline_ns = reply.call().map_or(u64::MAX, |call| call.deadline_ns);
-        let mut ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
+        let ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
         let run = AssertUnwindSafe(|| ambient.within(|| handle(actor, message, &mut cx)));
         let outcome = catch_unwind(run);
         if let Some(panic) = settle(Some(reply), outcome) {
@@ -305,7 +306,7 @@ impl<A: Actor> Seat<A> {
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
         };
-        let mut ambient = Ambient::of(&delivery);
+        let ambient = Ambient::of(&delivery);
         let Delivery { message, reply, .. } = delivery;
         let reply = reply.unwrap_or_else(ReplyTo::nobody);
         let mut cx = Context::new(turn, &mut self.rest);
@@ -379,7 +380,7 @@ impl<A: Actor> Seat<A> {
         }
         // Where others may come in, a call that comes back to the actor is no cycle.
         let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
-        let mut ambient = Ambient { asker, ..Ambient::of(&delivery) };
+        let ambient = Ambient { asker, ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
@@ -413,7 +414,12 @@ impl<A: Actor> Seat<A> {
         if let Some(asker) = &self.rest.cold().askers[usize::from(is_reentrant)] {
             return Arc::clone(asker);
         }
-        let asker = Arc::new(Asker { actor: self.rest.id, name: self.name(turn), is_reentrant });
+        let by_type = std::any::type_name::<A>();
+        let name = match turn.name() == by_type {
+            true => Name::Type(by_type),
+            false => Name::Own(self.name(turn)),
+        };
+        let asker = Arc::new(Asker { actor: self.rest.id, name, is_reentrant });
         self.rest.cold().askers[usize::from(is_reentrant)] = Some(Arc::clone(&asker));
         asker
     }

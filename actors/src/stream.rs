@@ -163,7 +163,7 @@ fn pull<A, S, K>(
         }
         // Out of its place while it is polled: a stream that panics is not polled again.
         let Some(mut open) = held.take() else { return };
-        let mut ambient = Ambient { baggage: baggage.clone(), ..Ambient::default() };
+        let ambient = Ambient { baggage: baggage.clone(), ..Ambient::default() };
         let mut poll = Poll1::from_waker(&waker);
         match ambient.within(|| open.stream.as_mut().poll_next(&mut poll)) {
             Poll::Pending => held = Some(open),

@@ -26,6 +26,8 @@ mod retry;
 #[cfg(not(turnwheel_loom))]
 mod runtime;
 #[cfg(not(turnwheel_loom))]
+mod scoped;
+#[cfg(not(turnwheel_loom))]
 pub mod sim;
 #[cfg(not(turnwheel_loom))]
 pub mod startup;
@@ -53,6 +55,8 @@ pub use group::{
 pub use retry::{Attempt, Backoff, Delays, Retried, Retry, RetryError};
 #[cfg(not(turnwheel_loom))]
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeReport};
+#[cfg(not(turnwheel_loom))]
+pub use scoped::Scoped;
 #[cfg(not(turnwheel_loom))]
 pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
 #[cfg(not(turnwheel_loom))]

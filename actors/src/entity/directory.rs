@@ -14,11 +14,11 @@ use super::room::Waiter;
 use super::stats::Counters;
 use super::table::{Locked, Table};
 use super::{Entity, EntityKey, KeyTooLong, Settings, Shared, PENDING_MAX};
+use crate::call_chain::CallChain;
 use crate::envelope::Envelope;
 use crate::handler::Receive;
 use crate::intercept::Chain;
 use crate::onward::Pending;
-use crate::request::Link;
 use crate::seat::Seat;
 use crate::spawn;
 use crate::system::System;
@@ -153,10 +153,10 @@ impl<E: Entity> Directory<E> {
 
     /// Whether a call of this chain to a key would never be answered: its activation waits in the chain
     /// and takes nothing, or is on its way out and waits for the chain to end.
-    pub(crate) fn closes_cycle(&self, key: &E::Key, chain: Option<&Arc<Link>>) -> bool {
+    pub(crate) fn closes_cycle(&self, key: &E::Key, chain: &CallChain) -> bool {
         match self.shard(key).get(key) {
-            Some(Entry::Active(active)) => Link::blocks(chain, active.id),
-            Some(Entry::Leaving(leaving)) => Link::contains(chain, leaving.id),
+            Some(Entry::Active(active)) => chain.blocks(active.id),
+            Some(Entry::Leaving(leaving)) => chain.contains(leaving.id),
             Some(Entry::Waiting { .. } | Entry::Held { .. }) | None => false,
         }
     }

@@ -16,7 +16,7 @@ use crate::error::{AskError, TellError};
 use crate::handler::Receive;
 use crate::intercept::outgoing::{self, Target};
 use crate::reply::Call;
-use crate::request::{self, Link, Outgoing};
+use crate::request::{self, Outgoing};
 
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
 ///
@@ -122,10 +122,10 @@ impl<E: Entity> EntityRef<E> {
         M: Send + 'static,
         K: 'static,
     {
-        if outgoing.chain.is_some() {
+        if !outgoing.chain.is_empty() {
             // Only a caller that waits for others can close a cycle.
-            if self.directory.closes_cycle(&self.key, outgoing.chain.as_ref()) {
-                let mut chain = Link::names(outgoing.chain.as_ref());
+            if self.directory.closes_cycle(&self.key, &outgoing.chain) {
+                let mut chain = outgoing.chain.names();
                 chain.push(self.name());
                 return Ask::refused(AskError::Cycle { chain, message: Some(message) });
             }

@@ -12,6 +12,7 @@ use super::call::{Direction, MessageInfo};
 use super::outcome::End;
 use super::passage::Passage;
 use crate::actor::Actor;
+use crate::call_chain::CallChain;
 use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
 use crate::envelope::Delivery;
@@ -135,7 +136,7 @@ impl<A: Actor> Seat<A> {
         M: Send + 'static,
         R: Send + 'static,
     {
-        let mut ambient = Ambient { chain: None, ..Ambient::of(&delivery) };
+        let mut ambient = Ambient { chain: CallChain::default(), ..Ambient::of(&delivery) };
         let Some(mut passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };

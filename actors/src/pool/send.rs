@@ -18,7 +18,7 @@ use crate::error::{AskError, TellError};
 use crate::handler::Receive;
 use crate::intercept::outgoing::{self, Target};
 use crate::reply::{Call, ReplyTo};
-use crate::request::{self, Baggage, Link, Outgoing};
+use crate::request::{self, Baggage, Outgoing};
 
 /// How often the members are gone through again since some of them have ended meanwhile.
 const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;
@@ -250,7 +250,7 @@ impl<A: Actor> Shared<A> {
         let now_ns = system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
         let sent = self.offer(route, message, |member, counted, message| {
-            if Link::blocks(outgoing.chain.as_ref(), member.address.id()) {
+            if outgoing.chain.blocks(member.address.id()) {
                 counted.inspect(|load| load.leave());
                 return Err(Refusal { why: Why::Cycle, message });
             }
@@ -268,7 +268,7 @@ impl<A: Actor> Shared<A> {
         match sent {
             Ok((taker, shared)) => Ask::waiting(taker, shared, system, now_ns),
             Err(Refusal { why: Why::Cycle, message }) => {
-                let mut chain = Link::names(outgoing.chain.as_ref());
+                let mut chain = outgoing.chain.names();
                 chain.push(self.settings.name.clone());
                 Ask::refused(AskError::Cycle { chain, message: Some(message) })
             }

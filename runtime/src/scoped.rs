@@ -1,0 +1,69 @@
+//! A value that is there for as long as a closure runs, for whatever the closure calls.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+
+/// The place of such a value; mostly of a thread.
+///
+/// Entering it costs two stores, whatever the size of the value: it stays where it is.
+///
+/// ```
+/// use turnwheel_runtime::Scoped;
+/// thread_local! {
+///     static USER: Scoped<String> = const { Scoped::new() };
+/// }
+/// let user = || USER.with(|place| place.look(Clone::clone));
+/// assert_eq!(user(), None);
+/// USER.with(|place| place.enter(&"ada".to_owned(), || assert_eq!(user().as_deref(), Some("ada"))));
+/// assert_eq!(user(), None);
+/// ```
+pub struct Scoped<T>(Cell<*const T>);
+
+impl<T> Scoped<T> {
+    /// A place with nothing in it.
+    pub const fn new() -> Self {
+        Self(Cell::new(ptr::null()))
+    }
+
+    /// Runs a closure with the value in the place; then the former one is there again, also after a
+    /// panic.
+    #[inline(always)]
+    pub fn enter<R>(&self, value: &T, run: impl FnOnce() -> R) -> R {
+        struct Back<'a, T>(&'a Cell<*const T>, *const T);
+        impl<T> Drop for Back<'_, T> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _back = Back(&self.0, self.0.replace(ptr::from_ref(value)));
+        run()
+    }
+
+    /// Whether there is a value.
+    #[inline(always)]
+    pub fn is_entered(&self) -> bool {
+        !self.0.get().is_null()
+    }
+
+    /// Looks at the value, if there is one.
+    #[inline(always)]
+    pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        // SAFETY: it was put there by an `enter` that has not returned: the place is not shared with
+        // other threads, so that this call comes from within that one, which has it borrowed.
+        unsafe { self.0.get().as_ref() }.map(look)
+    }
+}
+
+impl<T> Default for Scoped<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for Scoped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scoped").field("is_entered", &self.is_entered()).finish()
+    }
+}
