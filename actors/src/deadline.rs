@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use turnwheel_runtime::completion::SharedExchange;
-use turnwheel_runtime::{Completion, Group};
+use turnwheel_runtime::{Completion, Group, PerWorker};
 
 use crate::reply::Call;
 
-/// Lists of one system: threads share one only when there are more of them. A power of two.
+/// Lists of one system beside those of its workers: threads share one only when there are more of them.
+/// A power of two.
 const SHARDS: usize = 8;
 
 /// Entries of a list before it is swept for the first time.
@@ -78,11 +79,11 @@ struct List {
     sweep_at: usize,
 }
 
-/// Entries that are dropped by the caller, without the lock.
-#[derive(Default)]
+/// What a list has let go; dropped by the caller, outside of the list.
 struct Settled {
-    first: [Option<Entry>; TAKEN_MAX],
-    swept: Vec<Entry>,
+    calls: [Option<SharedExchange<Call>>; TAKEN_MAX],
+    /// The list is to be swept.
+    is_crowded: bool,
 }
 
 /// The end of a limit; `u64::MAX` if that is beyond all time.
@@ -93,6 +94,9 @@ pub(crate) fn deadline_after(now_ns: u64, limit: Duration) -> u64 {
 /// The deadlines of a system.
 pub(crate) struct Deadlines {
     group: Group,
+    /// The calls that are made on workers.
+    own: PerWorker<List>,
+    /// Those of other threads.
     shards: [Shard; SHARDS],
     /// For when the timer is armed; `u64::MAX` if it is not. Written under the lock of `timer`.
     armed_ns: AtomicU64,
@@ -121,6 +125,7 @@ impl Deadlines {
     pub(crate) fn new(group: &Group) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             group: group.clone(),
+            own: PerWorker::new(group, List::default),
             shards: std::array::from_fn(|_| Shard(Mutex::new(List::default()))),
             armed_ns: AtomicU64::new(u64::MAX),
             timer: Mutex::new(None),
@@ -128,14 +133,42 @@ impl Deadlines {
         })
     }
 
-    /// Expires the call at its deadline unless it is settled by then. A lock, one entry.
+    /// Expires the call at its deadline unless it is settled by then. One entry; on a worker of the
+    /// group without a lock.
     #[inline]
     pub(crate) fn add(&self, deadline_ns: u64, call: SharedExchange<Call>) {
-        let settled = self.shards[shard_of_thread()].0.lock().add(Entry { deadline_ns, call });
-        drop(settled);
-        // Ordered by the shard's lock: `ring` clears this before it looks at the shard.
+        let mut entry = Some(Entry { deadline_ns, call });
+        let settled = match self.own.own(|list| list.add(&mut entry)) {
+            Some(settled) => settled,
+            None => self.shard().lock().add(&mut entry),
+        };
+        if settled.is_crowded {
+            self.sweep();
+        }
+        drop(settled.calls);
+        // Ordered by the list's section or lock: `ring` clears this before it looks at the list.
         if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
             self.arm(deadline_ns);
+        }
+    }
+
+    /// The list of this thread, which is no worker.
+    fn shard(&self) -> &Mutex<List> {
+        &self.shards[shard_of_thread()].0
+    }
+
+    /// Takes what is settled out of the list of this thread.
+    #[cold]
+    fn sweep(&self) {
+        let swept = self.own.own(List::sweep).unwrap_or_else(|| self.shard().lock().sweep());
+        drop(swept);
+    }
+
+    /// Goes through all lists. What is dropped on the way may call again, so nothing is.
+    fn each(&self, mut look: impl FnMut(&mut List)) {
+        self.own.visit_each(&mut look);
+        for shard in &self.shards {
+            look(&mut shard.0.lock());
         }
     }
 
@@ -180,21 +213,23 @@ impl Deadlines {
 
     fn expire_due(&self) {
         let now_ns = self.group.now_ns();
-        for shard in &self.shards {
-            let due = shard.0.lock().take_due(now_ns);
-            // Without the lock: what is woken may call again.
-            due.iter().for_each(|entry| entry.call.expire());
-        }
+        let mut due = Vec::new();
+        self.each(|list| list.take_due(now_ns, &mut due));
+        // Outside of the lists: what is woken may call again.
+        due.iter().for_each(|entry| entry.call.expire());
     }
 
     fn earliest_ns(&self) -> u64 {
-        let first = |shard: &Shard| shard.0.lock().earliest_ns();
-        self.shards.iter().map(first).min().unwrap_or(u64::MAX)
+        let mut earliest_ns = u64::MAX;
+        self.each(|list| earliest_ns = earliest_ns.min(list.earliest_ns()));
+        earliest_ns
     }
 
     /// Calls in the lists, those among them that were answered lately counted too.
     pub(crate) fn waiting(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+        let mut waiting = 0;
+        self.each(|list| waiting += list.len());
+        waiting
     }
 }
 
@@ -209,24 +244,24 @@ impl List {
         self.queue.len() + self.heap.len()
     }
 
+    /// Takes the entry in; answers what was settled before it.
     #[inline]
-    fn add(&mut self, entry: Entry) -> Settled {
-        let mut settled = Settled::default();
-        for place in &mut settled.first {
+    fn add(&mut self, entry: &mut Option<Entry>) -> Settled {
+        let mut calls = [None, None];
+        for place in &mut calls {
             if self.queue.front().is_none_or(|first| !first.call.is_settled()) {
                 break;
             }
-            *place = self.queue.pop_front();
+            *place = self.queue.pop_front().map(|first| first.call);
         }
-        if self.queue.back().is_none_or(|last| last.deadline_ns <= entry.deadline_ns) {
-            self.queue.push_back(entry);
-        } else {
-            self.heap.push(Reverse(entry));
+        if let Some(entry) = entry.take() {
+            if self.queue.back().is_none_or(|last| last.deadline_ns <= entry.deadline_ns) {
+                self.queue.push_back(entry);
+            } else {
+                self.heap.push(Reverse(entry));
+            }
         }
-        if self.len() >= self.sweep_at {
-            settled.swept = self.sweep();
-        }
-        settled
+        Settled { calls, is_crowded: self.len() >= self.sweep_at }
     }
 
     fn earliest_ns(&self) -> u64 {
@@ -256,21 +291,18 @@ impl List {
     }
 
     /// Takes out what is due, and what is settled before the next that is not.
-    fn take_due(&mut self, now_ns: u64) -> Vec<Entry> {
+    fn take_due(&mut self, now_ns: u64, due: &mut Vec<Entry>) {
         let is_out = |entry: &Entry| entry.deadline_ns <= now_ns || entry.call.is_settled();
-        let mut due = Vec::new();
         while self.queue.front().is_some_and(is_out) {
             due.extend(self.queue.pop_front());
         }
         while self.heap.peek().is_some_and(|Reverse(entry)| is_out(entry)) {
             due.extend(self.heap.pop().map(|Reverse(entry)| entry));
         }
-        due
     }
 }
 
-/// The list of this thread.
-/// The heap of this thread.
+/// The number of the list of this thread.
 fn shard_of_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

@@ -14,6 +14,7 @@ use crate::task::inbox::{bits, Idle, Inbox};
 use crate::task::node::{Link, Node};
 use crate::task::refs::{Leave, References};
 use crate::word::{TimerState, TimerWord};
+use crate::worker::section::Section;
 use crate::worker::sleep::{Rest, Sleep};
 use crate::worker::slot::Slot;
 
@@ -388,6 +389,33 @@ impl RunNext {
 
 fn number(task: NonNull<u32>) -> usize {
     task.as_ptr().addr()
+}
+
+/// A number of one owner that others visit.
+#[derive(Debug)]
+pub struct Visited(Section<u32>);
+
+impl Visited {
+    pub fn new(number: u32) -> Self {
+        Self(Section::new(number))
+    }
+
+    /// As the owner; the model calls it from one thread.
+    pub fn add_owner(&self, by: u32) -> u32 {
+        let add = |number: &mut u32| {
+            *number += by;
+            *number
+        };
+        // SAFETY: one thread of the model calls it.
+        unsafe { self.0.enter_owner(add) }
+    }
+
+    pub fn add(&self, by: u32) -> u32 {
+        self.0.visit(|number| {
+            *number += by;
+            *number
+        })
+    }
 }
 
 /// The sleep protocol.

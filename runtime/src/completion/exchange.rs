@@ -29,7 +29,7 @@ const CHANGED: u64 = 1 << 6;
 /// One of these comes first, and no other after it. Who sets it owns the waker that is there.
 const SETTLED: u64 = GIVEN | EXPIRED | OVER | LOST;
 
-const _: () = assert!(SETTLED | WAKER | WATCHED | CHANGED < STRONG);
+const _: () = assert!(CHANGED < STRONG && SETTLED < STRONG);
 
 /// What goes with an exchange.
 pub trait Notes {

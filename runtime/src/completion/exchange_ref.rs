@@ -132,7 +132,9 @@ pub(super) unsafe fn value_of<'a, T, N>(
 ) -> &'a UnsafeCell<MaybeUninit<T>> {
     let offset = offset_of!(Whole<T, N>, value);
     // SAFETY: the pointer was made from the whole, which has the value at this place.
-    unsafe { exchange.byte_add(offset).cast::<UnsafeCell<MaybeUninit<T>>>().as_ref() }
+    let place = unsafe { exchange.byte_add(offset) }.cast::<UnsafeCell<MaybeUninit<T>>>();
+    // SAFETY: as above; the caller's count keeps it.
+    unsafe { place.as_ref() }
 }
 
 unsafe fn free<T, N>(exchange: NonNull<Exchange<N>>) {
@@ -176,10 +178,10 @@ unsafe fn end<N>(exchange: NonNull<Exchange<N>>) {
 }
 
 unsafe fn drop_notes<N>(exchange: NonNull<Exchange<N>>) {
-    // SAFETY: the caller says that nobody counts, so that nobody reads them; the memory is held.
-    let notes = unsafe { &mut *(&raw mut (*exchange.as_ptr()).notes) };
-    // SAFETY: dropped once, by the last one that counted.
-    unsafe { ManuallyDrop::drop(notes) };
+    // SAFETY: within the exchange, whose memory is held.
+    let notes = unsafe { exchange.byte_add(offset_of!(Exchange<N>, notes)) }.cast::<N>();
+    // SAFETY: nobody counts, so that nobody reads them; dropped once, by the last one that did.
+    unsafe { notes.drop_in_place() };
 }
 
 /// One that holds the memory goes.
@@ -265,8 +267,8 @@ impl<N> WeakExchange<N> {
 
     /// A handle that keeps the notes; `None` if giver, taker and all other such handles are gone.
     pub fn upgrade(&self) -> Option<SharedExchange<N>> {
-        // SAFETY: we hold the memory; of the notes nothing is touched.
-        let word = unsafe { &*(&raw const (*self.0.as_ptr()).word) };
+        // SAFETY: we hold the memory; the notes, which may be gone, are not touched.
+        let word = &unsafe { self.0.as_ref() }.word;
         let mut seen = word.load(Ordering::Relaxed);
         while seen & STRONG_ALL != 0 {
             assert!((seen & STRONG_ALL) / STRONG < COUNT_MAX, "an exchange has too many handles");

@@ -6,6 +6,7 @@ mod class;
 pub(crate) mod earliest;
 mod memory;
 mod metrics;
+mod per_worker;
 mod registry;
 mod shared;
 mod shutdown;
@@ -16,6 +17,7 @@ mod watchdog;
 pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
 pub(crate) use class::Class;
 pub use metrics::{ClassMetrics, GroupMetrics, Latency, TaskInfo, WorkerMetrics};
+pub use per_worker::PerWorker;
 pub(crate) use shared::{
     count_on, count_queued, schedule, schedule_on, worker_of, GroupShared, Simulated, WorkerHook,
 };

@@ -9,6 +9,7 @@ mod pin;
 mod run;
 #[cfg(not(turnwheel_loom))]
 mod search;
+pub(crate) mod section;
 pub(crate) mod sleep;
 pub(crate) mod slot;
 #[cfg(not(turnwheel_loom))]
@@ -21,5 +22,6 @@ pub(crate) use self::{
     local::{current, Local, Shared},
     pin::{pin_to, usable_cores, usable_workers},
     run::start,
+    section::Section,
     stats::Stats,
 };

@@ -1,0 +1,74 @@
+//! A value for each worker of a group, which the worker uses without a lock.
+
+use std::fmt;
+use std::ptr;
+
+use super::Group;
+use crate::sync::Arc;
+use crate::worker::{self, Section};
+
+/// A value for each worker of a group. The worker itself uses its own for a few plain stores; anybody
+/// may visit them all, which costs a system call for each (`membarrier(2)`; without it both take a
+/// lock).
+///
+/// For what all workers put down and one of them, rarely, goes through: lists, counts, caches.
+///
+/// ```
+/// use turnwheel_runtime::{Group, PerWorker};
+/// use std::sync::Arc;
+/// let group = Group::builder("doc").workers(1).build()?;
+/// let counts = Arc::new(PerWorker::new(&group, || 0));
+/// let own = Arc::clone(&counts);
+/// group.spawn(())?.call(move |_, _| own.own(|count| *count += 1)).wait()?;
+/// let mut sum = 0;
+/// counts.visit_each(|count| sum += *count);
+/// assert_eq!(sum, 1);
+/// assert_eq!(counts.own(|_| ()), None, "this thread is no worker");
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PerWorker<T> {
+    group: Group,
+    sections: Box<[Section<T>]>,
+}
+
+impl<T: Send> PerWorker<T> {
+    /// One value for each worker.
+    pub fn new(group: &Group, make: impl Fn() -> T) -> Self {
+        let workers = group.shared().workers.len();
+        let sections = (0..workers).map(|_| Section::new(make())).collect();
+        Self { group: group.clone(), sections }
+    }
+
+    /// Uses the value of the worker that this thread is; `None` if it is none of the group's.
+    ///
+    /// The closure must not wait for anybody, nor visit.
+    ///
+    /// # Panics
+    ///
+    /// Within itself.
+    #[inline(always)]
+    pub fn own<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let local = worker::current()?;
+        if !ptr::eq(Arc::as_ptr(&local.group), Arc::as_ptr(self.group.shared())) {
+            return None;
+        }
+        let section = self.sections.get(local.index)?;
+        // SAFETY: one thread at a time is this worker, and who was it before has handed it over.
+        Some(unsafe { section.enter_owner(run) })
+    }
+
+    /// Uses the values of all workers, one after the other. From any thread, but not within itself or
+    /// [`PerWorker::own`].
+    pub fn visit_each(&self, mut run: impl FnMut(&mut T)) {
+        for section in &self.sections {
+            section.visit(&mut run);
+        }
+    }
+}
+
+impl<T> fmt::Debug for PerWorker<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerWorker").field("workers", &self.sections.len()).finish_non_exhaustive()
+    }
+}

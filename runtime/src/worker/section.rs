@@ -1,0 +1,137 @@
+//! A value that one thread uses all the time and others once in a blue moon.
+//!
+//! The pattern of `slot.rs`: the owner announces its section with plain stores, and whoever else comes
+//! pays for both with a barrier on all threads. Others exclude one another by a lock, which the owner
+//! takes too where somebody is at work, or where there is no such barrier.
+
+use super::barrier;
+use crate::sync::{compiler_fence, spin_hint, AtomicBool, Mutex, Ordering, UnsafeCell};
+
+/// Spins of a visitor for an owner inside its section, before it sleeps between its looks: an owner that
+/// lasts longer was preempted.
+#[cfg(not(turnwheel_loom))]
+const OWNER_SPINS_MAX: u32 = 1_000;
+/// How long it sleeps between two looks.
+#[cfg(not(turnwheel_loom))]
+const OWNER_LOOK: std::time::Duration = std::time::Duration::from_micros(50);
+
+/// On cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Section<T> {
+    value: UnsafeCell<T>,
+    /// The owner is inside without the lock. Written by the owner.
+    is_busy: AtomicBool,
+    /// Somebody has come with the lock. Written by visitors.
+    is_claimed: AtomicBool,
+    lock: Mutex<()>,
+    /// Whether the visitors' barrier exists; fixed.
+    is_asymmetric: bool,
+}
+
+// SAFETY: one at a time has the value: the owner inside its section, or who holds the lock while the
+// owner is outside of it and kept there by the claim.
+unsafe impl<T: Send> Send for Section<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Section<T> {}
+
+impl<T> Section<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value: UnsafeCell::new(value),
+            is_busy: AtomicBool::new(false),
+            is_claimed: AtomicBool::new(false),
+            lock: Mutex::new(()),
+            is_asymmetric: barrier::is_available(),
+        }
+    }
+
+    /// Uses the value as its owner.
+    ///
+    /// # Panics
+    ///
+    /// In a section of the same owner.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only thread that calls this for as long as it runs, and what former callers
+    /// did comes before it.
+    #[inline(always)]
+    pub(crate) unsafe fn enter_owner<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
+        /// Ends the section, also after a panic.
+        struct Leave<'a>(&'a AtomicBool);
+        impl Drop for Leave<'_> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // Release: pairs with the visitor's look.
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        assert!(!self.is_busy.load(Ordering::Relaxed), "a section within itself");
+        if self.is_asymmetric {
+            // Pairs with the barrier in `visit`: either the visitor sees us busy, or we see its claim.
+            self.is_busy.store(true, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            let leave = Leave(&self.is_busy);
+            // Acquire: pairs with the end of `visit`.
+            if !self.is_claimed.load(Ordering::Acquire) {
+                // SAFETY: no visitor is at work, and those that come wait for us.
+                return self.value.with_mut(|value| run(unsafe { &mut *value }));
+            }
+            drop(leave);
+        }
+        self.enter_locked(run)
+    }
+
+    #[cold]
+    fn enter_locked<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
+        let _locked = self.lock.lock();
+        // SAFETY: visitors have the lock, and the owner is here, or kept out by whoever is.
+        self.value.with_mut(|value| run(unsafe { &mut *value }))
+    }
+
+    /// Uses the value from any thread. Costs a system call; waits for whoever is at work.
+    #[cold]
+    pub(crate) fn visit<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
+        /// Takes the claim back, also after a panic.
+        struct Leave<'a>(&'a AtomicBool);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                // Release: pairs with the owner's look.
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        let _locked = self.lock.lock();
+        if !self.is_asymmetric {
+            // SAFETY: the owner takes the lock too.
+            return self.value.with_mut(|value| run(unsafe { &mut *value }));
+        }
+        self.is_claimed.store(true, Ordering::SeqCst);
+        let _leave = Leave(&self.is_claimed);
+        barrier::all_threads();
+        let mut spins = 0_u32;
+        // Acquire: pairs with the end of the owner's section. Ends with that section, which waits for
+        // nobody; from then on the owner sees the claim, and waits for the lock.
+        while self.is_busy.load(Ordering::Acquire) {
+            wait_a_little(spins);
+            spins = spins.saturating_add(1);
+        }
+        // SAFETY: the owner is outside of its section, and other visitors have no lock.
+        self.value.with_mut(|value| run(unsafe { &mut *value }))
+    }
+}
+
+/// Between two looks of a visitor.
+#[cfg(not(turnwheel_loom))]
+fn wait_a_little(spins: u32) {
+    if spins < OWNER_SPINS_MAX {
+        spin_hint();
+    } else {
+        crate::sync::park(Some(OWNER_LOOK));
+    }
+}
+
+#[cfg(turnwheel_loom)]
+fn wait_a_little(_: u32) {
+    spin_hint();
+}
