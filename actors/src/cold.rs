@@ -24,7 +24,7 @@ pub(crate) struct Cold<A: Actor> {
     /// What goes around its messages.
     pub(crate) chain: Chain,
     /// As whom it asks: from exclusive handlers, and from such as admit calls that come back.
-    pub(crate) askers: [Option<Arc<Asker>>; 2],
+    pub(crate) askers: [Option<Asker>; 2],
     /// Streams that wait until the gate is free.
     pub(crate) paused: Vec<Waker>,
     pub(crate) rebirth: Option<Rebirth<A>>,

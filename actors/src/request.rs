@@ -241,7 +241,7 @@ pub(crate) struct Ambient {
     /// When nobody waits for the answer any more, nanoseconds; `u64::MAX` never.
     pub(crate) deadline_ns: u64,
     /// The actor, if it takes nothing else while the handler waits.
-    pub(crate) asker: Option<Arc<Asker>>,
+    pub(crate) asker: Option<Asker>,
     /// The chain as what is above the asker, once it was needed.
     pub(crate) above: OnceCell<Option<Above>>,
     /// The call that is handled, if its handler may answer later than it returns.
@@ -309,7 +309,7 @@ impl Ambient {
             None => self.chain.clone(),
             Some(asker) => {
                 let above = self.above.get_or_init(|| self.chain.above());
-                CallChain::of(Asker::clone(asker), above.clone())
+                CallChain::of(asker.clone(), above.clone())
             }
         }
     }

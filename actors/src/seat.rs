@@ -213,8 +213,7 @@ impl<A: Actor> Seat<A> {
     /// Fetches the actor home if its handler's future has ended.
     pub(crate) fn fetch(&mut self) {
         if self.actor.is_none() {
-            let home = self.rest.cold.as_ref().map(|cold| Arc::clone(&cold.home));
-            self.actor = home.and_then(|home| home.lock().take());
+            self.actor = self.rest.cold.as_ref().and_then(|cold| cold.home.lock().take());
         }
     }
 
@@ -410,17 +409,17 @@ impl<A: Actor> Seat<A> {
     }
 
     /// As whom it asks.
-    pub(crate) fn asker(&mut self, turn: &Turn<'_, A>, is_reentrant: bool) -> Arc<Asker> {
+    pub(crate) fn asker(&mut self, turn: &Turn<'_, A>, is_reentrant: bool) -> Asker {
         if let Some(asker) = &self.rest.cold().askers[usize::from(is_reentrant)] {
-            return Arc::clone(asker);
+            return asker.clone();
         }
         let by_type = std::any::type_name::<A>();
         let name = match turn.name() == by_type {
             true => Name::Type(by_type),
             false => Name::Own(self.name(turn)),
         };
-        let asker = Arc::new(Asker { actor: self.rest.id, name, is_reentrant });
-        self.rest.cold().askers[usize::from(is_reentrant)] = Some(Arc::clone(&asker));
+        let asker = Asker { actor: self.rest.id, name, is_reentrant };
+        self.rest.cold().askers[usize::from(is_reentrant)] = Some(asker.clone());
         asker
     }
 

@@ -163,8 +163,10 @@ impl Subscriptions {
         if let Some(phase) = slot.as_ref().and_then(Slot::holds) {
             self.holding[phase as usize] -= 1;
         }
-        // A one-shot timer has run, or panicked: a later cancel is too late.
-        source.timer.step(TimerState::Running, TimerState::Done);
+        if slot.as_ref().is_some_and(|slot| slot.kind == Kind::Timer) {
+            // A one-shot timer has run, or panicked: a later cancel is too late.
+            source.timer.step(TimerState::Running, TimerState::Done);
+        }
         source.drop_spare_owner();
         source.detach_owner();
         self.free.push(source.index);

@@ -5,7 +5,9 @@
 //! such a clone goes in a circle: left by the turn, brought back by the wake-up, kept by the source
 //! (`has_spare`) until the turn leaves the next one. So neither a clone nor a wake-up counts.
 
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
@@ -15,11 +17,27 @@ use crate::task::current;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
-/// A waker that makes this source ready.
-pub(crate) fn waker(source: &Arc<Source>) -> Waker {
-    let data = Arc::into_raw(Arc::clone(source)).cast();
-    // SAFETY: the functions of the table treat the pointer as the one count that goes with it.
-    unsafe { Waker::from_raw(RawWaker::new(data, &VTABLE)) }
+/// A waker that makes this source ready, lent: clones of it last as long as they like.
+#[derive(Debug)]
+pub(crate) struct LentWaker<'a>(ManuallyDrop<Waker>, PhantomData<&'a Arc<Source>>);
+
+impl Deref for LentWaker<'_> {
+    type Target = Waker;
+
+    #[inline(always)]
+    fn deref(&self) -> &Waker {
+        &self.0
+    }
+}
+
+/// A waker for as long as the count of the source lasts.
+#[inline(always)]
+pub(crate) fn waker(source: &Arc<Source>) -> LentWaker<'_> {
+    let data = Arc::as_ptr(source).cast();
+    // SAFETY: the functions of the table treat the pointer as the one count that goes with it, which
+    // is the one that is borrowed: this waker is never dropped, nor woken by value.
+    let waker = unsafe { Waker::from_raw(RawWaker::new(data, &VTABLE)) };
+    LentWaker(ManuallyDrop::new(waker), PhantomData)
 }
 
 /// The source behind a waker, without its count.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context as PollContext, Poll, Waker};
+use std::task::{Context as PollContext, Poll};
 
 use super::context::{call, Context};
 use crate::subscription::{waker, Kind, Source, Step};
@@ -42,7 +42,6 @@ impl<S: Send + 'static> Context<'_, S> {
     {
         let mut then = Some(then);
         let mut future = Some(future);
-        let mut own_waker: Option<Waker> = None;
         let source = self.add(
             kind,
             Box::new(move |turn, source| {
@@ -50,11 +49,12 @@ impl<S: Send + 'static> Context<'_, S> {
                 let Some(polled) = future.as_mut().filter(|_| !is_cancelled) else {
                     return Step::Done;
                 };
-                let waker = own_waker.get_or_insert_with(|| waker(source));
+                // Lent by the caller's count: a waker of its own would be counted for each future.
+                let waker = waker(source);
                 // SAFETY: this closure was boxed before its first call and is never moved out of the
                 // box; the future is dropped in its place, below or with the closure.
                 let polled = unsafe { Pin::new_unchecked(polled) };
-                let answer = polled.poll(&mut PollContext::from_waker(waker));
+                let answer = polled.poll(&mut PollContext::from_waker(&waker));
                 let Poll::Ready(value) = answer else { return Step::Stay };
                 future = None;
                 if let Some(then) = then.take() {
@@ -71,6 +71,12 @@ impl<S: Send + 'static> Context<'_, S> {
     fn queue(&mut self, source: &Arc<Source>) {
         let extra = self.turn.header().extra_or_make();
         // SAFETY: we are in the task's turn and the borrow ends here.
-        source.queue_owner(&mut unsafe { extra.subscriptions_owner() }.ready);
+        let own = unsafe { extra.subscriptions_owner() };
+        if own.has_ready() {
+            source.queue_owner(&mut own.ready);
+        } else if source.is_attached() {
+            // Nobody else knows it yet: it needs no mark.
+            own.woken = Some(Arc::clone(source));
+        }
     }
 }
