@@ -112,7 +112,7 @@ impl Notes for GivenUp {
 #[test]
 fn who_watches_as_the_value_is_given_up_is_told_or_sees_it() {
     loom::model(|| {
-        let (giver, taker) = exchange::<Box<u32>, _>(GivenUp(AtomicUsize::new(0)));
+        let (_giver, taker) = exchange::<Box<u32>, _>(GivenUp(AtomicUsize::new(0)));
         let shared = taker.share();
         let expiring = taker.share();
         let given_up = thread::spawn(move || drop(taker));
