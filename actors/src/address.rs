@@ -233,8 +233,9 @@ impl<A: Actor> Address<A> {
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
     ///
-    /// Cost: as [`Address::tell`], and five more atomic operations; the memory of an ask is reused. An ask that could never be answered, since
-    /// the actor waits for the caller, fails at once with [`AskError::Cycle`].
+    /// Cost: as [`Address::tell`] and three more atomic operations; its memory is reused. An ask that
+    /// could never be answered, since the actor waits for the caller, fails at once with
+    /// [`AskError::Cycle`].
     pub fn ask<M, K>(&self, message: M) -> Ask<M, A::Reply>
     where
         A: Receive<M, K>,

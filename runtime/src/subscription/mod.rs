@@ -1,7 +1,8 @@
 //! Things that make jobs for a task when they are ready: timers, conditions, completions, futures.
 //!
 //! A subscription pushes itself onto its task's ready stack and signals the task, or goes straight to
-//! the ready queue of a task that is held; nothing is ever scanned. Its job lives with the task and is only touched in the task's turns.
+//! a task that is held and that it brings back; nothing is ever scanned. Its job lives
+//! with the task and is only touched in the task's turns.
 
 mod condition;
 mod mark;
