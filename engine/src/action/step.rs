@@ -152,6 +152,11 @@ impl<A: Action> StepContext<A> {
         Ok(self.facts.root.read()?)
     }
 
+    #[cfg(feature = "flow")]
+    pub(crate) fn root(&self) -> &Payload {
+        &self.facts.root
+    }
+
     /// When the plan came into being.
     pub fn plan_created_at(&self) -> Time {
         self.facts.created_at

@@ -1,10 +1,33 @@
-//! Flows: workflows in the Serverless Workflow DSL 1.0, for people who write no Rust.
+#![doc = include_str!("README.md")]
 
+mod bus;
+mod definition;
+mod duration;
+mod event;
+mod expr;
 mod fake;
+mod fault;
+mod flows;
+mod hash;
 mod io;
+mod model;
+mod read;
+mod run;
+mod schema;
+mod scope;
+mod text;
 
+pub use bus::Published;
+pub(crate) use definition::Definition;
+pub use definition::{load, load_all, Flow};
+pub use event::{CloudEvent, NoEvent};
 pub use fake::{Asked, FakeIo};
+pub use fault::Fault;
+pub(crate) use flows::{prepare, recover};
+pub use flows::{result, FlowEntry, FlowError, Flows};
 pub use io::{
     HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult, Program,
     ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
+pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
+pub use text::{Problem, Problems};

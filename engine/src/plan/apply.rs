@@ -104,7 +104,9 @@ impl Plan {
                     return Err(self.wrong("a timer fires that was not set"));
                 };
                 let step = self.known(step)?;
-                if !matches!(step.state, StepState::Suspended | StepState::Running) {
+                // One that was interrupted is about to be called again, and takes its events then.
+                let takes = [StepState::Suspended, StepState::Running, StepState::Retrying];
+                if !takes.contains(&step.state) {
                     return Ok(());
                 }
                 step.inbox.push_back(Event { id: None, payload, at: *at });

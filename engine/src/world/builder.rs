@@ -257,6 +257,9 @@ impl WorldBuilder {
         let timetable = Timetable::start(Arc::downgrade(&shared), &cpu);
         let timetable = timetable.map_err(BuildError::Threads)?;
         shared.timetable.set(timetable).expect("a world is made once");
+        // Before anybody can give it a plan that needs them.
+        #[cfg(feature = "flow")]
+        crate::flow::prepare(&World::of(&shared)).await?;
         hub.add(&shared);
         hub.connector.attach(Desk { world: epoch, shared: Arc::downgrade(&shared) });
         let slots = hub.worlds().find(epoch).map(|row| row.slots).unwrap_or_default();
@@ -264,6 +267,8 @@ impl WorldBuilder {
         let world = World { shared };
         if kind == WorldKind::Executor {
             world.adopt(slots).await?;
+            #[cfg(feature = "flow")]
+            crate::flow::recover(&world).await?;
         }
         Ok(world)
     }

@@ -1,0 +1,214 @@
+//! The event bus of a world: who waits for events, and what an event begins.
+//!
+//! Who waits is in the plans; the bus keeps it in memory only, and asks the plans for it at a start. An
+//! event is kept by whoever takes it, and by nobody else: one that nobody waits for is counted and gone.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use serde_json::{json, Value};
+
+use super::event::CloudEvent;
+use super::expr::Template;
+use super::flows::{Bench, FlowError};
+use super::model::{Filter, Kind, Start, Strategy, Until};
+use super::run::{is_like, FlowPlan, FlowStart, FlowTask, Notice, TaskInput};
+use crate::error::StoreError;
+use crate::id::{PlanId, StepId};
+use crate::plan::{PlanState, StepState};
+use crate::store::Filter as PlanFilter;
+use crate::world::{TriggerOptions, World};
+use crate::Action;
+
+/// Plans that a start looks at at once.
+const PAGE: usize = 512;
+
+/// Who waits for events.
+#[derive(Debug, Default)]
+pub(crate) struct Bus {
+    listeners: Mutex<HashMap<(PlanId, StepId), Vec<Interest>>>,
+    unheard: AtomicU64,
+}
+
+/// Attributes with fixed values that an event must have, so that most of those that are not meant wake
+/// nobody.
+type Interest = Vec<(String, Value)>;
+
+/// What became of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// Steps that got it; whether it is meant they find out themselves.
+    pub delivered: usize,
+    /// Plans that began with it.
+    pub started: Vec<PlanId>,
+}
+
+impl Bus {
+    pub(crate) fn listen(&self, plan: PlanId, step: StepId, strategy: &Strategy) {
+        let mut interests = Vec::new();
+        collect(strategy, &mut interests);
+        self.listeners.lock().insert((plan, step), interests);
+    }
+
+    pub(crate) fn forget(&self, plan: PlanId, step: StepId) {
+        self.listeners.lock().remove(&(plan, step));
+    }
+
+    pub(crate) fn unheard(&self) -> u64 {
+        self.unheard.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn publish(
+        &self,
+        bench: &Bench,
+        world: &World,
+        event: CloudEvent,
+    ) -> Result<Published, FlowError> {
+        let fields = event.to_value();
+        let interested: Vec<(PlanId, StepId)> = {
+            let listeners = self.listeners.lock();
+            let meant = |interests: &Vec<Interest>| {
+                interests.iter().any(|interest| is_interested(interest, &fields))
+            };
+            let meant = listeners.iter().filter(|(_, interests)| meant(interests));
+            meant.map(|(place, _)| *place).collect()
+        };
+        let mut published = Published::default();
+        let notice = Notice::Event(Box::new(event.clone()));
+        let mut deliveries = Vec::new();
+        for (plan, step) in interested {
+            let delivery = world.event(plan, step, Some(&event.key()), &notice);
+            deliveries.push((plan, step, delivery));
+        }
+        for (plan, step, delivery) in deliveries {
+            match delivery.await {
+                Ok(Ok(())) => published.delivered += 1,
+                Ok(Err(crate::PlanError::State { .. } | crate::PlanError::Unknown(_))) => {
+                    // It is over, and was not asked before it was.
+                    self.forget(plan, step);
+                }
+                Ok(Err(error)) => return Err(error.into()),
+                Err(failure) => return Err(FlowError::Ended(failure.to_string())),
+            }
+        }
+        for flow in bench.started_by_events() {
+            let Some(Start::On(strategy)) = &flow.definition().schedule else { continue };
+            if !begins(strategy, &event) {
+                continue;
+            }
+            let key = format!("event:{}:{}", flow.hash(), event.key());
+            let options = TriggerOptions::new().key(key).by(format!("the event {}", event.key()));
+            let start = flow.start(json!([fields]));
+            let plan = world.trigger_with::<FlowPlan>(options, start).await?;
+            published.started.push(plan.id());
+        }
+        if published.delivered == 0 && published.started.is_empty() {
+            self.unheard.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(event = event.key(), kind = event.kind, "nobody waits for an event");
+        }
+        Ok(published)
+    }
+}
+
+fn collect(strategy: &Strategy, interests: &mut Vec<Interest>) {
+    let filters = match strategy {
+        Strategy::One(filter) => std::slice::from_ref(filter),
+        Strategy::All(filters) => filters.as_slice(),
+        Strategy::Any { filters, until } => {
+            if let Some(Until::Events(strategy)) = until {
+                collect(strategy, interests);
+            }
+            if filters.is_empty() {
+                interests.push(Vec::new());
+            }
+            filters.as_slice()
+        }
+    };
+    interests.extend(filters.iter().map(fixed));
+}
+
+/// What of a filter is known without the data of a flow.
+fn fixed(filter: &Filter) -> Interest {
+    let fixed = filter.with.iter().filter_map(|(name, wanted)| match wanted {
+        Template::Fixed(value) if name != "data" => Some((name.clone(), value.clone())),
+        _ => None,
+    });
+    fixed.collect()
+}
+
+fn is_interested(interest: &Interest, fields: &Value) -> bool {
+    interest
+        .iter()
+        .all(|(name, wanted)| fields.get(name).is_some_and(|value| is_like(wanted, value)))
+}
+
+/// Whether an event starts a flow: one event does, so that nothing has to be remembered in between.
+fn begins(strategy: &Strategy, event: &CloudEvent) -> bool {
+    let filters = match strategy {
+        Strategy::One(filter) => std::slice::from_ref(filter),
+        Strategy::Any { filters, .. } if filters.is_empty() => return true,
+        Strategy::Any { filters, .. } | Strategy::All(filters) => filters.as_slice(),
+    };
+    filters.iter().any(|filter| {
+        filter.with.iter().all(|(name, wanted)| {
+            let Some(value) = event.attribute(name) else { return false };
+            match wanted {
+                Template::Expression(text) => {
+                    let names = ["$context", "$input", "$task", "$workflow", "$runtime"];
+                    let nothing = [&Value::Null; 5];
+                    let program = super::expr::Program::compile(text, &names);
+                    let answer = program.ok().and_then(|it| it.run(&value, &nothing, 0.0).ok());
+                    answer.is_some_and(|answer| answer == Value::Bool(true) || answer == value)
+                }
+                Template::Fixed(wanted) => is_like(wanted, &value),
+                _ => false,
+            }
+        })
+    })
+}
+
+/// Asks all plans that run for the steps that wait for events.
+pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreError> {
+    let mut before = None;
+    loop {
+        let filter = PlanFilter {
+            states: vec![PlanState::Running],
+            action: Some(FlowPlan::NAME.to_owned()),
+            before,
+            limit: PAGE,
+            ..PlanFilter::default()
+        };
+        let rows = world.list(filter).await;
+        let rows = rows.map_err(|error| StoreError::Failed(error.to_string()))?;
+        for row in &rows {
+            if let Ok(view) = world.plan(row.id).view().await {
+                remember(bench, &view);
+            }
+        }
+        before = rows.last().map(|row| row.id);
+        if rows.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+fn remember(bench: &Bench, view: &crate::world::PlanView) {
+    let start = view.root().filter(|root| root.name == FlowPlan::NAME);
+    let start = start.and_then(|root| root.input.read::<FlowStart>().ok());
+    let Some(definition) = start.and_then(|start| bench.definition(&start.definition).ok()) else {
+        return;
+    };
+    for step in view.steps.iter().filter(|step| step.state == StepState::Suspended) {
+        let action = view.action(step.action);
+        if action.name != FlowTask::NAME {
+            continue;
+        }
+        let Ok(input) = action.input.read::<TaskInput>() else { continue };
+        let task = definition.by_pointer.get(&input.at).map(|id| definition.task(*id));
+        if let Some(Kind::Listen(it)) = task.map(|task| &task.kind) {
+            bench.listen(view.id, step.id, it);
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! What keeps expressions within limits: natives that count, put into a program before it is compiled.
+//!
+//! Everything that can repeat something passes one of them: each call of a definition, each element of an
+//! array that is made, each number of a range. What can grow something is looked at when it has grown. An
+//! expression that is over its limits is halted, which no `try` catches. Nothing is known of the clock, so
+//! that the same expression has the same end everywhere.
+
+use std::cell::Cell;
+
+use jaq_core::box_iter::box_once;
+use jaq_core::load::lex::StrPart;
+use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
+use jaq_core::native::{bome, v, Fun};
+use jaq_core::ops::Math;
+use jaq_core::path::{Part, Path};
+use jaq_core::{Cv, DataT, Error, Exn, Lut, Native, ValXs};
+use jaq_json::{Num, Val};
+
+/// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate, whose
+/// code is not optimized.
+pub(super) const STEPS_MAX: u64 = if cfg!(test) { 100_000 } else { 5_000_000 };
+
+/// Bytes of a text, or elements with all inside them, that a value may have.
+pub(super) const SIZE_MAX: usize = 4 << 20;
+
+/// How deep values may be nested: no deeper than JSON that is read.
+pub(super) const DEPTH_MAX: usize = 100;
+
+/// How deep the terms of an expression may be nested.
+pub(super) const TERMS_MAX: usize = 256;
+
+/// Bytes of stack that an evaluation may use.
+pub(super) const STACK_MAX: usize = 3 << 20;
+
+/// Bits of an integer.
+const INTEGER_BITS_MAX: u64 = 8_192;
+
+/// The exit code of what is halted; which limit it was is in [`Budget::tripped`].
+const HALT: i32 = 1;
+
+/// Elements that are looked at for one step.
+const ELEMENTS_PER_STEP: usize = 16;
+
+/// What an evaluation may use, and has used.
+pub(super) struct Budget<'a> {
+    lut: &'a Lut<Limited>,
+    steps: Cell<u64>,
+    stack: usize,
+    now: f64,
+    tripped: Cell<Option<&'static str>>,
+}
+
+/// The kind of data that expressions work on.
+pub(super) struct Limited;
+
+impl DataT for Limited {
+    type V<'a> = Val;
+    type Data<'a> = &'a Budget<'a>;
+}
+
+impl<'a> jaq_core::data::HasLut<'a, Limited> for &'a Budget<'a> {
+    fn lut(&self) -> &'a Lut<Limited> {
+        self.lut
+    }
+}
+
+impl<'a> Budget<'a> {
+    pub(super) fn new(lut: &'a Lut<Limited>, now: f64) -> Self {
+        let (steps, tripped) = (Cell::new(0), Cell::new(None));
+        Self { lut, steps, stack: stack_now(), now, tripped }
+    }
+
+    /// Which limit was passed.
+    pub(super) fn tripped(&self) -> Option<&'static str> {
+        self.tripped.get()
+    }
+
+    /// Uses steps; false if there are none left.
+    pub(super) fn spend(&self, steps: u64) -> bool {
+        self.steps.set(self.steps.get().saturating_add(steps));
+        if self.steps.get() > STEPS_MAX {
+            return self.trip("it takes too many steps");
+        }
+        if self.stack.abs_diff(stack_now()) > STACK_MAX {
+            return self.trip("its definitions call themselves too deep");
+        }
+        true
+    }
+
+    fn trip(&self, limit: &'static str) -> bool {
+        self.tripped.set(Some(limit));
+        false
+    }
+
+    /// Whether a value is of a bearable size.
+    fn bears(&self, value: &Val) -> bool {
+        let mut room = SIZE_MAX;
+        if let Err(limit) = weigh(value, 0, &mut room) {
+            return self.trip(limit);
+        }
+        self.spend(1 + ((SIZE_MAX - room) / ELEMENTS_PER_STEP) as u64)
+    }
+}
+
+/// About where the stack is. Only differences are used.
+#[inline(never)]
+fn stack_now() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(&here) as usize
+}
+
+fn weigh(value: &Val, depth: usize, room: &mut usize) -> Result<(), &'static str> {
+    let mut take = |size: usize| {
+        *room = room.checked_sub(size).ok_or("a value becomes too large")?;
+        Ok(())
+    };
+    if depth > DEPTH_MAX {
+        return Err("a value is nested too deep");
+    }
+    match value {
+        Val::Null | Val::Bool(_) => take(1),
+        Val::Num(Num::BigInt(number)) if number.bits() > INTEGER_BITS_MAX => {
+            Err("a number becomes too large")
+        }
+        Val::Num(_) => take(1),
+        Val::BStr(text) | Val::TStr(text) => take(1 + text.len()),
+        Val::Arr(elements) => {
+            take(1)?;
+            elements.iter().try_for_each(|element| weigh(element, depth + 1, room))
+        }
+        Val::Obj(fields) => {
+            take(1)?;
+            fields.iter().try_for_each(|(key, value)| {
+                weigh(key, depth + 1, room)?;
+                weigh(value, depth + 1, room)
+            })
+        }
+    }
+}
+
+fn halted<'a>() -> ValXs<'a, Val> {
+    box_once(Err(Exn::halt(HALT)))
+}
+
+/// The natives that count, and those that replace others.
+pub(super) fn natives() -> Vec<Fun<Limited>> {
+    let tick =
+        Native::<Limited>::new(
+            |cv| {
+                if cv.0.data().spend(1) {
+                    box_once(Ok(cv.1))
+                } else {
+                    halted()
+                }
+            },
+        );
+    let tick = tick
+        .with_paths(|cv| {
+            if cv.0.data().spend(1) {
+                box_once(Ok(cv.1))
+            } else {
+                box_once(Err(Exn::halt(HALT)))
+            }
+        })
+        .with_update(|cv, update| if cv.0.data().spend(1) { update(cv.1) } else { halted() });
+    vec![
+        ("#tick", v(0), tick),
+        (
+            "#size",
+            v(0),
+            Native::new(|cv| if cv.0.data().bears(&cv.1) { box_once(Ok(cv.1)) } else { halted() }),
+        ),
+        ("#times", v(2), Native::<Limited>::new(|cv| times(cv))),
+        ("#shallow", v(0), Native::<Limited>::new(|cv| shallow(cv))),
+        ("range", v(3), Native::<Limited>::new(|cv| range(cv))),
+        ("now", v(0), Native::new(|cv| box_once(Ok(Val::Num(Num::Float(cv.0.data().now)))))),
+    ]
+}
+
+/// Natives and definitions that reach outside of the expression, or end the process.
+pub(super) fn is_foreign(name: &str) -> bool {
+    let foreign = [
+        "halt",
+        "halt_error",
+        "env",
+        "now",
+        "range",
+        "debug",
+        "debug_empty",
+        "stderr",
+        "stderr_empty",
+        "input",
+        "inputs",
+        "input_line_number",
+    ];
+    foreign.contains(&name)
+}
+
+/// A product of a text and a number is as long as both say.
+fn times(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
+    let (right, left) = (cv.0.pop_var(), cv.0.pop_var());
+    let length = |value: &Val| match value {
+        Val::BStr(text) | Val::TStr(text) => Some(text.len() as f64),
+        _ => None,
+    };
+    let number = |value: &Val| match value {
+        Val::Num(Num::Int(number)) => Some(*number as f64),
+        Val::Num(Num::Float(number)) => Some(*number),
+        Val::Num(_) => Some(f64::INFINITY),
+        _ => None,
+    };
+    let product = length(&left).zip(number(&right)).or(length(&right).zip(number(&left)));
+    if product.is_some_and(|(length, number)| length * number > SIZE_MAX as f64) {
+        cv.0.data().trip("a value becomes too large");
+        return halted();
+    }
+    box_once(Ok(cv.1))
+}
+
+/// A text that is read as JSON must not be nested deeper than values may be.
+fn shallow(cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
+    let (Val::BStr(text) | Val::TStr(text)) = &cv.1 else { return box_once(Ok(cv.1)) };
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for byte in text.iter() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => depth += 1,
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return bome(Err(Error::str("the text is nested too deep to be read as JSON")));
+        }
+    }
+    box_once(Ok(cv.1))
+}
+
+/// `range(from; to; by)`, which counts.
+fn range(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
+    let (by, to, from) = (cv.0.pop_var(), cv.0.pop_var(), cv.0.pop_var());
+    let budget = *cv.0.data();
+    let is_up = by > Val::from(0_isize);
+    let is_down = by < Val::from(0_isize);
+    let mut next = Some(from);
+    Box::new(std::iter::from_fn(move || {
+        let here = next.take()?;
+        let goes_on = if is_up { here < to } else { is_down && here > to };
+        if !goes_on {
+            return None;
+        }
+        if !budget.spend(1) {
+            return Some(Err(Exn::halt(HALT)));
+        }
+        match here.clone() + by.clone() {
+            Ok(following) => next = Some(following),
+            Err(error) => return Some(Err(error.into())),
+        }
+        Some(Ok(here))
+    }))
+}
+
+/// Why a term is refused.
+#[derive(Debug)]
+pub(super) struct TooDeep(pub(super) &'static str);
+
+/// Terms are nested deeper than [`TERMS_MAX`].
+const NESTED: TooDeep = TooDeep("the expression is nested too deep");
+
+/// Each call would put another filter around the one that it was given: a chain that nothing bounds.
+const CHAIN: TooDeep =
+    TooDeep("a definition that is given a filter cannot call itself with another one");
+
+/// Whether a term calls a definition with other filters than those that it was given itself.
+fn chains<'s>(term: &Term<&'s str>, name: &str, given: &[&'s str]) -> bool {
+    let inside = |inner: &Term<&'s str>| chains(inner, name, given);
+    match term {
+        Term::Call(called, arguments) => {
+            let is_itself = *called == name && arguments.len() == given.len();
+            let is_given = |(argument, given): (&Term<&'s str>, &&'s str)| {
+                given.starts_with('$')
+                    || matches!(argument, Term::Call(passed, none) if passed == given && none.is_empty())
+            };
+            (is_itself && !arguments.iter().zip(given).all(is_given))
+                || arguments.iter().any(inside)
+        }
+        Term::Str(_, parts) => parts.iter().any(|part| match part {
+            StrPart::Term(inner) => inside(inner),
+            _ => false,
+        }),
+        Term::Arr(inner) => inner.as_deref().is_some_and(inside),
+        Term::Obj(fields) => {
+            fields.iter().any(|(key, value)| inside(key) || value.as_ref().is_some_and(inside))
+        }
+        Term::Neg(inner) | Term::Label(_, inner) => inside(inner),
+        Term::BinOp(left, _, right) => inside(left) || inside(right),
+        Term::Fold(_, source, _, rest) => inside(source) || rest.iter().any(inside),
+        Term::TryCatch(inner, handler) => inside(inner) || handler.as_deref().is_some_and(inside),
+        Term::IfThenElse(branches, otherwise) => {
+            branches.iter().any(|(test, then)| inside(test) || inside(then))
+                || otherwise.as_deref().is_some_and(inside)
+        }
+        Term::Def(defs, rest) => defs.iter().any(|def| inside(&def.body)) || inside(rest),
+        Term::Path(inner, path) => {
+            inside(inner)
+                || path.0.iter().any(|(part, _)| match part {
+                    Part::Index(index) => inside(index),
+                    Part::Range(from, to) => {
+                        from.as_ref().is_some_and(inside) || to.as_ref().is_some_and(inside)
+                    }
+                })
+        }
+        _ => false,
+    }
+}
+
+/// Puts the natives that count into a definition.
+pub(super) fn def(def: Def<&str>, depth: usize) -> Result<Def<&str>, TooDeep> {
+    if chains(&def.body, def.name, &def.args) {
+        return Err(CHAIN);
+    }
+    let body = term(def.body, depth + 1)?;
+    Ok(Def { body: pipe(call("#tick"), body), ..def })
+}
+
+fn call(name: &str) -> Term<&str> {
+    Term::Call(name, Vec::new())
+}
+
+fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
+    Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
+}
+
+fn bound<'s>(value: Term<&'s str>, name: &'s str, rest: Term<&'s str>) -> Term<&'s str> {
+    let pattern = Some(Pattern::Var(name));
+    Term::BinOp(Box::new(value), BinaryOp::Pipe(pattern), Box::new(rest))
+}
+
+/// Puts them into a term.
+pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s str>, TooDeep> {
+    if depth > TERMS_MAX {
+        return Err(NESTED);
+    }
+    let inside = |inner: Term<&'s str>| term(inner, depth + 1);
+    let boxed = |inner: Box<Term<&'s str>>| inside(*inner).map(Box::new);
+    let all =
+        |terms: Vec<Term<&'s str>>| terms.into_iter().map(inside).collect::<Result<Vec<_>, _>>();
+    Ok(match term_ {
+        Term::Arr(Some(inner)) => {
+            let counted = pipe(inside(*inner)?, call("#tick"));
+            pipe(Term::Arr(Some(Box::new(counted))), call("#size"))
+        }
+        Term::Obj(fields) => {
+            let fields = fields
+                .into_iter()
+                .map(|(key, value)| Ok((inside(key)?, value.map(inside).transpose()?)));
+            pipe(Term::Obj(fields.collect::<Result<_, _>>()?), call("#size"))
+        }
+        Term::Str(format, parts) => {
+            let is_fixed = parts.iter().all(|part| !matches!(part, StrPart::Term(_)));
+            let parts = parts.into_iter().map(|part| {
+                Ok(match part {
+                    StrPart::Term(inner) => StrPart::Term(inside(inner)?),
+                    other => other,
+                })
+            });
+            let text = Term::Str(format, parts.collect::<Result<_, _>>()?);
+            if is_fixed {
+                text
+            } else {
+                pipe(text, call("#size"))
+            }
+        }
+        Term::Neg(inner) => Term::Neg(boxed(inner)?),
+        Term::BinOp(left, operator, right) => {
+            binary(boxed(left)?, pattern_of(operator, depth)?, boxed(right)?)
+        }
+        Term::Label(name, inner) => Term::Label(name, boxed(inner)?),
+        Term::Fold(name, source, pattern_, rest) => {
+            let source = pipe(inside(*source)?, call("#tick"));
+            Term::Fold(name, Box::new(source), pattern(pattern_, depth)?, all(rest)?)
+        }
+        Term::TryCatch(inner, handler) => {
+            Term::TryCatch(boxed(inner)?, handler.map(boxed).transpose()?)
+        }
+        Term::IfThenElse(branches, otherwise) => {
+            let branches =
+                branches.into_iter().map(|(test, then)| Ok((inside(test)?, inside(then)?)));
+            let branches = branches.collect::<Result<_, _>>()?;
+            Term::IfThenElse(branches, otherwise.map(boxed).transpose()?)
+        }
+        Term::Def(defs, rest) => {
+            let defs = defs.into_iter().map(|inner| def(inner, depth + 1));
+            Term::Def(defs.collect::<Result<_, _>>()?, boxed(rest)?)
+        }
+        Term::Call("fromjson", arguments) => {
+            pipe(call("#shallow"), Term::Call("fromjson", arguments))
+        }
+        Term::Call(name, arguments) => Term::Call(name, all(arguments)?),
+        Term::Path(inner, path) => {
+            let parts = path.0.into_iter().map(|(part, optional)| {
+                let part = match part {
+                    Part::Index(index) => Part::Index(inside(index)?),
+                    Part::Range(from, to) => {
+                        Part::Range(from.map(inside).transpose()?, to.map(inside).transpose()?)
+                    }
+                };
+                Ok((part, optional))
+            });
+            Term::Path(boxed(inner)?, Path(parts.collect::<Result<_, _>>()?))
+        }
+        other => other,
+    })
+}
+
+fn pattern(pattern_: Pattern<&str>, depth: usize) -> Result<Pattern<&str>, TooDeep> {
+    if depth > TERMS_MAX {
+        return Err(NESTED);
+    }
+    Ok(match pattern_ {
+        Pattern::Var(name) => Pattern::Var(name),
+        Pattern::Arr(inner) => Pattern::Arr(
+            inner.into_iter().map(|p| pattern(p, depth + 1)).collect::<Result<_, _>>()?,
+        ),
+        Pattern::Obj(fields) => {
+            let fields = fields
+                .into_iter()
+                .map(|(key, p)| Ok((term(key, depth + 1)?, pattern(p, depth + 1)?)));
+            Pattern::Obj(fields.collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+fn pattern_of(operator: BinaryOp<&str>, depth: usize) -> Result<BinaryOp<&str>, TooDeep> {
+    Ok(match operator {
+        BinaryOp::Pipe(Some(p)) => BinaryOp::Pipe(Some(pattern(p, depth + 1)?)),
+        other => other,
+    })
+}
+
+/// An operator whose result can be larger than what it is made of is looked at.
+fn binary<'s>(
+    left: Box<Term<&'s str>>,
+    operator: BinaryOp<&'s str>,
+    right: Box<Term<&'s str>>,
+) -> Term<&'s str> {
+    match operator {
+        BinaryOp::Math(Math::Mul) => {
+            let (l, r) = (Term::Var("$#l"), Term::Var("$#r"));
+            let checked = Term::Call("#times", vec![l.clone(), r.clone()]);
+            let product = Term::BinOp(Box::new(l), BinaryOp::Math(Math::Mul), Box::new(r));
+            let product = pipe(pipe(checked, product), call("#size"));
+            bound(*right, "$#r", bound(*left, "$#l", product))
+        }
+        BinaryOp::UpdateMath(math) => {
+            // `l += r` is `r as $x | l |= . + $x`.
+            let changed =
+                binary(Box::new(Term::Id), BinaryOp::Math(math), Box::new(Term::Var("$#u")));
+            let update = Term::BinOp(left, BinaryOp::Update, Box::new(changed));
+            bound(*right, "$#u", pipe(update, call("#size")))
+        }
+        BinaryOp::Math(Math::Add) | BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateAlt => {
+            pipe(Term::BinOp(left, operator, right), call("#size"))
+        }
+        other => Term::BinOp(left, other, right),
+    }
+}

@@ -1,0 +1,362 @@
+//! Expressions: jq, by `jaq`, within limits.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `limit` | what keeps expressions within limits |
+//! | [`Program`] | one compiled expression |
+//! | `template` | data with expressions in it |
+
+mod limit;
+mod template;
+
+use std::fmt;
+
+use jaq_core::load::parse::Def;
+use jaq_core::load::{self, Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Vars};
+use jaq_json::{Num, Val};
+use serde_json::Value;
+
+use limit::{Budget, Limited, STACK_MAX};
+pub(crate) use template::{as_text, strip, Template};
+
+/// Bytes that the text of an expression may have.
+const TEXT_MAX: usize = 16 << 10;
+
+/// How deep brackets in it may be nested.
+const BRACKETS_MAX: usize = 200;
+
+/// Stack for parser and compiler, which are recursive: memory is used as far as it is touched.
+const COMPILER_STACK: usize = 64 << 20;
+
+/// Results that an expression may have.
+const RESULTS_MAX: usize = 100_000;
+
+/// The name of the expression among the definitions that it uses.
+const MAIN: &str = "__main";
+
+/// Stack for evaluations.
+const STACK: usize = STACK_MAX + (5 << 20);
+
+/// An expression that can be evaluated.
+pub(crate) struct Program {
+    filter: jaq_core::Filter<Limited>,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").finish_non_exhaustive()
+    }
+}
+
+/// Why a text is no expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoProgram {
+    pub(crate) message: String,
+    /// The byte of the text at which it was noticed.
+    pub(crate) at: usize,
+}
+
+impl Program {
+    /// Compiles a text that may use variables, whose names begin with `$`.
+    pub(crate) fn compile(text: &str, variables: &[&str]) -> Result<Self, NoProgram> {
+        if text.len() > TEXT_MAX {
+            let message = format!("an expression may have {TEXT_MAX} bytes");
+            return Err(NoProgram { message, at: 0 });
+        }
+        let mut depth = 0_usize;
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > BRACKETS_MAX {
+                let message = "the expression is nested too deep".to_owned();
+                return Err(NoProgram { message, at });
+            }
+        }
+        stacker::grow(COMPILER_STACK, || compile(text, variables))
+    }
+
+    /// Evaluates it. No result is `null`; several are an array.
+    pub(crate) fn run(
+        &self,
+        input: &Value,
+        variables: &[&Value],
+        now: f64,
+    ) -> Result<Value, String> {
+        stacker::maybe_grow(STACK, STACK, || self.run_here(input, variables, now))
+    }
+
+    fn run_here(&self, input: &Value, variables: &[&Value], now: f64) -> Result<Value, String> {
+        let budget = Budget::new(&self.filter.lut, now);
+        let outcome = self.results(&budget, input, variables);
+        match budget.tripped() {
+            Some(limit) => Err(format!("the expression was stopped: {limit}")),
+            None => outcome,
+        }
+    }
+
+    fn results(
+        &self,
+        budget: &Budget<'_>,
+        input: &Value,
+        variables: &[&Value],
+    ) -> Result<Value, String> {
+        let variables = Vars::new(variables.iter().map(|value| from_json(value)));
+        let context = Ctx::<Limited>::new(budget, variables);
+        let mut results = Vec::new();
+        for result in self.filter.id.run((context, from_json(input))) {
+            if results.len() >= RESULTS_MAX || !budget.spend(1) {
+                return Err(format!("the expression has more than {RESULTS_MAX} results"));
+            }
+            let value = result.map_err(|exception| match exception.get_err() {
+                Ok(error) => error.to_string(),
+                Err(_) => "the expression leaves a label that it is not in".to_owned(),
+            })?;
+            results.push(to_json(&value, 0)?);
+        }
+        Ok(match results.len() {
+            0 => Value::Null,
+            1 => results.remove(0),
+            _ => Value::Array(results),
+        })
+    }
+}
+
+fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
+    let arena = Arena::default();
+    // Once for what is wrong with it, which a loader knows to say, and once for its terms.
+    if let Err(errors) = Loader::new([]).load(&arena, File { code: text, path: () }) {
+        return Err(malformed(text, errors));
+    }
+    let modules = || NoProgram { message: "an expression cannot have modules".to_owned(), at: 0 };
+    let term = load::parse(text, |parser| parser.term()).ok_or_else(modules)?;
+    let deep = |refused: limit::TooDeep| NoProgram { message: refused.0.to_owned(), at: 0 };
+    let body = limit::term(term, 0).map_err(deep)?;
+    let main = Def { name: MAIN, args: Vec::new(), body };
+    let known = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    // The definitions of `range` with fewer arguments use the native one.
+    let known = known.filter(|def| def.name == "range" || !limit::is_foreign(def.name));
+    let known: Result<Vec<_>, _> = known.map(|def| limit::def(def, 0)).collect();
+    let defs = known.map_err(deep)?.into_iter().chain([main]);
+    let program = File { code: MAIN, path: () };
+    let modules = Loader::new(defs).load(&arena, program).map_err(|e| malformed(text, e))?;
+    let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+    let natives = natives.filter(|(name, _, _)| !limit::is_foreign(name));
+    let compiled = Compiler::default()
+        .with_funs(natives.chain(limit::natives()))
+        .with_global_vars(variables.iter().copied())
+        .compile(modules);
+    match compiled {
+        Ok(filter) => Ok(Program { filter }),
+        Err(errors) => Err(undefined(text, variables, errors)),
+    }
+}
+
+/// What is wrong with a text that cannot be parsed.
+fn malformed(text: &str, errors: load::Errors<&str, ()>) -> NoProgram {
+    let first = errors.into_iter().next().map(|(_, error)| error);
+    let (message, part) = match first {
+        Some(load::Error::Lex(errors)) => match errors.into_iter().next() {
+            Some((expected, found)) => (format!("expected {}", expected.as_str()), Some(found)),
+            None => ("it cannot be read".to_owned(), None),
+        },
+        Some(load::Error::Parse(errors)) => match errors.into_iter().next() {
+            Some((expected, found)) => {
+                let here =
+                    if found.is_empty() { "the end".to_owned() } else { format!("«{found}»") };
+                (format!("expected {} before {here}", expected.as_str()), Some(found))
+            }
+            None => ("it cannot be read".to_owned(), None),
+        },
+        _ => ("an expression cannot have modules".to_owned(), None),
+    };
+    NoProgram { message, at: part.map_or(0, |part| position(text, part)) }
+}
+
+fn undefined(
+    text: &str,
+    variables: &[&str],
+    errors: jaq_core::compile::Errors<&str, ()>,
+) -> NoProgram {
+    let first = errors.into_iter().flat_map(|(_, errors)| errors).next();
+    let Some((name, what)) = first else {
+        return NoProgram { message: "it cannot be compiled".to_owned(), at: 0 };
+    };
+    let message = match what {
+        jaq_core::compile::Undefined::Var => {
+            let near = super::text::nearest(name, variables.iter().copied());
+            let known = variables.join(", ");
+            match near {
+                Some(near) => format!("there is no variable {name}: did you mean {near}?"),
+                None => format!("there is no variable {name} here, only {known}"),
+            }
+        }
+        jaq_core::compile::Undefined::Filter(arity) => {
+            format!("there is no function {name} with {arity} arguments")
+        }
+        other => format!("there is no {} {name}", other.as_str()),
+    };
+    NoProgram { message, at: position(text, name) }
+}
+
+/// Where a part of the text begins; its begin if it is no part of it.
+fn position(text: &str, part: &str) -> usize {
+    let offset = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    if offset <= text.len() {
+        offset
+    } else {
+        0
+    }
+}
+
+fn from_json(value: &Value) -> Val {
+    match value {
+        Value::Null => Val::Null,
+        Value::Bool(value) => Val::Bool(*value),
+        Value::Number(number) => Val::Num(match number.as_i64() {
+            Some(number) => Num::from_integral(number),
+            None => match number.as_u64() {
+                Some(number) => Num::from_integral(number),
+                None => Num::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+        }),
+        Value::String(text) => Val::utf8_str(text.clone().into_bytes()),
+        Value::Array(elements) => elements.iter().map(from_json).collect(),
+        Value::Object(fields) => Val::obj(
+            fields
+                .iter()
+                .map(|(key, value)| (Val::utf8_str(key.clone().into_bytes()), from_json(value)))
+                .collect(),
+        ),
+    }
+}
+
+fn to_json(value: &Val, depth: usize) -> Result<Value, String> {
+    if depth > limit::DEPTH_MAX {
+        return Err("the result is nested too deep".to_owned());
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(match value {
+        Val::Null => Value::Null,
+        Val::Bool(value) => Value::Bool(*value),
+        Val::Num(number) => number_to_json(number),
+        Val::BStr(bytes) | Val::TStr(bytes) => Value::String(text(bytes)),
+        Val::Arr(elements) => {
+            let elements = elements.iter().map(|element| to_json(element, depth + 1));
+            Value::Array(elements.collect::<Result<_, _>>()?)
+        }
+        Val::Obj(fields) => {
+            let fields = fields.iter().map(|(key, value)| {
+                let (Val::TStr(key) | Val::BStr(key)) = key else {
+                    return Err("the result has a key that is no text".to_owned());
+                };
+                Ok((text(key), to_json(value, depth + 1)?))
+            });
+            Value::Object(fields.collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+/// What JSON cannot say becomes what it can say: no number is `null`, a large one is a float.
+fn number_to_json(number: &Num) -> Value {
+    let float = |number: f64| {
+        let is_whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
+        if is_whole {
+            return Value::from(number as i64);
+        }
+        serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)
+    };
+    match number {
+        Num::Int(number) => Value::from(*number as i64),
+        Num::Float(number) => float(*number),
+        Num::BigInt(_) | Num::Dec(_) => {
+            number.to_string().parse::<f64>().map_or(Value::Null, float)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(text: &str, input: Value) -> Result<Value, String> {
+        let program = Program::compile(text, &["$context"]).map_err(|error| error.message)?;
+        program.run(&input, &[&json!({ "n": 7 })], 1_000.5)
+    }
+
+    #[test]
+    fn expressions_are_evaluated() {
+        assert_eq!(run(".a[0] + $context.n", json!({ "a": [1] })), Ok(json!(8)));
+        assert_eq!(run(".[]", json!([1, 2])), Ok(json!([1, 2])), "several results are an array");
+        assert_eq!(run("empty", json!(1)), Ok(json!(null)));
+        assert_eq!(run("[limit(3; repeat(1))] | add", json!(null)), Ok(json!(3)));
+        assert_eq!(run(".a |= . + 1 | .b += 2", json!({ "a": 1 })), Ok(json!({ "a": 2, "b": 2 })));
+        assert_eq!(run("[range(3)] | map(. * 2) | @json", json!(null)), Ok(json!("[0,2,4]")));
+        assert_eq!(run("path(..) | tojson", json!([1])), Ok(json!(["[]", "[0]"])));
+        assert_eq!(run("def f: .a; f |= 3", json!({})), Ok(json!({ "a": 3 })));
+        assert_eq!(run("now", json!(null)), Ok(json!(1_000.5)));
+        assert_eq!(run("\"x\" * 3", json!(null)), Ok(json!("xxx")));
+        assert_eq!(run("test(\"^a+$\")", json!("aaa")), Ok(json!(true)));
+        assert_eq!(run("to_entries[0].key", json!({ "k": 1 })), Ok(json!("k")));
+        assert_eq!(run("1.0", json!(null)), Ok(json!(1)));
+    }
+
+    #[test]
+    fn hostile_expressions_are_stopped() {
+        let stopped = [
+            "def f: f; f",
+            "def f: 1 + f; f",
+            "def f: [f]; f",
+            "def f: try f catch .; f",
+            "[range(1e12)]",
+            "[repeat(1)]",
+            "reduce range(64) as $i (\"x\"; . + .)",
+            "reduce range(64) as $i (1; [., .])",
+            "reduce range(64) as $i ({a: \"x\"}; .a += .a)",
+            "reduce range(64) as $i ({}; .a = . | .b = .)",
+            "reduce range(1e6) as $i (0; [.])",
+            "reduce range(64) as $i (10; . * .)",
+            "\"x\" * 1e9",
+            "[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]\
+             |[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]\
+             |[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]|[.[],.[]]",
+            "until(false; .)",
+            "[while(true; .)]",
+            "last(repeat(1))",
+            "isempty(repeat(empty))",
+            "(\"[\" * 200) | fromjson",
+            "def f(x): f(x | x); f(.)",
+            "[limit(1e9; repeat(0))] | length",
+            "reduce range(64) as $i (\"x\"; \"\\(.)\\(.)\")",
+            "any(repeat(false); .)",
+        ];
+        for text in stopped {
+            let outcome = run(text, json!([0, 1, 2, 3, 4, 5, 6, 7]));
+            assert!(outcome.is_err(), "{text}: {outcome:?}");
+        }
+        let nested = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
+        assert!(Program::compile(&nested, &[]).is_err());
+        let pipes = ".|".repeat(20_000) + ".";
+        assert!(Program::compile(&pipes, &[]).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_text_is_said_with_its_place() {
+        let error = |text| Program::compile(text, &["$context", "$input"]).unwrap_err();
+        assert_eq!(
+            error(".a | $contxt").message,
+            "there is no variable $contxt: did you mean $context?"
+        );
+        assert_eq!(error(".a | $contxt").at, 5);
+        assert!(error(".a | foo(1)").message.contains("foo"));
+        assert!(error("env").message.contains("env"), "nothing of the process is shown");
+        assert!(error(".a +").at >= 3);
+        assert!(error("\"abc").at <= 4);
+        assert!(error("import \"a\" as a; 1").message.len() > 5);
+    }
+}

@@ -1,0 +1,229 @@
+//! Data with expressions in it: texts of the form `${ … }`.
+
+use serde_json::{Map, Value};
+
+/// Data, some of whose texts are expressions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Template {
+    /// As it is.
+    Fixed(Value),
+    /// An expression, without what marks it.
+    Expression(String),
+    /// A text with expressions in it.
+    Text(Vec<Piece>),
+    /// A list.
+    List(Vec<Template>),
+    /// An object.
+    Object(Vec<(String, Template)>),
+    /// In loose mode: an expression if it is one and can be evaluated, else the text.
+    Loose(String),
+}
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    /// As it is.
+    Fixed(String),
+    /// What an expression gives, as text.
+    Expression(String),
+}
+
+impl Template {
+    /// Reads data.
+    pub(crate) fn of(value: &Value, is_loose: bool) -> Self {
+        match value {
+            Value::String(text) => Self::of_text(text, is_loose),
+            Value::Array(elements) => {
+                let elements: Vec<_> = elements.iter().map(|e| Self::of(e, is_loose)).collect();
+                if elements.iter().all(|element| matches!(element, Self::Fixed(_))) {
+                    return Self::Fixed(value.clone());
+                }
+                Self::List(elements)
+            }
+            Value::Object(fields) => {
+                let fields: Vec<_> =
+                    fields.iter().map(|(key, v)| (key.clone(), Self::of(v, is_loose))).collect();
+                if fields.iter().all(|(_, value)| matches!(value, Self::Fixed(_))) {
+                    return Self::Fixed(value.clone());
+                }
+                Self::Object(fields)
+            }
+            other => Self::Fixed(other.clone()),
+        }
+    }
+
+    fn of_text(text: &str, is_loose: bool) -> Self {
+        if let Some(expression) = strip(text) {
+            return Self::Expression(expression.to_owned());
+        }
+        if is_loose && !text.trim().is_empty() {
+            return Self::Loose(text.to_owned());
+        }
+        let pieces = pieces(text);
+        match pieces.as_slice() {
+            [] | [Piece::Fixed(_)] => Self::Fixed(Value::String(text.to_owned())),
+            _ => Self::Text(pieces),
+        }
+    }
+
+    /// All expressions in it.
+    pub(crate) fn expressions(&self) -> Vec<&str> {
+        match self {
+            Self::Fixed(_) | Self::Loose(_) => Vec::new(),
+            Self::Expression(text) => vec![text],
+            Self::Text(pieces) => pieces
+                .iter()
+                .filter_map(|piece| match piece {
+                    Piece::Expression(text) => Some(text.as_str()),
+                    Piece::Fixed(_) => None,
+                })
+                .collect(),
+            Self::List(elements) => elements.iter().flat_map(Self::expressions).collect(),
+            Self::Object(fields) => {
+                fields.iter().flat_map(|(_, value)| value.expressions()).collect()
+            }
+        }
+    }
+
+    /// The value, with what `evaluate` makes of expressions in it.
+    pub(crate) fn fill<E>(
+        &self,
+        evaluate: &mut dyn FnMut(&str) -> Result<Value, E>,
+    ) -> Result<Value, E> {
+        Ok(match self {
+            Self::Fixed(value) => value.clone(),
+            Self::Expression(text) => evaluate(text)?,
+            Self::Loose(text) => evaluate(text).unwrap_or_else(|_| Value::String(text.clone())),
+            Self::Text(pieces) => {
+                let mut filled = String::new();
+                for piece in pieces {
+                    match piece {
+                        Piece::Fixed(text) => filled.push_str(text),
+                        Piece::Expression(text) => filled.push_str(&as_text(&evaluate(text)?)),
+                    }
+                }
+                Value::String(filled)
+            }
+            Self::List(elements) => {
+                let elements = elements.iter().map(|element| element.fill(evaluate));
+                Value::Array(elements.collect::<Result<_, _>>()?)
+            }
+            Self::Object(fields) => {
+                let mut filled = Map::new();
+                for (key, value) in fields {
+                    filled.insert(key.clone(), value.fill(evaluate)?);
+                }
+                Value::Object(filled)
+            }
+        })
+    }
+}
+
+/// A value as a part of a text: texts as they are, everything else as JSON.
+pub(crate) fn as_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The expression in a text that is one as a whole: `${ … }`.
+pub(crate) fn strip(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("${")?;
+    let end = closing(inner)?;
+    (end + 1 == inner.len()).then(|| inner[..end].trim())
+}
+
+/// The parts of a text. An expression in it begins with `${` and a space, `.` or `$`, so that the
+/// variables of a shell are left alone.
+fn pieces(text: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut fixed = String::new();
+    let mut rest = text;
+    while let Some(begin) = rest.find("${") {
+        let inner = &rest[begin + 2..];
+        let is_meant = inner.starts_with([' ', '.', '$', '\n']);
+        match closing(inner).filter(|_| is_meant) {
+            Some(end) => {
+                fixed.push_str(&rest[..begin]);
+                if !fixed.is_empty() {
+                    pieces.push(Piece::Fixed(std::mem::take(&mut fixed)));
+                }
+                pieces.push(Piece::Expression(inner[..end].trim().to_owned()));
+                rest = &inner[end + 1..];
+            }
+            None => {
+                fixed.push_str(&rest[..begin + 2]);
+                rest = inner;
+            }
+        }
+    }
+    fixed.push_str(rest);
+    if !fixed.is_empty() {
+        pieces.push(Piece::Fixed(fixed));
+    }
+    pieces
+}
+
+/// Where the brace is that closes an expression: braces in it, and in its texts, are not.
+fn closing(inner: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut texts: Vec<usize> = Vec::new();
+    let mut is_in_text = false;
+    let mut is_escaped = false;
+    for (at, character) in inner.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+            if character == '(' && is_in_text {
+                // An interpolation: until its parenthesis is closed it is no text.
+                texts.push(depth);
+                is_in_text = false;
+                depth += 1;
+            }
+            continue;
+        }
+        match character {
+            '\\' if is_in_text => is_escaped = true,
+            '"' => is_in_text = !is_in_text,
+            _ if is_in_text => {}
+            '{' | '(' | '[' => depth += 1,
+            '}' if depth == 0 => return Some(at),
+            '}' | ')' | ']' => {
+                depth = depth.checked_sub(1)?;
+                if texts.last() == Some(&depth) && character == ')' {
+                    texts.pop();
+                    is_in_text = true;
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_expression_is_a_text_as_a_whole_or_a_part_of_one() {
+        assert_eq!(strip("${ .a }"), Some(".a"));
+        assert_eq!(strip(" ${ {a: \"}\"} } "), Some("{a: \"}\"}"));
+        assert_eq!(strip("${ \"a\\(.b | {c: .}.c)}\" }"), Some("\"a\\(.b | {c: .}.c)}\""));
+        assert_eq!(strip("${ .a } ${ .b }"), None);
+        assert_eq!(strip(".a"), None);
+        let shell = Template::of(&json!("echo ${HOME} ${ .a }!"), false);
+        let filled = shell.fill(&mut |_| Ok::<_, ()>(json!(7)));
+        assert_eq!(filled, Ok(json!("echo ${HOME} 7!")));
+        assert_eq!(Template::of(&json!("${unclosed"), false), Template::Fixed(json!("${unclosed")));
+    }
+
+    #[test]
+    fn in_loose_mode_what_cannot_be_evaluated_is_a_text() {
+        let template = Template::of(&json!({ "a": ".x", "b": "plain" }), true);
+        let filled = template.fill(&mut |text| if text == ".x" { Ok(json!(1)) } else { Err(()) });
+        assert_eq!(filled, Ok(json!({ "a": 1, "b": "plain" })));
+    }
+}

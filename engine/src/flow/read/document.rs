@@ -1,0 +1,316 @@
+//! The whole of a definition: document, use, schedule.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::fields::field;
+use super::Reader;
+use crate::flow::model::{Extension, Start};
+use crate::flow::scope::Stage;
+use crate::flow::text::{Content, Node, Problems};
+use crate::flow::{hash, Definition};
+
+const WORKFLOW: [&str; 8] =
+    ["document", "input", "use", "do", "timeout", "output", "schedule", "evaluate"];
+
+const USE: [&str; 9] = [
+    "authentications",
+    "catalogs",
+    "errors",
+    "extensions",
+    "functions",
+    "retries",
+    "secrets",
+    "timeouts",
+    "components",
+];
+
+const DOCUMENT: [&str; 8] =
+    ["dsl", "namespace", "name", "version", "title", "summary", "tags", "metadata"];
+
+/// Which tasks an extension can extend.
+const EXTENDED: [(&str, &str); 12] = [
+    ("all", "all"),
+    ("call", "call"),
+    ("composite", "composite"),
+    ("emit", "emit"),
+    ("for", "for"),
+    ("listen", "listen"),
+    ("raise", "raise"),
+    ("run", "run"),
+    ("set", "set"),
+    ("switch", "switch"),
+    ("try", "try"),
+    ("wait", "wait"),
+];
+
+impl Reader<'_> {
+    /// Reads one definition.
+    pub(super) fn definition(mut self, node: &Node) -> Result<Definition, Problems> {
+        let fields = self.object(node, "a workflow", &WORKFLOW, &["document", "do"]);
+        let [namespace, name, version, title] = match field(fields, "document") {
+            Some(document) => self.document(document),
+            None => Default::default(),
+        };
+        if let Some(evaluate) = field(fields, "evaluate") {
+            self.evaluate(evaluate);
+        }
+        if let Some(components) = field(fields, "use") {
+            self.components(components);
+        }
+        let input = field(fields, "input")
+            .map(|node| self.transform(node, "input", "from", Stage::WorkflowInput));
+        let output = field(fields, "output")
+            .map(|node| self.transform(node, "output", "as", Stage::WorkflowOutput));
+        let timeout = field(fields, "timeout").and_then(|node| self.timeout(node, "timeout"));
+        let schedule = field(fields, "schedule").and_then(|node| self.schedule(node));
+        let main = field(fields, "do").map(|node| self.block(node, "/do")).unwrap_or_default();
+        if field(fields, "do")
+            .is_some_and(|node| matches!(&node.content, Content::List(l) if l.is_empty()))
+        {
+            self.wrong(node, "«do» has no tasks");
+        }
+        if !self.problems.is_empty() {
+            return Err(self.problems.problems());
+        }
+        let source = node.to_value();
+        let by_pointer = self.tasks.iter().enumerate();
+        let by_pointer = by_pointer.map(|(id, task)| (task.pointer.clone(), id)).collect();
+        Ok(Definition {
+            hash: hash::of(&source),
+            source,
+            namespace,
+            name,
+            version,
+            title: Some(title).filter(|title| !title.is_empty()),
+            input: input.unwrap_or_default(),
+            output: output.unwrap_or_default(),
+            timeout,
+            schedule,
+            main,
+            tasks: self.tasks,
+            by_pointer,
+            extensions: self.extensions,
+            secrets: self.secrets,
+            programs: Arc::new(Mutex::new(self.programs)),
+        })
+    }
+
+    fn document(&mut self, node: &Node) -> [String; 4] {
+        let required = ["dsl", "namespace", "name", "version"];
+        let fields = self.object(node, "document", &DOCUMENT, &required);
+        if let Some(dsl) = field(fields, "dsl") {
+            let text = self.text(dsl, "document.dsl").unwrap_or_else(|| "1.0.0".to_owned());
+            let number = text.split(['-', '+']).next().unwrap_or_default();
+            if !text.starts_with("1.0.") || !is_version(number) {
+                let what = format!("version «{text}» of the DSL");
+                self.unsupported(dsl, &what, "this engine reads 1.0.x, such as '1.0.3'");
+            }
+        }
+        for name in ["tags", "metadata"] {
+            if let Some(node) = field(fields, name) {
+                self.map(node, &format!("document.{name}"));
+            }
+        }
+        if let Some(node) = field(fields, "summary") {
+            self.text(node, "document.summary");
+        }
+        ["namespace", "name", "version", "title"].map(|name| {
+            let what = format!("document.{name}");
+            let Some(node) = field(fields, name) else { return String::new() };
+            let Some(text) = self.text(node, &what) else { return String::new() };
+            let is_good = match name {
+                "version" => is_version(&text),
+                "title" => true,
+                _ => is_name(&text),
+            };
+            if !is_good && name == "version" {
+                let hint = "write a semantic version such as '1.0.0'";
+                self.wrong_so(node, format!("{what} cannot be «{text}»"), hint);
+            } else if !is_good {
+                let hint = "letters, digits and hyphens, 63 at most, no hyphen at an end";
+                self.wrong_so(node, format!("{what} cannot be «{text}»"), hint);
+            }
+            text
+        })
+    }
+
+    fn evaluate(&mut self, node: &Node) {
+        let fields = self.object(node, "evaluate", &["language", "mode"], &[]);
+        if let Some(language) = field(fields, "language") {
+            let text = self.text(language, "evaluate.language").unwrap_or_default();
+            if text != "jq" && !text.is_empty() {
+                let what = format!("the expression language «{text}»");
+                self.unsupported(language, &what, "use «jq»");
+            }
+        }
+        if let Some(mode) = field(fields, "mode") {
+            let modes = [("strict", false), ("loose", true)];
+            self.is_loose = self.choice(mode, "evaluate.mode", &modes).unwrap_or(false);
+        }
+    }
+
+    fn components(&mut self, node: &Node) {
+        let fields = self.object(node, "use", &USE, &[]);
+        if let Some(catalogs) = field(fields, "catalogs") {
+            let hint = "write what you need of them into «use.functions»";
+            self.unsupported(catalogs, "use.catalogs", hint);
+        }
+        if let Some(components) = field(fields, "components") {
+            self.unsupported(components, "use.components", "write them into «use» itself");
+        }
+        if let Some(secrets) = field(fields, "secrets") {
+            for secret in self.list(secrets, "use.secrets") {
+                let name = self.text(secret, "the name of a secret");
+                self.secrets.extend(name);
+            }
+        }
+        if let Some(timeouts) = field(fields, "timeouts") {
+            for (name, _, node) in self.map(timeouts, "use.timeouts") {
+                if let Some(span) = self.timeout(node, &format!("the timeout «{name}»")) {
+                    self.timeouts.insert(name.clone(), span);
+                }
+            }
+        }
+        if let Some(errors) = field(fields, "errors") {
+            for (name, _, node) in self.map(errors, "use.errors") {
+                self.error_definition(node);
+                let value = self.fixed_data(node);
+                self.errors.insert(name.clone(), value);
+            }
+        }
+        if let Some(policies) = field(fields, "authentications") {
+            for (name, _, node) in self.map(policies, "use.authentications") {
+                if let Some(policy) = self.authentication(node, false) {
+                    self.authentications.insert(name.clone(), policy);
+                }
+            }
+        }
+        if let Some(retries) = field(fields, "retries") {
+            for (name, _, node) in self.map(retries, "use.retries") {
+                self.scope.push("error".to_owned());
+                let retry = self.retry(node);
+                self.scope.pop();
+                self.retries.insert(name.clone(), retry);
+            }
+        }
+        if let Some(functions) = field(fields, "functions") {
+            self.functions_of(functions);
+        }
+        if let Some(extensions) = field(fields, "extensions") {
+            self.extensions_of(extensions);
+        }
+    }
+
+    /// Functions can call one another: their places are known before they are read.
+    fn functions_of(&mut self, node: &Node) {
+        let fields = self.map(node, "use.functions");
+        let first = self.tasks.len();
+        for (index, (name, _, _)) in fields.iter().enumerate() {
+            self.functions.insert(name.clone(), first + index);
+        }
+        self.reserve(fields.len());
+        for (index, (name, _, node)) in fields.iter().enumerate() {
+            let pointer = format!("/use/functions/{}", escape(name));
+            self.task_at(first + index, name, node, pointer, &[]);
+        }
+    }
+
+    fn extensions_of(&mut self, node: &Node) {
+        self.is_in_extension = true;
+        for (index, item) in self.list(node, "use.extensions").iter().enumerate() {
+            let Some((name, node)) = self.single(item, "an extension") else { continue };
+            let what = format!("the extension «{name}»");
+            let known = ["extend", "when", "before", "after"];
+            let fields = self.object(node, &what, &known, &["extend"]);
+            let extend =
+                field(fields, "extend").and_then(|n| self.choice(n, "«extend»", &EXTENDED));
+            let when = field(fields, "when");
+            let when = when.and_then(|node| self.expression(node, "«when»", Stage::Condition));
+            let pointer = format!("/use/extensions/{index}/{}", escape(&name));
+            let mut block = |part: &str| {
+                let tasks = field(fields, part);
+                tasks.map(|node| self.block(node, &format!("{pointer}/{part}"))).unwrap_or_default()
+            };
+            let (before, after) = (block("before"), block("after"));
+            let extend = extend.unwrap_or_default().to_owned();
+            self.extensions.push(Extension { extend, when, before, after });
+        }
+        self.is_in_extension = false;
+    }
+
+    fn schedule(&mut self, node: &Node) -> Option<Start> {
+        let known = ["every", "cron", "after", "on"];
+        let fields = self.object(node, "schedule", &known, &[]);
+        if fields.len() != 1 {
+            let hint = "write one of «every», «cron», «after» and «on»";
+            self.wrong_so(node, format!("schedule says {} times to start", fields.len()), hint);
+        }
+        let (name, _, value) = fields.first()?;
+        match name.as_str() {
+            "every" => self.fixed_span(value, "schedule.every").map(Start::Every),
+            "after" => {
+                let hint = "use «every», or end with a «wait» and a «run.workflow» of itself";
+                self.unsupported(value, "schedule.after", hint);
+                None
+            }
+            "cron" => {
+                let pattern = self.text(value, "schedule.cron")?;
+                if let Err(error) = crate::Schedule::cron("check", &pattern) {
+                    self.wrong(value, format!("schedule.cron: {error}"));
+                }
+                Some(Start::Cron(pattern))
+            }
+            "on" => {
+                let strategy = self.strategy(value, "schedule.on", true)?;
+                let hint = "begin with a «listen» task for the others";
+                let has_more = ["all", "until"].iter().find_map(|name| value.get(name));
+                if let Some(more) = has_more {
+                    self.unsupported(more, "schedule.on with «all» or «until»", hint);
+                }
+                let filters = [value.get("one")].into_iter().flatten();
+                let any = value.get("any").map(|any| match &any.content {
+                    Content::List(filters) => filters.as_slice(),
+                    _ => &[],
+                });
+                for filter in filters.chain(any.unwrap_or_default()) {
+                    if let Some(correlate) = filter.get("correlate") {
+                        self.unsupported(correlate, "schedule.on with «correlate»", hint);
+                    }
+                }
+                Some(Start::On(strategy))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A name as a part of a JSON pointer.
+pub(super) fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+fn is_name(text: &str) -> bool {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let is_end_good = !text.starts_with('-') && !text.ends_with('-');
+    !text.is_empty() && text.len() <= 63 && text.chars().all(is_good) && is_end_good
+}
+
+fn is_version(text: &str) -> bool {
+    let (main, rest) = match text.find(['-', '+']) {
+        Some(at) => (&text[..at], &text[at..]),
+        None => (text, ""),
+    };
+    let numbers: Vec<&str> = main.split('.').collect();
+    let is_number = |part: &&str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_digit())
+            && (part.len() == 1 || !part.starts_with('0'))
+    };
+    let is_rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+    numbers.len() == 3
+        && numbers.iter().all(is_number)
+        && rest.chars().all(is_rest)
+        && rest.len() != 1
+}

@@ -1,0 +1,96 @@
+//! From the tree of a text to a definition. Everything that is wrong is collected, with its place and
+//! what was meant perhaps; what is not supported is refused by its name.
+//!
+//! | part | what it reads |
+//! | --- | --- |
+//! | `fields` | objects with known fields, texts, numbers |
+//! | `values` | expressions, templates, durations, schemas, directives |
+//! | `document` | the whole: document, use, schedule |
+//! | `task` | tasks, and what all of them have |
+//! | `call`, `listen`, `retry` | the parts of some tasks |
+
+mod call;
+mod document;
+mod fields;
+mod listen;
+mod retry;
+mod task;
+mod values;
+
+use std::collections::HashMap;
+
+use super::expr::Program;
+use super::model::{Authentication, Extension, Retry, Span, Task, TaskId};
+use super::text::{parse, Collector, Node, Problems};
+use super::Definition;
+
+/// Expressions that were compiled: by their variables and text.
+pub(crate) type Programs = HashMap<(String, String), std::sync::Arc<Program>>;
+
+/// Reads definitions.
+pub(crate) struct Reader<'a> {
+    text: &'a str,
+    problems: Collector<'a>,
+    is_loose: bool,
+    tasks: Vec<Task>,
+    programs: Programs,
+    /// Variables of loops and handlers around what is being read.
+    scope: Vec<String>,
+    is_in_extension: bool,
+    functions: HashMap<String, TaskId>,
+    authentications: HashMap<String, Authentication>,
+    errors: HashMap<String, serde_json::Value>,
+    retries: HashMap<String, Retry>,
+    timeouts: HashMap<String, Span>,
+    extensions: Vec<Extension>,
+    secrets: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, path: &'a str) -> Self {
+        Self {
+            text,
+            problems: Collector::new(text, path),
+            is_loose: false,
+            tasks: Vec::new(),
+            programs: HashMap::new(),
+            scope: Vec::new(),
+            is_in_extension: false,
+            functions: HashMap::new(),
+            authentications: HashMap::new(),
+            errors: HashMap::new(),
+            retries: HashMap::new(),
+            timeouts: HashMap::new(),
+            extensions: Vec::new(),
+            secrets: Vec::new(),
+        }
+    }
+}
+
+/// The definitions of a text.
+pub(crate) fn read(text: &str, path: &str) -> Result<Vec<Definition>, Problems> {
+    let mut problems = Collector::new(text, path);
+    let nodes: Vec<Node> = parse(text, &mut problems);
+    let nodes: Vec<Node> = nodes.into_iter().filter(|node| !node.is_nothing()).collect();
+    if problems.is_empty() && nodes.is_empty() {
+        let start = super::text::Place { line: 1, column: 1 };
+        let hint = "begin with «document:», then «do:» and the tasks";
+        problems.add(start, "there is no definition in it", Some(hint.to_owned()));
+    }
+    if !problems.is_empty() {
+        return Err(problems.problems());
+    }
+    let mut definitions = Vec::new();
+    let mut wrong = Problems { path: path.to_owned(), all: Vec::new() };
+    for node in &nodes {
+        match Reader::new(text, path).definition(node) {
+            Ok(definition) => definitions.push(definition),
+            Err(problems) => wrong.all.extend(problems.all),
+        }
+    }
+    if wrong.all.is_empty() {
+        Ok(definitions)
+    } else {
+        Err(wrong)
+    }
+}

@@ -1,0 +1,308 @@
+//! The actions that flows are made of: the flow, its tasks, and its tasks that do something outside.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use turnwheel_runtime::completion::block_on;
+
+use super::effect;
+use super::env::Around;
+use super::machine::{turn, Asks, Told, Turn};
+use super::state::{FlowStart, Notice, Outcome, TaskInput, TaskOutput};
+use crate::action::{
+    Action, ActionView, Cause, Next, Rescue, Run, RunAsync, Runs, RunsAsync, StepContext,
+};
+use crate::error::ActionError;
+use crate::flow::fault::Fault;
+use crate::flow::flows::Bench;
+use crate::flow::model::{Kind, SubFlow, Task};
+use crate::flow::Definition;
+use crate::plan::Planner;
+
+/// The root of a flow's plan.
+#[derive(Debug)]
+pub struct FlowPlan {
+    pub(crate) bench: Arc<Bench>,
+}
+
+/// A task of a flow that is no effect.
+#[derive(Debug)]
+pub(crate) struct FlowTask {
+    pub(crate) bench: Arc<Bench>,
+}
+
+/// A task of a flow that does something outside, and may block.
+#[derive(Debug)]
+pub(crate) struct FlowEffect {
+    pub(crate) bench: Arc<Bench>,
+}
+
+impl Action for FlowPlan {
+    const NAME: &'static str = "flow";
+    type Input = FlowStart;
+    type Output = TaskOutput;
+    type Phases = RunsAsync;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: FlowStart) -> Result<(), ActionError> {
+        planner.label(input.flow.clone());
+        planner.plan_self(input)?;
+        Ok(())
+    }
+
+    /// What a flow does not catch ends it: it has said all that is to be done.
+    fn rescue(&self, _: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn rescue_of_planned(&self, _: &str, _: Rescue) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        present(view, "/");
+    }
+}
+
+impl RunAsync for FlowPlan {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let definition = self.bench.definition_later(&step.input.definition).await;
+        let definition = definition.map_err(faulted)?;
+        let input = TaskInput {
+            at: "/".to_owned(),
+            raw: step.input.input.clone(),
+            context: Value::Null,
+            vars: serde_json::Map::new(),
+            is_extended: false,
+        };
+        let next = run(&self.bench, step, &definition, None, &input).await?;
+        let outcome = step.output.outcome.as_ref();
+        match outcome.and_then(|outcome| outcome.fault.clone()) {
+            Some(fault) if next == Next::Done => Err(faulted(fault)),
+            _ => Ok(next),
+        }
+    }
+}
+
+/// A fault that nobody has caught.
+fn faulted(fault: Fault) -> ActionError {
+    ActionError::new(fault.kind.clone(), fault).and_final()
+}
+
+impl Action for FlowTask {
+    const NAME: &'static str = "flow.task";
+    type Input = TaskInput;
+    type Output = TaskOutput;
+    type Phases = RunsAsync;
+
+    fn rescue(&self, _: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        present(view, "");
+    }
+}
+
+impl RunAsync for FlowTask {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let start: FlowStart = step.plan_input()?;
+        let definition = self.bench.definition_later(&start.definition).await.map_err(faulted)?;
+        let input = step.input.clone();
+        let task = task_of(&definition, &input.at)?;
+        run(&self.bench, step, &definition, Some(task), &input).await
+    }
+}
+
+impl Action for FlowEffect {
+    const NAME: &'static str = "flow.effect";
+    type Input = TaskInput;
+    type Output = TaskOutput;
+    type Phases = Runs;
+
+    fn rescue(&self, _: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        present(view, "");
+    }
+}
+
+impl Run for FlowEffect {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let start: FlowStart = step.plan_input()?;
+        // The task that has asked for it has had it already, but perhaps in another process.
+        let definition = match self.bench.definition(&start.definition) {
+            Ok(known) => known,
+            Err(_) => block_on(self.bench.definition_later(&start.definition))
+                .map_err(|refused| ActionError::new("definition", refused))?
+                .map_err(faulted)?,
+        };
+        let task = task_of(&definition, &step.input.at)?;
+        let around = around(step);
+        let outcome = effect::run(&self.bench, step, &definition, task, &around);
+        step.output.outcome = Some(bounded(outcome, task));
+        Ok(Next::Done)
+    }
+}
+
+/// An output that is too large to be stored is a fault of the task, which a flow can catch.
+fn bounded(outcome: Outcome, task: &Task) -> Outcome {
+    match crate::payload::Payload::of(&outcome) {
+        Ok(_) => outcome,
+        Err(error) => {
+            let fault = Fault::runtime(format!("the output {error}"));
+            Outcome::fault(fault.from_task(&task.pointer))
+        }
+    }
+}
+
+fn task_of<'a>(definition: &'a Definition, pointer: &str) -> Result<&'a Task, ActionError> {
+    let id = definition.by_pointer.get(pointer);
+    let id = id.ok_or_else(|| {
+        ActionError::new("unknown_task", format!("the flow has no task {pointer}")).and_final()
+    })?;
+    Ok(definition.task(*id))
+}
+
+fn around<A: Action>(step: &StepContext<A>) -> Around {
+    Around {
+        plan: step.plan_id(),
+        created_at: step.plan_created_at(),
+        now: step.now(),
+        root: step.root().clone(),
+    }
+}
+
+/// What a step is told by why it is called.
+async fn told<A: Action<Output = TaskOutput>>(
+    bench: &Bench,
+    step: &StepContext<A>,
+) -> Result<Told, ActionError> {
+    match step.cause() {
+        Cause::Event => {
+            if let Some((part, output)) = step.part::<TaskOutput>() {
+                return Ok(Told::Part(part, output.and_then(|output| output.outcome)));
+            }
+            let notice: Option<Notice> = step.event()?;
+            Ok(notice.map_or(Told::Begin, Told::Notice))
+        }
+        Cause::SubPlans => {
+            let plan = step.output.cursor.as_ref().and_then(|cursor| cursor.plan);
+            match plan {
+                Some(plan) => Ok(Told::Flow(bench.result_of(plan).await)),
+                None => Ok(Told::Begin),
+            }
+        }
+        _ => Ok(Told::Begin),
+    }
+}
+
+/// A turn of a task or of the whole flow, and what it asks for.
+async fn run<A: Action<Output = TaskOutput>>(
+    bench: &Arc<Bench>,
+    step: &mut StepContext<A>,
+    definition: &Definition,
+    task: Option<&Task>,
+    input: &TaskInput,
+) -> Result<Next, ActionError> {
+    let told = told(bench, step).await?;
+    let around = around(step);
+    let (ended, asks) = turn(definition, task, &around, input, &mut step.output, told);
+    if let Some(event) = asks.publish.clone() {
+        // Each step has its own number in the plan: an event that is published again is the same one.
+        let mut event = event;
+        if event.id == around.plan.to_string() {
+            event.id = step.idempotency_key();
+            set_id(&mut step.output, &event.id);
+        }
+        bench.publish(event).await.map_err(|error| ActionError::new("publish", error))?;
+    }
+    match ended {
+        Turn::Done(outcome) => {
+            bench.forget_listener(step.plan_id(), step.step_id());
+            if let (Some(Kind::Flow(sub)), Some(input)) = (task.map(|task| &task.kind), asks.flow) {
+                let flow = sub_flow(bench, sub)?;
+                let started = bench.start_detached(&flow, input, step.idempotency_key());
+                started.await.map_err(|error| ActionError::new("flow", error))?;
+            }
+            if let Some(task) = task {
+                let kept = step.output.outcome.take().unwrap_or(outcome);
+                step.output.outcome = Some(bounded(kept, task));
+            }
+            Ok(Next::Done)
+        }
+        Turn::Wait(reason) => {
+            wait(bench, step, task, asks)?;
+            Ok(Next::suspend(reason))
+        }
+    }
+}
+
+/// The id of an emitted event is known only here.
+fn set_id(output: &mut TaskOutput, id: &str) {
+    let outcome = output.outcome.as_mut().filter(|outcome| outcome.fault.is_none());
+    if let Some(fields) = outcome.and_then(|outcome| outcome.output.as_object_mut()) {
+        if fields.contains_key("specversion") {
+            fields.insert("id".to_owned(), Value::String(id.to_owned()));
+        }
+    }
+}
+
+fn wait<A: Action<Output = TaskOutput>>(
+    bench: &Arc<Bench>,
+    step: &mut StepContext<A>,
+    task: Option<&Task>,
+    asks: Asks,
+) -> Result<(), ActionError> {
+    for part in asks.parts {
+        if part.is_effect {
+            step.ask::<FlowEffect>(part.tag, &part.input)?;
+        } else {
+            step.ask::<FlowTask>(part.tag, &part.input)?;
+        }
+    }
+    asks.drops.iter().for_each(|part| step.drop_part(*part));
+    for (delay, notice) in &asks.notices {
+        step.event_after(*delay, notice)?;
+    }
+    let kind = task.map(|task| &task.kind);
+    if let Some(Kind::Listen(it)) = kind {
+        // Also when it is called again after a start: who listens is kept in memory only.
+        if step.output.outcome.is_none() {
+            bench.listen(step.plan_id(), step.step_id(), it);
+        }
+    }
+    if let (Some(Kind::Flow(sub)), Some(input)) = (kind, asks.flow) {
+        let flow = sub_flow(bench, sub)?;
+        let start = flow.start(input);
+        let plan = step.trigger::<FlowPlan>(&start)?;
+        if let Some(cursor) = &mut step.output.cursor {
+            cursor.plan = Some(plan);
+        }
+    }
+    Ok(())
+}
+
+fn sub_flow(bench: &Bench, sub: &SubFlow) -> Result<crate::flow::Flow, ActionError> {
+    bench.find(&sub.namespace, &sub.name, &sub.version).ok_or_else(|| {
+        let name = format!("{}/{}:{}", sub.namespace, sub.name, sub.version);
+        let message = format!("there is no flow {name}: add its definition first");
+        ActionError::new("unknown_flow", message).and_final()
+    })
+}
+
+fn present(view: &mut ActionView<'_>, root: &str) {
+    let at = view.shown.input.get("at").and_then(Value::as_str).unwrap_or(root).to_owned();
+    if !at.is_empty() && root.is_empty() {
+        view.shown.name = at.trim_start_matches('/').to_owned();
+    }
+    let outcome = view.shown.output.get("outcome").cloned().unwrap_or(Value::Null);
+    if let Some(fault) = outcome.get("fault") {
+        view.shown.state = "faulted".to_owned();
+        let fault: Option<Fault> = serde_json::from_value(fault.clone()).ok();
+        view.shown.summary = fault.map(|fault| fault.to_string());
+    } else if outcome.get("is_skipped").is_some() {
+        view.shown.state = "skipped".to_owned();
+    }
+}

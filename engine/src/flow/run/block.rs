@@ -1,0 +1,340 @@
+//! Tasks that run others one after the other: blocks, loops, attempts, handlers, extensions.
+
+use serde_json::{json, Map, Value};
+
+use super::machine::{Machine, Told, Turn};
+use super::state::{Notice, Outcome, Phase};
+use crate::flow::fault::Fault;
+use crate::flow::model::{Backoff, Directive, Kind, Retry, TaskId, Try};
+use crate::flow::scope::Stage;
+
+/// The begin of the numbers by which attempts are told that they take too long.
+pub(super) const ATTEMPT: u32 = 1 << 31;
+
+/// Attempts of a policy that does not say how many.
+const ATTEMPTS_MAX: u32 = 10_000;
+
+/// The longest pause between attempts.
+const PAUSE_MAX: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
+
+const STAGE: Stage = Stage::Definition { is_effect: false };
+
+impl Machine<'_> {
+    /// The list of tasks that is under way.
+    pub(super) fn block(&self) -> &[TaskId] {
+        match (self.env.task.map(|task| &task.kind), self.main) {
+            (Some(Kind::Do(block)), _) => block,
+            (Some(Kind::For(it)), _) => &it.block,
+            (Some(Kind::Try(it)), _) if self.cursor.phase == Phase::Handling => {
+                it.handler.as_deref().unwrap_or_default()
+            }
+            (Some(Kind::Try(it)), _) => &it.block,
+            (Some(Kind::Listen(it)), _) => it.each.as_ref().map_or(&[], |each| &each.block),
+            (None, Some(main)) => main,
+            _ => &[],
+        }
+    }
+
+    /// Begins the task at a place of the list, or ends the list.
+    pub(super) fn go_to(&mut self, index: usize) -> Result<Turn, Fault> {
+        let Some(id) = self.block().get(index).copied() else { return self.block_ended() };
+        self.cursor.index = index;
+        self.cursor.part += 1;
+        let own = self.own_variables()?;
+        self.ask(id, self.cursor.part, self.cursor.value.clone(), own)?;
+        Ok(self.wait())
+    }
+
+    /// What the task adds to the variables of its parts.
+    fn own_variables(&self) -> Result<Map<String, Value>, Fault> {
+        let mut own = Map::new();
+        match self.env.task.map(|task| &task.kind) {
+            Some(Kind::For(it)) => {
+                let items = self.items(&it.list)?;
+                let item = items.get(self.cursor.round as usize).cloned().unwrap_or(Value::Null);
+                own.insert(it.each.clone(), item);
+                own.insert(it.at.clone(), json!(self.cursor.round));
+            }
+            Some(Kind::Try(it)) if self.cursor.phase == Phase::Handling => {
+                let error = self.cursor.error.as_ref().map_or(Value::Null, Fault::to_value);
+                own.insert(it.variable.clone(), error);
+            }
+            Some(Kind::Listen(it)) => {
+                if let (Some(each), Some(listening)) = (&it.each, &self.cursor.listening) {
+                    let item = listening.queue.first().cloned().unwrap_or(Value::Null);
+                    own.insert(each.item.clone(), item);
+                    own.insert(each.at.clone(), json!(listening.count));
+                }
+            }
+            _ => {}
+        }
+        Ok(own)
+    }
+
+    fn items(&self, list: &str) -> Result<Vec<Value>, Fault> {
+        match self.env.evaluate(list, &self.env.input, STAGE)? {
+            Value::Array(items) => Ok(items),
+            Value::Null => Ok(Vec::new()),
+            Value::Object(fields) => {
+                let items =
+                    fields.into_iter().map(|(key, value)| json!({ "key": key, "value": value }));
+                Ok(items.collect())
+            }
+            other => Err(Fault::expression(format!("«for.in» must give a list and gives {other}"))),
+        }
+    }
+
+    /// Begins the round of a loop, if there is one more.
+    pub(super) fn next_round(&mut self) -> Result<Turn, Fault> {
+        let Some(Kind::For(it)) = self.env.task.map(|task| &task.kind) else {
+            return Err(Fault::runtime("it is no loop"));
+        };
+        let items = self.items(&it.list)?;
+        let Some(item) = items.get(self.cursor.round as usize) else {
+            return self.done(self.cursor.value.clone());
+        };
+        if let Some(condition) = &it.condition {
+            let before = self.env.vars.clone();
+            self.env.vars.insert(it.each.clone(), item.clone());
+            self.env.vars.insert(it.at.clone(), json!(self.cursor.round));
+            let goes_on = self.env.holds(condition, &self.cursor.value, STAGE);
+            self.env.vars = before;
+            if !goes_on? {
+                return self.done(self.cursor.value.clone());
+            }
+        }
+        self.go_to(0)
+    }
+
+    /// All tasks of the list are done.
+    fn block_ended(&mut self) -> Result<Turn, Fault> {
+        match self.env.task.map(|task| &task.kind) {
+            Some(Kind::For(_)) => {
+                self.cursor.round += 1;
+                self.next_round()
+            }
+            Some(Kind::Listen(_)) => self.event_processed(),
+            _ => self.done(self.cursor.value.clone()),
+        }
+    }
+
+    /// A task of the list is done.
+    pub(super) fn block_part_ended(&mut self, outcome: Outcome) -> Result<Turn, Fault> {
+        if let Some(fault) = outcome.fault {
+            return self.block_failed(fault);
+        }
+        if let Some(context) = outcome.context {
+            self.env.context = context.clone();
+            self.cursor.context = Some(context);
+        }
+        self.cursor.value = outcome.output;
+        match outcome.then {
+            Directive::Continue => self.go_to(self.cursor.index + 1),
+            Directive::Exit => self.block_ended(),
+            Directive::End => self.ended(self.cursor.value.clone()),
+            Directive::To(name) => {
+                let flow = self.env.flow;
+                let index = self.block().iter().position(|id| flow.task(*id).name == name);
+                let index = index.ok_or_else(|| {
+                    Fault::configuration(format!("there is no task «{name}» here"))
+                })?;
+                self.go_to(index)
+            }
+        }
+    }
+
+    fn block_failed(&mut self, fault: Fault) -> Result<Turn, Fault> {
+        let Some(Kind::Try(it)) = self.env.task.map(|task| &task.kind) else { return Err(fault) };
+        if self.cursor.phase == Phase::Handling || !self.catches(it, &fault)? {
+            return Err(fault);
+        }
+        if let Some(retry) = &it.retry {
+            if let Some(pause) = self.pause(it, retry, &fault)? {
+                self.cursor.round += 1;
+                self.cursor.phase = Phase::Pausing;
+                self.cursor.error = Some(fault);
+                self.asks.notices.push((pause, Notice::Awake(self.cursor.round)));
+                return Ok(self.wait());
+            }
+            if it.handler.is_none() {
+                return Err(fault);
+            }
+        }
+        self.cursor.error = Some(fault);
+        self.cursor.value = self.env.input.clone();
+        self.cursor.phase = Phase::Handling;
+        self.go_to(0)
+    }
+
+    /// Evaluates with the error as a variable.
+    fn with_error(
+        &mut self,
+        it: &Try,
+        fault: &Fault,
+        condition: Option<&str>,
+        default: bool,
+    ) -> Result<bool, Fault> {
+        let Some(condition) = condition else { return Ok(default) };
+        let before = self.env.vars.clone();
+        self.env.vars.insert(it.variable.clone(), fault.to_value());
+        // A policy of «use» calls it by its usual name.
+        self.env.vars.entry("error").or_insert_with(|| fault.to_value());
+        let holds = self.env.holds(condition, &self.env.input, STAGE);
+        self.env.vars = before;
+        holds
+    }
+
+    fn catches(&mut self, it: &Try, fault: &Fault) -> Result<bool, Fault> {
+        Ok(fault.fits(&it.filter)
+            && self.with_error(it, fault, it.when.as_deref(), true)?
+            && !self.with_error(it, fault, it.except_when.as_deref(), false)?)
+    }
+
+    /// The pause before the next attempt, if there is one.
+    fn pause(
+        &mut self,
+        it: &Try,
+        retry: &Retry,
+        fault: &Fault,
+    ) -> Result<Option<std::time::Duration>, Fault> {
+        let round = self.cursor.round;
+        if round >= retry.attempts.unwrap_or(ATTEMPTS_MAX)
+            || !self.with_error(it, fault, retry.when.as_deref(), true)?
+            || self.with_error(it, fault, retry.except_when.as_deref(), false)?
+        {
+            return Ok(None);
+        }
+        let delay = retry.delay.as_ref().map(|span| self.env.duration(span)).transpose()?;
+        let delay = delay.unwrap_or_default();
+        let mut pause = match retry.backoff {
+            Backoff::Constant => delay,
+            Backoff::Linear => delay.saturating_mul(round + 1),
+            Backoff::Exponential => delay.saturating_mul(1_u32 << round.min(20)),
+        };
+        if let Some((from, to)) = &retry.jitter {
+            let (from, to) = (self.env.duration(from)?, self.env.duration(to)?);
+            let width = to.saturating_sub(from).as_micros() as u64;
+            pause += from + std::time::Duration::from_micros(self.chance(width));
+        }
+        let pause = pause.min(PAUSE_MAX);
+        if let Some(limit) = &retry.limit {
+            let limit = self.env.duration(limit)?;
+            let began = crate::time::Time(self.cursor.began);
+            if self.env.around.now.after(pause).since(began) > limit {
+                return Ok(None);
+            }
+        }
+        Ok(Some(pause))
+    }
+
+    /// A number below a limit, the same whenever this attempt is looked at.
+    fn chance(&self, below: u64) -> u64 {
+        let key = format!("{}{}{}", self.env.around.plan, self.env.pointer(), self.cursor.round);
+        let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        hash % below.max(1)
+    }
+
+    /// Limits an attempt, if the policy says so.
+    pub(super) fn arm_attempt(&mut self) -> Result<(), Fault> {
+        let Some(Kind::Try(it)) = self.env.task.map(|task| &task.kind) else { return Ok(()) };
+        if let Some(span) = it.retry.as_ref().and_then(|retry| retry.attempt_limit.as_ref()) {
+            let limit = self.env.duration(span)?;
+            self.asks.notices.push((limit, Notice::Late(ATTEMPT + self.cursor.round)));
+        }
+        Ok(())
+    }
+
+    /// The task with what extends it: the parts before, the task, the parts after.
+    pub(super) fn extended(&mut self, is_new: bool, told: Told) -> Result<Turn, Fault> {
+        let Some(task) = self.env.task else {
+            return Err(Fault::runtime("a workflow cannot be extended"));
+        };
+        if is_new {
+            if !matches!(told, Told::Begin) {
+                return Ok(Turn::Wait("nothing".to_owned()));
+            }
+            for (index, extension) in self.env.flow.extensions.iter().enumerate() {
+                let is_meant =
+                    extension.extend == "all" || extension.extend == task.kind.extended_as();
+                let applies = match &extension.when {
+                    Some(when) if is_meant => {
+                        self.env.holds(when, self.env.raw, Stage::Condition)?
+                    }
+                    _ => is_meant,
+                };
+                if applies {
+                    self.cursor.extensions.push(index);
+                }
+            }
+            self.cursor.value = self.env.raw.clone();
+            return self.extended_go_to(0);
+        }
+        if let Some(context) = &self.cursor.context {
+            self.env.context = context.clone();
+        }
+        let (part, outcome) = match told {
+            Told::Part(part, outcome) => (part, outcome.unwrap_or_default()),
+            Told::Notice(Notice::Late(part)) if part == self.cursor.part => {
+                self.asks.drops.push(part);
+                let fault = Fault::timeout("the task takes too long").from_task(&task.pointer);
+                (part, Outcome::fault(fault))
+            }
+            _ => return Ok(self.wait()),
+        };
+        if part != self.cursor.part {
+            return Ok(self.wait());
+        }
+        if outcome.fault.is_some() {
+            return Ok(Turn::Done(outcome));
+        }
+        if let Some(context) = outcome.context {
+            self.env.context = context.clone();
+            self.cursor.context = Some(context);
+        }
+        let (before, _) = self.extension_parts();
+        let is_before = self.cursor.index < before.len();
+        if self.cursor.index == before.len() {
+            self.cursor.value = outcome.output;
+            self.cursor.then = outcome.then;
+        } else if is_before && outcome.then == Directive::Exit {
+            // The extension stands for the task.
+            let then = task.then.clone();
+            let outcome = Outcome { then, ..Outcome::of(outcome.output) };
+            return Ok(Turn::Done(self.with_context(outcome)));
+        }
+        self.extended_go_to(self.cursor.index + 1)
+    }
+
+    fn extension_parts(&self) -> (Vec<TaskId>, Vec<TaskId>) {
+        let all = self.cursor.extensions.iter().map(|index| &self.env.flow.extensions[*index]);
+        let before = all.clone().flat_map(|extension| extension.before.clone()).collect();
+        (before, all.flat_map(|extension| extension.after.clone()).collect())
+    }
+
+    pub(super) fn extended_part(&self) -> Option<TaskId> {
+        let (before, after) = self.extension_parts();
+        let own = self.env.flow.by_pointer.get(self.env.pointer()).copied();
+        let all: Vec<TaskId> = before.into_iter().chain(own).chain(after).collect();
+        all.get(self.cursor.index).copied()
+    }
+
+    fn extended_go_to(&mut self, index: usize) -> Result<Turn, Fault> {
+        self.cursor.index = index;
+        match self.extended_part() {
+            Some(id) => {
+                self.cursor.part += 1;
+                let own = Map::new();
+                self.ask(id, self.cursor.part, self.cursor.value.clone(), own)?;
+                // The task's own limit is watched by who has asked for all of it.
+                Ok(self.wait())
+            }
+            None => {
+                let then = self.cursor.then.clone();
+                let outcome = Outcome { then, ..Outcome::of(self.cursor.value.clone()) };
+                Ok(Turn::Done(self.with_context(outcome)))
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Tasks that do something outside: what is before and after the call.
+
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use serde_json::{Map, Value};
+
+use super::action::FlowEffect;
+use super::env::{Around, Env};
+use super::state::Outcome;
+use super::{http, openapi, process};
+use crate::action::StepContext;
+use crate::flow::fault::Fault;
+use crate::flow::flows::Bench;
+use crate::flow::io::{Io, IoCall, IoError, IoErrorKind};
+use crate::flow::model::{Kind, Task};
+use crate::flow::scope::Stage;
+use crate::flow::Definition;
+
+/// What is shown in place of a secret.
+const MASK: &str = "••••";
+
+/// Texts of secrets that are shorter are not looked for: they would be found everywhere.
+const SECRET_LENGTH_MIN: usize = 4;
+
+/// A task that does something outside, and its world.
+pub(super) struct Effect<'a, 'e> {
+    pub(super) io: &'a dyn Io,
+    pub(super) env: Env<'e>,
+    pub(super) call: IoCall<'a>,
+    /// Texts that must not be seen.
+    pub(super) hidden: Vec<String>,
+}
+
+pub(super) fn run(
+    bench: &Bench,
+    step: &StepContext<FlowEffect>,
+    flow: &Definition,
+    task: &Task,
+    around: &Around,
+) -> Outcome {
+    let key = step.idempotency_key();
+    let is_cancelled = || step.is_cancelled();
+    let call = IoCall::new(&key, &is_cancelled);
+    let env = Env::of_task(flow, task, around, &step.input);
+    let mut effect = Effect { io: &*bench.io, env, call, hidden: Vec::new() };
+    match effect.run(task) {
+        Ok(outcome) => outcome,
+        Err(fault) => {
+            let mut fault = fault.from_task(&task.pointer);
+            for text in [&mut fault.detail, &mut fault.title].into_iter().flatten() {
+                effect.mask(text);
+            }
+            Outcome::fault(fault)
+        }
+    }
+}
+
+impl Effect<'_, '_> {
+    fn run(&mut self, task: &Task) -> Result<Outcome, Fault> {
+        if task.definition.to_string().contains("$secrets") {
+            self.read_secrets()?;
+        }
+        if !self.env.begin(Stage::Input { is_effect: true })? {
+            let outcome = Outcome { is_skipped: true, ..Outcome::of(self.env.raw.clone()) };
+            return Ok(outcome);
+        }
+        if let Some(timeout) = &task.timeout {
+            self.call.limit = Some(self.env.duration(timeout)?);
+        }
+        let raw = match &task.kind {
+            Kind::Http(it) => http::call(self, it)?,
+            Kind::OpenApi(it) => openapi::call(self, it)?,
+            Kind::Process(it) => process::run(self, it)?,
+            _ => return Err(Fault::runtime("it does nothing outside")),
+        };
+        self.env.secrets = None;
+        self.env.authorization = Value::Null;
+        self.env.end(raw, None)
+    }
+
+    fn read_secrets(&mut self) -> Result<(), Fault> {
+        let mut secrets = Map::new();
+        for name in self.env.flow.secrets.clone() {
+            let secret = self.secret(&name)?;
+            secrets.insert(name, secret);
+        }
+        self.env.secrets = Some(Value::Object(secrets));
+        Ok(())
+    }
+
+    /// A secret by its name. It is hidden wherever this call would show it.
+    pub(super) fn secret(&mut self, name: &str) -> Result<Value, Fault> {
+        let secret = self.io.secret(name).map_err(fault_of)?;
+        let none = || Fault::authorization(format!("there is no secret «{name}»"));
+        let secret = secret.ok_or_else(none)?;
+        self.hide(&secret);
+        Ok(secret)
+    }
+
+    pub(super) fn hide(&mut self, secret: &Value) {
+        match secret {
+            Value::String(text) if text.len() >= SECRET_LENGTH_MIN => {
+                self.hidden.push(text.clone())
+            }
+            Value::Array(elements) => elements.iter().for_each(|element| self.hide(element)),
+            Value::Object(fields) => fields.values().for_each(|value| self.hide(value)),
+            _ => {}
+        }
+    }
+
+    /// Masks what must not be seen.
+    pub(super) fn mask(&self, text: &mut String) {
+        for secret in &self.hidden {
+            if text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), MASK);
+            }
+        }
+    }
+}
+
+/// A call that came to nothing, as a fault.
+pub(super) fn fault_of(error: IoError) -> Fault {
+    match error.kind {
+        IoErrorKind::TimedOut | IoErrorKind::Cancelled => Fault::timeout(error),
+        IoErrorKind::NotFound => Fault::communication(404, error),
+        IoErrorKind::Forbidden => Fault::authorization(error),
+        IoErrorKind::Unsupported => Fault::configuration(error),
+        IoErrorKind::TooLarge => Fault::runtime(error),
+        IoErrorKind::Communication => Fault::communication(500, error),
+    }
+}
+
+/// What came back, as data: JSON if it says that it is, else a text, else base 64.
+pub(super) fn content(kind: Option<&str>, body: &[u8]) -> Result<Value, Fault> {
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
+    if is_json {
+        return serde_json::from_slice(body).map_err(|error| {
+            Fault::communication(
+                500,
+                format!("the answer says that it is JSON and is not: {error}"),
+            )
+        });
+    }
+    Ok(match std::str::from_utf8(body) {
+        Ok(text) => Value::String(text.to_owned()),
+        Err(_) => Value::String(STANDARD.encode(body)),
+    })
+}

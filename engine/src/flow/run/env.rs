@@ -1,0 +1,255 @@
+//! What an expression of a task sees, and the way of data through a task.
+
+use serde_json::{json, Map, Value};
+
+use super::state::{Outcome, TaskInput};
+use crate::flow::duration;
+use crate::flow::expr::Template;
+use crate::flow::fault::Fault;
+use crate::flow::model::{Directive, Span, Task, Transform};
+use crate::flow::scope::Stage;
+use crate::flow::Definition;
+use crate::id::PlanId;
+use crate::payload::Payload;
+use crate::time::Time;
+
+/// What is known of the plan around a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Around {
+    pub(crate) plan: PlanId,
+    pub(crate) created_at: Time,
+    pub(crate) now: Time,
+    /// The input of the plan's root.
+    pub(crate) root: Payload,
+}
+
+/// A task that is being run, and what its expressions see.
+pub(crate) struct Env<'a> {
+    pub(crate) flow: &'a Definition,
+    /// The task; nothing for the workflow itself.
+    pub(crate) task: Option<&'a Task>,
+    pub(crate) around: &'a Around,
+    /// The raw input.
+    pub(crate) raw: &'a Value,
+    /// The transformed input.
+    pub(crate) input: Value,
+    pub(crate) context: Value,
+    pub(crate) vars: Map<String, Value>,
+    /// The transformed output, once there is one.
+    pub(crate) output: Value,
+    /// The raw output, likewise.
+    pub(crate) raw_output: Value,
+    pub(crate) secrets: Option<Value>,
+    pub(crate) authorization: Value,
+}
+
+impl<'a> Env<'a> {
+    pub(crate) fn of_task(
+        flow: &'a Definition,
+        task: &'a Task,
+        around: &'a Around,
+        input: &'a TaskInput,
+    ) -> Self {
+        Self {
+            flow,
+            task: Some(task),
+            around,
+            raw: &input.raw,
+            input: Value::Null,
+            context: input.context.clone(),
+            vars: input.vars.clone(),
+            output: Value::Null,
+            raw_output: Value::Null,
+            secrets: None,
+            authorization: Value::Null,
+        }
+    }
+
+    pub(crate) fn of_workflow(flow: &'a Definition, around: &'a Around, raw: &'a Value) -> Self {
+        Self {
+            flow,
+            task: None,
+            around,
+            raw,
+            input: Value::Null,
+            context: Value::Null,
+            vars: Map::new(),
+            output: Value::Null,
+            raw_output: Value::Null,
+            secrets: None,
+            authorization: Value::Null,
+        }
+    }
+
+    /// Where it is, for errors.
+    pub(crate) fn pointer(&self) -> &str {
+        self.task.map_or("/", |task| &task.pointer)
+    }
+
+    pub(crate) fn definition_stage(&self) -> Stage {
+        Stage::Definition { is_effect: self.task.is_some_and(|task| task.kind.is_effect()) }
+    }
+
+    /// The value of an expression.
+    pub(crate) fn evaluate(&self, text: &str, on: &Value, stage: Stage) -> Result<Value, Fault> {
+        let scope: Vec<String> = self.vars.keys().cloned().collect();
+        let names = stage.names(&scope);
+        let program = self.flow.program(text, &names)?;
+        let values: Vec<Value> = names.iter().map(|name| self.variable(name, text)).collect();
+        let values: Vec<&Value> = values.iter().collect();
+        let now = self.around.now.0 as f64 / 1_000_000.0;
+        program
+            .run(on, &values, now)
+            .map_err(|problem| Fault::expression(format!("«{}»: {problem}", shortened(text))))
+    }
+
+    /// The value of a variable; of those that take work only if the expression names them.
+    fn variable(&self, name: &str, text: &str) -> Value {
+        if !text.contains(name) {
+            return Value::Null;
+        }
+        match name {
+            "$context" => self.context.clone(),
+            "$input" => self.input.clone(),
+            "$output" => self.output.clone(),
+            "$secrets" => self.secrets.clone().unwrap_or_else(|| json!({})),
+            "$authorization" => self.authorization.clone(),
+            "$task" => self.task_descriptor(),
+            "$workflow" => self.workflow_descriptor(),
+            "$runtime" => json!({
+                "name": "Turnwheel", "version": env!("CARGO_PKG_VERSION"), "metadata": {},
+            }),
+            own => self.vars.get(&own[1..]).cloned().unwrap_or(Value::Null),
+        }
+    }
+
+    fn task_descriptor(&self) -> Value {
+        let Some(task) = self.task else { return Value::Null };
+        // What extensions look at in their conditions is the definition itself.
+        let mut fields = task.definition.as_object().cloned().unwrap_or_default();
+        fields.insert("name".to_owned(), json!(task.name));
+        fields.insert("reference".to_owned(), json!(task.pointer));
+        fields.insert("definition".to_owned(), task.definition.clone());
+        fields.insert("input".to_owned(), self.raw.clone());
+        fields.insert("output".to_owned(), self.raw_output.clone());
+        fields.insert("startedAt".to_owned(), moment(self.around.now));
+        Value::Object(fields)
+    }
+
+    fn workflow_descriptor(&self) -> Value {
+        let root: Value = self.around.root.read().unwrap_or(Value::Null);
+        json!({
+            "id": self.around.plan.to_string(),
+            "definition": self.flow.source,
+            "input": root.get("input").cloned().unwrap_or(Value::Null),
+            "startedAt": moment(self.around.created_at),
+        })
+    }
+
+    /// Data with its expressions evaluated.
+    pub(crate) fn fill(
+        &self,
+        template: &Template,
+        on: &Value,
+        stage: Stage,
+    ) -> Result<Value, Fault> {
+        template.fill(&mut |text| self.evaluate(text, on, stage))
+    }
+
+    /// The same, of the task's definition on its input.
+    pub(crate) fn fill_own(&self, template: &Template) -> Result<Value, Fault> {
+        self.fill(template, &self.input, self.definition_stage())
+    }
+
+    /// Whether a condition holds: anything but `false` and `null` does.
+    pub(crate) fn holds(&self, text: &str, on: &Value, stage: Stage) -> Result<bool, Fault> {
+        Ok(!matches!(self.evaluate(text, on, stage)?, Value::Null | Value::Bool(false)))
+    }
+
+    pub(crate) fn duration(&self, span: &Span) -> Result<std::time::Duration, Fault> {
+        match span {
+            Span::Fixed(duration) => Ok(*duration),
+            Span::Expression(text) => {
+                let stage = Stage::Definition { is_effect: false };
+                let value = self.evaluate(text, &self.input, stage)?;
+                duration::of_value(&value).map_err(Fault::expression)
+            }
+        }
+    }
+
+    fn transformed(
+        &self,
+        transform: &Transform,
+        value: &Value,
+        stage: Stage,
+    ) -> Result<Value, Fault> {
+        match &transform.with {
+            Some(template) => self.fill(template, value, stage),
+            None => Ok(value.clone()),
+        }
+    }
+
+    /// What comes before a task does something: its condition, the schema of its input, its transformed
+    /// input. False if it is left out.
+    pub(crate) fn begin(&mut self, stage: Stage) -> Result<bool, Fault> {
+        let (condition, transform) = match self.task {
+            Some(task) => (task.condition.as_deref(), &task.input),
+            None => (None, &self.flow.input),
+        };
+        if let Some(condition) = condition {
+            if !self.holds(condition, self.raw, Stage::Condition)? {
+                return Ok(false);
+            }
+        }
+        if let Some(schema) = &transform.schema {
+            let wrong = |problem| Fault::validation(format!("the input: {problem}"));
+            schema.validate(self.raw).map_err(wrong)?;
+        }
+        self.input = self.transformed(transform, self.raw, stage)?;
+        Ok(true)
+    }
+
+    /// What comes after: the transformed output, its schema, the exported context.
+    pub(crate) fn end(&mut self, raw: Value, then: Option<Directive>) -> Result<Outcome, Fault> {
+        self.raw_output = raw;
+        let (transform, stage) = match self.task {
+            Some(task) => (&task.output, Stage::Output),
+            None => (&self.flow.output, Stage::WorkflowOutput),
+        };
+        self.output = self.transformed(transform, &self.raw_output, stage)?;
+        if let Some(schema) = &transform.schema {
+            let wrong = |problem| Fault::validation(format!("the output: {problem}"));
+            schema.validate(&self.output).map_err(wrong)?;
+        }
+        let mut outcome = Outcome::of(self.output.clone());
+        let Some(task) = self.task else { return Ok(outcome) };
+        outcome.then = then.unwrap_or_else(|| task.then.clone());
+        if let Some(template) = &task.export.with {
+            let context = self.fill(template, &self.output, Stage::Export)?;
+            if let Some(schema) = &task.export.schema {
+                let wrong = |problem| Fault::validation(format!("the context: {problem}"));
+                schema.validate(&context).map_err(wrong)?;
+            }
+            outcome.context = Some(context);
+        }
+        Ok(outcome)
+    }
+}
+
+/// A moment as the DSL describes it.
+fn moment(time: Time) -> Value {
+    let ms = time.0 / 1_000;
+    json!({
+        "iso8601": time.to_string(),
+        "epoch": { "seconds": ms / 1_000, "milliseconds": ms },
+    })
+}
+
+fn shortened(text: &str) -> String {
+    let short: String = text.chars().take(80).collect();
+    if short.len() < text.len() {
+        format!("{short}…")
+    } else {
+        short
+    }
+}

@@ -1,0 +1,296 @@
+//! Listening: which events are meant, and what becomes of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::machine::{Machine, Turn};
+use super::state::Listening;
+use crate::flow::event::CloudEvent;
+use crate::flow::expr::Template;
+use crate::flow::fault::Fault;
+use crate::flow::model::{Filter, Kind, Listen, ReadAs, Strategy, Until};
+use crate::flow::scope::Stage;
+
+/// Events that a task may take.
+const EVENTS_MAX: usize = 10_000;
+
+const STAGE: Stage = Stage::Definition { is_effect: false };
+
+impl Machine<'_> {
+    fn listen_task(&self) -> Result<&Listen, Fault> {
+        match self.env.task.map(|task| &task.kind) {
+            Some(Kind::Listen(it)) => Ok(it),
+            _ => Err(Fault::runtime("it does not listen")),
+        }
+    }
+
+    pub(super) fn is_busy_with_event(&self) -> bool {
+        self.cursor.listening.as_ref().is_some_and(|listening| listening.is_busy)
+    }
+
+    pub(super) fn start_listening(&mut self) -> Result<Turn, Fault> {
+        self.cursor.listening = Some(Listening::default());
+        // A condition that holds from the begin ends it at once.
+        if self.condition_holds()? {
+            return self.listened();
+        }
+        self.asks.listens = true;
+        Ok(self.wait())
+    }
+
+    /// An event has come that may be meant.
+    pub(super) fn heard(&mut self, event: &CloudEvent) -> Result<Turn, Fault> {
+        let Some(mut listening) = self.cursor.listening.take() else { return Ok(self.wait()) };
+        let outcome = self.take(event, &mut listening);
+        self.cursor.listening = Some(listening);
+        outcome?;
+        self.go_on_listening()
+    }
+
+    /// Whether it is over, or processes the next event.
+    fn go_on_listening(&mut self) -> Result<Turn, Fault> {
+        let has_block = !self.block().is_empty();
+        let Some(listening) = &mut self.cursor.listening else { return Ok(self.wait()) };
+        if has_block && !listening.is_busy && !listening.queue.is_empty() {
+            listening.is_busy = true;
+            let item = listening.queue.first().cloned().unwrap_or(Value::Null);
+            self.cursor.value = item;
+            return self.go_to(0);
+        }
+        if listening.is_over && !listening.is_busy && listening.queue.is_empty() {
+            return self.listened();
+        }
+        Ok(self.wait())
+    }
+
+    fn listened(&mut self) -> Result<Turn, Fault> {
+        let got = self.cursor.listening.take().map(|listening| listening.got).unwrap_or_default();
+        self.done(Value::Array(got))
+    }
+
+    fn take(&mut self, event: &CloudEvent, listening: &mut Listening) -> Result<(), Fault> {
+        if listening.is_over {
+            return Ok(());
+        }
+        let it = match self.env.task.map(|task| &task.kind) {
+            Some(Kind::Listen(it)) => it,
+            _ => return Ok(()),
+        };
+        let read = |event: &CloudEvent| match it.read {
+            ReadAs::Data => event.content(),
+            ReadAs::Envelope | ReadAs::Raw => event.to_value(),
+        };
+        match &it.strategy {
+            Strategy::One(filter) => {
+                if self.fits(filter, event, &mut listening.keys)? {
+                    self.keep(read(event), listening)?;
+                    listening.is_over = true;
+                }
+            }
+            Strategy::All(filters) => {
+                for (index, filter) in filters.iter().enumerate() {
+                    if !listening.filled.contains_key(&index)
+                        && self.fits(filter, event, &mut listening.keys)?
+                    {
+                        listening.filled.insert(index, Value::Null);
+                        self.keep(read(event), listening)?;
+                        break;
+                    }
+                }
+                listening.is_over = listening.filled.len() == filters.len();
+            }
+            Strategy::Any { filters, until } => {
+                if let Some(Until::Events(strategy)) = until {
+                    if self.ends(strategy, event, listening)? {
+                        listening.is_over = true;
+                        return Ok(());
+                    }
+                }
+                let mut is_meant = filters.is_empty();
+                for filter in filters {
+                    is_meant = is_meant || self.fits(filter, event, &mut listening.keys)?;
+                }
+                if is_meant {
+                    self.keep(read(event), listening)?;
+                    listening.is_over = match until {
+                        None => true,
+                        Some(Until::Condition(text)) => self.until_holds(text, listening)?,
+                        Some(Until::Events(_)) => false,
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps an event as output, or processes it first.
+    fn keep(&self, value: Value, listening: &mut Listening) -> Result<(), Fault> {
+        if listening.got.len() + listening.queue.len() >= EVENTS_MAX {
+            return Err(Fault::runtime(format!("it has {EVENTS_MAX} events, which is the limit")));
+        }
+        let Some(each) = &self.listen_task()?.each else {
+            listening.got.push(value);
+            return Ok(());
+        };
+        if each.block.is_empty() {
+            // Only its output is another one.
+            let output = match &each.output.with {
+                Some(template) => self.env.fill(template, &value, Stage::Output)?,
+                None => value,
+            };
+            listening.got.push(output);
+            listening.count += 1;
+            return Ok(());
+        }
+        listening.queue.push(value);
+        Ok(())
+    }
+
+    /// An event was processed.
+    pub(super) fn event_processed(&mut self) -> Result<Turn, Fault> {
+        let value = self.cursor.value.clone();
+        let each = match self.env.task.map(|task| &task.kind) {
+            Some(Kind::Listen(it)) => it.each.as_ref(),
+            _ => None,
+        };
+        let output = match each.and_then(|each| each.output.with.as_ref()) {
+            Some(template) => self.env.fill(template, &value, Stage::Output)?,
+            None => value,
+        };
+        if let Some(template) = each.and_then(|each| each.export.with.as_ref()) {
+            self.env.output.clone_from(&output);
+            let context = self.env.fill(template, &output, Stage::Export)?;
+            self.env.context.clone_from(&context);
+            self.cursor.context = Some(context);
+        }
+        if let Some(listening) = &mut self.cursor.listening {
+            listening.queue.remove(0);
+            listening.got.push(output);
+            listening.count += 1;
+            listening.is_busy = false;
+        }
+        if self.condition_holds()? {
+            if let Some(listening) = &mut self.cursor.listening {
+                listening.is_over = true;
+                listening.queue.clear();
+            }
+        }
+        self.go_on_listening()
+    }
+
+    /// Whether the condition of «until» holds now.
+    fn condition_holds(&self) -> Result<bool, Fault> {
+        let it = self.listen_task()?;
+        let Strategy::Any { until: Some(Until::Condition(text)), .. } = &it.strategy else {
+            return Ok(false);
+        };
+        match &self.cursor.listening {
+            Some(listening) if !listening.got.is_empty() => self.until_holds(text, listening),
+            _ => Ok(false),
+        }
+    }
+
+    /// The condition sees all events so far.
+    fn until_holds(&self, text: &str, listening: &Listening) -> Result<bool, Fault> {
+        self.env.holds(text, &Value::Array(listening.got.clone()), STAGE)
+    }
+
+    /// Whether an event completes those of «until».
+    fn ends(
+        &self,
+        strategy: &Strategy,
+        event: &CloudEvent,
+        listening: &mut Listening,
+    ) -> Result<bool, Fault> {
+        let filters: Vec<&Filter> = match strategy {
+            Strategy::One(filter) => vec![filter],
+            Strategy::All(filters) | Strategy::Any { filters, .. } => filters.iter().collect(),
+        };
+        for (index, filter) in filters.iter().enumerate() {
+            if self.fits(filter, event, &mut listening.keys)? {
+                listening.until.insert(index, Value::Null);
+            }
+        }
+        Ok(match strategy {
+            Strategy::All(filters) => listening.until.len() == filters.len(),
+            _ => !listening.until.is_empty(),
+        })
+    }
+
+    /// Whether a filter means an event; if so, what it correlates by is kept.
+    fn fits(
+        &self,
+        filter: &Filter,
+        event: &CloudEvent,
+        keys: &mut serde_json::Map<String, Value>,
+    ) -> Result<bool, Fault> {
+        for (name, wanted) in &filter.with {
+            let Some(value) = event.attribute(name) else { return Ok(false) };
+            if !self.attribute_fits(wanted, &value)? {
+                return Ok(false);
+            }
+        }
+        let mut found = BTreeMap::new();
+        for correlation in &filter.correlate {
+            let value = self.correlation_value(&correlation.from, event)?;
+            if value.is_null() {
+                return Ok(false);
+            }
+            let expected = match &correlation.expect {
+                Some(template) => Some(self.env.fill_own(template)?),
+                None => keys.get(&correlation.name).cloned(),
+            };
+            if expected.is_some_and(|expected| expected != value) {
+                return Ok(false);
+            }
+            found.insert(correlation.name.clone(), value);
+        }
+        keys.extend(found);
+        Ok(true)
+    }
+
+    /// A correlation looks at the attributes of the event, or else at its data.
+    fn correlation_value(&self, from: &str, event: &CloudEvent) -> Result<Value, Fault> {
+        let of_event = self.env.evaluate(from, &event.to_value(), STAGE);
+        match of_event {
+            Ok(Value::Null) | Err(_) => {
+                Ok(self.env.evaluate(from, &event.content(), STAGE).unwrap_or(Value::Null))
+            }
+            Ok(value) => Ok(value),
+        }
+    }
+
+    fn attribute_fits(&self, wanted: &Template, value: &Value) -> Result<bool, Fault> {
+        match wanted {
+            // An expression sees the attribute; one that is true means it. What cannot be evaluated on
+            // this event does not mean it.
+            Template::Expression(text) => Ok(match self.env.evaluate(text, value, STAGE) {
+                Ok(Value::Bool(is_meant)) => is_meant,
+                Ok(wanted) => wanted == *value,
+                Err(_) => false,
+            }),
+            template => {
+                let wanted = self.env.fill_own(template)?;
+                Ok(is_like(&wanted, value))
+            }
+        }
+    }
+}
+
+/// Equal, or matched by a regular expression as a whole.
+pub(crate) fn is_like(wanted: &Value, value: &Value) -> bool {
+    if wanted == value {
+        return true;
+    }
+    match (wanted, value) {
+        (Value::String(pattern), Value::String(text)) => {
+            let whole = regex_lite::Regex::new(&format!("^(?:{pattern})$"));
+            whole.is_ok_and(|pattern| pattern.is_match(text))
+        }
+        (Value::Object(wanted), Value::Object(value)) => wanted
+            .iter()
+            .all(|(name, wanted)| value.get(name).is_some_and(|value| is_like(wanted, value))),
+        _ => false,
+    }
+}

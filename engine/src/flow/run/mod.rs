@@ -1,0 +1,27 @@
+//! Running flows: each task is a step of the flow's plan.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `state` | what steps are given and keep |
+//! | `env` | what expressions see, and the way of data through a task |
+//! | `machine`, `block`, `listen` | one turn of a task that is no effect. Pure. |
+//! | `action` | the actions of the world that call them |
+//! | `effect`, `http`, `openapi`, `auth`, `process` | tasks that do something outside |
+
+mod action;
+mod auth;
+mod block;
+mod effect;
+mod env;
+mod http;
+mod listen;
+mod machine;
+mod openapi;
+mod process;
+mod state;
+
+pub use action::FlowPlan;
+pub(crate) use action::{FlowEffect, FlowTask};
+pub(crate) use listen::is_like;
+pub(crate) use state::Notice;
+pub use state::{FlowStart, Outcome, TaskInput, TaskOutput};

@@ -1,0 +1,236 @@
+//! From YAML or JSON to trees. JSON is read as the YAML that it is.
+
+use std::collections::{HashMap, HashSet};
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+use serde_json::Number;
+
+use super::node::{Content, Node, Place};
+use super::problem::Collector;
+
+/// Bytes of a text with definitions.
+const TEXT_MAX: usize = 4 << 20;
+
+/// Parts of a definition, also those that aliases repeat.
+const NODES_MAX: usize = 200_000;
+
+/// How deep a definition may be nested.
+const DEPTH_MAX: usize = 100;
+
+/// A list or an object that is not complete.
+struct Open {
+    at: Place,
+    anchor: usize,
+    content: OpenContent,
+}
+
+enum OpenContent {
+    List(Vec<Node>),
+    Map { fields: Vec<(String, Place, Node)>, keys: HashSet<String>, key: Option<(String, Place)> },
+}
+
+/// The documents of a text. What is wrong with it is collected, and ends it.
+pub(crate) fn parse(text: &str, problems: &mut Collector<'_>) -> Vec<Node> {
+    let start = Place { line: 1, column: 1 };
+    if text.len() > TEXT_MAX {
+        problems.add(start, format!("the text has more than {TEXT_MAX} bytes"), None);
+        return Vec::new();
+    }
+    let mut builder =
+        Builder { problems, open: Vec::new(), done: Vec::new(), anchors: HashMap::new(), nodes: 0 };
+    for event in Parser::new_from_str(text) {
+        match event {
+            Ok((event, span)) => {
+                if builder.event(event, span).is_none() {
+                    return Vec::new();
+                }
+            }
+            Err(error) => {
+                let hint = "check the indentation, and that brackets and quotes are closed";
+                builder.problems.add(
+                    place(error.marker()),
+                    format!("this is no YAML: {}", error.info()),
+                    Some(hint.to_owned()),
+                );
+                return Vec::new();
+            }
+        }
+    }
+    builder.done
+}
+
+struct Builder<'a, 'b> {
+    problems: &'a mut Collector<'b>,
+    open: Vec<Open>,
+    done: Vec<Node>,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+}
+
+impl Builder<'_, '_> {
+    /// Takes an event; nothing if the rest cannot be understood.
+    fn event(&mut self, event: Event<'_>, span: Span) -> Option<()> {
+        let at = place(&span.start);
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let node = Node { at, content: self.scalar(&text, style, tag.as_deref(), at)? };
+                self.complete(node, anchor)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.check_tag(tag.as_deref(), at)?;
+                self.begin(at, anchor, OpenContent::List(Vec::new()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.check_tag(tag.as_deref(), at)?;
+                let (fields, keys) = (Vec::new(), HashSet::new());
+                self.begin(at, anchor, OpenContent::Map { fields, keys, key: None })
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Open { at, anchor, content } = self.open.pop()?;
+                let content = match content {
+                    OpenContent::List(elements) => Content::List(elements),
+                    OpenContent::Map { fields, .. } => Content::Map(fields),
+                };
+                self.complete(Node { at, content }, anchor)
+            }
+            Event::Alias(anchor) => {
+                let Some(node) = self.anchors.get(&anchor).cloned() else {
+                    return self.refuse(at, "this alias is a part of what it repeats", None);
+                };
+                self.nodes += node.size();
+                if self.nodes > NODES_MAX {
+                    return self.refuse(at, "aliases repeat too much", None);
+                }
+                self.complete(Node { at, ..node }, 0)
+            }
+            _ => Some(()),
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        at: Place,
+        message: impl std::fmt::Display,
+        hint: Option<&str>,
+    ) -> Option<()> {
+        self.problems.add(at, message, hint.map(str::to_owned));
+        None
+    }
+
+    fn begin(&mut self, at: Place, anchor: usize, content: OpenContent) -> Option<()> {
+        if self.open.len() >= DEPTH_MAX {
+            return self.refuse(at, format!("this is nested deeper than {DEPTH_MAX}"), None);
+        }
+        if let Some(Open { content: OpenContent::Map { key: None, .. }, .. }) = self.open.last() {
+            return self.refuse(at, "a key must be a text", None);
+        }
+        self.open.push(Open { at, anchor, content });
+        Some(())
+    }
+
+    fn complete(&mut self, node: Node, anchor: usize) -> Option<()> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            return self.refuse(node.at, format!("the text has more than {NODES_MAX} parts"), None);
+        }
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        let Some(open) = self.open.last_mut() else {
+            self.done.push(node);
+            return Some(());
+        };
+        match &mut open.content {
+            OpenContent::List(elements) => elements.push(node),
+            OpenContent::Map { fields, key: key @ Some(_), .. } => {
+                let (name, at) = key.take()?;
+                fields.push((name, at, node));
+            }
+            OpenContent::Map { key, keys, .. } => {
+                let at = node.at;
+                let name = match node.content {
+                    Content::Text(text) => text,
+                    Content::Number(number) => number.to_string(),
+                    Content::Bool(value) => value.to_string(),
+                    Content::Null => "null".to_owned(),
+                    _ => return self.refuse(at, "a key must be a text", None),
+                };
+                if name == "<<" {
+                    return self.refuse(
+                        at,
+                        "merge keys are not supported",
+                        Some("write the fields out"),
+                    );
+                }
+                if !keys.insert(name.clone()) {
+                    // The tree stays readable: the second one is a further problem's place.
+                    *key = Some((name.clone(), at));
+                    self.problems.add(at, format!("«{name}» is there already"), None);
+                    return Some(());
+                }
+                *key = Some((name, at));
+            }
+        }
+        Some(())
+    }
+
+    fn check_tag(&mut self, tag: Option<&Tag>, at: Place) -> Option<()> {
+        match tag {
+            None => Some(()),
+            Some(tag) if tag.is_yaml_core_schema() => Some(()),
+            Some(tag) => {
+                let message = format!("the tag {}{} is not known", tag.handle, tag.suffix);
+                self.refuse(at, message, None)
+            }
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        at: Place,
+    ) -> Option<Content> {
+        self.check_tag(tag, at)?;
+        let is_text = tag.is_some_and(|tag| tag.suffix == "str");
+        if style != ScalarStyle::Plain || is_text {
+            return Some(Content::Text(text.to_owned()));
+        }
+        Some(plain(text))
+    }
+}
+
+/// A text without quotes, by YAML's core schema.
+fn plain(text: &str) -> Content {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Content::Null,
+        "true" | "True" | "TRUE" => return Content::Bool(true),
+        "false" | "False" | "FALSE" => return Content::Bool(false),
+        _ => {}
+    }
+    let looks_like_number =
+        text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
+    if looks_like_number {
+        let digits = text.strip_prefix('+').unwrap_or(text);
+        let radix = |prefix: &str, radix: u32| {
+            digits.strip_prefix(prefix).and_then(|digits| i64::from_str_radix(digits, radix).ok())
+        };
+        let whole =
+            digits.parse::<i64>().ok().or_else(|| radix("0x", 16)).or_else(|| radix("0o", 8));
+        if let Some(number) = whole {
+            return Content::Number(number.into());
+        }
+        let is_float =
+            digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-'))
+                && digits.chars().any(|c| c.is_ascii_digit());
+        if let Some(number) = digits.parse().ok().filter(|_| is_float).and_then(Number::from_f64) {
+            return Content::Number(number);
+        }
+    }
+    Content::Text(text.to_owned())
+}
+
+fn place(marker: &Marker) -> Place {
+    Place { line: marker.line().max(1), column: marker.col() + 1 }
+}
