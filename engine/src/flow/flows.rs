@@ -174,7 +174,10 @@ impl Bench {
     }
 
     /// The same, from the store if it was added by another world meanwhile.
-    pub(crate) async fn definition_later(&self, hash: &str) -> Result<Arc<super::Definition>, Fault> {
+    pub(crate) async fn definition_later(
+        &self,
+        hash: &str,
+    ) -> Result<Arc<super::Definition>, Fault> {
         if let Ok(known) = self.definition(hash) {
             return Ok(known);
         }
@@ -182,7 +185,8 @@ impl Bench {
         let world = self.world().ok_or_else(missing)?;
         let stored = world.states().load(STORED_AS, hash).await;
         let stored = stored.map_err(|error| Fault::runtime(format!("a definition: {error}")))?;
-        let text = stored.bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(missing)?;
+        let text =
+            stored.bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(missing)?;
         let flow = load(&text, hash).map_err(Fault::configuration)?;
         self.flows.lock().insert(hash.to_owned(), flow);
         self.definition(hash)
