@@ -107,6 +107,17 @@ pub enum StoreError {
     /// What it holds cannot be understood.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
+    /// What it holds was encoded, and cannot be decoded. Nothing is lost.
+    #[error(
+        "what was encoded with the key «{key}» cannot be decoded: {problem}. Start the world with a \
+         codec that knows the key"
+    )]
+    Undecodable {
+        /// The id of the key.
+        key: String,
+        /// Why.
+        problem: String,
+    },
     /// There is no room; nothing of the write was kept.
     #[error("the store is full: {0}")]
     Full(String),
@@ -163,6 +174,11 @@ pub enum BuildError {
         /// What is wrong.
         problem: String,
     },
+    /// A world that joins a store cannot have a codec of its own.
+    #[error(
+        "a world that joins a store has the codec of that store: open the store as a CodedStore"
+    )]
+    Codec,
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -42,7 +42,9 @@ pub use plan::{
 /// What [`StepContext::transaction`] gives to its code.
 pub use rusqlite;
 pub use schedule::{Schedule, ScheduleError};
-pub use store::{MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store, WorldKind};
+pub use store::{
+    Codec, CodedStore, MemoryStore, SqliteCheck, SqliteStore, SqliteSync, Store, WorldKind,
+};
 pub use testkit::crash_points;
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::plan::{Plan, Record};
+use crate::store::{undecodable, CODED};
 
 /// The first byte of everything that is written. Readers know all versions up to theirs.
 const VERSION: u8 = 1;
@@ -51,6 +52,9 @@ fn read<T: DeserializeOwned>(plan: PlanId, bytes: &[u8]) -> Result<T, StoreError
         StoreError::Corrupt(format!("plan {plan}: an entry cannot be understood: {problem}"))
     };
     let Some(version) = bytes.first() else { return Err(corrupt(&"it is empty")) };
+    if *version == CODED {
+        return Err(undecodable(bytes, "this world has no codec"));
+    }
     if *version != VERSION {
         return Err(StoreError::TooNew {
             store: format!("of plan {plan}"),

@@ -135,7 +135,12 @@ impl Entity for PlanActor {
         }
         if let Err(error) = self.load().await {
             tracing::error!(plan = %self.id, %error, "a plan cannot be read");
-            if !matches!(error, StoreError::Corrupt(_) | StoreError::TooNew { .. }) {
+            // Only a world with another version or codec can read it.
+            let is_for_good = matches!(
+                error,
+                StoreError::Corrupt(_) | StoreError::TooNew { .. } | StoreError::Undecodable { .. }
+            );
+            if !is_for_good {
                 let again = self.world.now().after(AFTER_STORE_FAILURE);
                 self.world.wakes().set(self.id, again);
             }

@@ -11,6 +11,7 @@ use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::{SCHEDULE_HISTORY_MAX, SCHEDULE_RUNNING_MAX};
 use crate::payload::Payload;
+use crate::store::{undecodable, CODED};
 use crate::time::Time;
 
 /// The first byte of a stored schedule.
@@ -121,6 +122,7 @@ impl Kept {
             StoreError::Corrupt(format!("the schedule «{name}» cannot be read: {problem}"))
         };
         match bytes.split_first() {
+            Some((&CODED, _)) => Err(undecodable(bytes, "this world has no codec")),
             Some((&FORMAT, rest)) => postcard::from_bytes(rest).map_err(|error| corrupt(&error)),
             Some((format, _)) => Err(corrupt(&format!("its format is {format}, not {FORMAT}"))),
             None => Err(corrupt(&"it is empty")),

@@ -8,6 +8,7 @@
 //! One behaviour suite runs against every store.
 
 mod change;
+mod coded;
 mod filter;
 mod memory;
 mod memory_states;
@@ -21,6 +22,8 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use change::Change;
+pub(crate) use coded::{undecodable, CODED};
+pub use coded::{Codec, CodedStore};
 pub use filter::{Filter, Order};
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};

@@ -19,7 +19,7 @@ use crate::error::BuildError;
 use crate::limits::PLANS_IN_MEMORY;
 use crate::run::{Queues, Wakes};
 use crate::schedule::Timetable;
-use crate::store::{Slots, Store, WorldKind, WorldRow};
+use crate::store::{Codec, CodedStore, Slots, Store, WorldKind, WorldRow};
 
 /// Describes a world; made by [`World::builder`].
 #[derive(Debug, Default)]
@@ -34,6 +34,7 @@ pub struct WorldBuilder {
     in_memory: Option<usize>,
     always_pauses: bool,
     queues: Vec<Queue>,
+    pub(super) codec: Option<Arc<dyn Codec>>,
     pub(super) opening: Opening,
     pub(super) last_calls: LastCalls,
     name: Option<String>,
@@ -93,6 +94,14 @@ impl WorldBuilder {
     /// once, and what is new waits while all others are under way.
     pub fn plans_in_memory(mut self, plans: usize) -> Self {
         self.in_memory = Some(plans);
+        self
+    }
+
+    /// Encodes what is stored of plans and schedules, for instance by encryption; what is searched for is
+    /// stored as it is: names, labels, keys, what plans wait for. See [`Codec`]. A world that
+    /// [joins](WorldBuilder::join) a store has the one of the store: a [`CodedStore`].
+    pub fn codec(mut self, codec: impl Codec) -> Self {
+        self.codec = Some(Arc::new(codec));
         self
     }
 
@@ -156,7 +165,11 @@ impl WorldBuilder {
                 made
             }
         };
-        let hub = Hub::open(&store, &io, None, Arc::new(Local::new()))?;
+        let wire = Arc::new(Local::new());
+        let hub = match self.codec.take() {
+            Some(codec) => Hub::open(&CodedStore::new(store, codec), &io, None, wire)?,
+            None => Hub::open(&store, &io, None, wire)?,
+        };
         self.enter(hub, own).await
     }
 
@@ -178,6 +191,9 @@ impl WorldBuilder {
     /// As [`WorldBuilder::build`].
     pub async fn join_later(mut self, store: &SharedStore) -> Result<World, BuildError> {
         self.refuse_problems()?;
+        if self.codec.is_some() {
+            return Err(BuildError::Codec);
+        }
         self.enter(Arc::clone(&store.hub), Vec::new()).await
     }
 

@@ -375,7 +375,9 @@ fn looked_at(
             Ok(None) => BulkOutcome::Would,
             Ok(Some(why)) => BulkOutcome::Left { why },
             // One plan that cannot be read does not keep the others from it.
-            Err(error @ StoreError::Corrupt(_)) => BulkOutcome::Failed(error.into()),
+            Err(error @ (StoreError::Corrupt(_) | StoreError::Undecodable { .. })) => {
+                BulkOutcome::Failed(error.into())
+            }
             Err(error) => return Err(error),
         };
         plans.push((BulkPlan { plan: row.id, label: row.label, outcome }, row.head));

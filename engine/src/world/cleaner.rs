@@ -182,8 +182,8 @@ fn slice(
         if export.is_some() {
             match line(reader, row) {
                 Ok(line) => lines.extend(line),
-                Err(StoreError::Corrupt(problem)) => {
-                    tracing::warn!(plan = %row.id, problem, "a plan is kept: it cannot be exported");
+                Err(problem @ (StoreError::Corrupt(_) | StoreError::Undecodable { .. })) => {
+                    tracing::warn!(plan = %row.id, %problem, "a plan is kept: it cannot be exported");
                     continue;
                 }
                 Err(error) => return Err(error.into()),

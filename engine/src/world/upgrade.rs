@@ -7,7 +7,7 @@ use crate::error::{ActionError, BuildError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Plan, PlanState};
-use crate::store::{read_plan, Filter, Seq, Store};
+use crate::store::{read_plan, CodedStore, Filter, Seq, Store};
 
 /// Rows that are read at once.
 const PAGE: usize = 256;
@@ -37,7 +37,10 @@ impl WorldBuilder {
     ///
     /// The store cannot be read.
     pub fn broken_plans(&self, store: &dyn Store) -> Result<Vec<BrokenPlan>, BuildError> {
-        let mut reader = store.reader()?;
+        let mut reader = match self.codec.clone() {
+            Some(codec) => CodedStore::new(store, codec).reader()?,
+            None => store.reader()?,
+        };
         let mut plans: BTreeMap<PlanId, Option<Seq>> =
             reader.behind()?.into_iter().map(|(plan, head)| (plan, Some(head))).collect();
         let states = [

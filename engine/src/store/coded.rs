@@ -1,0 +1,313 @@
+//! A store whose payloads are encoded, for instance encrypted, before they are written.
+//!
+//! | what | is |
+//! | --- | --- |
+//! | journal entries with inputs, outputs, events, chunks; snapshots; schedules | encoded |
+//! | rows: names, labels, what is waited for; idempotency keys, locks | as they are: the store searches them |
+//! | states of entities and tables of users | as they are |
+
+use std::fmt;
+use std::sync::Arc;
+
+use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
+
+use super::{
+    Append, Batch, Count, Filter, Loaded, PlanRow, ScheduleRow, ScheduleWrite, Seq, Slots, Store,
+    StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite, Written,
+};
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::time::Time;
+
+/// The first byte of what was encoded. Nothing else that is stored begins with it.
+pub(crate) const CODED: u8 = 0xc0;
+
+/// Encodes what a world stores, and decodes it: encryption, say. It is called for each entry, in the
+/// thread that writes or reads: it should be quick, and must not wait.
+///
+/// What is encoded is stored with the id of the key, so that keys can be rotated: encode with the newest
+/// one, decode with all. What was stored without a codec is read as it is.
+pub trait Codec: Send + Sync + 'static {
+    /// The id of the key that is used from now on, at most 255 bytes, and the encoded bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be encoded. The whole commit is refused then, and tried again by its plans.
+    fn encode(&self, plain: &[u8]) -> Result<(String, Vec<u8>), String>;
+
+    /// What was encoded with the key of this id.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be decoded: the key is not known, or the bytes are not what was encoded. The plan is
+    /// left as it is then, and goes on when a world with the right codec is started.
+    fn decode(&self, key: &str, coded: &[u8]) -> Result<Vec<u8>, String>;
+}
+
+impl fmt::Debug for dyn Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Codec")
+    }
+}
+
+/// A store that encodes what it is given and decodes what it gives. A world makes one of its own with
+/// [`WorldBuilder::codec`](crate::WorldBuilder::codec); whoever reads the store otherwise makes another.
+pub struct CodedStore<S> {
+    inner: S,
+    codec: Arc<dyn Codec>,
+}
+
+impl<S: fmt::Debug> fmt::Debug for CodedStore<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CodedStore").field(&self.inner).finish()
+    }
+}
+
+impl<S: Store> CodedStore<S> {
+    /// A store over another one.
+    pub fn new(inner: S, codec: Arc<dyn Codec>) -> Self {
+        Self { inner, codec }
+    }
+}
+
+impl<S: Store + ?Sized> Store for &S {
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        (**self).writer()
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        (**self).reader()
+    }
+
+    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
+        (**self).keeper()
+    }
+
+    fn name(&self) -> String {
+        (**self).name()
+    }
+}
+
+impl<S: Store> Store for CodedStore<S> {
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let (inner, codec) = (self.inner.writer()?, Arc::clone(&self.codec));
+        Ok(Box::new(Writer { inner, codec }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        let (inner, codec) = (self.inner.reader()?, Arc::clone(&self.codec));
+        Ok(Box::new(Reader { inner, codec }))
+    }
+
+    fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
+        self.inner.keeper()
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+}
+
+fn encoded(codec: &dyn Codec, plain: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let failed = |problem: String| StoreError::Failed(format!("the codec: {problem}"));
+    let (key, coded) = codec.encode(plain).map_err(failed)?;
+    let Ok(length) = u8::try_from(key.len()) else {
+        return Err(failed(format!(
+            "the id of its key has {} bytes, 255 are the limit",
+            key.len()
+        )));
+    };
+    let mut bytes = Vec::with_capacity(2 + key.len() + coded.len());
+    bytes.extend([CODED, length]);
+    bytes.extend(key.as_bytes());
+    bytes.extend(coded);
+    Ok(bytes)
+}
+
+/// The id of the key and the encoded bytes.
+fn parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = bytes.split_first()?;
+    let (key, coded) = rest.split_at_checked(usize::from(*length))?;
+    Some((std::str::from_utf8(key).ok()?, coded))
+}
+
+/// Why bytes that were encoded cannot be understood as they are.
+pub(crate) fn undecodable(bytes: &[u8], problem: &str) -> StoreError {
+    let key = bytes.get(1..).and_then(parts).map_or("?", |(key, _)| key);
+    StoreError::Undecodable { key: key.to_owned(), problem: problem.to_owned() }
+}
+
+fn decoded(codec: &dyn Codec, bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    if bytes.first() != Some(&CODED) {
+        return Ok(bytes);
+    }
+    let Some((key, coded)) = parts(&bytes[1..]) else {
+        return Err(undecodable(&bytes, "its head is damaged"));
+    };
+    codec.decode(key, coded).map_err(|problem| undecodable(&bytes, &problem))
+}
+
+struct Writer {
+    inner: Box<dyn StoreWriter>,
+    codec: Arc<dyn Codec>,
+}
+
+impl StoreWriter for Writer {
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    fn last(&self) -> Seq {
+        self.inner.last()
+    }
+
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+        self.inner.remove(plans)
+    }
+
+    fn takes_plans(&mut self) -> Result<(), StoreError> {
+        self.inner.takes_plans()
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        self.inner.upkeep()
+    }
+
+    fn keep(&mut self) -> Result<(), StoreError> {
+        self.inner.keep()
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        let codec = &*self.codec;
+        let append = |append: &Append| -> Result<Append, StoreError> {
+            Ok(Append { records: encoded(codec, &append.records)?, ..append.clone() })
+        };
+        let row = |row: &PlanRow| -> Result<PlanRow, StoreError> {
+            let snapshot = row.snapshot.as_ref();
+            let snapshot = snapshot.map(|(seq, bytes)| Ok((*seq, encoded(codec, bytes)?)));
+            let snapshot = snapshot.transpose()?;
+            Ok(PlanRow { snapshot, ..row.clone() })
+        };
+        let appends = batch.appends.iter().map(append).collect::<Result<Vec<_>, StoreError>>()?;
+        let rows = batch.rows.iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
+        self.inner.commit(&Batch { appends: &appends, rows: &rows, ..*batch })
+    }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        let codec = &*self.codec;
+        let write = |write: &ScheduleWrite| -> Result<ScheduleWrite, StoreError> {
+            let data = write.data.as_ref().map(|data| encoded(codec, data)).transpose()?;
+            Ok(ScheduleWrite { data, ..write.clone() })
+        };
+        let writes = writes.iter().map(write).collect::<Result<Vec<_>, StoreError>>()?;
+        self.inner.write_schedules(&writes)
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.inner.write_worlds(write)
+    }
+}
+
+struct Reader {
+    inner: Box<dyn StoreReader>,
+    codec: Arc<dyn Codec>,
+}
+
+impl Reader {
+    fn schedule_of(&self, row: ScheduleRow) -> Result<ScheduleRow, StoreError> {
+        Ok(ScheduleRow { data: decoded(&*self.codec, row.data)?, ..row })
+    }
+}
+
+impl StoreReader for Reader {
+    fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
+        let Some(loaded) = self.inner.load(plan, head)? else { return Ok(None) };
+        let decode = |bytes| decoded(&*self.codec, bytes);
+        let snapshot = loaded.snapshot.map(decode).transpose()?;
+        let entries = loaded.entries.into_iter().map(decode).collect::<Result<_, StoreError>>()?;
+        Ok(Some(Loaded { snapshot, entries, head: loaded.head }))
+    }
+
+    fn history_after(
+        &mut self,
+        plan: PlanId,
+        after: Seq,
+        head: Seq,
+    ) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
+        let entries = self.inner.history_after(plan, after, head)?;
+        entries.into_iter().map(|(seq, bytes)| Ok((seq, decoded(&*self.codec, bytes)?))).collect()
+    }
+
+    fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
+        let decode = |written: Written| -> Result<Written, StoreError> {
+            Ok(Written { records: decoded(&*self.codec, written.records)?, ..written })
+        };
+        self.inner.journal(after, limit)?.into_iter().map(decode).collect()
+    }
+
+    fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
+        self.inner.locks()
+    }
+
+    fn worlds(&mut self) -> Result<Worlds, StoreError> {
+        self.inner.worlds()
+    }
+
+    fn live(&mut self) -> Result<Slots, StoreError> {
+        self.inner.live()
+    }
+
+    fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        self.inner.behind()
+    }
+
+    fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+        self.inner.busy(from, limit)
+    }
+
+    fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        self.inner.wakes(until, limit)
+    }
+
+    fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
+        self.inner.by_key(key)
+    }
+
+    fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
+        self.inner.state(entity, key)
+    }
+
+    fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {
+        self.inner.reminder(id)
+    }
+
+    fn reminders_of(
+        &mut self,
+        entity: &str,
+        key: &str,
+        limit: usize,
+    ) -> Result<Vec<ReminderRow>, StoreError> {
+        self.inner.reminders_of(entity, key, limit)
+    }
+
+    fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError> {
+        self.inner.reminders_due(range)
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
+        self.inner.list(filter)
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
+        self.inner.counts()
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        self.inner.schedule(name)?.map(|row| self.schedule_of(row)).transpose()
+    }
+
+    fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError> {
+        let rows = self.inner.schedules(after, limit)?;
+        rows.into_iter().map(|row| self.schedule_of(row)).collect()
+    }
+}
