@@ -79,3 +79,14 @@ fn who_finds_a_store_in_use_is_told_where_it_is_served() {
     assert!(view.list(&Filter::default()).expect("it can be read").is_empty());
     world.shutdown().expect("it ends");
 }
+
+#[test]
+fn a_world_has_its_store_until_it_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("turnwheel.db");
+    // The store is given away, and so is its lock.
+    let world = World::builder().build(SqliteStore::new(&file)).expect("a world");
+    assert!(matches!(SqliteStore::new(&file).writer(), Err(StoreError::InUse { .. })));
+    world.shutdown().expect("it ends");
+    assert!(SqliteStore::new(&file).writer().is_ok(), "nobody has it any more");
+}

@@ -14,7 +14,7 @@ use super::Schedule;
 use crate::id::PlanId;
 use crate::limits::{SCHEDULE_BACKFILL_MAX, SCHEDULE_RANGES_MAX, SCHEDULE_RUNNING_MAX};
 use crate::time::Time;
-use crate::world::World;
+use crate::world::{Opening, World};
 
 type Reply<T> = Completer<Result<T, ScheduleError>>;
 
@@ -83,14 +83,16 @@ impl<'a> Schedules<'a> {
     /// old ones have missed are not made up for.
     ///
     /// Fails with a [`ScheduleError`] if the schedule is not complete, would never launch, or cannot be
-    /// stored.
+    /// stored; or if this world does not know its action, unless it is [at rest](Opening::AtRest).
     pub fn put(&self, schedule: Schedule) -> Asked<ScheduleView> {
         let (name, spec, rule) = match schedule.checked() {
             Ok(checked) => checked,
             Err(error) => return Completion::done(Err(error)),
         };
         let shared = self.world.shared();
-        if !shared.runs(&spec.action) && !shared.hub().has_action(&spec.action) {
+        let calls_nothing = shared.opening() == Opening::AtRest;
+        let is_known = shared.runs(&spec.action) || shared.hub().has_action(&spec.action);
+        if !calls_nothing && !is_known {
             let action = spec.action;
             return Completion::done(Err(ScheduleError::UnknownAction { name, action }));
         }

@@ -27,21 +27,22 @@ impl Lock {
             let store = store.display().to_string();
             return Err(StoreError::InUse { store, holder: holder.to_owned() });
         }
-        let mut lock = Self(file);
+        let lock = Self(file);
         lock.write("").map_err(failed)?;
         Ok(lock)
     }
 
     /// Says how its holder can be reached.
-    pub(super) fn say(&mut self, address: &str) -> io::Result<()> {
+    pub(super) fn say(&self, address: &str) -> io::Result<()> {
         self.write(&format!(" serving {address}"))
     }
 
-    fn write(&mut self, more: &str) -> io::Result<()> {
+    fn write(&self, more: &str) -> io::Result<()> {
         // In one write, so that who reads it sees it whole.
         let line = format!("process {}{more}\n", std::process::id());
-        self.0.seek(SeekFrom::Start(0))?;
-        self.0.write_all(line.as_bytes())?;
-        self.0.set_len(line.len() as u64)
+        let mut file = &self.0;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(line.as_bytes())?;
+        file.set_len(line.len() as u64)
     }
 }

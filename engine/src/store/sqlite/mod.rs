@@ -14,7 +14,7 @@ mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -65,8 +65,8 @@ pub enum SqliteCheck {
 pub struct SqliteStore {
     path: PathBuf,
     sync: SqliteSync,
-    /// Held as long as the store is open for writing, so that no second process writes.
-    lock: Arc<Mutex<Option<Lock>>>,
+    /// Held by the writers, so that no second process writes.
+    lock: Arc<Mutex<Weak<Lock>>>,
     room: Arc<Room>,
     log: Arc<Log>,
     check: SqliteCheck,
@@ -146,8 +146,7 @@ impl SqliteStore {
     ///
     /// The store is not open for writing, or what is said cannot be written.
     pub fn announce(&self, address: &str) -> Result<(), StoreError> {
-        let mut lock = self.lock.lock();
-        let lock = lock.as_mut().ok_or_else(|| {
+        let lock = self.lock.lock().upgrade().ok_or_else(|| {
             StoreError::Failed(format!("{}: it is not open for writing", self.name()))
         })?;
         lock.say(address)
@@ -205,17 +204,23 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
-        let mut lock = self.lock.lock();
-        if lock.is_none() {
-            *lock = Some(Lock::take(&self.path)?);
-        }
-        drop(lock);
+        let lock = {
+            let mut held = self.lock.lock();
+            match held.upgrade() {
+                Some(lock) => lock,
+                None => {
+                    let lock = Arc::new(Lock::take(&self.path)?);
+                    *held = Arc::downgrade(&lock);
+                    lock
+                }
+            }
+        };
         let connection = self.connect()?;
         schema::prepare(&connection, &self.name())?;
         self.refuse_damage(&connection)?;
         let (room, log) = (Arc::clone(&self.room), Arc::clone(&self.log));
         let worlds = worlds::all(&connection)?;
-        let writer = Writer::new(connection, self.path.clone(), room, log, worlds);
+        let writer = Writer::new(connection, self.path.clone(), room, log, worlds, lock);
         Ok(Box::new(writer.map_err(|error| self.failed(&error))?))
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::keeper::Log;
+use super::lock::Lock;
 use super::room::Room;
 use super::{failure, schedules, states, work, worlds};
 use crate::error::StoreError;
@@ -54,6 +55,8 @@ pub(super) struct Writer {
     log: Arc<Log>,
     /// Who owns which plans. Nobody else writes that as long as this is the newest writer.
     worlds: Worlds,
+    /// No other process writes as long as this one may.
+    _lock: Arc<Lock>,
 }
 
 impl Writer {
@@ -64,6 +67,7 @@ impl Writer {
         room: Arc<Room>,
         log: Arc<Log>,
         worlds: Worlds,
+        lock: Arc<Lock>,
     ) -> rusqlite::Result<Self> {
         let transaction = begin(&mut connection)?;
         transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
@@ -76,7 +80,7 @@ impl Writer {
         transaction.commit()?;
         connection.set_prepared_statement_cache_capacity(32);
         let bytes_max = STORE_BYTES_MAX;
-        Ok(Self { connection, epoch, last, path, room, bytes_max, log, worlds })
+        Ok(Self { connection, epoch, last, path, room, bytes_max, log, worlds, _lock: lock })
     }
 
     /// Writes a batch, but not the work that was stopped before.
