@@ -9,6 +9,7 @@
 //! * [`actors`]: typed actors and keyed entities.
 //! * [`engine`]: durable workflows.
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
+//! * `io` (feature `io`): what flows do outside, on this host.
 //! * [`doctor`]: what this machine can do; the numbers behind `turnwheel doctor`.
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,8 @@ pub mod api;
 pub mod doctor;
 #[cfg(feature = "server")]
 pub mod http;
+#[cfg(feature = "io")]
+pub mod io;
 
 pub use turnwheel_actors as actors;
 pub use turnwheel_engine as engine;

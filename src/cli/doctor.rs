@@ -1,7 +1,7 @@
 //! `turnwheel doctor`: the floors of this machine as a table or as JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use turnwheel::doctor::{DoctorError, Floors, Pinning, Report, Spread, Step};
 
 use super::exit::{Exit, FAILED, INTERRUPTED, WRONG_USAGE};
+use super::paint::print;
 
 /// Text after the options in `turnwheel help doctor`.
 const AFTER_HELP: &str = "\
@@ -98,15 +99,13 @@ fn explain(error: DoctorError) -> Exit {
         ),
         _ => (FAILED, "check the limits on threads and memory of this process"),
     };
-    Exit { code, message: format!("doctor: {error}"), advice }
+    Exit::new(code, format!("doctor: {error}")).advice(advice)
 }
 
 /// The report for machines.
 fn json(report: &Report) -> Result<String, Exit> {
-    let mut text = serde_json::to_string_pretty(report).map_err(|error| Exit {
-        code: FAILED,
-        message: format!("doctor: cannot write the report as JSON: {error}"),
-        advice: "",
+    let mut text = serde_json::to_string_pretty(report).map_err(|error| {
+        Exit::failed(format!("doctor: cannot write the report as JSON: {error}"))
     })?;
     text.push('\n');
     Ok(text)
@@ -186,19 +185,6 @@ fn pinning(pinning: &Pinning) -> String {
         Pinning::Works => "works on every allowed core".into(),
         Pinning::Refused { cores } => format!("refused on cores {}", list(cores)),
         _ => "unknown on this platform".into(),
-    }
-}
-
-/// Prints the result; a reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> Result<(), Exit> {
-    let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Exit {
-            code: FAILED,
-            message: format!("doctor: cannot write to standard output: {error}"),
-            advice: "",
-        }),
-        _ => Ok(()),
     }
 }
 

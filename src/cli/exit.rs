@@ -1,15 +1,35 @@
 //! Exit codes and the message that goes with each.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::process::ExitCode;
+
+use turnwheel::engine::{BuildError, PlanError, ScheduleError, StoreError};
 
 /// It was tried and failed.
 pub(crate) const FAILED: u8 = 1;
 
-/// The command line asks for something that cannot be; `clap` uses the same code.
+/// The command line or the configuration asks for something that cannot be; `clap` uses the same code.
 pub(crate) const WRONG_USAGE: u8 = 2;
+
+/// There is no such store, plan, step or schedule.
+pub(crate) const NOT_FOUND: u8 = 3;
+
+/// Another process has the store, and serves nobody.
+pub(crate) const IN_USE: u8 = 4;
 
 /// Interrupted: 128 and the number of the interrupt signal, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
+
+/// The exit codes, as the help shows them.
+pub(crate) const CODES: &str = "\
+Exit codes:
+  0    done
+  1    it was tried and failed; the message says what and where
+  2    the command line or the configuration asks for something that cannot be
+  3    there is no such store, plan, step or schedule
+  4    another process has the store and does not serve it
+  130  interrupted (Ctrl-C or a termination signal)";
 
 /// Why the command ends without success.
 #[derive(Debug)]
@@ -19,13 +39,40 @@ pub(crate) struct Exit {
     /// What happened and to what.
     pub(crate) message: String,
     /// What the user can do about it; empty if nothing.
-    pub(crate) advice: &'static str,
+    pub(crate) advice: Cow<'static, str>,
 }
 
 impl Exit {
+    /// Something went wrong.
+    pub(crate) fn failed(message: impl fmt::Display) -> Self {
+        Self::new(FAILED, message)
+    }
+
+    /// The command line is wrong.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(WRONG_USAGE, message)
+    }
+
+    /// Something that was named is not there.
+    pub(crate) fn not_found(message: impl fmt::Display) -> Self {
+        Self::new(NOT_FOUND, message)
+    }
+
+    pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string(), advice: Cow::Borrowed("") }
+    }
+
+    /// The same, with what the user can do about it.
+    pub(crate) fn advice(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+
     /// Prints the message to standard error and returns the code.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("turnwheel: {}", self.message);
+        if !self.message.is_empty() {
+            eprintln!("turnwheel: {}", self.message);
+        }
         if !self.advice.is_empty() {
             eprintln!("  {}", self.advice);
         }
@@ -36,5 +83,54 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code)
+    }
+}
+
+impl From<StoreError> for Exit {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::InUse { .. } => Self::new(IN_USE, error),
+            StoreError::Corrupt(_) => Self::failed(error)
+                .advice("turnwheel restore makes a store from a backup (turnwheel help restore)"),
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<BuildError> for Exit {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<PlanError> for Exit {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Unknown(_) => {
+                Self::not_found(error).advice("turnwheel list shows the plans of the store")
+            }
+            PlanError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<ScheduleError> for Exit {
+    fn from(error: ScheduleError) -> Self {
+        match error {
+            ScheduleError::Unknown(_) => Self::not_found(error)
+                .advice("turnwheel schedule list shows the schedules of the store"),
+            ScheduleError::Store(error) => error.into(),
+            ScheduleError::Pattern { .. }
+            | ScheduleError::UnknownZone { .. }
+            | ScheduleError::NeedlessZone { .. }
+            | ScheduleError::NoPeriod
+            | ScheduleError::Name { .. }
+            | ScheduleError::NeverFires { .. } => Self::usage(error),
+            error => Self::failed(error),
+        }
     }
 }

@@ -1,38 +1,56 @@
 //! The command line: what a person types, and the exit codes they get back.
 
+mod backup;
+mod completions;
+mod config;
 mod doctor;
+mod event;
 mod exit;
+mod find;
+mod list;
+mod logs;
+mod orders;
+mod paint;
+mod place;
+mod remote;
+mod schedule;
 #[cfg(feature = "server")]
 mod serve;
+mod settings;
+mod show;
+mod span;
+mod stats;
+mod tree;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use exit::Exit;
+use settings::{Flags, Settings};
+
 /// Text after the options in `turnwheel --help`.
 const AFTER_HELP: &str = "\
 Start here:
-  turnwheel doctor              what this machine can do, as a table
-  turnwheel doctor --json       the same for a program
-  turnwheel help doctor         what each figure means
+  turnwheel list                what plans the store has, and where they are
+  turnwheel show last           the newest plan: its steps, what came of it, why it waits
+  turnwheel help VERB           what a verb does, with examples and exit codes
+  turnwheel doctor              what this machine can do
 
-Exit codes:
-  0    done
-  1    it was tried and failed; the message says what and where
-  2    the command line asks for something that cannot be (unknown flag, unusable directory)
-  130  interrupted (Ctrl-C or a termination signal)
+Results go to standard output, messages and progress to standard error; progress and colours are
+shown only on a terminal. What verbs have in common is set by flags, else by the environment
+(TURNWHEEL_STORE …), else by a configuration file: turnwheel help config.";
 
-Results go to standard output, messages and progress to standard error; progress is shown only
-if standard error is a terminal.";
-
-/// One thing at a time per entity, and everything else at once.
+/// One thing at a time per entity, and everything else at once: durable flows from one binary.
 ///
-/// Turnwheel is a library for services whose entities (accounts, orders, devices) must each do one
-/// thing at a time, while thousands of them run at once on a few threads. This command looks at the
-/// machine that the library will run on.
+/// Turnwheel runs flows and keeps in one file what they have done: killed at any moment, they go on
+/// where they were. This command looks at the plans of a store and changes them.
 #[derive(Debug, Parser)]
-#[command(name = "turnwheel", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "turnwheel", version, max_term_width = 100)]
 struct Command {
+    #[command(flatten)]
+    flags: Flags,
+
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -40,26 +58,80 @@ struct Command {
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Doctor(doctor::Arguments),
     #[cfg(feature = "server")]
     Serve(serve::Arguments),
+    List(list::Arguments),
+    Show(show::Arguments),
+    Tree(tree::Arguments),
+    Logs(logs::Arguments),
+    Stats(stats::Arguments),
+    #[command(after_help = orders::AFTER_HELP)]
+    Cancel(orders::Cancel),
+    #[command(after_help = orders::AFTER_HELP)]
+    Halt(orders::Halt),
+    #[command(after_help = orders::AFTER_HELP)]
+    Skip(orders::Skip),
+    #[command(after_help = orders::AFTER_HELP)]
+    Retry(orders::Retry),
+    #[command(after_help = orders::AFTER_HELP)]
+    Resume(orders::Resume),
+    Event(event::Arguments),
+    Schedule(schedule::Arguments),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
+    Export(backup::Export),
+    Config(config::Arguments),
+    Completions(completions::Arguments),
+    Doctor(doctor::Arguments),
 }
 
 /// Parses the command line, runs the verb and returns the exit code.
 pub(crate) fn run() -> ExitCode {
-    let outcome = match Command::parse().verb {
-        Some(Verb::Doctor(arguments)) => doctor::run(&arguments),
-        #[cfg(feature = "server")]
-        Some(Verb::Serve(arguments)) => serve::run(&arguments),
-        None => {
-            // `turnwheel` alone teaches, and is still a command line that asks for nothing.
-            eprintln!("{}", Command::command().render_long_help());
-            return ExitCode::from(exit::WRONG_USAGE);
-        }
+    let command = Command::command().after_help(format!("{AFTER_HELP}\n\n{}", exit::CODES));
+    let parsed = <Command as clap::FromArgMatches>::from_arg_matches(&command.get_matches());
+    let Command { flags, verb } = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => error.exit(),
     };
-    match outcome {
+    let Some(verb) = verb else {
+        // `turnwheel` alone teaches, and is still a command line that asks for nothing.
+        eprintln!("{}", Command::command().after_help(AFTER_HELP).render_long_help());
+        return ExitCode::from(exit::WRONG_USAGE);
+    };
+    match act(&flags, &verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(exit) => exit.report(),
+    }
+}
+
+fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
+    // What needs no settings works also where they are wrong.
+    match verb {
+        Verb::Config(arguments) => return config::run(flags, arguments),
+        Verb::Completions(arguments) => return completions::run(arguments),
+        Verb::Doctor(arguments) => return doctor::run(arguments),
+        _ => {}
+    }
+    let settings = Settings::load(flags)?;
+    match verb {
+        #[cfg(feature = "server")]
+        Verb::Serve(arguments) => serve::run(&settings, arguments),
+        Verb::List(arguments) => list::run(&settings, arguments),
+        Verb::Show(arguments) => show::run(&settings, arguments),
+        Verb::Tree(arguments) => tree::run(&settings, arguments),
+        Verb::Logs(arguments) => logs::run(&settings, arguments),
+        Verb::Stats(arguments) => stats::run(&settings, arguments),
+        Verb::Cancel(arguments) => orders::cancel(&settings, arguments),
+        Verb::Halt(arguments) => orders::halt(&settings, arguments),
+        Verb::Skip(arguments) => orders::skip(&settings, arguments),
+        Verb::Retry(arguments) => orders::retry(&settings, arguments),
+        Verb::Resume(arguments) => orders::resume(&settings, arguments),
+        Verb::Event(arguments) => event::run(&settings, arguments),
+        Verb::Schedule(arguments) => schedule::run(&settings, arguments),
+        Verb::Backup(arguments) => backup::backup(&settings, arguments),
+        Verb::Restore(arguments) => backup::restore(&settings, arguments),
+        Verb::Export(arguments) => backup::export(&settings, arguments),
+        Verb::Config(_) | Verb::Completions(_) | Verb::Doctor(_) => Ok(()),
     }
 }
 

@@ -7,7 +7,8 @@ use turnwheel::engine::{SqliteStore, World};
 use turnwheel::http::serve::{start_log, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 
-use super::exit::{Exit, FAILED, WRONG_USAGE};
+use super::exit::Exit;
+use super::settings::Settings;
 
 /// Text after the options in `turnwheel help serve`.
 const AFTER_HELP: &str = "\
@@ -38,10 +39,6 @@ Exit codes: 0 stopped in order, 1 it could not serve or did not stop in time, 2 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// File of the store; it is made if there is none.
-    #[arg(long, value_name = "FILE", env = "TURNWHEEL_STORE")]
-    store: PathBuf,
-
     /// Address to listen on; port 0 takes a free one.
     #[arg(
         long,
@@ -90,7 +87,7 @@ enum Format {
 }
 
 /// Serves until somebody stops it.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Exit> {
+pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let format = match arguments.log_format {
         Format::Text => LogFormat::Text,
         Format::Json => LogFormat::Json,
@@ -107,10 +104,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Exit> {
         .thread_name("http")
         .build()
         .map_err(|error| failed(&error, "check the limits on threads of this process"))?;
-    let world = World::builder().build(SqliteStore::new(&arguments.store)).map_err(|error| {
-        failed(&error, "stop what uses the store, or take another file with --store")
+    let store = SqliteStore::new(settings.store());
+    let world = World::builder().build(store.clone()).map_err(|error| {
+        Exit::from(error).advice("stop what uses the store, or take another file with --store")
     })?;
-    let outcome = runtime.block_on(serve(&world, options, listen));
+    let outcome = runtime.block_on(serve(&world, &store, options, listen));
     let shut = world.shutdown();
     let is_drained = outcome?;
     shut.map_err(|error| failed(&error, "what was under way goes on at the next start"))?;
@@ -123,11 +121,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Exit> {
     Ok(())
 }
 
-async fn serve(world: &World, options: Options, listen: Listen) -> Result<bool, Exit> {
+async fn serve(
+    world: &World,
+    store: &SqliteStore,
+    options: Options,
+    listen: Listen,
+) -> Result<bool, Exit> {
     let server = Server::bind(world, options, listen)
         .await
         .map_err(|error| wrong(&error, "give another address with --listen, or --tokens"))?;
     let stop = stop_signal().map_err(|error| failed(&error, "signals cannot be listened for"))?;
+    // Other verbs find the server by it.
+    store.announce(&server.url())?;
     announce(&server.url())?;
     tracing::info!(address = %server.address(), "listening");
     let stopped = server.run(stop).await;
@@ -214,9 +219,9 @@ fn read_tokens(file: &Path) -> Result<Vec<Token>, Exit> {
 }
 
 fn wrong(problem: &dyn std::fmt::Display, advice: &'static str) -> Exit {
-    Exit { code: WRONG_USAGE, message: format!("serve: {problem}"), advice }
+    Exit::usage(format!("serve: {problem}")).advice(advice)
 }
 
 fn failed(problem: &dyn std::fmt::Display, advice: &'static str) -> Exit {
-    Exit { code: FAILED, message: format!("serve: {problem}"), advice }
+    Exit::failed(format!("serve: {problem}")).advice(advice)
 }

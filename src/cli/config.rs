@@ -1,0 +1,109 @@
+//! `turnwheel config`: the settings as they are, and what is wrong with them.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::exit::Exit;
+use super::paint::{print, print_json, table, Paint};
+use super::settings::{unknown_variables, Flags, Settings, KEYS};
+
+const AFTER_HELP: &str = "\
+A setting is taken from the configuration file (TOML), from the environment if that says otherwise,
+and from flags if those do. The file is ./turnwheel.toml, else ~/.config/turnwheel/turnwheel.toml,
+unless --config or TURNWHEEL_CONFIG names another one.
+
+A file:
+  store = \"/var/lib/turnwheel/flows.db\"
+  [io]
+  http-timeout = \"30s\"
+  allow-shell = false
+
+Examples:
+  turnwheel config print            every setting, its value, where it comes from, what it means
+  turnwheel config print --json
+  turnwheel config check            what is wrong, with file, line and suggestion; exit code 2 then
+  TURNWHEEL_IO_HTTP_TIMEOUT=5s turnwheel config print";
+
+/// Show the settings, or check them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Show every setting with its value and where that comes from.
+    Print {
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what is wrong with the file and the environment.
+    Check,
+}
+
+pub(crate) fn run(flags: &Flags, arguments: &Arguments) -> Result<(), Exit> {
+    match arguments.what {
+        What::Print { json } => show(&Settings::load(flags)?, json),
+        What::Check => check(flags),
+    }
+}
+
+/// What is shown of a value: tokens are nobody's business.
+fn value<'a>(name: &str, value: &'a str) -> &'a str {
+    if name.ends_with("token") && !value.is_empty() {
+        "••••"
+    } else {
+        value
+    }
+}
+
+fn show(settings: &Settings, is_json: bool) -> Result<(), Exit> {
+    if is_json {
+        let all = KEYS.iter().map(|key| {
+            let (found, origin) = settings.get(key.name);
+            let entry = json!({
+                "value": value(key.name, found),
+                "from": origin.to_string(),
+                "default": key.default,
+                "variable": key.variable(),
+                "about": key.about,
+            });
+            (key.name.to_owned(), entry)
+        });
+        let all: serde_json::Map<String, serde_json::Value> = all.collect();
+        let file = settings.file.as_ref().map(|file| file.display().to_string());
+        return print_json(&json!({ "file": file, "settings": all }));
+    }
+    let paint = Paint::stdout(settings.colour());
+    let rows: Vec<Vec<String>> = KEYS
+        .iter()
+        .map(|key| {
+            let (found, origin) = settings.get(key.name);
+            let found = value(key.name, found).to_owned();
+            vec![key.name.to_owned(), found, origin.to_string(), paint.dim(key.about)]
+        })
+        .collect();
+    let mut text = String::new();
+    if let Some(file) = &settings.file {
+        let _ = writeln!(text, "file: {}\n", file.display());
+    }
+    text.push_str(&table(paint, &["setting", "value", "from", "what it is"], &rows));
+    print(&text)
+}
+
+fn check(flags: &Flags) -> Result<(), Exit> {
+    let (file, mut problems) = match Settings::collect(flags)? {
+        Ok(settings) => (settings.file, Vec::new()),
+        Err(problems) => (None, problems),
+    };
+    problems.extend(unknown_variables());
+    if !problems.is_empty() {
+        return Err(Exit::usage(problems.join("\n  ")));
+    }
+    let file = file.map_or_else(|| "no file".to_owned(), |file| file.display().to_string());
+    print(&format!("the configuration is right ({file})\n"))
+}

@@ -1,0 +1,206 @@
+//! Which plans: flags that say it, and names of single ones.
+
+use clap::builder::PossibleValuesParser;
+use turnwheel::engine::store::{Filter, Order, StoreView};
+use turnwheel::engine::{PlanId, PlanResult, PlanState, Time, Waiting};
+
+use super::exit::Exit;
+use super::span;
+
+const STATES: [&str; 7] =
+    ["pending", "scheduled", "planning", "planned", "running", "paused", "stopped"];
+const RESULTS: [&str; 6] = ["pending", "success", "warning", "error", "cancelled", "reverted"];
+const REASONS: [&str; 11] = [
+    "nothing",
+    "decision",
+    "permission",
+    "plan",
+    "time",
+    "lock",
+    "sub-plans",
+    "event",
+    "timer",
+    "retry",
+    "place",
+];
+
+/// Which plans; those that fit all that is said.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Which plans")]
+pub(crate) struct Which {
+    /// Plans in one of these states (comma-separated, or given several times).
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(STATES))]
+    state: Vec<String>,
+
+    /// Plans with one of these results.
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(RESULTS))]
+    result: Vec<String>,
+
+    /// Plans that wait for one of these.
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(REASONS))]
+    waits: Vec<String>,
+
+    /// Plans that are called so.
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Plans with this label, and with this value if one is given; all that are said.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    label: Vec<String>,
+
+    /// Plans with this root action.
+    #[arg(long)]
+    action: Option<String>,
+
+    /// The plan that has taken this idempotency key.
+    #[arg(long)]
+    key: Option<String>,
+
+    /// Plans that this person or program has triggered.
+    #[arg(long)]
+    triggered_by: Option<String>,
+
+    /// Plans that a step of this plan has asked for.
+    #[arg(long, value_name = "PLAN")]
+    caller: Option<PlanId>,
+
+    /// Plans created at this time or later: RFC 3339, or how long ago (2h, 7d).
+    #[arg(long, value_name = "TIME", value_parser = span::moment)]
+    since: Option<Time>,
+
+    /// Plans created before this time.
+    #[arg(long, value_name = "TIME", value_parser = span::moment)]
+    until: Option<Time>,
+
+    /// Plans that were stopped at this time or later.
+    #[arg(long, value_name = "TIME", value_parser = span::moment)]
+    ended_since: Option<Time>,
+
+    /// Plans that were stopped before this time.
+    #[arg(long, value_name = "TIME", value_parser = span::moment)]
+    ended_until: Option<Time>,
+}
+
+impl Which {
+    /// Whether nothing is said, so that all plans are meant.
+    pub(crate) fn is_all(&self) -> bool {
+        self.filter(0) == Filter { limit: 0, ..Filter::default() }
+    }
+
+    /// As the engine has it.
+    pub(crate) fn filter(&self, limit: usize) -> Filter {
+        let labels = self.label.iter().map(|label| match label.split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (label.clone(), None),
+        });
+        Filter {
+            states: self.state.iter().filter_map(|name| PlanState::from_name(name)).collect(),
+            results: self.result.iter().filter_map(|name| PlanResult::from_name(name)).collect(),
+            waits: self.waits.iter().filter_map(|name| Waiting::from_name(name)).collect(),
+            label: self.name.clone(),
+            labels: labels.collect(),
+            action: self.action.clone(),
+            key: self.key.clone(),
+            by: self.triggered_by.clone(),
+            caller: self.caller,
+            created_from: self.since,
+            created_before: self.until,
+            ended_from: self.ended_since,
+            ended_before: self.ended_until,
+            limit,
+            ..Filter::default()
+        }
+    }
+}
+
+/// A plan as it is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PlanRef {
+    /// By its id.
+    Id(PlanId),
+    /// The newest one.
+    Last,
+    /// By the last letters of its id.
+    End(String),
+}
+
+/// The fewest letters that name a plan.
+const END_MIN: usize = 4;
+
+/// The newest plans that are looked through for one with these last letters.
+const END_PLANS: usize = 10_000;
+
+impl std::str::FromStr for PlanRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "last" {
+            return Ok(Self::Last);
+        }
+        if let Ok(id) = text.parse() {
+            return Ok(Self::Id(id));
+        }
+        let is_end = text.len() >= END_MIN && text.chars().all(|sign| sign.is_ascii_hexdigit());
+        if is_end {
+            return Ok(Self::End(text.to_ascii_lowercase()));
+        }
+        Err(format!(
+            "«{text}» names no plan: give its id, the last {END_MIN} or more letters of it, or «last»"
+        ))
+    }
+}
+
+impl PlanRef {
+    /// Which plan it is.
+    pub(crate) fn find(&self, view: &mut StoreView) -> Result<PlanId, Exit> {
+        match self {
+            Self::Id(id) => Ok(*id),
+            Self::Last => {
+                let newest = Filter { limit: 1, ..Filter::default() };
+                let row = view.list(&newest)?.pop();
+                row.map(|row| row.id).ok_or_else(|| Exit::not_found("the store has no plans"))
+            }
+            Self::End(end) => {
+                let newest =
+                    Filter { limit: END_PLANS, order: Order::NewestFirst, ..Filter::default() };
+                let rows = view.list(&newest)?;
+                let mut fits =
+                    rows.iter().map(|row| row.id).filter(|id| id.to_string().ends_with(end));
+                match (fits.next(), fits.next()) {
+                    (Some(id), None) => Ok(id),
+                    (Some(a), Some(b)) => Err(Exit::usage(format!(
+                        "the ids of several plans end with «{end}», for instance {a} and {b}"
+                    ))
+                    .advice("give more letters of the id")),
+                    _ => Err(Exit::not_found(format!(
+                        "no plan has an id that ends with «{end}» among the newest {END_PLANS}"
+                    ))
+                    .advice("turnwheel list shows the plans of the store")),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_engine_can_be_typed() {
+        assert!(STATES.iter().all(|name| PlanState::from_name(name).is_some()));
+        assert!(RESULTS.iter().all(|name| PlanResult::from_name(name).is_some()));
+        assert!(REASONS.iter().all(|name| Waiting::from_name(name).is_some()));
+    }
+
+    #[test]
+    fn plans_are_named_by_id_end_or_last() {
+        let id = "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f";
+        assert!(matches!(id.parse(), Ok(PlanRef::Id(_))));
+        assert_eq!("last".parse(), Ok(PlanRef::Last));
+        assert_eq!("07398F".parse(), Ok(PlanRef::End("07398f".into())));
+        for wrong in ["", "abc", "xyzzy", "0190a5c4-7b1e"] {
+            assert!(wrong.parse::<PlanRef>().is_err(), "{wrong}");
+        }
+    }
+}

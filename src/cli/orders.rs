@@ -1,0 +1,324 @@
+//! `turnwheel cancel`, `halt`, `skip`, `retry`, `resume`: what people do with plans.
+
+use std::collections::HashMap;
+
+use serde_json::{json, Value};
+use turnwheel::engine::store::{Order as Listing, StoreView};
+use turnwheel::engine::{PlanId, PlanState, StepId, StepState, World};
+
+use super::exit::{Exit, FAILED, NOT_FOUND};
+use super::find::{PlanRef, Which};
+use super::paint::{one_line, print, print_json, Paint};
+use super::place::{Hands, Place};
+use super::settings::Settings;
+
+/// Plans of one command, at most, unless --limit says otherwise.
+const PLANS: u32 = 1_000;
+
+pub(crate) const AFTER_HELP: &str = "\
+Plans are named by id, by the last letters of an id, as «last»; or those are taken that fit what is
+said (--state, --label …). With --dry-run nothing is done.
+
+If a server has the store it is asked; else the store is opened, and the order written down. Code of
+actions is never run by this command: what has to run is run by turnwheel serve, run or resume.
+
+Examples:
+  turnwheel cancel last
+  turnwheel cancel --state running --label customer=Ann --dry-run
+  turnwheel skip 398f --step 3
+  turnwheel retry --state paused --since 2h
+  turnwheel halt last
+
+Exit codes: 0 all plans took the order; 1 one of them refused it; 2 wrong usage; 3 there is no such
+store, plan or step; 4 another process has the store and does not serve it.";
+
+/// Which plans an order is for.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Target {
+    /// Which plans: ids, last letters of ids, or «last».
+    plans: Vec<PlanRef>,
+
+    #[command(flatten)]
+    which: Which,
+
+    /// At most so many plans, the oldest first.
+    #[arg(long, value_name = "COUNT", default_value_t = PLANS,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+
+    /// Only say which plans would be asked.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// End plans, whatever they are doing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    target: Target,
+
+    /// Do not wait for code that runs: what it returns later counts no more.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Stop plans where they are: nothing is called, nothing ended.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Halt {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Leave failed steps of paused plans out; resume goes on then.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Skip {
+    #[command(flatten)]
+    target: Target,
+
+    /// Which step; all failed ones if none is named.
+    #[arg(long, value_name = "STEP")]
+    step: Option<u32>,
+}
+
+/// Try failed steps of paused plans again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Retry {
+    #[command(flatten)]
+    target: Target,
+
+    /// Begin again from this step: it and all that come after it are as if they had not run.
+    #[arg(long, value_name = "STEP")]
+    step: Option<u32>,
+}
+
+/// Go on with paused plans.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What is to be done with a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Cancel { is_forced: bool },
+    Halt,
+    Skip(Option<StepId>),
+    Retry(Option<StepId>),
+    Resume,
+}
+
+/// One thing that is asked of a plan for an order.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Cancel(bool),
+    Halt,
+    Skip(StepId),
+    Restart(StepId),
+    Resume,
+}
+
+pub(crate) fn cancel(settings: &Settings, arguments: &Cancel) -> Result<(), Exit> {
+    give(settings, &arguments.target, Order::Cancel { is_forced: arguments.force })
+}
+
+pub(crate) fn halt(settings: &Settings, arguments: &Halt) -> Result<(), Exit> {
+    give(settings, &arguments.target, Order::Halt)
+}
+
+pub(crate) fn skip(settings: &Settings, arguments: &Skip) -> Result<(), Exit> {
+    give(settings, &arguments.target, Order::Skip(arguments.step.map(StepId)))
+}
+
+pub(crate) fn retry(settings: &Settings, arguments: &Retry) -> Result<(), Exit> {
+    give(settings, &arguments.target, Order::Retry(arguments.step.map(StepId)))
+}
+
+pub(crate) fn resume(settings: &Settings, arguments: &Resume) -> Result<(), Exit> {
+    give(settings, &arguments.target, Order::Resume)
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cancel { .. } => "cancel",
+            Self::Halt => "halt",
+            Self::Skip(_) => "skip",
+            Self::Retry(_) => "retry",
+            Self::Resume => "resume",
+        }
+    }
+
+    fn is_for(self, state: PlanState) -> bool {
+        match self {
+            Self::Cancel { .. } | Self::Halt => state != PlanState::Stopped,
+            Self::Skip(_) | Self::Retry(_) | Self::Resume => state == PlanState::Paused,
+        }
+    }
+
+    /// What it asks of a plan.
+    fn asks(self, view: &mut StoreView, plan: PlanId) -> Result<Vec<Ask>, Exit> {
+        Ok(match self {
+            Self::Cancel { is_forced } => vec![Ask::Cancel(is_forced)],
+            Self::Halt => vec![Ask::Halt],
+            Self::Resume | Self::Retry(None) => vec![Ask::Resume],
+            Self::Retry(Some(step)) => vec![Ask::Restart(step), Ask::Resume],
+            Self::Skip(Some(step)) => vec![Ask::Skip(step)],
+            Self::Skip(None) => {
+                let view = view.plan(plan)?;
+                let failed = [StepState::Error, StepState::RevertFailed];
+                let failed = view.steps.iter().filter(|step| failed.contains(&step.state));
+                failed.map(|step| Ask::Skip(step.id)).collect()
+            }
+        })
+    }
+}
+
+impl Ask {
+    fn body(self) -> Value {
+        match self {
+            Self::Cancel(is_forced) => json!({ "order": "cancel", "force": is_forced }),
+            Self::Halt => json!({ "order": "halt" }),
+            Self::Skip(step) => json!({ "order": "skip", "step": step.0 }),
+            Self::Restart(step) => json!({ "order": "restart", "step": step.0 }),
+            Self::Resume => json!({ "order": "resume" }),
+        }
+    }
+}
+
+/// What became of a plan.
+struct Outcome {
+    plan: PlanId,
+    name: String,
+    problem: Option<Exit>,
+}
+
+fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> {
+    let place = Place::of(settings);
+    let mut view = place.view()?;
+    let plans = target.plans(&mut view, order)?;
+    if target.dry_run {
+        return report(settings, target, order, &plans, true);
+    }
+    let hands = if plans.is_empty() { None } else { Some(place.hands(settings)?) };
+    let by = settings.by();
+    let mut outcomes = Vec::with_capacity(plans.len());
+    for Outcome { plan, name, .. } in plans {
+        let asks = order.asks(&mut view, plan);
+        let done = asks.and_then(|asks| match asks.is_empty() {
+            true => Err(Exit::failed(format!("plan {plan} has no failed step to skip"))),
+            false => asks.into_iter().try_for_each(|ask| match &hands {
+                Some(Hands::Own(world)) => order_here(world, plan, ask, &by),
+                Some(Hands::Server(server)) => server
+                    .send("POST", &format!("/plans/{plan}/orders"), Some(&ask.body()))
+                    .map(drop),
+                None => Ok(()),
+            }),
+        });
+        outcomes.push(Outcome { plan, name, problem: done.err() });
+    }
+    if let Some(Hands::Own(world)) = &hands {
+        world.shutdown()?;
+    }
+    report(settings, target, order, &outcomes, false)?;
+    match outcomes.iter().find_map(|outcome| outcome.problem.as_ref()) {
+        None => Ok(()),
+        // What went wrong with which plan was said already.
+        Some(problem) if outcomes.len() == 1 => Err(Exit::new(problem.code, "")),
+        Some(_) => Err(Exit::new(FAILED, "")),
+    }
+}
+
+fn order_here(world: &World, plan: PlanId, ask: Ask, by: &str) -> Result<(), Exit> {
+    let handle = world.plan(plan);
+    let asked = match ask {
+        Ask::Cancel(false) => handle.cancel(by),
+        Ask::Cancel(true) => handle.cancel_now(by),
+        Ask::Halt => handle.halt(by),
+        Ask::Skip(step) => handle.skip(step, by),
+        Ask::Restart(step) => handle.restart_from(step, by),
+        Ask::Resume => handle.resume(by),
+    };
+    let lost = |error: &dyn std::fmt::Display| Exit::failed(format!("plan {plan}: {error}"));
+    let done = asked.wait().map_err(|error| lost(&error))?;
+    done.map_err(|error| match &error {
+        turnwheel::engine::PlanError::State { problem, .. } if problem.contains("has no step") => {
+            Exit::new(NOT_FOUND, error)
+        }
+        _ => error.into(),
+    })
+}
+
+impl Target {
+    /// The plans that are meant; those that are named are taken whatever their state.
+    fn plans(&self, view: &mut StoreView, order: Order) -> Result<Vec<Outcome>, Exit> {
+        let is_all = self.which.is_all();
+        if self.plans.is_empty() && is_all {
+            return Err(Exit::usage("no plan is named")
+                .advice("name plans, or say which ones are meant, for instance --state paused"));
+        }
+        if !self.plans.is_empty() && !is_all {
+            return Err(Exit::usage("plans are named, and others are described")
+                .advice("do either the one or the other"));
+        }
+        let mut found = Vec::new();
+        let mut known = HashMap::new();
+        for plan in &self.plans {
+            let plan = plan.find(view)?;
+            let name = view.plan(plan)?.label.clone();
+            if known.insert(plan, ()).is_none() {
+                found.push(Outcome { plan, name, problem: None });
+            }
+        }
+        if !is_all {
+            let mut filter = self.which.filter(self.limit as usize);
+            filter.order = Listing::OldestFirst;
+            let rows = view.list(&filter)?.into_iter().filter(|row| order.is_for(row.state));
+            found.extend(rows.map(|row| Outcome { plan: row.id, name: row.label, problem: None }));
+        }
+        Ok(found)
+    }
+}
+
+fn report(
+    settings: &Settings,
+    target: &Target,
+    order: Order,
+    outcomes: &[Outcome],
+    is_dry_run: bool,
+) -> Result<(), Exit> {
+    if target.json {
+        let (refused, done): (Vec<&Outcome>, Vec<&Outcome>) =
+            outcomes.iter().partition(|outcome| outcome.problem.is_some());
+        let refused: Vec<Value> = refused
+            .iter()
+            .map(|outcome| {
+                let detail = outcome.problem.as_ref().map(|problem| problem.message.clone());
+                json!({ "plan": outcome.plan.to_string(), "detail": detail })
+            })
+            .collect();
+        let plans: Vec<String> = done.iter().map(|outcome| outcome.plan.to_string()).collect();
+        return print_json(&json!({
+            "order": order.name(), "plans": plans, "refused": refused, "is_dry_run": is_dry_run,
+        }));
+    }
+    let paint = Paint::stdout(settings.colour());
+    let mut text = String::new();
+    for Outcome { plan, name, problem } in outcomes {
+        let said = match problem {
+            Some(problem) => paint.bad(&one_line(&problem.message)),
+            None if is_dry_run => format!("would be asked: {}", order.name()),
+            None => paint.good(&format!("{} is done", order.name())),
+        };
+        text.push_str(&format!("{plan} {} {said}\n", one_line(name)));
+    }
+    if outcomes.is_empty() {
+        eprintln!("no plans fit");
+    }
+    print(&text)
+}

@@ -1,0 +1,190 @@
+//! Colours, on a terminal only, and tables.
+
+use std::io::{self, IsTerminal, Write};
+
+use turnwheel::engine::{PlanResult, PlanState, StepState};
+
+use super::exit::Exit;
+
+/// Whether output is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Colour {
+    /// If it goes to a terminal and `NO_COLOR` is not set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Colour {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "always" => Some(Self::Always),
+            "never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
+
+/// Colours text, or does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint {
+    is_on: bool,
+}
+
+impl Paint {
+    /// For standard output.
+    pub(crate) fn stdout(colour: Colour) -> Self {
+        Self::of(colour, io::stdout().is_terminal())
+    }
+
+    fn of(colour: Colour, is_terminal: bool) -> Self {
+        let says_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_on = match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => is_terminal && !says_no,
+        };
+        Self { is_on }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.is_on && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub(crate) fn good(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    pub(crate) fn warn(self, text: &str) -> String {
+        self.with("33", text)
+    }
+
+    pub(crate) fn live(self, text: &str) -> String {
+        self.with("36", text)
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub(crate) fn plan(self, state: PlanState) -> String {
+        match state {
+            PlanState::Paused => self.warn(state.name()),
+            PlanState::Stopped => self.dim(state.name()),
+            _ => self.live(state.name()),
+        }
+    }
+
+    pub(crate) fn result(self, result: PlanResult) -> String {
+        match result {
+            PlanResult::Success => self.good(result.name()),
+            PlanResult::Error => self.bad(result.name()),
+            PlanResult::Pending => self.dim(result.name()),
+            _ => self.warn(result.name()),
+        }
+    }
+
+    pub(crate) fn step(self, state: StepState) -> String {
+        match state {
+            StepState::Success => self.good(state.name()),
+            StepState::Error | StepState::RevertFailed => self.bad(state.name()),
+            StepState::Pending | StepState::Scheduling => self.dim(state.name()),
+            state if state.is_live() => self.live(state.name()),
+            state => self.warn(state.name()),
+        }
+    }
+}
+
+/// Rows under headings; the last column is as long as it likes.
+pub(crate) fn table(paint: Paint, headings: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| width(heading)).collect();
+    for row in rows {
+        for (place, cell) in row.iter().enumerate() {
+            widths[place] = widths[place].max(width(cell));
+        }
+    }
+    let line = |cells: &[String]| {
+        let mut line = String::new();
+        for (place, cell) in cells.iter().enumerate() {
+            line.push_str(cell);
+            if place + 1 < cells.len() {
+                line.push_str(&" ".repeat(widths[place] - width(cell) + 2));
+            }
+        }
+        format!("{}\n", line.trim_end())
+    };
+    let headings: Vec<String> = headings.iter().map(|heading| paint.bold(heading)).collect();
+    rows.iter().fold(line(&headings), |text, row| text + &line(row))
+}
+
+/// How many columns a text takes, without its colours.
+fn width(text: &str) -> usize {
+    let (mut columns, mut is_code) = (0, false);
+    for sign in text.chars() {
+        match sign {
+            '\x1b' => is_code = true,
+            'm' if is_code => is_code = false,
+            _ if is_code => {}
+            _ => columns += 1,
+        }
+    }
+    columns
+}
+
+/// A text of one line that shows no control characters, however hostile what it was made from.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+}
+
+/// Prints a result; a reader that has seen enough (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Exit> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Exit::failed(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a value as JSON.
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Exit> {
+    print(&format!("{value:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_seen() {
+        let paint = Paint { is_on: true };
+        let rows = [vec![paint.good("ok"), "1".into()], vec!["longer".into(), "2".into()]];
+        let text = table(paint, &["state", "n"], &rows);
+        let plain: Vec<usize> = text.lines().map(width).collect();
+        assert_eq!(plain, [9, 9, 9]);
+    }
+
+    #[test]
+    fn control_characters_are_not_shown() {
+        assert_eq!(one_line("a\x1b[31m\nb"), "a [31m b");
+        assert_eq!(Paint::of(Colour::Never, true).good("x"), "x");
+        assert_eq!(Paint::of(Colour::Always, false).good("x"), "\x1b[32mx\x1b[0m");
+    }
+}

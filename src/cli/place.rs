@@ -1,0 +1,81 @@
+//! Where the plans are: a store file, and whoever has it.
+
+use std::path::PathBuf;
+
+use turnwheel::engine::store::StoreView;
+use turnwheel::engine::{BuildError, Opening, SqliteStore, StoreError, World};
+
+use super::exit::{Exit, IN_USE};
+use super::remote::Remote;
+use super::settings::Settings;
+
+/// Who changes plans: this process, or the one that serves the store.
+pub(crate) enum Hands {
+    /// This process: nothing of a plan runs in it.
+    Own(World),
+    /// A server.
+    Server(Remote),
+}
+
+/// The store that the settings name.
+pub(crate) struct Place {
+    file: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self { file: settings.store() }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.file.display().to_string()
+    }
+
+    pub(crate) fn store(&self) -> SqliteStore {
+        SqliteStore::new(&self.file)
+    }
+
+    /// The store, if there is such a file.
+    pub(crate) fn existing(&self) -> Result<SqliteStore, Exit> {
+        if self.file.is_file() {
+            return Ok(self.store());
+        }
+        let problem = if self.file.exists() { "is no file" } else { "does not exist" };
+        Err(Exit::not_found(format!("the store {} {problem}", self.name())).advice(
+            "name the file with --store FILE or TURNWHEEL_STORE; turnwheel run and serve make a new one",
+        ))
+    }
+
+    /// Looks at the store, whoever has it.
+    pub(crate) fn view(&self) -> Result<StoreView, Exit> {
+        Ok(self.existing()?.view()?)
+    }
+
+    /// Takes the store to change it, or finds the server that has it.
+    pub(crate) fn hands(&self, settings: &Settings) -> Result<Hands, Exit> {
+        // A file that is no store must not become one by this.
+        self.view()?;
+        let builder = World::builder().opening(Opening::AtRest);
+        match builder.build(self.store()) {
+            Ok(world) => Ok(Hands::Own(world)),
+            Err(BuildError::Store(StoreError::InUse { holder, .. })) => {
+                self.server(&holder, settings).map(Hands::Server)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The server that has the store, as the lock file says.
+    fn server(&self, holder: &str, settings: &Settings) -> Result<Remote, Exit> {
+        match holder.split_once(" serving ") {
+            Some((_, address)) => Ok(Remote::new(address, settings)),
+            None => Err(Exit::new(
+                IN_USE,
+                format!("the store {} is in use by {holder}, which does not serve it", self.name()),
+            )
+            .advice(
+                "wait for that process, stop it, or have it serve the store (turnwheel serve)",
+            )),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The server that has a store: what is changed is asked of it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::exit::{Exit, NOT_FOUND};
+use super::settings::Settings;
+
+/// How long a server may take to answer.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// The most that is read of an answer, in bytes.
+const ANSWER_MAX: u64 = 64 * 1_024 * 1_024;
+
+/// A server with the API of `turnwheel serve`.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    agent: ureq::Agent,
+    address: String,
+    token: Option<String>,
+    by: String,
+}
+
+impl Remote {
+    pub(crate) fn new(address: &str, settings: &Settings) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(ANSWER))
+            .http_status_as_error(false)
+            // It is on this machine: a proxy would not find it.
+            .proxy(None)
+            .build();
+        Self {
+            agent: config.into(),
+            address: address.trim_end_matches('/').to_owned(),
+            token: settings.text("token").map(str::to_owned),
+            by: settings.by(),
+        }
+    }
+
+    /// Asks for something under `/api/v1`.
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Exit> {
+        let uri = format!("{}/api/v1{path}", self.address);
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(&uri)
+            .header("accept", "application/json")
+            .header("x-turnwheel-by", &self.by);
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let sent = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json");
+                let request =
+                    request.body(body.to_string()).map_err(|error| self.unsendable(&error))?;
+                self.agent.run(request)
+            }
+            None => {
+                let request = request.body(()).map_err(|error| self.unsendable(&error))?;
+                self.agent.run(request)
+            }
+        };
+        let mut answer = sent.map_err(|error| {
+            Exit::failed(format!("the server {} does not answer: {error}", self.address))
+                .advice("it has the store; look whether it is alive, or stop it")
+        })?;
+        let status = answer.status().as_u16();
+        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string();
+        let text = text.map_err(|error| {
+            Exit::failed(format!("the answer of the server {} broke off: {error}", self.address))
+        })?;
+        let value: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        if (200..300).contains(&status) {
+            return Ok(value);
+        }
+        let detail = value["detail"].as_str().or(value["title"].as_str()).unwrap_or(&text);
+        let message = format!("the server {} says: {detail}", self.address);
+        Err(match status {
+            401 | 403 => Exit::failed(message)
+                .advice("give its token in TURNWHEEL_TOKEN or as token in the configuration"),
+            404 => Exit::new(NOT_FOUND, message),
+            _ => Exit::failed(message),
+        })
+    }
+
+    fn unsendable(&self, error: &ureq::http::Error) -> Exit {
+        Exit::failed(format!("nothing can be asked of the server {}: {error}", self.address))
+    }
+}

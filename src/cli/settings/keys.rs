@@ -1,0 +1,186 @@
+//! Every setting: its name, its variable, what it may be, its default.
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any text.
+    Text,
+    /// The name of a file or folder.
+    Path,
+    /// Yes or no.
+    Flag,
+    /// A whole number from 1 on.
+    Count,
+    /// A number of bytes, also as `64KiB` or `4MiB`.
+    Bytes,
+    /// A length of time.
+    Length,
+    /// One of these.
+    Choice(&'static [&'static str]),
+}
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// Its name; what is before the dot is the table of the file that it is in.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// What it is if nothing is said; empty for nothing.
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static str,
+}
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
+    Key { name, kind, default, about }
+}
+
+impl Key {
+    /// The variable of the environment that sets it.
+    pub(crate) fn variable(&self) -> String {
+        let name = self.name.replace(['.', '-'], "_").to_ascii_uppercase();
+        format!("TURNWHEEL_{name}")
+    }
+}
+
+/// Variables with this begin are no settings but secrets.
+pub(crate) const SECRET_VARIABLES: &str = "TURNWHEEL_SECRET_";
+
+/// The variable that names the configuration file.
+pub(crate) const FILE_VARIABLE: &str = "TURNWHEEL_CONFIG";
+
+/// Variables that are for `turnwheel serve` alone.
+pub(crate) const SERVE_VARIABLES: [&str; 4] =
+    ["TURNWHEEL_LISTEN", "TURNWHEEL_TOKENS", "TURNWHEEL_LOG", "TURNWHEEL_LOG_FORMAT"];
+
+/// All settings, in the order in which they are shown.
+pub(crate) const KEYS: &[Key] = &[
+    key(
+        "store",
+        Kind::Path,
+        "turnwheel.db",
+        "the file that holds plans, schedules and their history",
+    ),
+    key(
+        "sync",
+        Kind::Choice(&["full", "normal", "off"]),
+        "full",
+        "when a commit waits for the disk: full survives a loss of power, normal a killed process",
+    ),
+    key("by", Kind::Text, "", "who is noted in histories for what is done; else the user's name"),
+    key("colour", Kind::Choice(&["auto", "always", "never"]), "auto", "whether output is coloured"),
+    key(
+        "token",
+        Kind::Text,
+        "",
+        "the token for a server that asks for one; better in the environment",
+    ),
+    key(
+        "io.secrets",
+        Kind::Path,
+        "",
+        "a folder with a file for each secret, instead of the environment",
+    ),
+    key("io.allow-shell", Kind::Flag, "true", "whether flows may run shell commands and scripts"),
+    key(
+        "io.environment",
+        Kind::Text,
+        "PATH,HOME,LANG,LC_ALL,TZ,TMPDIR",
+        "the variables that commands of flows get",
+    ),
+    key(
+        "io.http-timeout",
+        Kind::Length,
+        "60s",
+        "how long a request of a flow may take if the flow says nothing",
+    ),
+    key(
+        "io.http-hosts",
+        Kind::Text,
+        "*",
+        "the hosts that flows may talk to, comma-separated; *.example.org for all below",
+    ),
+    key("io.http-redirects", Kind::Count, "10", "how many redirections a request follows"),
+    key("io.body-max", Kind::Bytes, "4MiB", "the longest answer to a request of a flow"),
+    key(
+        "io.command-timeout",
+        Kind::Length,
+        "1h",
+        "how long a command may run if the flow says nothing",
+    ),
+    key(
+        "io.command-grace",
+        Kind::Length,
+        "5s",
+        "how long a command has to end itself after SIGTERM",
+    ),
+    key(
+        "io.output-max",
+        Kind::Bytes,
+        "4MiB",
+        "the most that a command may write to each of its outputs",
+    ),
+];
+
+/// What is wrong with a value, if something is.
+pub(crate) fn problem(key: &Key, value: &str) -> Option<String> {
+    match key.kind {
+        Kind::Text => None,
+        Kind::Path => value.is_empty().then(|| "is empty".to_owned()),
+        Kind::Flag => {
+            (!matches!(value, "true" | "false")).then(|| "must be true or false".to_owned())
+        }
+        Kind::Count => {
+            let is_count = value.parse::<u32>().is_ok_and(|count| count > 0);
+            (!is_count).then(|| "must be a whole number from 1 on".to_owned())
+        }
+        Kind::Bytes => bytes(value)
+            .is_none()
+            .then(|| "must be a number of bytes, such as 512KiB or 4MiB".to_owned()),
+        Kind::Length => crate::cli::span::duration(value)
+            .is_err()
+            .then(|| "must be a length of time, such as 90s, 15m or 2h".to_owned()),
+        Kind::Choice(all) => {
+            (!all.contains(&value)).then(|| format!("must be one of {}", all.join(", ")))
+        }
+    }
+}
+
+/// A number of bytes.
+pub(crate) fn bytes(text: &str) -> Option<usize> {
+    let end = text.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit: usize = match unit.trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_allowed() {
+        for key in KEYS.iter().filter(|key| !key.default.is_empty()) {
+            assert_eq!(problem(key, key.default), None, "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        assert_eq!(bytes("4MiB"), Some(4 << 20));
+        assert_eq!(bytes("12"), Some(12));
+        assert_eq!(bytes("4MB"), None);
+        assert_eq!(bytes("99999999999999999999GiB"), None);
+    }
+
+    #[test]
+    fn variables_follow_names() {
+        let key = KEYS.iter().find(|key| key.name == "io.http-timeout").expect("it is there");
+        assert_eq!(key.variable(), "TURNWHEEL_IO_HTTP_TIMEOUT");
+    }
+}

@@ -1,0 +1,197 @@
+//! Settings: defaults, then the configuration file, then the environment, then flags.
+
+mod file;
+mod keys;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) use keys::{KEYS, SECRET_VARIABLES};
+
+use super::exit::Exit;
+use super::paint::Colour;
+use keys::{FILE_VARIABLE, SERVE_VARIABLES};
+
+/// The file in the working folder.
+const FILE: &str = "turnwheel.toml";
+
+/// Flags that every verb has.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Flags {
+    /// The configuration file, instead of ./turnwheel.toml or ~/.config/turnwheel/turnwheel.toml.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The file that holds plans, schedules and their history [default: ./turnwheel.db].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+
+    /// Who is noted in histories for what is done [default: the user's name].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+
+    /// Whether output is coloured [default: auto, which is on a terminal unless `NO_COLOR` is set].
+    #[arg(long, global = true, value_parser = ["auto", "always", "never"])]
+    pub(crate) colour: Option<String>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File(usize),
+    Variable,
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(line) => write!(f, "file, line {line}"),
+            Self::Variable => f.write_str("environment"),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// All settings as they are, with where each comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    values: BTreeMap<&'static str, (String, Origin)>,
+    /// The file that was read.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Reads the file and the environment, and takes the flags.
+    pub(crate) fn load(flags: &Flags) -> Result<Self, Exit> {
+        let settings = Self::collect(flags)?;
+        settings.map_err(|problems| {
+            Exit::usage(problems.join("\n  ")).advice("turnwheel config print shows all settings")
+        })
+    }
+
+    /// As [`Settings::load`], with all problems by themselves.
+    pub(crate) fn collect(flags: &Flags) -> Result<Result<Self, Vec<String>>, Exit> {
+        let mut values = BTreeMap::new();
+        for key in KEYS {
+            values.insert(key.name, (key.default.to_owned(), Origin::Default));
+        }
+        let mut problems = Vec::new();
+        let file = file_of(flags)?;
+        if let Some(file) = &file {
+            let text = fs::read_to_string(file).map_err(|error| {
+                Exit::usage(format!("the configuration file {}: {error}", file.display()))
+                    .advice("name an existing file with --config, or leave it out")
+            })?;
+            match file::parse(&text) {
+                Ok(found) => {
+                    for found in found {
+                        values.insert(found.key, (found.value, Origin::File(found.line)));
+                    }
+                }
+                Err(found) => problems.extend(found.iter().map(|problem| problem.located(file))),
+            }
+        }
+        for key in KEYS {
+            let variable = key.variable();
+            let Some(value) = env::var_os(&variable) else { continue };
+            let Some(value) = value.to_str() else {
+                problems.push(format!("the variable {variable} is no text"));
+                continue;
+            };
+            match keys::problem(key, value) {
+                Some(problem) => problems.push(format!("the variable {variable} {problem}")),
+                None => {
+                    values.insert(key.name, (value.to_owned(), Origin::Variable));
+                }
+            }
+        }
+        let path = |path: &PathBuf| path.display().to_string();
+        let given = [
+            ("store", flags.store.as_ref().map(path)),
+            ("by", flags.by.clone()),
+            ("colour", flags.colour.clone()),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                values.insert(name, (value, Origin::Flag));
+            }
+        }
+        let settings = Self { values, file };
+        Ok(if problems.is_empty() { Ok(settings) } else { Err(problems) })
+    }
+
+    /// A value and where it comes from.
+    pub(crate) fn get(&self, name: &str) -> (&str, &Origin) {
+        let (value, origin) = self.values.get(name).expect("names of settings are written once");
+        (value, origin)
+    }
+
+    /// A value; nothing if it is empty.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        Some(self.get(name).0).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        PathBuf::from(self.get("store").0)
+    }
+
+    pub(crate) fn colour(&self) -> Colour {
+        Colour::from_name(self.get("colour").0).unwrap_or_default()
+    }
+
+    /// Who is noted for what is done.
+    pub(crate) fn by(&self) -> String {
+        let user = || env::var("USER").ok().filter(|user| !user.is_empty());
+        let by = self.text("by").map(str::to_owned).or_else(user);
+        by.unwrap_or_else(|| "command line".to_owned())
+    }
+}
+
+/// The configuration file: the one that is named, or one of those that are looked for.
+fn file_of(flags: &Flags) -> Result<Option<PathBuf>, Exit> {
+    let named = flags.config.clone().or_else(|| env::var_os(FILE_VARIABLE).map(PathBuf::from));
+    if let Some(file) = named {
+        if !file.is_file() {
+            return Err(Exit::usage(format!("there is no configuration file {}", file.display()))
+                .advice("name an existing file with --config, or leave it out"));
+        }
+        return Ok(Some(file));
+    }
+    let home = env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
+    let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home);
+    let looked =
+        [Some(PathBuf::from(FILE)), config.map(|config| config.join("turnwheel").join(FILE))];
+    Ok(looked.into_iter().flatten().find(|file| file.is_file()))
+}
+
+/// Variables of the environment that look like settings and are none.
+pub(crate) fn unknown_variables() -> Vec<String> {
+    let known: Vec<String> = KEYS.iter().map(keys::Key::variable).collect();
+    let mut unknown = Vec::new();
+    for (name, _) in env::vars_os() {
+        let Some(name) = name.to_str() else { continue };
+        let is_ours = name.starts_with("TURNWHEEL_") && !name.starts_with(SECRET_VARIABLES);
+        let is_other = name == FILE_VARIABLE || SERVE_VARIABLES.contains(&name);
+        if is_ours && !is_other && !known.iter().any(|known| known == name) {
+            let hint = suggest(name, known.iter().map(String::as_str));
+            let hint = hint.map_or_else(String::new, |known| format!("; is {known} meant?"));
+            unknown.push(format!("the variable {name} is no setting{hint}"));
+        }
+    }
+    unknown.sort();
+    unknown
+}
+
+/// The known name that is most like one.
+pub(crate) fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likely = known.map(|known| (strsim::jaro_winkler(name, known), known));
+    let best = likely.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, known)| known)
+}

@@ -1,0 +1,325 @@
+//! One HTTP request with its redirections, within its limits.
+//!
+//! The client blocks its thread, and nothing can interrupt it there. So it has a thread of its own, and
+//! who has asked waits for that: when nobody waits for the answer any longer, the thread is left to its
+//! time-out. How many threads there may be is limited.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{sync_channel, RecvTimeoutError};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use turnwheel_engine::flow::{HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
+use ureq::http::{HeaderName, HeaderValue, Request, Response};
+use ureq::Body;
+
+use super::digest::Challenge;
+use super::options::IoOptions;
+use super::target::Target;
+
+/// How often it is asked whether somebody still waits.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Requests that are under way at once, those included that nobody waits for any longer.
+const THREADS_MAX: usize = 256;
+
+/// The time that a thread has beyond the limit of its request, before nobody waits for it any longer.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Headers that are meant for one origin alone.
+const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// Headers that say something of a body.
+const OF_BODY: [&str; 3] = ["content-type", "content-length", "transfer-encoding"];
+
+/// Sends requests.
+pub(super) struct Client {
+    work: Arc<Work>,
+}
+
+struct Work {
+    agent: ureq::Agent,
+    options: IoOptions,
+    threads: AtomicUsize,
+}
+
+impl Client {
+    pub(super) fn new(options: &IoOptions) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .allow_non_standard_methods(true)
+            .user_agent(concat!("turnwheel/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let (agent, options) = (config.into(), options.clone());
+        Self { work: Arc::new(Work { agent, options, threads: AtomicUsize::new(0) }) }
+    }
+
+    pub(super) fn send(
+        &self,
+        request: &HttpRequest,
+        call: &IoCall<'_>,
+    ) -> Result<HttpResponse, IoError> {
+        let limit = call.limit.unwrap_or(self.work.options.http_timeout);
+        let Some(target) = Target::parse(&request.uri) else {
+            let message = format!("«{}» is no address of HTTP", without_query(&request.uri));
+            return Err(IoError::new(IoErrorKind::Unsupported, message));
+        };
+        let shown = target.shown();
+        let ticket = Ticket::take(&self.work)?;
+        let mut request = request.clone();
+        add_headers(&mut request, call);
+        let (answer, answered) = sync_channel(1);
+        let deadline = Instant::now() + limit;
+        let work = Arc::clone(&self.work);
+        let begun = thread::Builder::new().name("flow-http".to_owned()).spawn(move || {
+            let outcome = work.follow(request, target, deadline);
+            drop(ticket);
+            // Nobody may wait any longer.
+            let _gone = answer.send(outcome);
+        });
+        begun.map_err(|error| {
+            let message = format!("no thread for the request to {shown}: {error}");
+            IoError::new(IoErrorKind::Communication, message)
+        })?;
+        loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let message = format!("the request to {shown} ended without an answer");
+                    return Err(IoError::new(IoErrorKind::Communication, message));
+                }
+                Err(RecvTimeoutError::Timeout) if call.is_cancelled() => {
+                    let message = format!("nobody waits for the answer of {shown} any longer");
+                    return Err(IoError::new(IoErrorKind::Cancelled, message));
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline + LATE => {
+                    return Err(late(&shown, limit));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// A thread that may be begun.
+struct Ticket(Arc<Work>);
+
+impl Ticket {
+    fn take(work: &Arc<Work>) -> Result<Self, IoError> {
+        let before = work.threads.fetch_add(1, Ordering::Relaxed);
+        let ticket = Self(Arc::clone(work));
+        if before < THREADS_MAX {
+            return Ok(ticket);
+        }
+        let message = format!("{THREADS_MAX} requests are under way, which is the limit");
+        Err(IoError::new(IoErrorKind::Communication, message))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.threads.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn add_headers(request: &mut HttpRequest, call: &IoCall<'_>) {
+    let has = |request: &HttpRequest, name: &str| {
+        request.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+    };
+    let changes = !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+    if changes && !has(request, "idempotency-key") {
+        request.headers.push(("idempotency-key".to_owned(), call.key.to_owned()));
+    }
+    if let Some(trace) = call.trace.filter(|_| !has(request, "traceparent")) {
+        request.headers.push(("traceparent".to_owned(), trace.to_owned()));
+    }
+}
+
+fn late(shown: &str, limit: Duration) -> IoError {
+    let message = format!("{shown} has not answered within {limit:?}");
+    IoError::new(IoErrorKind::TimedOut, message)
+}
+
+/// An address without what may be a secret.
+fn without_query(uri: &str) -> String {
+    let end = uri.find(['?', '#']).unwrap_or(uri.len());
+    let uri = &uri[..end];
+    match (uri.find("://"), uri.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => {
+            format!("{}://{}", &uri[..scheme], &uri[at + 1..])
+        }
+        _ => uri.to_owned(),
+    }
+}
+
+impl Work {
+    /// Sends it, and goes where the answers lead.
+    fn follow(
+        &self,
+        mut request: HttpRequest,
+        mut target: Target,
+        deadline: Instant,
+    ) -> Result<HttpResponse, IoError> {
+        let (begun, mut hops, mut has_answered) = (Instant::now(), 0, false);
+        loop {
+            self.allow(&target)?;
+            let response = self.once(&request, &target, begun, deadline)?;
+            let status = response.status().as_u16();
+            let header = |name: &str| {
+                let value = response.headers().get(name)?.to_str().ok()?;
+                Some(value.to_owned())
+            };
+            if status == 401 && !has_answered {
+                if let Some(answer) = answer(&request, &target, &response) {
+                    request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+                    request.headers.push(("authorization".to_owned(), answer));
+                    has_answered = true;
+                    continue;
+                }
+            }
+            let location = header("location").filter(|_| matches!(status, 301..=303 | 307 | 308));
+            let Some(location) = location.filter(|_| request.follows_redirects) else {
+                return self.read(response, &target, begun, deadline);
+            };
+            hops += 1;
+            if hops > self.options.http_redirects {
+                let (limit, shown) = (self.options.http_redirects, target.shown());
+                let message = format!("{shown} is redirected more than {limit} times");
+                return Err(IoError::new(IoErrorKind::Communication, message));
+            }
+            let Some(next) = target.join(&location) else {
+                let (shown, location) = (target.shown(), without_query(&location));
+                let message =
+                    format!("{shown} redirects to «{location}», which is no address of HTTP");
+                return Err(IoError::new(IoErrorKind::Communication, message));
+            };
+            redirect(&mut request, status, target.is_same_origin(&next));
+            target = next;
+        }
+    }
+
+    fn allow(&self, target: &Target) -> Result<(), IoError> {
+        let host = target.host();
+        if self.options.allows(host) {
+            return Ok(());
+        }
+        let message =
+            format!("the host «{host}» may not be talked to: io.http-hosts does not name it");
+        Err(IoError::new(IoErrorKind::Forbidden, message))
+    }
+
+    fn once(
+        &self,
+        request: &HttpRequest,
+        target: &Target,
+        begun: Instant,
+        deadline: Instant,
+    ) -> Result<Response<Body>, IoError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late(&target.shown(), deadline.duration_since(begun)));
+        }
+        let wrong = |what: &str| {
+            let message = format!("the request to {} cannot be sent: {what}", target.shown());
+            IoError::new(IoErrorKind::Unsupported, message)
+        };
+        let mut parts = Request::builder().method(request.method.as_str()).uri(target.uri());
+        for (name, value) in &request.headers {
+            let known = HeaderName::from_bytes(name.as_bytes());
+            let name = known.map_err(|_| wrong(&format!("«{name}» is no name of a header")))?;
+            let value = HeaderValue::from_str(value)
+                .map_err(|_| wrong(&format!("the value of the header «{name}» is not allowed")))?;
+            parts = parts.header(name, value);
+        }
+        let failed = |error: ureq::Error| told(&error, target, deadline.duration_since(begun));
+        let body = request.body.as_deref();
+        let sent = match body.filter(|body| !body.is_empty()) {
+            None => {
+                let whole = parts.body(()).map_err(|error| wrong(&error.to_string()))?;
+                let whole = self.agent.configure_request(whole).timeout_global(Some(left)).build();
+                self.agent.run(whole)
+            }
+            Some(body) => {
+                let whole = parts.body(body).map_err(|error| wrong(&error.to_string()))?;
+                let whole = self.agent.configure_request(whole).timeout_global(Some(left)).build();
+                self.agent.run(whole)
+            }
+        };
+        sent.map_err(failed)
+    }
+
+    fn read(
+        &self,
+        response: Response<Body>,
+        target: &Target,
+        begun: Instant,
+        deadline: Instant,
+    ) -> Result<HttpResponse, IoError> {
+        let (head, body) = response.into_parts();
+        let limit = self.options.body_max;
+        let mut bytes = Vec::new();
+        let reader = body.into_with_config().limit(limit as u64 + 1).reader();
+        let read = reader.take(limit as u64 + 1).read_to_end(&mut bytes);
+        if bytes.len() > limit {
+            let message = format!("the answer of {} has more than {limit} bytes", target.shown());
+            return Err(IoError::new(IoErrorKind::TooLarge, message));
+        }
+        read.map_err(|error| told(&error.into(), target, deadline.duration_since(begun)))?;
+        let headers = head.headers.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        let (status, headers) = (head.status.as_u16(), headers.collect());
+        Ok(HttpResponse { status, headers, body: bytes })
+    }
+}
+
+/// The answer to a challenge of digest authentication, if there is one and it can be given.
+fn answer(request: &HttpRequest, target: &Target, response: &Response<Body>) -> Option<String> {
+    let (user, password) = request.digest.as_ref()?;
+    let challenges = response.headers().get_all("www-authenticate");
+    let mut challenges =
+        challenges.iter().filter_map(|value| Challenge::parse(value.to_str().ok()?));
+    let nonce = uuid::Uuid::new_v4().simple().to_string();
+    Some(challenges.next()?.answer((user, password), &request.method, &target.path, &nonce))
+}
+
+/// What becomes of a request that is sent to another place.
+fn redirect(request: &mut HttpRequest, status: u16, is_same_origin: bool) {
+    let becomes_get = match status {
+        303 => request.method != "HEAD",
+        301 | 302 => request.method == "POST",
+        _ => false,
+    };
+    if becomes_get {
+        request.method = "GET".to_owned();
+        request.body = None;
+        let is_of_body = |name: &str| OF_BODY.iter().any(|known| known.eq_ignore_ascii_case(name));
+        request.headers.retain(|(name, _)| !is_of_body(name));
+    }
+    if !is_same_origin {
+        let is_secret =
+            |name: &str| CREDENTIALS.iter().any(|known| known.eq_ignore_ascii_case(name));
+        request.headers.retain(|(name, _)| !is_secret(name));
+        request.digest = None;
+    }
+    request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
+}
+
+/// What went wrong, without secrets: addresses are shown without their queries.
+fn told(error: &ureq::Error, target: &Target, limit: Duration) -> IoError {
+    let shown = target.shown();
+    let kind = match error {
+        ureq::Error::Timeout(_) => return late(&shown, limit),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            return late(&shown, limit);
+        }
+        ureq::Error::BodyExceedsLimit(_) => IoErrorKind::TooLarge,
+        ureq::Error::HostNotFound => IoErrorKind::NotFound,
+        _ => IoErrorKind::Communication,
+    };
+    IoError::new(kind, format!("{shown}: {error}"))
+}

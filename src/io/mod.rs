@@ -1,0 +1,207 @@
+//! What flows do outside: HTTP calls, commands and scripts, files, secrets.
+//!
+//! [`HostIo`] does it on this host, within [`IoOptions`]: how long things may take, how much may come
+//! back, which hosts are talked to. The engine knows only the trait
+//! [`Io`](turnwheel_engine::flow::Io), and tests have a fake.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | `options` | the limits, with their defaults |
+//! | `http` | one request with its redirections; `target` where they lead, `digest` authentication |
+//! | `process` | commands in groups of their own, which are ended as a whole |
+//! | `secrets` | secrets, from the environment or a folder |
+
+mod digest;
+mod http;
+mod options;
+#[cfg(unix)]
+mod process;
+#[cfg(not(unix))]
+#[path = "process_none.rs"]
+mod process;
+mod secrets;
+mod target;
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use turnwheel_engine::flow::{
+    HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
+    ScriptLanguage,
+};
+
+pub use options::IoOptions;
+
+/// How often it is looked whether commands have ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The outside effects of flows, on this host.
+///
+/// ```
+/// use turnwheel::engine::flow::{Io, IoCall, Process, Program};
+/// use turnwheel::io::{HostIo, IoOptions};
+///
+/// let io = HostIo::new(IoOptions::default());
+/// let hello = Process {
+///     program: Program::Shell("echo hello $1".to_owned()),
+///     arguments: vec!["Ann".to_owned()],
+///     environment: Vec::new(),
+///     stdin: None,
+/// };
+/// let ended = io.process(&hello, &IoCall::new("plan/1", &|| false))?;
+/// assert_eq!((ended.code, ended.stdout.as_str()), (0, "hello Ann\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct HostIo {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: IoOptions,
+    /// Made with the first request: flows without one start faster.
+    client: OnceLock<http::Client>,
+    commands: Commands,
+}
+
+/// The commands that run, so that they can be ended with this process.
+#[derive(Debug, Default)]
+struct Commands {
+    are_over: AtomicBool,
+    running: AtomicUsize,
+}
+
+impl fmt::Debug for HostIo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostIo").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
+impl HostIo {
+    /// With these limits. Nothing is opened yet.
+    pub fn new(options: IoOptions) -> Self {
+        let (client, commands) = (OnceLock::new(), Commands::default());
+        Self { inner: Arc::new(Inner { options, client, commands }) }
+    }
+
+    /// Ends the commands that run, and lets no new ones begin: for a process that is about to end and
+    /// whose world has been shut down, so that what comes of them counts no more. Whether all have ended
+    /// within this time.
+    pub fn end(&self, limit: Duration) -> bool {
+        let commands = &self.inner.commands;
+        commands.are_over.store(true, Ordering::Relaxed);
+        let until = Instant::now() + limit;
+        while commands.running.load(Ordering::Relaxed) > 0 {
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
+    }
+
+    fn may_run(&self) -> Result<(), IoError> {
+        if self.inner.options.allow_shell {
+            return Ok(());
+        }
+        let message = "commands and scripts are not allowed here: io.allow-shell is false";
+        Err(IoError::new(IoErrorKind::Forbidden, message))
+    }
+}
+
+impl Io for HostIo {
+    fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError> {
+        let client = self.inner.client.get_or_init(|| http::Client::new(&self.inner.options));
+        client.send(request, call)
+    }
+
+    fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {
+        self.may_run()?;
+        let commands = &self.inner.commands;
+        commands.running.fetch_add(1, Ordering::Relaxed);
+        let ended = process::run(&self.inner.options, process, call, &commands.are_over);
+        commands.running.fetch_sub(1, Ordering::Relaxed);
+        ended
+    }
+
+    fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError> {
+        self.may_run()?;
+        process::detach(&self.inner.options, process, call)
+    }
+
+    fn script_problem(&self, language: ScriptLanguage) -> Option<String> {
+        if let Err(error) = self.may_run() {
+            return Some(error.message);
+        }
+        process::interpreter(language).err().map(|error| error.message)
+    }
+
+    fn resource(&self, uri: &str, _: &IoCall<'_>) -> Result<Vec<u8>, IoError> {
+        let file = file_of(uri)?;
+        let told = |error: std::io::Error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => IoErrorKind::NotFound,
+                std::io::ErrorKind::PermissionDenied => IoErrorKind::Forbidden,
+                _ => IoErrorKind::Communication,
+            };
+            IoError::new(kind, format!("the file {}: {error}", file.display()))
+        };
+        let mut bytes = Vec::new();
+        let limit = self.inner.options.body_max as u64;
+        File::open(&file).map_err(told)?.take(limit + 1).read_to_end(&mut bytes).map_err(told)?;
+        if bytes.len() as u64 > limit {
+            let message = format!("the file {} has more than {limit} bytes", file.display());
+            return Err(IoError::new(IoErrorKind::TooLarge, message));
+        }
+        Ok(bytes)
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<Value>, IoError> {
+        secrets::find(self.inner.options.secrets.as_deref(), name)
+    }
+}
+
+/// The file that a URI names: `file:///etc/x`, or a path.
+fn file_of(uri: &str) -> Result<PathBuf, IoError> {
+    let path = match uri.split_once(':') {
+        Some(("file", rest)) => {
+            let path = rest.strip_prefix("//localhost").or(rest.strip_prefix("//"));
+            let path = path.unwrap_or(rest);
+            if !path.starts_with('/') {
+                let message = format!("«{uri}» names a file of another host");
+                return Err(IoError::new(IoErrorKind::Unsupported, message));
+            }
+            target::decoded(path)
+        }
+        Some((scheme, _)) if scheme.len() > 1 && scheme.chars().all(char::is_alphanumeric) => {
+            let message =
+                format!("resources of the kind «{scheme}» cannot be read: use file or http");
+            return Err(IoError::new(IoErrorKind::Unsupported, message));
+        }
+        _ => uri.to_owned(),
+    };
+    Ok(PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_by_uri_or_path() {
+        let file = |uri: &str| file_of(uri).map(|file| file.display().to_string());
+        assert_eq!(file("file:///etc/a%20b"), Ok("/etc/a b".into()));
+        assert_eq!(file("file:/etc/x"), Ok("/etc/x".into()));
+        assert_eq!(file("file://localhost/etc/x"), Ok("/etc/x".into()));
+        assert_eq!(file("data/x.json"), Ok("data/x.json".into()));
+        assert!(file("file://elsewhere/etc/x").is_err());
+        assert!(file("ftp://x/y").is_err_and(|error| error.message.contains("ftp")));
+    }
+}

@@ -1,0 +1,83 @@
+//! The limits of what flows do outside.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use turnwheel_engine::flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
+
+/// What flows may do outside, and how much of it. Every value has a default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IoOptions {
+    /// A folder with a file for each secret; without one they are in variables of the environment
+    /// with names that begin with `TURNWHEEL_SECRET_`.
+    pub secrets: Option<PathBuf>,
+    /// Whether commands and scripts may be run.
+    pub allow_shell: bool,
+    /// The variables of the environment that commands get.
+    pub environment: Vec<String>,
+    /// How long a request may take if its call says nothing.
+    pub http_timeout: Duration,
+    /// The hosts that may be talked to: names, `*.example.org` for all names below, `*` for all.
+    pub http_hosts: Vec<String>,
+    /// How many redirections a request follows.
+    pub http_redirects: u32,
+    /// The longest answer to a request, in bytes.
+    pub body_max: usize,
+    /// How long a command may run if its call says nothing.
+    pub command_timeout: Duration,
+    /// How long a command has to end itself after SIGTERM, before SIGKILL.
+    pub command_grace: Duration,
+    /// The most that a command may write to each of its outputs, in bytes.
+    pub output_max: usize,
+}
+
+impl Default for IoOptions {
+    fn default() -> Self {
+        let variables = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+        Self {
+            secrets: None,
+            allow_shell: true,
+            environment: variables.map(str::to_owned).to_vec(),
+            http_timeout: Duration::from_secs(60),
+            http_hosts: vec!["*".to_owned()],
+            http_redirects: 10,
+            body_max: HTTP_BODY_MAX,
+            command_timeout: Duration::from_secs(3_600),
+            command_grace: Duration::from_secs(5),
+            output_max: PROCESS_OUTPUT_MAX,
+        }
+    }
+}
+
+impl IoOptions {
+    /// Whether a host may be talked to.
+    pub(super) fn allows(&self, host: &str) -> bool {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        self.http_hosts.iter().any(|allowed| {
+            let allowed = allowed.trim().to_ascii_lowercase();
+            match allowed.strip_prefix("*.") {
+                Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+                None => allowed == "*" || allowed == host,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_allowed_by_name_or_domain() {
+        let hosts = ["api.example.org", "*.internal"].map(str::to_owned).to_vec();
+        let options = IoOptions { http_hosts: hosts, ..IoOptions::default() };
+        for host in ["api.example.org", "API.example.org.", "a.internal", "a.b.internal"] {
+            assert!(options.allows(host), "{host}");
+        }
+        for host in ["example.org", "internal", "evilinternal", "api.example.org.evil.net", ""] {
+            assert!(!options.allows(host), "{host}");
+        }
+        assert!(IoOptions::default().allows("anything"));
+    }
+}

@@ -1,0 +1,391 @@
+//! Commands in process groups of their own: their output, their time, their end.
+//!
+//! One thread looks after a command: it waits for its outputs and its end at once, and never for longer
+//! than a few milliseconds, so that a command that floods, is silent, or ignores SIGTERM is noticed.
+
+use std::env;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
+use rustix::process::{kill_process_group, Pid, Signal};
+use turnwheel_engine::flow::{
+    IoCall, IoError, IoErrorKind, Process, ProcessResult, Program, ScriptLanguage,
+};
+
+use super::options::IoOptions;
+
+/// The shell of the system.
+const SHELL: &str = "/bin/sh";
+
+/// Bytes of a command line or script that the system takes as one argument.
+const CODE_BYTES_MAX: usize = 100 * 1_024;
+
+/// How long nothing is waited for at first, and at most: a short command is not kept waiting.
+const TICK_MIN: Duration = Duration::from_millis(1);
+const TICK_MAX: Duration = Duration::from_millis(20);
+
+/// How long outputs are waited for that somebody else has still open when the command has ended.
+const LEFT_OPEN: Duration = Duration::from_millis(200);
+
+/// Bytes that are read of an output before the other one is looked at.
+const READ: usize = 64 * 1_024;
+
+/// Runs a command until its end.
+pub(super) fn run(
+    options: &IoOptions,
+    process: &Process,
+    call: &IoCall<'_>,
+    are_over: &AtomicBool,
+) -> Result<ProcessResult, IoError> {
+    let name = name(&process.program);
+    let limit = call.limit.unwrap_or(options.command_timeout);
+    let (program, arguments) = command_line(process)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    prepare(&mut command, options, process, call);
+    let has_input = process.stdin.is_some();
+    command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| not_started(&name, &error))?;
+    let input = process.stdin.clone().unwrap_or_default().into_bytes();
+    let outputs = (child.stdout.take(), child.stderr.take());
+    let stdin = child.stdin.take();
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let mut watched = Watched { child, group, name, is_reaped: false };
+    let (Some(stdout), Some(stderr)) = outputs else {
+        return Err(watched.failed("it has no outputs"));
+    };
+    let mut pipes = Pipes {
+        stdin,
+        input,
+        written: 0,
+        stdout: Output::new(stdout),
+        stderr: Output::new(stderr),
+        max: options.output_max,
+    };
+    pipes.unblock().map_err(|error| watched.failed(&error.to_string()))?;
+    let is_over = || are_over.load(Ordering::Relaxed) || call.is_cancelled();
+    let ended = watched.see_through(&mut pipes, &is_over, limit, options.command_grace)?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(ProcessResult {
+        code: ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)),
+        stdout: text(pipes.stdout.bytes),
+        stderr: text(pipes.stderr.bytes),
+    })
+}
+
+/// Starts a command that nobody waits for: it belongs to the system when this returns.
+pub(super) fn detach(
+    options: &IoOptions,
+    process: &Process,
+    call: &IoCall<'_>,
+) -> Result<(), IoError> {
+    let name = name(&process.program);
+    let (program, arguments) = command_line(process)?;
+    // The shell begins it in the background and ends, so that no zombie is left here.
+    let mut command = Command::new(SHELL);
+    command.args(["-c", "\"$@\" </dev/null >/dev/null 2>&1 &", "sh"]).arg(program).args(arguments);
+    prepare(&mut command, options, process, call);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let ended = command.status().map_err(|error| not_started(&name, &error))?;
+    if ended.success() {
+        return Ok(());
+    }
+    Err(IoError::new(IoErrorKind::Communication, format!("{name} could not be started: {ended}")))
+}
+
+/// The interpreter of a language.
+pub(super) fn interpreter(language: ScriptLanguage) -> Result<PathBuf, IoError> {
+    let (names, what): (&[&str], &str) = match language {
+        ScriptLanguage::Python => (&["python3", "python"], "Python"),
+        ScriptLanguage::JavaScript => (&["node", "nodejs"], "JavaScript"),
+        _ => (&[], "this language"),
+    };
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&folders)
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+        .find(|file| fs::metadata(file).is_ok_and(|data| data.is_file()));
+    found.ok_or_else(|| {
+        let names = names.join(" or ");
+        let message = format!("scripts in {what} cannot be run here: no {names} is installed");
+        IoError::new(IoErrorKind::Unsupported, message)
+    })
+}
+
+/// What it is called in messages: its text may have secrets.
+fn name(program: &Program) -> String {
+    match program {
+        Program::Shell(_) => "the command".to_owned(),
+        Program::Script { language, .. } => format!("the {language:?} script"),
+        _ => "the program".to_owned(),
+    }
+}
+
+fn command_line(process: &Process) -> Result<(PathBuf, Vec<String>), IoError> {
+    let (program, before, code) = match &process.program {
+        Program::Shell(code) => (PathBuf::from(SHELL), vec!["-c"], code),
+        Program::Script { language, code } => {
+            let option = if *language == ScriptLanguage::Python { "-c" } else { "-e" };
+            (interpreter(*language)?, vec![option], code)
+        }
+        other => {
+            let message = format!("a program such as {other:?} cannot be run here");
+            return Err(IoError::new(IoErrorKind::Unsupported, message));
+        }
+    };
+    if code.len() > CODE_BYTES_MAX {
+        let (name, bytes) = (name(&process.program), code.len());
+        let message = format!(
+            "{name} has {bytes} bytes and {CODE_BYTES_MAX} are the limit: keep it in a file and run that"
+        );
+        return Err(IoError::new(IoErrorKind::TooLarge, message));
+    }
+    let mut arguments: Vec<String> = before.into_iter().map(str::to_owned).collect();
+    arguments.push(code.clone());
+    if matches!(&process.program, Program::Script { language: ScriptLanguage::JavaScript, .. }) {
+        // Where a script has its name.
+        arguments.push("script".to_owned());
+    }
+    if matches!(process.program, Program::Shell(_)) {
+        // `$0`.
+        arguments.push("sh".to_owned());
+    }
+    arguments.extend(process.arguments.iter().cloned());
+    Ok((program, arguments))
+}
+
+fn prepare(command: &mut Command, options: &IoOptions, process: &Process, call: &IoCall<'_>) {
+    command.env_clear().process_group(0);
+    for name in &options.environment {
+        if let Some(value) = env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command.env("TURNWHEEL_KEY", call.key);
+    if let Some(trace) = call.trace {
+        command.env("TRACEPARENT", trace);
+    }
+    command.envs(process.environment.iter().map(|(name, value)| (name, value)));
+}
+
+fn not_started(name: &str, error: &std::io::Error) -> IoError {
+    let kind = match error.kind() {
+        ErrorKind::NotFound => IoErrorKind::NotFound,
+        ErrorKind::PermissionDenied => IoErrorKind::Forbidden,
+        ErrorKind::ArgumentListTooLong => IoErrorKind::TooLarge,
+        _ => IoErrorKind::Communication,
+    };
+    IoError::new(kind, format!("{name} could not be started: {error}"))
+}
+
+/// An output that is read as it comes.
+struct Output<P> {
+    /// Nothing when it is at its end.
+    pipe: Option<P>,
+    bytes: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl<P: Read> Output<P> {
+    fn new(pipe: P) -> Self {
+        Self { pipe: Some(pipe), bytes: Vec::new(), is_too_long: false }
+    }
+
+    /// Reads what is there; what is beyond the limit is dropped, so that the command is not stuck.
+    fn read(&mut self, max: usize, buffer: &mut [u8]) {
+        let Some(pipe) = &mut self.pipe else { return };
+        match pipe.read(buffer) {
+            Ok(0) => self.pipe = None,
+            Ok(count) => {
+                let room = max.saturating_sub(self.bytes.len());
+                self.is_too_long |= count > room;
+                self.bytes.extend_from_slice(&buffer[..count.min(room)]);
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => self.pipe = None,
+        }
+    }
+}
+
+/// What goes into a command and comes out of it.
+struct Pipes {
+    stdin: Option<ChildStdin>,
+    input: Vec<u8>,
+    written: usize,
+    stdout: Output<ChildStdout>,
+    stderr: Output<ChildStderr>,
+    max: usize,
+}
+
+impl Pipes {
+    fn unblock(&self) -> rustix::io::Result<()> {
+        fn unblock(pipe: Option<&impl AsFd>) -> rustix::io::Result<()> {
+            let Some(pipe) = pipe else { return Ok(()) };
+            fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)
+        }
+        unblock(self.stdin.as_ref())?;
+        unblock(self.stdout.pipe.as_ref())?;
+        unblock(self.stderr.pipe.as_ref())
+    }
+
+    /// Waits for a moment, or until something can be read or written, and does that.
+    fn step(&mut self, tick: Duration, buffer: &mut [u8]) {
+        let mut fds = Vec::with_capacity(3);
+        let stdout = self.stdout.pipe.as_ref().map(AsFd::as_fd);
+        let stderr = self.stderr.pipe.as_ref().map(AsFd::as_fd);
+        let stdin = self.stdin.as_ref().map(AsFd::as_fd);
+        fds.extend(
+            stdout.into_iter().chain(stderr).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        fds.extend(stdin.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(tick.subsec_nanos()) };
+        // If it fails the pipes are read without: they do not block.
+        let _ready = poll(&mut fds, Some(&timeout));
+        drop(fds);
+        self.stdout.read(self.max, buffer);
+        self.stderr.read(self.max, buffer);
+        self.write();
+    }
+
+    fn write(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(&self.input[self.written..]) {
+            Ok(count) => self.written += count,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // It does not want it: that is its business.
+            Err(_) => self.written = self.input.len(),
+        }
+        if self.written >= self.input.len() {
+            self.stdin = None;
+        }
+    }
+
+    fn are_at_end(&self) -> bool {
+        self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.stdout.is_too_long || self.stderr.is_too_long
+    }
+}
+
+/// A command that runs, and ends with this, whatever happens.
+struct Watched {
+    child: Child,
+    group: Option<Pid>,
+    name: String,
+    is_reaped: bool,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if !self.is_reaped {
+            self.signal(Signal::KILL);
+            if let Err(error) = self.child.wait() {
+                eprintln!("turnwheel: {} has not ended: {error}", self.name);
+            }
+        }
+    }
+}
+
+impl Watched {
+    fn failed(&self, problem: &str) -> IoError {
+        IoError::new(IoErrorKind::Communication, format!("{}: {problem}", self.name))
+    }
+
+    /// Tells the command, and all that it has begun. There may be nobody any longer.
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            let _gone = kill_process_group(group, signal);
+        }
+    }
+
+    /// Looks after the command until it has ended.
+    fn see_through(
+        &mut self,
+        pipes: &mut Pipes,
+        is_over: &dyn Fn() -> bool,
+        limit: Duration,
+        grace: Duration,
+    ) -> Result<ExitStatus, IoError> {
+        let deadline = Instant::now() + limit;
+        let (mut tick, mut buffer) = (TICK_MIN, vec![0; READ]);
+        let mut problem: Option<IoError> = None;
+        let mut kill_at: Option<Instant> = None;
+        let ended = loop {
+            let was_at_end = pipes.are_at_end();
+            pipes.step(tick, &mut buffer);
+            // When its outputs are closed its end is near, and nothing else tells it.
+            let is_news = pipes.are_at_end() && !was_at_end;
+            tick = if is_news { TICK_MIN } else { (tick * 2).min(TICK_MAX) };
+            if let Some(ended) = self.child.try_wait().map_err(|e| self.failed(&e.to_string()))? {
+                self.is_reaped = true;
+                break ended;
+            }
+            let now = Instant::now();
+            if problem.is_none() {
+                problem = self.problem(pipes, is_over, limit, now >= deadline);
+                if problem.is_some() {
+                    self.signal(Signal::TERM);
+                    kill_at = Some(now + grace);
+                }
+            }
+            if kill_at.is_some_and(|at| now >= at) {
+                self.signal(Signal::KILL);
+                kill_at = None;
+            }
+        };
+        self.read_rest(pipes, &mut buffer);
+        if problem.is_none() && pipes.is_too_long() {
+            problem = self.problem(pipes, is_over, limit, false);
+        }
+        problem.map_or(Ok(ended), Err)
+    }
+
+    /// Why it is to end, if it is.
+    fn problem(
+        &self,
+        pipes: &Pipes,
+        is_over: &dyn Fn() -> bool,
+        limit: Duration,
+        is_late: bool,
+    ) -> Option<IoError> {
+        let name = &self.name;
+        let (kind, message) = if pipes.is_too_long() {
+            let max = pipes.max;
+            let message = format!("{name} has written more than {max} bytes and was ended");
+            (IoErrorKind::TooLarge, message)
+        } else if is_late {
+            (IoErrorKind::TimedOut, format!("{name} ran longer than {limit:?} and was ended"))
+        } else if is_over() {
+            (IoErrorKind::Cancelled, format!("{name} was ended: nobody waits for it any longer"))
+        } else {
+            return None;
+        };
+        Some(IoError::new(kind, message))
+    }
+
+    /// Reads what is left in the pipes. Who has them still open, without being the command, is given a
+    /// moment, and then ended if it is of the same group.
+    fn read_rest(&self, pipes: &mut Pipes, buffer: &mut [u8]) {
+        let until = Instant::now() + LEFT_OPEN;
+        while !pipes.are_at_end() && Instant::now() < until {
+            pipes.stdin = None;
+            pipes.step(TICK_MIN, buffer);
+        }
+        if !pipes.are_at_end() {
+            // As long as one of the group is left, its number is nobody else's.
+            self.signal(Signal::KILL);
+        }
+    }
+}

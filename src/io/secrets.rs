@@ -1,0 +1,70 @@
+//! Secrets: read at each use, kept nowhere, in no message.
+
+use std::env;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use serde_json::Value;
+use turnwheel_engine::flow::{IoError, IoErrorKind};
+
+/// Variables of the environment that are secrets begin with this.
+const VARIABLE: &str = "TURNWHEEL_SECRET_";
+
+/// Bytes of one secret. Larger ones are no secrets but files.
+const SECRET_BYTES_MAX: u64 = 64 * 1_024;
+
+/// A secret by its name: from a file of the folder if there is one, else from the environment.
+pub(super) fn find(folder: Option<&Path>, name: &str) -> Result<Option<Value>, IoError> {
+    let is_name = !name.is_empty()
+        && !name.starts_with('.')
+        && name.chars().all(|sign| sign.is_alphanumeric() || "-_.".contains(sign));
+    if !is_name {
+        let message = format!("«{name}» cannot name a secret: take letters, digits, - _ and .");
+        return Err(IoError::new(IoErrorKind::Forbidden, message));
+    }
+    match folder {
+        Some(folder) => from_file(folder, name),
+        None => from_environment(name),
+    }
+}
+
+fn from_file(folder: &Path, name: &str) -> Result<Option<Value>, IoError> {
+    let told = |error: std::io::Error| {
+        let (folder, kind) = (folder.display(), IoErrorKind::Forbidden);
+        IoError::new(kind, format!("the secret «{name}» in the folder {folder}: {error}"))
+    };
+    let file = match File::open(folder.join(name)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(told(error)),
+    };
+    let mut text = String::new();
+    file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text).map_err(told)?;
+    if text.len() as u64 > SECRET_BYTES_MAX {
+        let message = format!("the secret «{name}» has more than {SECRET_BYTES_MAX} bytes");
+        return Err(IoError::new(IoErrorKind::TooLarge, message));
+    }
+    // Editors end files with a line feed that belongs to nobody's password.
+    Ok(Some(value(text.strip_suffix('\n').unwrap_or(&text))))
+}
+
+fn from_environment(name: &str) -> Result<Option<Value>, IoError> {
+    let upper: String = name
+        .chars()
+        .map(|sign| if sign.is_ascii_alphanumeric() { sign.to_ascii_uppercase() } else { '_' })
+        .collect();
+    let found =
+        [name, upper.as_str()].iter().find_map(|name| env::var_os(format!("{VARIABLE}{name}")));
+    let Some(found) = found else { return Ok(None) };
+    let text = found.into_string().map_err(|_| {
+        IoError::new(IoErrorKind::Forbidden, format!("the secret «{name}» is no text"))
+    })?;
+    Ok(Some(value(&text)))
+}
+
+/// An object if it is one as JSON, such as `{"username": …, "password": …}`; else the text.
+fn value(text: &str) -> Value {
+    let object = serde_json::from_str(text).ok().filter(Value::is_object);
+    object.unwrap_or_else(|| Value::from(text))
+}
