@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;
+use turnwheel_actors::TraceContext;
 
 use super::chunk::ChunkLine;
 use super::{Action, CancelFlag, Cause};
@@ -62,6 +63,8 @@ pub(crate) struct Facts {
     pub(crate) world: Weak<Shared>,
     /// Bytes of the plan's chunks when the call began.
     pub(crate) chunk_bytes: u64,
+    /// The trace that it belongs to, with the call as its parent.
+    pub(crate) trace: Option<TraceContext>,
     /// Of a compensation: why the step has failed.
     pub(crate) failure: Option<ActionError>,
     /// The input of the plan's root action.
@@ -103,6 +106,12 @@ impl<A: Action> StepContext<A> {
     /// The plan.
     pub fn plan_id(&self) -> PlanId {
         self.facts.plan
+    }
+
+    /// The W3C trace that the plan belongs to, with this call as the parent: to send on with requests. What
+    /// is sent to actors carries it by itself.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.facts.trace.as_ref()
     }
 
     /// The step.

@@ -27,6 +27,7 @@ mod reference;
 mod revert;
 mod state;
 mod step;
+mod trace;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,6 +53,7 @@ pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
 pub use state::{PlanResult, PlanState, StepKind, StepState};
 pub use step::{ActionData, Event, PlanTimer, Step};
+pub use trace::Trace;
 pub use waits::Waiting;
 
 use crate::action::PlanLock;

@@ -11,6 +11,7 @@ use super::flow::Flow;
 use super::grow::GrownStep;
 use super::hooks::HookDue;
 use super::state::{PlanResult, PlanState, StepKind, StepState};
+use super::trace::Trace;
 use crate::action::{Cause, PlanLock, Rescue};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
@@ -331,6 +332,8 @@ pub struct Created {
     pub priority: i32,
     /// When it is cancelled if it is still running.
     pub deadline: Option<Time>,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
 }
 
 /// What planning made.

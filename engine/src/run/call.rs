@@ -11,6 +11,7 @@ use turnwheel_actors::Context;
 use super::message::CallReturned;
 use super::migrate::check_version;
 use super::queue::Place;
+use super::traced::Traced;
 use super::PlanActor;
 use crate::action::{
     panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Facts, Returned,
@@ -128,6 +129,7 @@ impl PlanActor {
             beat: step.beat.as_ref().and_then(|beat| beat.details.clone()),
             world: Arc::downgrade(&self.world),
             chunk_bytes: plan.chunk_bytes,
+            trace: plan.created.trace.as_ref().and_then(|trace| trace.of_call(plan.id, step)),
             root: plan.root().map(|root| root.input.clone()).unwrap_or_default(),
             created_at: plan.created.at,
             failure: step.error.clone().filter(|_| step.state == StepState::Reverting),
@@ -137,8 +139,13 @@ impl PlanActor {
             (_, StepKind::Finalize) => CallKind::Finalize,
             _ => CallKind::Run,
         };
+        let traced = Traced::new(plan, step, kind);
         let call = Call { kind, facts, input, output: data.output.clone() };
-        Ok(self.world.registry().begin(&data.name, action, call))
+        let begun = self.world.registry().begin(&data.name, action, call);
+        Ok(match traced {
+            Some(traced) => traced.around(begun),
+            None => begun,
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::connect::Word;
 use crate::error::{ActionError, TriggerError};
 use crate::id::PlanId;
 use crate::payload::Payload;
-use crate::plan::{Created, PlanResult, PlanState, Planned, Record};
+use crate::plan::{Created, PlanResult, PlanState, Planned, Record, Trace};
 use crate::world::{Opening, Shared};
 
 impl PlanActor {
@@ -55,6 +55,12 @@ impl PlanActor {
         lineage.push(self.id);
         let caller = (self.id, data.step);
         self.tell_plan(child, Word::Begin { caller, lineage, action, input, priority });
+        let trace = self.plan.as_ref().and_then(|plan| {
+            let trace = plan.created.trace.as_ref()?;
+            Some(Trace::of(&trace.of_call(plan.id, plan.step(data.step))?))
+        });
+        let begin = BeginChild { caller, lineage, trace, action, input, priority };
+        self.tell_plan(child, begin);
     }
 
     fn cancel_child(&mut self, child: PlanId) {
@@ -141,7 +147,7 @@ impl Handler<BeginChild> for PlanActor {
             self.tell_end();
             return self.settle(cx);
         }
-        let BeginChild { caller, lineage, action, input, priority } = message;
+        let BeginChild { caller, lineage, trace, action, input, priority } = message;
         let own = self.world.registry().find(&action).and_then(|action| action.priority());
         let created = Created {
             at: self.world.now(),
@@ -154,6 +160,7 @@ impl Handler<BeginChild> for PlanActor {
             by: format!("step {} of plan {}", caller.1, caller.0),
             priority: own.unwrap_or(priority),
             deadline: None,
+            trace,
         };
         self.plan_on_pool(action, input, Some(Box::new(created)), None, cx);
         cx.hold();

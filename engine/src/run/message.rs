@@ -9,7 +9,7 @@ use crate::action::Returned;
 use crate::error::{ActionError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::{Created, Plan, PlanResult, Planned, Record};
+use crate::plan::{Created, Plan, PlanResult, Planned, Record, Trace};
 use crate::store::Verdict;
 
 /// The plan begins.
@@ -82,6 +82,10 @@ pub(crate) struct BeginChild {
     pub(crate) lineage: Vec<PlanId>,
     pub(crate) action: String,
     pub(crate) input: Payload,
+    pub(super) lineage: Vec<PlanId>,
+    pub(super) trace: Option<Trace>,
+    pub(super) action: String,
+    pub(super) input: Payload,
     /// Of the plan that asks for it.
     pub(crate) priority: i32,
 }

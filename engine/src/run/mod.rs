@@ -50,6 +50,7 @@ mod plans;
 mod queue;
 mod rescue;
 mod row;
+mod traced;
 mod wakes;
 
 pub(crate) use actor::PlanActor;

@@ -136,6 +136,7 @@ fn launch(world: &Arc<Shared>, schedule: &str, due: Due, kept: &Kept) -> Trigger
         by: by.clone(),
         priority: action.and_then(|action| action.priority()).unwrap_or(0),
         deadline: None,
+        trace: None,
     };
     let delayed = Record::Delayed {
         at,

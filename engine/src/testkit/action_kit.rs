@@ -247,6 +247,7 @@ impl<A: Action> ActionKit<A> {
             created_at: now,
             failure,
             chunk_bytes: 0,
+            trace: None,
         };
         let call = Call { kind, facts, input, output: output.clone() };
         let returned = match shared.registry().begin(A::NAME, self.known(), call) {

@@ -70,6 +70,8 @@ use crate::middleware::delay as delay_around;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Record};
 use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wakes};
+use crate::plan::{plan_root, Created, Planned, Record, Trace};
+use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wake, Wakes};
 use crate::schedule::{Schedules, Timetable};
 use crate::store::{Slots, WorldKind};
 use crate::time::Time;
@@ -355,6 +357,7 @@ impl World {
             by: "trigger".to_owned(),
             priority: action.and_then(|action| AnyAction::priority(&*action)).unwrap_or(0),
             deadline: None,
+            trace: Trace::ambient(),
         })
     }
 

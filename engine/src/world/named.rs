@@ -5,7 +5,7 @@ use super::{Delay, TriggerOptions, Triggering, World};
 use crate::error::TriggerError;
 use crate::id::PlanId;
 use crate::payload::Payload;
-use crate::plan::{Created, Record};
+use crate::plan::{Created, Record, Trace};
 use crate::run::Begin;
 
 /// An action that a world knows.
@@ -169,6 +169,7 @@ impl World {
             by: "trigger".to_owned(),
             priority: action.priority().unwrap_or(0),
             deadline: None,
+            trace: Trace::ambient(),
         };
         options.say(&mut created)?;
         Ok(created)

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use turnwheel_actors::{TraceContext, TraceContextError};
+
 use super::labels::check_all;
 use super::reach::Elsewhere;
 use super::{Triggering, World};
@@ -9,7 +11,7 @@ use crate::action::Action;
 use crate::error::TriggerError;
 use crate::id::PlanId;
 use crate::payload::Payload;
-use crate::plan::{plan_root, Created};
+use crate::plan::{plan_root, Created, Trace};
 use crate::run::Begin;
 
 /// What can be said about a plan when it is triggered; everything has a default.
@@ -35,6 +37,7 @@ pub struct TriggerOptions {
     id: Option<PlanId>,
     priority: Option<i32>,
     deadline: Option<Duration>,
+    trace: Option<TraceContext>,
 }
 
 impl TriggerOptions {
@@ -82,6 +85,23 @@ impl TriggerOptions {
         self
     }
 
+    /// The W3C trace that the plan belongs to, instead of that of the
+    /// [request](turnwheel_actors::RequestContext) that is handled where it is triggered. It is stored with
+    /// the plan, and given to its steps and to the plans that they ask for.
+    pub fn trace(mut self, trace: TraceContext) -> Self {
+        self.trace = Some(trace);
+        self
+    }
+
+    /// As [`TriggerOptions::trace`], from the text of a header `traceparent`.
+    ///
+    /// # Errors
+    ///
+    /// It is none of version 00.
+    pub fn traceparent(self, header: &str) -> Result<Self, TraceContextError> {
+        Ok(self.trace(header.parse()?))
+    }
+
     /// When the plan is cancelled if it is still running, counted from the trigger. A paused plan is
     /// left as it is until somebody resumes it.
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -104,6 +124,9 @@ impl TriggerOptions {
             created.by.clone_from(by);
         }
         created.priority = self.priority.unwrap_or(created.priority);
+        if let Some(trace) = &self.trace {
+            created.trace = Some(Trace::of(trace));
+        }
         created.deadline = self.deadline.map(|deadline| created.at.after(deadline));
         Ok(())
     }

@@ -1,0 +1,57 @@
+//! The W3C trace that a plan belongs to.
+
+use serde::{Deserialize, Serialize};
+use turnwheel_actors::{RequestContext, TraceContext};
+
+use super::step::Step;
+use crate::id::PlanId;
+
+/// The W3C trace that a plan belongs to, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The header `traceparent`: the span that triggered the plan.
+    pub parent: String,
+    /// The header `tracestate`.
+    pub state: Option<String>,
+}
+
+impl Trace {
+    pub(crate) fn of(trace: &TraceContext) -> Self {
+        Self { parent: trace.to_string(), state: trace.state().map(str::to_owned) }
+    }
+
+    /// That of the request which is handled in this thread.
+    pub(crate) fn ambient() -> Option<Self> {
+        RequestContext::current().trace().map(Self::of)
+    }
+
+    /// As it goes over the wire; nothing if what is stored is no trace of a version that is known.
+    pub fn context(&self) -> Option<TraceContext> {
+        let context: TraceContext = self.parent.parse().ok()?;
+        Some(match &self.state {
+            Some(state) => context.with_state(state),
+            None => context,
+        })
+    }
+
+    /// The same with a call of a step as the parent.
+    pub(crate) fn of_call(&self, plan: PlanId, step: &Step) -> Option<TraceContext> {
+        Some(self.context()?.with_parent(span_id(plan, step)))
+    }
+}
+
+/// The identity of a call's span. It follows from the call, so that a plan which is read again names the
+/// same spans; never zero.
+fn span_id(plan: PlanId, step: &Step) -> u64 {
+    let uuid = plan.uuid().as_u128();
+    let call = u64::from(step.id.0) << 32 | u64::from(step.calls);
+    mix(mix((uuid >> 64) as u64) ^ mix(uuid as u64) ^ mix(call)).max(1)
+}
+
+/// Spreads all bits (the finalizer of `SplitMix64`).
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
