@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::{Created, Plan, PlanResult, Record};
+use crate::plan::{Created, Plan, PlanResult, Record, Trace};
 use crate::run::OrderKind;
 
 /// What one world asks of another.
@@ -65,6 +65,7 @@ pub(crate) enum Word {
     Begin {
         caller: (PlanId, StepId),
         lineage: Vec<PlanId>,
+        trace: Option<Trace>,
         action: String,
         input: Payload,
         priority: i32,

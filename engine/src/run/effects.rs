@@ -54,13 +54,11 @@ impl PlanActor {
             self.plan.as_ref().map_or_else(Vec::new, |plan| plan.created.lineage.clone());
         lineage.push(self.id);
         let caller = (self.id, data.step);
-        self.tell_plan(child, Word::Begin { caller, lineage, action, input, priority });
         let trace = self.plan.as_ref().and_then(|plan| {
             let trace = plan.created.trace.as_ref()?;
             Some(Trace::of(&trace.of_call(plan.id, plan.step(data.step))?))
         });
-        let begin = BeginChild { caller, lineage, trace, action, input, priority };
-        self.tell_plan(child, begin);
+        self.tell_plan(child, Word::Begin { caller, lineage, trace, action, input, priority });
     }
 
     fn cancel_child(&mut self, child: PlanId) {

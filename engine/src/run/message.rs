@@ -80,12 +80,10 @@ pub(crate) struct BeginChild {
     pub(crate) caller: (PlanId, StepId),
     /// The plans that wait for it, by way of that one too.
     pub(crate) lineage: Vec<PlanId>,
+    /// The trace that it belongs to, with the call of that step as the parent.
+    pub(crate) trace: Option<Trace>,
     pub(crate) action: String,
     pub(crate) input: Payload,
-    pub(super) lineage: Vec<PlanId>,
-    pub(super) trace: Option<Trace>,
-    pub(super) action: String,
-    pub(super) input: Payload,
     /// Of the plan that asks for it.
     pub(crate) priority: i32,
 }
