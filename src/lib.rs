@@ -10,6 +10,7 @@
 //! * [`engine`]: durable workflows.
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
 //! * `io` (feature `io`): what flows do outside, on this host.
+//! * `work` (feature `server`): steps whose work programs in other languages do.
 //! * [`doctor`]: what this machine can do; the numbers behind `turnwheel doctor`.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ pub mod doctor;
 pub mod http;
 #[cfg(feature = "io")]
 pub mod io;
+#[cfg(feature = "server")]
+pub mod work;
 
 pub use turnwheel_actors as actors;
 pub use turnwheel_engine as engine;

@@ -3,15 +3,20 @@
 //! Times are texts of RFC 3339 in UTC, durations are numbers whose names end with their unit. Fields may
 //! be added within a version of the API; none is taken away, and none changes its meaning.
 
+mod live;
 mod order;
+mod picture;
 mod plan;
 mod problem;
 mod schedule;
 mod start;
 mod step;
+mod work;
 mod world;
 
+pub use live::{CutOff, HappeningInfo};
 pub use order::{BulkDone, BulkOrder, BulkPlan, ManyOrder, Order, OrderDone};
+pub use picture::{Bar, CallInfo, Edge, Graph, History, Node, Span, Timeline, Tree, TreeNode};
 pub use plan::{
     CallerInfo, CancelInfo, DelayInfo, Filter, HistoryLine, PlanDetail, PlanPage, PlanSummary,
     SubPlanInfo, TimerInfo,
@@ -22,7 +27,11 @@ pub use schedule::{
     SchedulePage, SchedulePause, ScheduleSpec, ScheduleSpecInfo, ScheduleTimes, TimingSpec,
 };
 pub use start::{Start, Started};
-pub use step::{
-    ErrorInfo, EventDone, EventFor, FlowNode, Graph, HeartbeatFor, Node, StepInfo, StepPage,
+pub use step::{ErrorInfo, EventDone, EventFor, HeartbeatFor, StepInfo, StepPage};
+pub use work::{
+    Callback, Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld,
 };
-pub use world::{ActionEntry, Actions, Health, LockInfo, Locks, QueueInfo, Queues, Stats};
+pub use world::{
+    ActionEntry, Actions, CountInfo, DeadLetterInfo, DeadLetterPage, Health, LockInfo, Locks,
+    QueueInfo, Queues, Redeliver, Stats, WaitingInfo,
+};

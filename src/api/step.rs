@@ -83,64 +83,6 @@ pub struct StepPage {
     pub next: Option<String>,
 }
 
-/// A step as a node of the graph.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
-pub struct Node {
-    /// Its number.
-    pub id: u32,
-    /// Which phase of its action it is.
-    pub phase: String,
-    /// The number of its action.
-    pub action: u32,
-    /// The action that has planned its action.
-    pub parent: Option<u32>,
-    /// The name of its action.
-    pub name: String,
-    /// Where it is.
-    pub state: String,
-    /// How far it is, from 0 to 1.
-    pub progress: f64,
-    /// When its code was first called.
-    pub started_at: Option<String>,
-    /// When it ended.
-    pub ended_at: Option<String>,
-    /// The steps whose outputs its input names.
-    pub needs: Vec<u32>,
-}
-
-/// How the run steps follow one another, as it was planned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "server", schema(no_recursion))]
-#[serde(rename_all = "snake_case")]
-pub enum FlowNode {
-    /// One step.
-    Step(u32),
-    /// One after the other.
-    Sequence(Vec<FlowNode>),
-    /// At the same time.
-    Concurrence(Vec<FlowNode>),
-}
-
-/// All steps of a plan, without inputs and outputs: for graph, timeline and tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
-pub struct Graph {
-    /// The plan.
-    pub plan: String,
-    /// Its state.
-    pub state: String,
-    /// Its result.
-    pub result: String,
-    /// The steps, in their order.
-    pub nodes: Vec<Node>,
-    /// How the run steps follow one another.
-    pub run: FlowNode,
-    /// The finalize steps, one after the other.
-    pub finalize: Vec<u32>,
-}
-
 /// An event for a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

@@ -88,12 +88,90 @@ pub struct Health {
 pub struct Stats {
     /// The version of the server.
     pub version: String,
-    /// When it began.
+    /// When its world began.
     pub started_at: String,
     /// What the time is there.
     pub now: String,
+    /// How many plans are alike; groups without plans are left out.
+    pub plans: Vec<CountInfo>,
+    /// What plans wait for; those that wait for most come first.
+    pub waiting: Vec<WaitingInfo>,
     /// The queues.
     pub queues: Vec<QueueInfo>,
-    /// How many locks are held.
-    pub locks: u32,
+    /// Locks that plans have or wait for.
+    pub locks: u64,
+    /// Events that could not be delivered since the world began.
+    pub dead_letters: u64,
+    /// Plans, steps and commits since the world began, as the engine counts them; times in microseconds.
+    pub figures: serde_json::Value,
+}
+
+/// Plans that are alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct CountInfo {
+    /// Their state.
+    pub state: String,
+    /// Their result.
+    pub result: String,
+    /// What they wait for.
+    pub waits: String,
+    /// How many there are.
+    pub plans: u64,
+}
+
+/// Plans that wait for the same kind of thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct WaitingInfo {
+    /// What they wait for.
+    pub waits: String,
+    /// How many there are.
+    pub plans: u64,
+    /// The one that was created first.
+    pub oldest: Option<String>,
+    /// When that was created.
+    pub oldest_at: Option<String>,
+    /// What that one waits for, for people.
+    pub waits_for: Option<String>,
+}
+
+/// Events that could not be delivered since the world began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct DeadLetterPage {
+    /// How many there were in all.
+    pub total: u64,
+    /// The newest of them that were not delivered later, the oldest first.
+    pub letters: Vec<DeadLetterInfo>,
+}
+
+/// An event that no step has taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct DeadLetterInfo {
+    /// What tells it from others, counted from 1.
+    pub number: u64,
+    /// When it was refused, or its step ended without it.
+    pub at: String,
+    /// The plan that it was for.
+    pub plan: String,
+    /// The step.
+    pub step: u32,
+    /// The id that its sender gave.
+    pub id: Option<String>,
+    /// What it says.
+    pub event: serde_json::Value,
+    /// Why nobody took it.
+    pub reason: String,
+}
+
+/// A dead letter is to be delivered again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Redeliver {
+    /// To another step of the same plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use turnwheel::engine::{SqliteStore, World};
 use turnwheel::http::serve::{start_log, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
+use turnwheel::work::Workers;
 
 use super::exit::Exit;
 use super::settings::Settings;
@@ -105,9 +106,13 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         .build()
         .map_err(|error| failed(&error, "check the limits on threads of this process"))?;
     let store = SqliteStore::new(settings.store());
-    let world = World::builder().build(store.clone()).map_err(|error| {
+    let workers = Workers::new();
+    let builder = World::builder().action(workers.action());
+    let world = builder.build(store.clone()).map_err(|error| {
         Exit::from(error).advice("stop what uses the store, or take another file with --store")
     })?;
+    workers.attach(&world);
+    let options = options.workers(&workers);
     let outcome = runtime.block_on(serve(&world, &store, options, listen));
     let shut = world.shutdown();
     let is_drained = outcome?;

@@ -40,6 +40,7 @@ codes! {
     BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE, "The body is too large";
     BodyTooSlow = "body-too-slow", REQUEST_TIMEOUT, "The body did not come in time";
     BodyTypeWrong = "body-type-wrong", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong type";
+    CallbackUnknown = "callback-unknown", NOT_FOUND, "There is no such callback";
     CursorInvalid = "cursor-invalid", BAD_REQUEST, "The cursor is not one of this list";
     Forbidden = "forbidden", FORBIDDEN, "The role does not allow this";
     HostRefused = "host-refused", MISDIRECTED_REQUEST, "The request names another host";
@@ -47,6 +48,8 @@ codes! {
     InputInvalid = "input-invalid", UNPROCESSABLE_ENTITY, "The input does not fit the action";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server has failed";
     KeyReused = "key-reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
+    LeaseLost = "lease-lost", CONFLICT, "The task is not this worker's any more";
+    LetterUnknown = "letter-unknown", NOT_FOUND, "There is no such dead letter";
     MethodWrong = "method-wrong", METHOD_NOT_ALLOWED, "The method is not allowed here";
     OriginRefused = "origin-refused", FORBIDDEN, "The request comes from another site";
     PathUnknown = "path-unknown", NOT_FOUND, "There is nothing at this path";

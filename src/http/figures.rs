@@ -39,6 +39,8 @@ pub(super) struct Figures {
     answered: Family<Answered, Counter>,
     seconds: Family<Route, Histogram, fn() -> Histogram>,
     under_way: Gauge,
+    streams: Gauge,
+    cut_off: Counter,
 }
 
 /// A request that is not answered.
@@ -62,13 +64,29 @@ impl Figures {
         registry.register("http_request_seconds", help, seconds.clone());
         let under_way = Gauge::default();
         registry.register("http_requests_under_way", "Requests not answered", under_way.clone());
+        let streams = Gauge::default();
+        registry.register("live_streams", "Open streams of live events", streams.clone());
+        let cut_off = Counter::default();
+        let help = "Streams of live events that were ended because their readers were too slow";
+        registry.register("live_streams_cut_off", help, cut_off.clone());
         registry.register_collector(Box::new(OfWorld(world.clone())));
-        Self { registry, answered, seconds, under_way }
+        Self { registry, answered, seconds, under_way, streams, cut_off }
     }
 
     pub(super) fn begin(&self) -> UnderWay {
         self.under_way.inc();
         UnderWay(self.under_way.clone())
+    }
+
+    /// A stream of live events has begun.
+    pub(super) fn stream(&self) -> UnderWay {
+        self.streams.inc();
+        UnderWay(self.streams.clone())
+    }
+
+    /// One was ended because its reader was too slow.
+    pub(super) fn cut_off(&self) {
+        self.cut_off.inc();
     }
 
     pub(super) fn answered(

@@ -63,3 +63,15 @@ pub const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long a peer may take nothing of what is sent to it: one that does not read must not hold its
 /// connection for ever.
 pub const WRITE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Plans that one stream of live events names.
+pub const LIVE_PLANS_MAX: usize = 100;
+
+/// How often a stream of live events shows that it lives, so that nothing between cuts it.
+pub const LIVE_SIGN: Duration = Duration::from_secs(15);
+
+/// After how long a browser comes back when a stream has ended.
+pub const LIVE_AGAIN: Duration = Duration::from_secs(1);
+
+/// Tasks of one lease.
+pub const LEASES_MAX: usize = 100;

@@ -14,7 +14,7 @@
 //! | `router` | all operations, and the description of them |
 //! | `route` | the operations, by what they are about |
 //! | `body`, `cursor` | what requests say, checked; places in lists |
-//! | `show` | plans and steps of the engine in the shapes of the API |
+//! | `show`, `picture` | plans and steps of the engine in the shapes of the API |
 //! | `access`, `rate` | who may ask, and how often |
 //! | `trace`, `figures`, `health` | traces, log and audit; figures; the probe |
 //! | `serve` | listening: connections, TLS, an orderly stop |
@@ -27,6 +27,7 @@ mod figures;
 mod health;
 pub mod limits;
 mod options;
+mod picture;
 mod problem;
 mod rate;
 mod route;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::limits::{BODY_BYTES_MAX, BODY_WITHIN, HEALTH_FRESH, PROBE_WITHIN};
+use crate::work::Workers;
 
 /// How the API is offered; every value has a default.
 ///
@@ -23,6 +24,7 @@ pub struct Options {
     pub(super) rate: Option<(u32, u32)>,
     pub(super) health_fresh: Duration,
     pub(super) probe_within: Duration,
+    pub(super) workers: Option<Workers>,
 }
 
 impl Options {
@@ -35,6 +37,7 @@ impl Options {
             rate: None,
             health_fresh: HEALTH_FRESH,
             probe_within: PROBE_WITHIN,
+            workers: None,
         }
     }
 
@@ -55,6 +58,12 @@ impl Options {
     /// as many as there are.
     pub fn rate(mut self, per_second: u32, at_once: u32) -> Self {
         self.rate = Some((per_second.max(1), at_once.max(1)));
+        self
+    }
+
+    /// Hands out the tasks of these workers at `api/v1/work`.
+    pub fn workers(mut self, workers: &Workers) -> Self {
+        self.workers = Some(workers.clone());
         self
     }
 

@@ -150,6 +150,20 @@ impl From<ScheduleError> for Problem {
     }
 }
 
+/// The store of states and offers.
+impl From<turnwheel_actors::entity::StoreError> for Problem {
+    fn from(error: turnwheel_actors::entity::StoreError) -> Self {
+        use turnwheel_actors::entity::StoreError;
+        let code = match &error {
+            StoreError::Fenced { .. } => Code::StoreLost,
+            // It is told as text only.
+            StoreError::Failed(problem) if problem.contains("is full") => Code::StoreFull,
+            _ => Code::StoreFailed,
+        };
+        Self::new(code, error.to_string()).again_after(1)
+    }
+}
+
 /// A message that was never answered: the world is going down.
 impl From<turnwheel_runtime::Failure> for Problem {
     fn from(failure: turnwheel_runtime::Failure) -> Self {

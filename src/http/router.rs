@@ -14,7 +14,10 @@ use utoipa_axum::routes;
 
 use super::code::Code;
 use super::problem::Problem;
-use super::route::{actions, bulk, events, orders, plans, schedules, start, steps, system};
+use super::route::{
+    actions, bulk, callbacks, events, letters, live, orders, pictures, plans, schedules, start,
+    steps, system, work,
+};
 use super::state::Api;
 use super::{access, trace};
 
@@ -28,10 +31,11 @@ use super::{access, trace};
             changes; docs/errors.md has a page for each. Times are RFC 3339 in UTC. Fields may be added \
             within a version: readers ignore what they do not know.",
     ),
-    components(schemas(crate::api::Problem)),
+    components(schemas(crate::api::Problem, crate::api::HappeningInfo, crate::api::CutOff)),
     tags(
         (name = "plans", description = "Plans and orders for them"),
         (name = "steps", description = "The steps of a plan, and events for them"),
+        (name = "work", description = "Work for programs in other languages"),
         (name = "schedules", description = "What is launched at its times"),
         (name = "world", description = "What the server knows, and how it is"),
         (name = "system", description = "Health, figures, this description"),
@@ -39,9 +43,12 @@ use super::{access, trace};
 )]
 struct Description;
 
-/// Operations that need no token: load balancers ask them.
+/// Operations that need no token: load balancers ask them, or the path itself is a secret.
 fn open() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(system::health)).routes(routes!(system::live))
+    OpenApiRouter::new()
+        .routes(routes!(system::health))
+        .routes(routes!(system::live))
+        .nest("/api/v1", OpenApiRouter::new().routes(routes!(callbacks::tell)))
 }
 
 fn figures() -> OpenApiRouter<Api> {
@@ -56,9 +63,20 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(bulk::order))
         .routes(routes!(steps::list))
         .routes(routes!(steps::get))
-        .routes(routes!(steps::graph))
+        .routes(routes!(pictures::graph))
+        .routes(routes!(pictures::tree))
+        .routes(routes!(pictures::timeline))
+        .routes(routes!(pictures::history))
         .routes(routes!(events::send))
         .routes(routes!(events::heartbeat))
+        .routes(routes!(callbacks::make))
+        .routes(routes!(work::lease))
+        .routes(routes!(work::heartbeat))
+        .routes(routes!(work::complete))
+        .routes(routes!(work::fail))
+        .routes(routes!(live::live))
+        .routes(routes!(letters::list))
+        .routes(routes!(letters::redeliver))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get, schedules::put, schedules::remove))
         .routes(routes!(schedules::pause))

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use turnwheel_engine::picture::Can;
-use turnwheel_engine::plan::{ActionData, Step};
+use turnwheel_engine::plan::Step;
 use turnwheel_engine::store::PlanRow;
 use turnwheel_engine::{
-    ActionError, Flow, Plan, PlanShown, PlanState, PlanView, Shown, StepKind, StepState, Time,
-    World,
+    ActionError, Plan, PlanShown, PlanState, PlanView, Shown, StepKind, StepState, Time, World,
 };
 
 use super::limits::{HISTORY_SHOWN, SUB_PLANS_SHOWN};
@@ -19,11 +18,11 @@ pub(super) fn time(time: Time) -> String {
     time.to_string()
 }
 
-fn times(time: Option<Time>) -> Option<String> {
+pub(super) fn times(time: Option<Time>) -> Option<String> {
     time.map(|time| time.to_string())
 }
 
-fn said(text: String) -> Option<String> {
+pub(super) fn said(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
@@ -32,7 +31,7 @@ pub(super) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1_000.0
 }
 
-fn error(error: &ActionError) -> api::ErrorInfo {
+pub(super) fn error(error: &ActionError) -> api::ErrorInfo {
     api::ErrorInfo {
         kind: error.kind.clone(),
         message: error.message.clone(),
@@ -41,7 +40,7 @@ fn error(error: &ActionError) -> api::ErrorInfo {
 }
 
 /// What can be done, by the names of the orders.
-fn names(can: &[Can]) -> Vec<String> {
+pub(super) fn names(can: &[Can]) -> Vec<String> {
     let name = |can: &Can| match serde_json::to_value(can) {
         Ok(Value::String(name)) => Some(name),
         _ => None,
@@ -200,45 +199,5 @@ pub(super) fn step(plan: &Plan, step: &Step, shown: &PlanShown) -> api::StepInfo
         } else {
             value(|shown| &shown.output)
         },
-    }
-}
-
-/// All steps, for graph, timeline and tree.
-pub(super) fn graph(plan: &Plan) -> api::Graph {
-    let needs = |action: &ActionData, kind: StepKind| match kind {
-        StepKind::Run => action.needs.iter().map(|step| step.0).collect(),
-        _ => Vec::new(),
-    };
-    let node = |step: &Step| {
-        let action = plan.action(step.action);
-        api::Node {
-            id: step.id.0,
-            phase: step.kind.name().to_owned(),
-            action: step.action.0,
-            parent: action.parent.map(|parent| parent.0),
-            name: action.name.clone(),
-            state: step.state.name().to_owned(),
-            progress: f64::from(step.done_thousandths()) / 1_000.0,
-            started_at: times(step.started_at),
-            ended_at: times(step.ended_at),
-            needs: needs(action, step.kind),
-        }
-    };
-    api::Graph {
-        plan: plan.id.to_string(),
-        state: plan.state.name().to_owned(),
-        result: plan.result().name().to_owned(),
-        nodes: plan.steps.iter().map(node).collect(),
-        run: flow(&plan.run),
-        finalize: plan.finalize.iter().map(|step| step.0).collect(),
-    }
-}
-
-fn flow(part: &Flow) -> api::FlowNode {
-    let all = |parts: &[Flow]| parts.iter().map(flow).collect();
-    match part {
-        Flow::Step(step) => api::FlowNode::Step(step.0),
-        Flow::Sequence(parts) => api::FlowNode::Sequence(all(parts)),
-        Flow::Concurrence(parts) => api::FlowNode::Concurrence(all(parts)),
     }
 }

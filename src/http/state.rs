@@ -1,10 +1,11 @@
 //! What the handlers of requests share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::Future;
 use std::sync::Arc;
 
-use turnwheel_engine::{Time, World};
+use tokio::sync::watch;
+use turnwheel_engine::World;
 
 use super::code::Code;
 use super::figures::Figures;
@@ -23,8 +24,7 @@ struct Shared {
     rates: Rates,
     figures: Figures,
     prober: Prober,
-    began: Time,
-    is_stopping: AtomicBool,
+    is_stopping: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Api {
@@ -40,8 +40,7 @@ impl Api {
             rates: Rates::new(options.rate),
             figures: Figures::new(&world),
             prober,
-            began: std::time::SystemTime::now().into(),
-            is_stopping: AtomicBool::new(false),
+            is_stopping: watch::Sender::new(false),
             world,
             options,
         }))
@@ -67,17 +66,22 @@ impl Api {
         &self.0.prober
     }
 
-    pub(super) fn began(&self) -> Time {
-        self.0.began
-    }
-
     /// From now on it takes no new work; what is asked else is answered.
     pub(super) fn stop(&self) {
-        self.0.is_stopping.store(true, Ordering::Relaxed);
+        self.0.is_stopping.send_replace(true);
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.0.is_stopping.load(Ordering::Relaxed)
+        *self.0.is_stopping.borrow()
+    }
+
+    /// Ends when the server stops.
+    pub(super) fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stopping = self.0.is_stopping.subscribe();
+        async move {
+            // Without a sender there is no server any more.
+            let _gone = stopping.wait_for(|is_stopping| *is_stopping).await;
+        }
     }
 
     /// Refuses what would be new work while the server stops.

@@ -1,6 +1,8 @@
 //! A server on a free port of this machine, with actions that tests need, and a client of few words.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod schema;
+
 use std::io::Read as _;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use tokio::sync::oneshot;
 use turnwheel::engine::{
-    Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, Store, World,
+    Action, ActionError, MemoryStore, Next, Run, Runs, StepContext, Store, World, WorldBuilder,
 };
 use turnwheel::http::serve::{Listen, Server, Stopped};
 use turnwheel::http::{Access, Options};
@@ -88,8 +90,12 @@ impl Run for Fail {
 
 /// A world with these actions.
 pub(crate) fn world(store: impl Store) -> World {
-    let builder = World::builder().action(Echo).action(Ask).action(Fail);
-    builder.build(store).expect("a world")
+    with(World::builder()).build(store).expect("a world")
+}
+
+/// The same on its way, with others.
+pub(crate) fn with(builder: WorldBuilder) -> WorldBuilder {
+    builder.action(Echo).action(Ask).action(Fail)
 }
 
 /// A server over a world of its own.

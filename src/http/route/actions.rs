@@ -3,7 +3,10 @@
 use axum::extract::State;
 use axum::Json as Answer;
 
-use crate::api::{ActionEntry, Actions, LockInfo, Locks, QueueInfo, Queues, Stats};
+use crate::api::{
+    ActionEntry, Actions, CountInfo, LockInfo, Locks, QueueInfo, Queues, Stats, WaitingInfo,
+};
+use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
 
@@ -54,19 +57,36 @@ pub(in crate::http) async fn locks(State(api): State<Api>) -> Answer<Locks> {
     Answer(Locks { locks: api.world().locks().into_iter().map(info).collect() })
 }
 
-/// How the world is
+/// How the world is: what plans wait for, how many there are, what was done
 #[utoipa::path(
     get, path = "/stats", tag = "world", operation_id = "getStats",
     responses((status = 200, description = "Its figures now", body = Stats)),
 )]
-pub(in crate::http) async fn stats(State(api): State<Api>) -> Answer<Stats> {
-    let locks = api.world().locks();
-    let held = locks.iter().filter(|lock| lock.holder.is_some()).count();
-    Answer(Stats {
+pub(in crate::http) async fn stats(State(api): State<Api>) -> Result<Answer<Stats>, Problem> {
+    let (stats, counts) = (api.world().stats().await?, api.world().counts().await?);
+    let waiting = api.world().waiting().await?;
+    let count = |count: &turnwheel_engine::store::Count| CountInfo {
+        state: count.state.name().to_owned(),
+        result: count.result.name().to_owned(),
+        waits: count.waits.name().to_owned(),
+        plans: count.plans,
+    };
+    let of = |of: turnwheel_engine::WaitingPlans| WaitingInfo {
+        waits: of.waiting.name().to_owned(),
+        plans: of.plans,
+        oldest: of.oldest.map(|(plan, _)| plan.to_string()),
+        oldest_at: of.oldest.map(|(_, at)| show::time(at)),
+        waits_for: show::said(of.text),
+    };
+    Ok(Answer(Stats {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: show::time(api.began()),
-        now: show::time(std::time::SystemTime::now().into()),
+        started_at: show::time(stats.since),
+        now: show::time(stats.at),
+        plans: counts.groups().iter().map(count).collect(),
+        waiting: waiting.into_iter().map(of).collect(),
         queues: all_queues(&api),
-        locks: u32::try_from(held).unwrap_or(u32::MAX),
-    })
+        locks: stats.locks,
+        dead_letters: stats.dead_letters,
+        figures: serde_json::to_value(&stats.journal).unwrap_or_default(),
+    }))
 }

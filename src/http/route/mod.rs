@@ -2,10 +2,15 @@
 
 pub(super) mod actions;
 pub(super) mod bulk;
+pub(super) mod callbacks;
 pub(super) mod events;
+pub(super) mod letters;
+pub(super) mod live;
 pub(super) mod orders;
+pub(super) mod pictures;
 pub(super) mod plans;
 pub(super) mod schedules;
 pub(super) mod start;
 pub(super) mod steps;
 pub(super) mod system;
+pub(super) mod work;

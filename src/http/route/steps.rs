@@ -7,7 +7,7 @@ use turnwheel_engine::{StepId, StepState};
 use utoipa::IntoParams;
 
 use super::plans::page;
-use crate::api::{Graph, StepInfo, StepPage};
+use crate::api::{StepInfo, StepPage};
 use crate::http::body::{PlanAt, Query, StepAt};
 use crate::http::code::Code;
 use crate::http::cursor::{self, List};
@@ -95,18 +95,4 @@ pub(in crate::http) fn unknown(plan: impl ToString, step: StepId) -> Problem {
     let plan = plan.to_string();
     let detail = format!("plan {plan} has no step {step}: GET /plans/{plan}/steps lists them");
     Problem::new(Code::StepUnknown, detail).of_plan(plan)
-}
-
-/// All steps of a plan without inputs and outputs: for graph, timeline and tree
-#[utoipa::path(
-    get, path = "/plans/{plan}/graph", tag = "steps", operation_id = "getGraph",
-    params(("plan" = String, Path, description = "The plan")),
-    responses((status = 200, description = "The steps and how they follow one another", body = Graph)),
-)]
-pub(in crate::http) async fn graph(
-    State(api): State<Api>,
-    PlanAt(id): PlanAt,
-) -> Result<Answer<Graph>, Problem> {
-    let plan = api.world().plan(id).view().await?;
-    Ok(Answer(show::graph(&plan)))
 }

@@ -1,0 +1,196 @@
+//! A plan as data for those who draw it. Lists are flat, so that a large plan is drawn a part at a time.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ErrorInfo, HappeningInfo};
+
+/// A step as a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Node {
+    /// Its number in the plan.
+    pub id: u32,
+    /// Which phase of its action it is.
+    pub phase: String,
+    /// The number of its action.
+    pub action: u32,
+    /// The name of its action.
+    pub name: String,
+    /// Where it is.
+    pub state: String,
+    /// How far it is, from 0 to 1.
+    pub progress: f64,
+    /// How often it was begun from its beginning.
+    pub attempts: u32,
+    /// When its code was first called.
+    pub started_at: Option<String>,
+    /// When it ended.
+    pub ended_at: Option<String>,
+    /// How long its code has run in all, in milliseconds.
+    pub ran_ms: f64,
+    /// What it waits for, for people.
+    pub waits_for: Option<String>,
+    /// Why it failed the last time it ended.
+    pub error: Option<ErrorInfo>,
+    /// What can be done with it now.
+    pub possible: Vec<String>,
+}
+
+/// The run and finalize steps of a plan, and what waits for what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Graph {
+    /// The plan.
+    pub plan: String,
+    /// Its state.
+    pub state: String,
+    /// Its result.
+    pub result: String,
+    /// The steps, in the order of planning.
+    pub nodes: Vec<Node>,
+    /// Nodes without work, which are passed when all before them are done: their numbers are greater than
+    /// that of any step. They keep the number of edges small.
+    pub joints: Vec<u32>,
+    /// What waits for what.
+    pub edges: Vec<Edge>,
+}
+
+/// `to` waits for `from`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Edge {
+    /// The node before.
+    pub from: u32,
+    /// The node after.
+    pub to: u32,
+    /// Why: it needs its `output`, or the plan says so (`flow`).
+    pub kind: String,
+}
+
+/// Who planned whom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Tree {
+    /// The plan.
+    pub plan: String,
+    /// Its state.
+    pub state: String,
+    /// Its result.
+    pub result: String,
+    /// Its actions in the order in which a tree is drawn.
+    pub nodes: Vec<TreeNode>,
+}
+
+/// An action in the tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct TreeNode {
+    /// Its number in the plan.
+    pub action: u32,
+    /// Its name.
+    pub name: String,
+    /// The version that planned it.
+    pub version: u32,
+    /// Who planned it.
+    pub parent: Option<u32>,
+    /// How deep it is below the root.
+    pub depth: u32,
+    /// How many it has planned itself.
+    pub children: u32,
+    /// The state of all its steps together: the one that asks for attention most.
+    pub state: String,
+    /// Its steps: plan, run, finalize, those that it has.
+    pub steps: Vec<Node>,
+}
+
+/// The steps over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Timeline {
+    /// The plan.
+    pub plan: String,
+    /// Its state.
+    pub state: String,
+    /// Its result.
+    pub result: String,
+    /// When the first thing happened.
+    pub from: String,
+    /// When the last thing happened that is known.
+    pub until: String,
+    /// The steps that have begun, in the order of their begins.
+    pub bars: Vec<Bar>,
+}
+
+/// A step over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Bar {
+    /// The step.
+    pub step: u32,
+    /// The number of its action.
+    pub action: u32,
+    /// The name of its action.
+    pub name: String,
+    /// Which phase of its action it is.
+    pub phase: String,
+    /// Where it is now.
+    pub state: String,
+    /// What it did when.
+    pub spans: Vec<Span>,
+}
+
+/// Some time of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Span {
+    /// From when.
+    pub from: String,
+    /// To when; nothing if it goes on.
+    pub to: Option<String>,
+    /// What it did: its code ran, or it waited for something.
+    pub kind: String,
+    /// Which attempt it was.
+    pub attempt: u32,
+}
+
+/// All that happened to a plan, as its journal tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct History {
+    /// The plan.
+    pub plan: String,
+    /// What happened, oldest first.
+    pub happenings: Vec<HappeningInfo>,
+    /// How many older ones are left out.
+    pub left_out: u64,
+    /// Each call of each step, in the order of their begins.
+    pub calls: Vec<CallInfo>,
+}
+
+/// A call of a step's code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct CallInfo {
+    /// The step.
+    pub step: u32,
+    /// Which call of the step it is, from 1.
+    pub call: u32,
+    /// Which attempt it belongs to.
+    pub attempt: u32,
+    /// Why it was called.
+    pub why: String,
+    /// When it was decided.
+    pub began: String,
+    /// When it got its place in the queue, if it had to wait for one.
+    pub admitted: Option<String>,
+    /// When it ended; nothing while it runs.
+    pub ended: Option<String>,
+    /// How long its code ran, in milliseconds.
+    pub ran_ms: f64,
+    /// The state of the step afterwards.
+    pub state: String,
+    /// Why it failed.
+    pub error: Option<ErrorInfo>,
+    /// Whether it was a call of its compensation.
+    pub is_revert: bool,
+}

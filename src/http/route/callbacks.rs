@@ -1,0 +1,98 @@
+//! Callbacks: a path with a secret in it, by which somebody without a token sends one event to a step.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::Json as Answer;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use turnwheel_engine::{PlanId, StepId};
+
+use super::steps::unknown;
+use crate::api::{Callback, EventDone};
+use crate::http::body::{parse, NameAt, PlanAt, Raw, StepAt, Who};
+use crate::http::code::Code;
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+use crate::http::trace;
+
+/// The name under which the store keeps callbacks.
+const ENTITY: &str = "turnwheel.callback";
+
+/// Writers of states carry an epoch; callbacks compete by versions alone.
+const EPOCH: u64 = 1;
+
+/// What a callback is for.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    plan: PlanId,
+    step: StepId,
+}
+
+/// Makes a path by which one event can be sent to a step without a token
+///
+/// It is valid until it was used once. Whoever knows it can use it.
+#[utoipa::path(
+    post, path = "/plans/{plan}/steps/{step}/callback", tag = "steps", operation_id = "makeCallback",
+    params(
+        ("plan" = String, Path, description = "The plan"),
+        ("step" = u32, Path, description = "The number of the step"),
+    ),
+    responses((status = 201, description = "The path is durable", body = Callback)),
+)]
+pub(in crate::http) async fn make(
+    State(api): State<Api>,
+    Who(who): Who,
+    PlanAt(plan): PlanAt,
+    StepAt(step): StepAt,
+) -> Result<(StatusCode, Answer<Callback>), Problem> {
+    let view = api.world().plan(plan).view().await?;
+    view.find_step(step).ok_or_else(|| unknown(plan, step))?;
+    let mut secret = [0_u8; 24];
+    getrandom::fill(&mut secret)
+        .map_err(|error| Problem::new(Code::Internal, format!("no random numbers: {error}")))?;
+    let token: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let kept = serde_json::to_vec(&Kept { plan, step })
+        .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
+    api.world().states().save(ENTITY, &token, kept, 0, EPOCH).await?;
+    trace::audit(&who, "callback", &format!("{plan}/{step}"), "made");
+    let path = format!("api/v1/callbacks/{token}");
+    Ok((StatusCode::CREATED, Answer(Callback { token, path })))
+}
+
+/// Sends the event of a callback: any JSON, or none
+#[utoipa::path(
+    post, path = "/callbacks/{name}", tag = "steps", operation_id = "useCallback",
+    params(("name" = String, Path, description = "The secret")),
+    request_body(content = Option<Value>, content_type = "application/json"),
+    responses((status = 200, description = "The event is durable", body = EventDone)),
+    security(()),
+)]
+pub(in crate::http) async fn tell(
+    State(api): State<Api>,
+    NameAt(token): NameAt,
+    Raw(body): Raw,
+) -> Result<Answer<EventDone>, Problem> {
+    let event: Value = if body.is_empty() { Value::Null } else { parse(&body)? };
+    let states = api.world().states();
+    let unknown = || {
+        let detail = "there is no such callback, or it was used";
+        Problem::new(Code::CallbackUnknown, detail)
+    };
+    let known = states.load(ENTITY, &token).await?;
+    let kept = known.bytes.ok_or_else(unknown)?;
+    let Kept { plan, step } = parse(&kept)?;
+    // The same id each time: a repeated callback is taken once.
+    let id = format!("callback/{token}");
+    let told = api.world().event(plan, step, Some(&id), &event).await?;
+    let outcome = told.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());
+    tracing::info!(
+        target: "turnwheel::audit",
+        principal = "callback", what = "event", on = format!("{plan}/{step}"), outcome, "change"
+    );
+    told?;
+    match states.clear(ENTITY, &token, known.version, EPOCH).await {
+        Ok(_) | Err(turnwheel_actors::entity::StoreError::Conflict { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Answer(EventDone { plan: plan.to_string(), step: step.0 }))
+}

@@ -1,0 +1,147 @@
+//! What happens to plans, as it becomes durable: a stream of server-sent events.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use serde::Deserialize;
+use turnwheel_engine::watch::{Cursor, Watch, WatchFilter, Watched};
+use utoipa::IntoParams;
+
+use crate::api::CutOff;
+use crate::http::body::{plan_id, Query};
+use crate::http::code::Code;
+use crate::http::figures::UnderWay;
+use crate::http::limits::{LIVE_AGAIN, LIVE_PLANS_MAX, LIVE_SIGN};
+use crate::http::picture;
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+
+/// What to listen to.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct LiveQuery {
+    /// Only these plans, with commas between; 100 at most.
+    plan: Option<String>,
+    /// Only plans that are called so.
+    label: Option<String>,
+    /// Only changes of plans, not of their steps.
+    #[param(default = false)]
+    plans_only: Option<bool>,
+    /// Everything after this place, from the store; then live. `0` is the begin of the store.
+    after: Option<String>,
+}
+
+/// What happens to plans, as it becomes durable: server-sent events
+///
+/// Each event has its place as id, what happened as name, and a `HappeningInfo` as data. A reader that is
+/// too slow gets the event `cut_off` and the end of the stream; whoever comes back with the id of the last
+/// event as `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing.
+#[utoipa::path(
+    get, path = "/events", tag = "world", operation_id = "watchEvents",
+    params(LiveQuery, ("Last-Event-ID" = Option<String>, Header, description = "As `after`")),
+    responses((status = 200, description = "The stream", body = String,
+        content_type = "text/event-stream")),
+)]
+pub(in crate::http) async fn live(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    Query(query): Query<LiveQuery>,
+) -> Result<Response, Problem> {
+    api.takes_work()?;
+    let wrong = |detail: String| Problem::new(Code::QueryInvalid, detail);
+    let mut filter = WatchFilter::new();
+    let plans = query.plan.as_deref().unwrap_or_default();
+    let plans: Vec<&str> = plans.split(',').filter(|plan| !plan.is_empty()).collect();
+    if plans.len() > LIVE_PLANS_MAX {
+        return Err(wrong(format!("the query names more than {LIVE_PLANS_MAX} plans: name none")));
+    }
+    for plan in plans {
+        filter = filter.plan(plan_id(plan)?);
+    }
+    if let Some(label) = query.label {
+        filter = filter.label(label);
+    }
+    if query.plans_only == Some(true) {
+        filter = filter.plans_only();
+    }
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    if let Some(after) = last.or(query.after) {
+        let after: Cursor =
+            after.parse().map_err(|error: turnwheel_engine::watch::CursorError| {
+                Problem::new(Code::CursorInvalid, error.to_string())
+            })?;
+        filter = filter.after(after);
+    }
+    let live = Live {
+        watch: api.world().watch(filter),
+        stopped: Box::pin(api.stopped()),
+        _open: api.figures().stream(),
+        api,
+        has_begun: false,
+        is_over: false,
+    };
+    let answer = Sse::new(live).keep_alive(KeepAlive::new().interval(LIVE_SIGN));
+    Ok(answer.into_response())
+}
+
+/// One open stream.
+struct Live {
+    watch: Watch,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    api: Api,
+    _open: UnderWay,
+    has_begun: bool,
+    is_over: bool,
+}
+
+impl Stream for Live {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.is_over || self.stopped.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        if !self.has_begun {
+            // So that whoever listens knows that from here on nothing is missed.
+            self.has_begun = true;
+            return Poll::Ready(Some(Ok(Event::default().retry(LIVE_AGAIN).comment("listening"))));
+        }
+        match Pin::new(&mut self.watch).poll_next(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(Some(Ok(Watched::Happened(happening)))) => {
+                let info = picture::happening(*happening);
+                Poll::Ready(Some(Ok(event(&info.what, Some(&info.cursor), &info))))
+            }
+            Poll::Ready(Some(Ok(Watched::Missed { entries, after, .. }))) => {
+                self.is_over = true;
+                self.api.figures().cut_off();
+                let cut = CutOff { missed: entries, after: after.to_string() };
+                Poll::Ready(Some(Ok(event("cut_off", None, &cut))))
+            }
+            Poll::Ready(Some(Ok(_))) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Poll::Ready(Some(Err(error))) => {
+                // Whoever listens comes back, and goes on where it was.
+                tracing::warn!(%error, "a stream of live events ends");
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+fn event(name: &str, id: Option<&str>, data: &impl serde::Serialize) -> Event {
+    let text = serde_json::to_string(data).unwrap_or_default();
+    let event = Event::default().event(name).data(text);
+    id.map_or(event.clone(), |id| event.id(id))
+}

@@ -1,0 +1,228 @@
+//! Work for programs in other languages: lease, live, complete, fail.
+
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::Json as Answer;
+use serde_json::Value;
+use turnwheel_engine::{PlanError, PlanState, PlanView, StepState};
+
+use crate::api::{Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld};
+use crate::http::body::{Json, NameAt, Who};
+use crate::http::code::Code;
+use crate::http::limits::{LEASES_MAX, WAIT_MAX};
+use crate::http::problem::Problem;
+use crate::http::show;
+use crate::http::state::Api;
+use crate::http::trace;
+use crate::work::{event_id, LeaseError, Offer, OfferId, Outcome, Workers, LEASE, LEASE_MAX};
+
+/// How long a worker that waits does not look again, if nothing was offered meanwhile: a lease of another
+/// one may have ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// How long, and how often, a step that has written its offer is given to be suspended.
+const LOOK_SOON: Duration = Duration::from_millis(2);
+const LOOKS: u32 = 500;
+
+impl From<LeaseError> for Problem {
+    fn from(error: LeaseError) -> Self {
+        match error {
+            LeaseError::Lost => Self::new(Code::LeaseLost, error.to_string()),
+            LeaseError::Store(error) => error.into(),
+        }
+    }
+}
+
+fn workers(api: &Api) -> Result<&Workers, Problem> {
+    api.options().workers.as_ref().ok_or_else(|| {
+        Problem::new(Code::PathUnknown, "this server hands out no work to other programs")
+    })
+}
+
+fn lease_of(ms: Option<u64>) -> Result<Duration, Problem> {
+    let lease = ms.map_or(LEASE, Duration::from_millis);
+    if lease.is_zero() || lease > LEASE_MAX {
+        let detail = format!("the body: lease_ms has to be from 1 to {}", LEASE_MAX.as_millis());
+        return Err(Problem::new(Code::BodyInvalid, detail));
+    }
+    Ok(lease)
+}
+
+fn moment(ms: u64) -> String {
+    show::time(turnwheel_engine::Time(ms.saturating_mul(1_000)))
+}
+
+/// Asks for tasks; waits for one if there is none
+#[utoipa::path(
+    post, path = "/work/lease", tag = "work", operation_id = "leaseTasks", request_body = Lease,
+    responses((status = 200, description = "The tasks that the worker has now", body = Leased)),
+)]
+pub(in crate::http) async fn lease(
+    State(api): State<Api>,
+    Who(who): Who,
+    Json(asked): Json<Lease>,
+) -> Result<Answer<Leased>, Problem> {
+    let workers = workers(&api)?;
+    let wrong = |detail: String| Problem::new(Code::BodyInvalid, format!("the body: {detail}"));
+    if asked.topics.is_empty() {
+        return Err(wrong("it names no topic".to_owned()));
+    }
+    let limit = asked.limit.unwrap_or(1) as usize;
+    if limit == 0 || limit > LEASES_MAX {
+        return Err(wrong(format!("limit has to be from 1 to {LEASES_MAX}")));
+    }
+    let wait = Duration::from_millis(asked.wait_ms.unwrap_or(0));
+    if wait > WAIT_MAX {
+        return Err(wrong(format!("wait_ms is at most {}", WAIT_MAX.as_millis())));
+    }
+    let lease = lease_of(asked.lease_ms)?;
+    let until = Instant::now() + wait;
+    loop {
+        api.takes_work()?;
+        // What is offered from here on is not missed.
+        let news = workers.wait(until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN));
+        let mut news = std::pin::pin!(news);
+        let mut tasks = Vec::new();
+        for offer in workers.lease(&asked.topics, lease, limit).await? {
+            tasks.extend(task(&api, workers, offer).await?);
+        }
+        if !tasks.is_empty() || Instant::now() >= until {
+            for task in &tasks {
+                trace::audit(&who, "lease", &task.id, &task.topic);
+            }
+            return Ok(Answer(Leased { tasks }));
+        }
+        news.as_mut().await;
+    }
+}
+
+/// The plan of an offer. A step writes its offer before it is suspended: that is waited for.
+async fn suspended(api: &Api, offer: &Offer) -> Result<Option<PlanView>, Problem> {
+    for _ in 0..LOOKS {
+        let plan = match api.world().plan(offer.plan).view().await {
+            Ok(plan) => plan,
+            Err(PlanError::Unknown(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let step = plan.find_step(offer.step);
+        if step.is_none_or(|step| step.state != StepState::Running) {
+            return Ok(Some(plan));
+        }
+        tokio::time::sleep(LOOK_SOON).await;
+    }
+    let detail = "a step does not come to rest: its task is handed out when the lease has ended";
+    Err(Problem::new(Code::PlanTimedOut, detail).of_plan(offer.plan))
+}
+
+/// The task of an offer; nothing if its step waits no more.
+async fn task(api: &Api, workers: &Workers, offer: Offer) -> Result<Option<Task>, Problem> {
+    let plan = suspended(api, &offer).await?;
+    let step = plan.as_ref().and_then(|plan| plan.find_step(offer.step));
+    let (Some(plan), Some(step)) = (&plan, step) else {
+        workers.remove(&offer).await?;
+        return Ok(None);
+    };
+    let is_over = plan.state == PlanState::Stopped || step.attempt != offer.attempt;
+    if is_over || step.state != StepState::Suspended {
+        workers.remove(&offer).await?;
+        return Ok(None);
+    }
+    let input = plan.action(step.action).output.read().unwrap_or(Value::Null);
+    let beat = step.beat.as_ref().and_then(|beat| beat.details.as_ref()?.read().ok());
+    Ok(Some(Task {
+        id: offer.id().to_string(),
+        topic: offer.topic.clone(),
+        plan: offer.plan.to_string(),
+        step: offer.step.0,
+        attempt: offer.attempt,
+        delivery: offer.deliveries(),
+        idempotency_key: event_id(offer.plan, offer.step, offer.attempt),
+        until: moment(offer.until_ms()),
+        last_heartbeat: beat,
+        input,
+    }))
+}
+
+async fn held(api: &Api, text: &str) -> Result<Offer, Problem> {
+    let id: OfferId = text.parse().map_err(|error: crate::work::OfferIdError| {
+        Problem::new(Code::IdInvalid, format!("«{text}»: {error}"))
+    })?;
+    Ok(workers(api)?.held(&id).await?)
+}
+
+/// Says that the worker lives, and how far it is
+#[utoipa::path(
+    post, path = "/work/{name}/heartbeat", tag = "work", operation_id = "beatTask",
+    request_body = TaskHeartbeat, params(("name" = String, Path, description = "The id of the task")),
+    responses((status = 200, description = "The lease is longer", body = TaskHeld)),
+)]
+pub(in crate::http) async fn heartbeat(
+    State(api): State<Api>,
+    NameAt(name): NameAt,
+    Json(beat): Json<TaskHeartbeat>,
+) -> Result<Answer<TaskHeld>, Problem> {
+    let lease = lease_of(beat.lease_ms)?;
+    let offer = held(&api, &name).await?;
+    let (plan, step, attempt) = (offer.plan, offer.step, offer.attempt);
+    if let Err(error) = api.world().heartbeat(plan, step, attempt, &beat.details).await? {
+        // The step waits no more: the worker should end what it does.
+        workers(&api)?.remove(&offer).await?;
+        return Err(Problem::new(Code::LeaseLost, error.to_string()).of_plan(plan));
+    }
+    let offer = workers(&api)?.prolong(offer, lease).await?;
+    Ok(Answer(TaskHeld { until: moment(offer.until_ms()) }))
+}
+
+/// Says that the task is done; the answer comes when that is durable
+#[utoipa::path(
+    post, path = "/work/{name}/complete", tag = "work", operation_id = "completeTask",
+    request_body = TaskComplete, params(("name" = String, Path, description = "The id of the task")),
+    responses((status = 200, description = "It is durable", body = TaskDone)),
+)]
+pub(in crate::http) async fn complete(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+    Json(done): Json<TaskComplete>,
+) -> Result<Answer<TaskDone>, Problem> {
+    let outcome = answer(&api, &name, Outcome::Completed(done.output)).await;
+    let text = outcome.as_ref().map_or_else(Problem::detail, |_| "done");
+    trace::audit(&who, "complete", &name, text);
+    outcome
+}
+
+/// Says that the task has failed; the answer comes when that is durable
+#[utoipa::path(
+    post, path = "/work/{name}/fail", tag = "work", operation_id = "failTask",
+    request_body = TaskFail, params(("name" = String, Path, description = "The id of the task")),
+    responses((status = 200, description = "It is durable", body = TaskDone)),
+)]
+pub(in crate::http) async fn fail(
+    State(api): State<Api>,
+    Who(who): Who,
+    NameAt(name): NameAt,
+    Json(failed): Json<TaskFail>,
+) -> Result<Answer<TaskDone>, Problem> {
+    let TaskFail { kind, message, is_final } = failed;
+    let outcome = answer(&api, &name, Outcome::Failed { kind, message, is_final }).await;
+    let text = outcome.as_ref().map_or_else(Problem::detail, |_| "done");
+    trace::audit(&who, "fail", &name, text);
+    outcome
+}
+
+async fn answer(api: &Api, name: &str, outcome: Outcome) -> Result<Answer<TaskDone>, Problem> {
+    let offer = held(api, name).await?;
+    let (plan, step) = (offer.plan, offer.step);
+    let id = event_id(plan, step, offer.attempt);
+    let told = api.world().event(plan, step, Some(&id), &outcome).await?;
+    if let Err(error) = told {
+        if matches!(error, PlanError::State { .. } | PlanError::Unknown(_)) {
+            workers(api)?.remove(&offer).await?;
+            return Err(Problem::new(Code::LeaseLost, error.to_string()).of_plan(plan));
+        }
+        return Err(error.into());
+    }
+    workers(api)?.remove(&offer).await?;
+    Ok(Answer(TaskDone { plan: plan.to_string(), step: step.0 }))
+}

@@ -1,0 +1,105 @@
+//! The action whose work is done elsewhere.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::{watch, Notify};
+use turnwheel_actors::entity::ReminderStore;
+use turnwheel_engine::{Action, ActionError, Next, RetryPolicy, RunAsync, RunsAsync, StepContext};
+
+use super::offer::Offer;
+
+/// Attempts if a worker fails without saying that it is final.
+const ATTEMPTS: u32 = 5;
+
+/// Bytes of a topic: it is part of the key of each offer.
+const TOPIC_BYTES_MAX: usize = 200;
+
+/// What is to be done, and by whom.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalTask {
+    /// Which workers it is for.
+    pub topic: String,
+    /// What they are given.
+    #[serde(default)]
+    pub input: Value,
+}
+
+/// What a worker answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It is done; this is the output of the step.
+    Completed(Value),
+    /// It has failed.
+    Failed {
+        /// A code of the worker's own.
+        kind: String,
+        /// What happened.
+        message: String,
+        /// Whether trying again cannot help.
+        is_final: bool,
+    },
+}
+
+/// The action `external`: offers its input to workers elsewhere, and waits for what they answer.
+#[derive(Debug)]
+pub struct External {
+    store: watch::Receiver<Option<Arc<dyn ReminderStore>>>,
+    news: Arc<Notify>,
+}
+
+impl External {
+    pub(super) fn new(
+        store: watch::Receiver<Option<Arc<dyn ReminderStore>>>,
+        news: Arc<Notify>,
+    ) -> Self {
+        Self { store, news }
+    }
+}
+
+impl Action for External {
+    const NAME: &'static str = "external";
+    type Input = ExternalTask;
+    type Output = Value;
+    type Phases = RunsAsync;
+
+    fn retry(&self) -> RetryPolicy {
+        RetryPolicy::attempts(ATTEMPTS)
+    }
+}
+
+impl RunAsync for External {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        match step.event::<Outcome>()? {
+            Some(Outcome::Completed(output)) => {
+                step.output = output;
+                return Ok(Next::Done);
+            }
+            Some(Outcome::Failed { kind, message, is_final }) => {
+                let error = ActionError::new(kind, message);
+                return Err(if is_final { error.and_final() } else { error });
+            }
+            None => {}
+        }
+        let topic = &step.input.topic;
+        if topic.is_empty() || topic.len() > TOPIC_BYTES_MAX {
+            let message = format!("a topic has 1 to {TOPIC_BYTES_MAX} bytes");
+            return Err(ActionError::new("topic", message).and_final());
+        }
+        let mut store = self.store.clone();
+        // The world may be on its way: what was under way before a restart begins before all is there.
+        let store = store.wait_for(Option::is_some).await.map(|store| store.clone());
+        let Ok(Some(store)) = store else {
+            return Err(ActionError::new("stopping", "nobody keeps the offers of steps any more"));
+        };
+        let offer = Offer::new(topic, step.plan_id(), step.step_id(), step.attempt());
+        offer.put(&*store).await?;
+        self.news.notify_waiters();
+        // Its references are resolved only here: workers are given what is kept with the step.
+        step.output = step.input.input.clone();
+        Ok(Next::suspend(format!("a worker for «{topic}»")))
+    }
+}

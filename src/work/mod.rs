@@ -1,0 +1,188 @@
+//! Work for programs in other languages: a step hands its input out, and waits for what comes back.
+//!
+//! A plan with the action [`External`] offers its input under a *topic*. Programs elsewhere lease what is
+//! offered, say from time to time that they live, and complete or fail it; over HTTP they do so at
+//! `api/v1/work`.
+//!
+//! 1. The step writes its offer to the store and is suspended: no thread, next to no memory.
+//! 2. A lease moves the offer's time to the end of the lease, in a write that fails if somebody else was
+//!    sooner. So it is with one worker at a time, and a crash of the server changes nothing about that.
+//! 3. A lease that has ended without a word makes the offer ready again: the next worker gets it, and is
+//!    told which delivery it is. The old one is refused from then on.
+//! 4. What the worker answers becomes an event of the step, with an id, so that a repeated answer counts
+//!    once. After that the offer is removed; one that a crash has left is removed when it is found.
+//!
+//! Offers lie among the reminders of the store, ordered by when they are ready: entity `turnwheel.work`.
+
+mod external;
+mod offer;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{watch, Notify};
+use turnwheel_actors::entity::{DueRange, ReminderStore, StoreError};
+use turnwheel_engine::{PlanId, StepId, World};
+
+pub use external::{External, ExternalTask, Outcome};
+pub use offer::{Offer, OfferId, OfferIdError};
+
+/// Offers that are looked through for one lease: those of other topics are passed over.
+const LOOKED_AT: usize = 10_000;
+
+/// Offers that are read at once.
+const PAGE: usize = 256;
+
+/// How long a worker may have a task without a word, if nothing is said.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// The longest lease: a worker that is gone must not keep a task for ever.
+pub const LEASE_MAX: Duration = Duration::from_secs(12 * 3_600);
+
+/// Hands out what steps offer. Clones share it.
+#[derive(Clone)]
+pub struct Workers {
+    store: watch::Sender<Option<Arc<dyn ReminderStore>>>,
+    news: Arc<Notify>,
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers").finish_non_exhaustive()
+    }
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A task is not this worker's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// The lease is over, and another worker may have the task; or it was answered.
+    #[error("the lease is over: stop working on it, another worker has the task or it is done")]
+    Lost,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Workers {
+    /// Without a world; steps that offer something wait until there is one.
+    pub fn new() -> Self {
+        Self { store: watch::Sender::new(None), news: Arc::default() }
+    }
+
+    /// The action that offers its input, for the builder of the world.
+    pub fn action(&self) -> External {
+        External::new(self.store.subscribe(), Arc::clone(&self.news))
+    }
+
+    /// Keeps offers in the store of this world.
+    pub fn attach(&self, world: &World) {
+        self.store.send_replace(Some(world.reminders()));
+    }
+
+    fn store(&self) -> Result<Arc<dyn ReminderStore>, StoreError> {
+        let store = self.store.borrow().clone();
+        store.ok_or_else(|| StoreError::Failed("no world keeps the offers of steps".to_owned()))
+    }
+
+    /// Leases up to `limit` tasks of these topics, those that have waited longest first.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn lease(
+        &self,
+        topics: &[String],
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let store = self.store()?;
+        let mut leased = Vec::new();
+        let mut range = DueRange::until(offer::now_ms(), PAGE);
+        for _ in 0..LOOKED_AT / PAGE {
+            let rows = store.list(&range).await?;
+            let is_last = rows.len() < PAGE;
+            range.after = rows.last().map(|row| (row.due_ms, row.id.clone()));
+            for row in rows {
+                let Some(mut offer) = Offer::of(row) else { continue };
+                if !topics.contains(&offer.topic) {
+                    continue;
+                }
+                offer.begin_lease(lease);
+                match offer.write(&*store).await {
+                    Ok(()) => leased.push(offer),
+                    // Somebody was sooner.
+                    Err(StoreError::Conflict { .. }) => continue,
+                    Err(error) => return Err(error),
+                }
+                if leased.len() == limit {
+                    return Ok(leased);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(leased)
+    }
+
+    /// Waits until something was offered since the call, or for so long.
+    pub fn wait(&self, limit: Duration) -> impl Future<Output = ()> + Send + '_ {
+        // It counts from here on, also before it is polled.
+        let news = self.news.notified();
+        async move {
+            let _late = tokio::time::timeout(limit, news).await;
+        }
+    }
+
+    /// The task that a worker has, if its lease is not over.
+    ///
+    /// # Errors
+    ///
+    /// It is not this worker's any more, or the store failed.
+    pub async fn held(&self, id: &OfferId) -> Result<Offer, LeaseError> {
+        let row = self.store()?.get(&id.row()).await?;
+        let offer = row.and_then(Offer::of).filter(|offer| offer.is_leased_as(id.lease));
+        offer.ok_or(LeaseError::Lost)
+    }
+
+    /// Makes a lease longer, from now on.
+    ///
+    /// # Errors
+    ///
+    /// The task is not this worker's any more, or the store failed.
+    pub async fn prolong(&self, mut offer: Offer, lease: Duration) -> Result<Offer, LeaseError> {
+        offer.prolong(lease);
+        match offer.write(&*self.store()?).await {
+            Ok(()) => Ok(offer),
+            Err(StoreError::Conflict { .. }) => Err(LeaseError::Lost),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes a task that was answered, or whose step waits no more.
+    ///
+    /// # Errors
+    ///
+    /// The store failed: the task is handed out again, and then found to be over.
+    pub async fn remove(&self, offer: &Offer) -> Result<(), StoreError> {
+        match offer.remove(&*self.store()?).await {
+            // Somebody else does it, or has the task now.
+            Err(StoreError::Conflict { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+}
+
+/// The event by which a step hears of the outcome: one for each attempt, however often it is told.
+pub fn event_id(plan: PlanId, step: StepId, attempt: u32) -> String {
+    format!("work/{plan}/{step}/{attempt}")
+}

@@ -1,0 +1,194 @@
+//! One offer: a row in the store, ready at a time, with one worker until then.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use turnwheel_actors::entity::{ReminderId, ReminderRow, ReminderStore, StoreError};
+use turnwheel_engine::{PlanId, StepId};
+
+/// The name under which offers lie in the store.
+const ENTITY: &str = "turnwheel.work";
+
+/// Writers of rows carry an epoch. Those of offers compete by versions alone, so all have the same.
+const EPOCH: u64 = 1;
+
+/// Milliseconds since the begin of 1970.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a worker names a task by: the task, and its lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferId {
+    /// The topic.
+    pub topic: String,
+    /// The plan.
+    pub plan: PlanId,
+    /// The step.
+    pub step: StepId,
+    /// The attempt of the step.
+    pub attempt: u32,
+    /// Tells the leases of a task apart.
+    pub lease: u64,
+}
+
+impl OfferId {
+    pub(super) fn row(&self) -> ReminderId {
+        row_id(&self.topic, self.plan, self.step, self.attempt)
+    }
+}
+
+fn row_id(topic: &str, plan: PlanId, step: StepId, attempt: u32) -> ReminderId {
+    ReminderId::new(ENTITY, topic, &format!("{plan}/{step}/{attempt}"))
+}
+
+/// As a text for paths: the topic comes last, in hexadecimal digits.
+impl fmt::Display for OfferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}.{:x}.", self.plan, self.step, self.attempt, self.lease)?;
+        self.topic.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The text names no task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it names no task: take the id that the lease has answered")]
+pub struct OfferIdError;
+
+impl FromStr for OfferId {
+    type Err = OfferIdError;
+
+    fn from_str(text: &str) -> Result<Self, OfferIdError> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let [plan, step, attempt, lease, topic] = parts[..] else { return Err(OfferIdError) };
+        if !topic.is_ascii() || topic.len() % 2 != 0 {
+            return Err(OfferIdError);
+        }
+        let bytes: Result<Vec<u8>, _> = (0..topic.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&topic[at..at + 2], 16))
+            .collect();
+        let topic = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok(Self {
+            topic: topic.ok_or(OfferIdError)?,
+            plan: plan.parse().map_err(|_| OfferIdError)?,
+            step: StepId(step.parse().map_err(|_| OfferIdError)?),
+            attempt: attempt.parse().map_err(|_| OfferIdError)?,
+            lease: u64::from_str_radix(lease, 16).map_err(|_| OfferIdError)?,
+        })
+    }
+}
+
+/// A task that a step offers.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Which workers it is for.
+    pub topic: String,
+    /// The plan.
+    pub plan: PlanId,
+    /// The step.
+    pub step: StepId,
+    /// The attempt of the step.
+    pub attempt: u32,
+    row: ReminderRow,
+}
+
+impl Offer {
+    pub(super) fn new(topic: &str, plan: PlanId, step: StepId, attempt: u32) -> Self {
+        let mut row = ReminderRow::new(row_id(topic, plan, step, attempt));
+        row.first_due_ms = now_ms();
+        (row.planned_ms, row.due_ms) = (row.first_due_ms, row.first_due_ms);
+        Self { topic: topic.to_owned(), plan, step, attempt, row }
+    }
+
+    /// The offer of a row; nothing if it is something else.
+    pub(super) fn of(row: ReminderRow) -> Option<Self> {
+        if &*row.id.entity != ENTITY {
+            return None;
+        }
+        let mut parts = row.id.name.split('/');
+        let plan = parts.next()?.parse().ok()?;
+        let step = StepId(parts.next()?.parse().ok()?);
+        let attempt = parts.next()?.parse().ok()?;
+        Some(Self { topic: row.id.key.to_string(), plan, step, attempt, row })
+    }
+
+    /// What its worker names it by.
+    pub fn id(&self) -> OfferId {
+        OfferId {
+            topic: self.topic.clone(),
+            plan: self.plan,
+            step: self.step,
+            attempt: self.attempt,
+            lease: self.row.delay_ms.unwrap_or(0),
+        }
+    }
+
+    /// How often it was handed out, this time included.
+    pub fn deliveries(&self) -> u32 {
+        self.row.failures
+    }
+
+    /// When the lease ends, in milliseconds since the begin of 1970.
+    pub fn until_ms(&self) -> u64 {
+        self.row.due_ms
+    }
+
+    pub(super) fn is_leased_as(&self, lease: u64) -> bool {
+        self.row.delay_ms == Some(lease) && self.row.due_ms > now_ms()
+    }
+
+    pub(super) fn begin_lease(&mut self, lease: Duration) {
+        // The version of the row is never the same again, so neither is the lease.
+        self.row.delay_ms = Some(self.row.version + 1);
+        self.row.failures = self.row.failures.saturating_add(1);
+        self.prolong(lease);
+    }
+
+    pub(super) fn prolong(&mut self, lease: Duration) {
+        let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        self.row.due_ms = now_ms().saturating_add(lease_ms).min(i64::MAX as u64);
+    }
+
+    /// Writes it for the first time; nothing happens if it is there.
+    pub(super) async fn put(&self, store: &dyn ReminderStore) -> Result<(), StoreError> {
+        match store.upsert(&self.row, EPOCH).await {
+            Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes it over the version that was read.
+    pub(super) async fn write(&mut self, store: &dyn ReminderStore) -> Result<(), StoreError> {
+        self.row.version = store.upsert(&self.row, EPOCH).await?;
+        Ok(())
+    }
+
+    pub(super) async fn remove(&self, store: &dyn ReminderStore) -> Result<(), StoreError> {
+        store.remove(&self.row.id, self.row.version, EPOCH).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_task_is_read_as_it_was_written() {
+        let id = OfferId {
+            topic: "mail.töst/x".to_owned(),
+            plan: "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f".parse().unwrap(),
+            step: StepId(7),
+            attempt: 2,
+            lease: 0xbeef,
+        };
+        assert_eq!(id.to_string().parse::<OfferId>(), Ok(id.clone()));
+        for bad in
+            ["", "a.b.c.d.e", "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f.1.1.1", &format!("{id}0")]
+        {
+            assert_eq!(bad.parse::<OfferId>(), Err(OfferIdError), "{bad}");
+        }
+    }
+}

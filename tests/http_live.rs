@@ -1,0 +1,159 @@
+//! Live events: in order, without a gap over a break, and no harm by those who do not read.
+#![cfg(feature = "server")]
+
+mod http_common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use http_common::{world, Served};
+use serde_json::{json, Value};
+use turnwheel::engine::MemoryStore;
+use turnwheel::http::{Access, Options};
+
+/// A stream of events, read by hand.
+struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    fn open(served: &Served, path: &str, more: &str) -> Self {
+        let mut stream = TcpStream::connect(served.address()).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+        let host = served.address();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{more}\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut stream = Self(BufReader::new(stream));
+        let head = stream.until(|line| line.is_empty());
+        assert!(head[0].contains("200"), "{head:?}");
+        assert!(head.iter().any(|line| line.contains("text/event-stream")), "{head:?}");
+        // From here on nothing is missed.
+        stream.until(|line| line.contains("listening"));
+        stream
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).expect("it goes on");
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    fn until(&mut self, is_last: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.line() {
+            let is_over = is_last(&line);
+            lines.push(line);
+            if is_over {
+                break;
+            }
+        }
+        lines
+    }
+
+    /// The data of the next event; nothing if the stream has ended.
+    fn next(&mut self) -> Option<Value> {
+        loop {
+            let line = self.line()?;
+            if let Some(data) = line.strip_prefix("data: ") {
+                return Some(serde_json::from_str(data).expect("data is JSON"));
+            }
+        }
+    }
+
+    /// Reads until the plan has stopped: cursors and what happened.
+    fn until_stopped(&mut self, plan: &str) -> Vec<Value> {
+        let mut seen = Vec::new();
+        while let Some(event) = self.next() {
+            let is_end =
+                event["plan"] == plan && event["what"] == "plan" && event["to"] == "stopped";
+            seen.push(event);
+            if is_end {
+                return seen;
+            }
+        }
+        panic!("the stream has ended before: {seen:?}");
+    }
+}
+
+#[test]
+fn what_happens_is_told_in_order_and_as_it_becomes_durable() {
+    let served = Served::new();
+    let mut stream = Stream::open(&served, "/api/v1/events", "");
+    let plan = served.start("echo", &json!({"text": "a"}));
+    let seen = stream.until_stopped(&plan);
+    let states: Vec<&Value> =
+        seen.iter().filter(|event| event["what"] == "plan").map(|event| &event["to"]).collect();
+    assert_eq!(states.first(), Some(&&json!("pending")));
+    assert_eq!(states.last(), Some(&&json!("stopped")));
+    assert!(seen.iter().any(|event| event["what"] == "step" && event["to"] == "success"));
+    assert_eq!(seen[0]["by"], "local");
+
+    let history = served.get(&format!("/api/v1/plans/{plan}/history")).json();
+    let told: Vec<&Value> = seen.iter().map(|event| &event["cursor"]).collect();
+    let kept: Vec<&Value> =
+        history["happenings"].as_array().unwrap().iter().map(|event| &event["cursor"]).collect();
+    assert_eq!(told, kept);
+    let timeline = served.get(&format!("/api/v1/plans/{plan}/timeline")).json();
+    assert!(!timeline["bars"].as_array().unwrap().is_empty(), "{timeline}");
+}
+
+#[test]
+fn whoever_comes_back_misses_nothing() {
+    let served = Served::new();
+    let mut stream = Stream::open(&served, "/api/v1/events?plans_only=true", "");
+    let first = served.start("echo", &json!({"text": "a"}));
+    let seen = stream.until_stopped(&first);
+    let last = seen.last().unwrap()["cursor"].as_str().unwrap().to_owned();
+    drop(stream);
+    let second = served.start("echo", &json!({"text": "b"}));
+    served.ended(&second);
+    let more = format!("last-event-id: {last}\r\n");
+    let mut again = Stream::open(&served, "/api/v1/events?plans_only=true", &more);
+    let seen = again.until_stopped(&second);
+    assert!(seen.iter().all(|event| event["plan"] == second), "{seen:?}");
+    assert_eq!(seen[0]["to"], "pending");
+
+    let mut all = Stream::open(&served, "/api/v1/events?after=0&label=echo", "");
+    assert_eq!(all.next().unwrap()["plan"], first);
+    served.get("/api/v1/events?after=x").is_problem(400, "cursor-invalid");
+}
+
+#[test]
+fn a_reader_that_never_reads_is_cut_off_and_harms_nobody() {
+    let options = Options::new(Access::Loopback);
+    let mut served = Served::listening(world(MemoryStore::new()), options, |listen| {
+        listen.write_within(Duration::from_millis(200))
+    });
+    let mut idle = Stream::open(&served, "/api/v1/events", "");
+    let text = "x".repeat(100_000);
+    // Labels make events long enough to fill the buffers of the system.
+    let mut plans = 0;
+    loop {
+        for _ in 0..50 {
+            let id = served.start("echo", &json!({"text": &text[..10]}));
+            let order = json!({"order": "label", "name": "n", "value": "v"});
+            for _ in 0..20 {
+                served.post(&format!("/api/v1/plans/{id}/orders"), &order);
+            }
+            plans += 1;
+        }
+        let metrics = served.get("/metrics").text;
+        if metrics.contains("turnwheel_live_streams 0") {
+            break;
+        }
+        assert!(plans < 5_000, "it is never cut off");
+    }
+    // What was sent is there, and then the end.
+    let mut rest = Vec::new();
+    let _cut = idle.0.read_to_end(&mut rest);
+    served.tell_to_stop();
+    assert!(served.stopped().is_drained);
+}
+
+#[test]
+fn streams_end_when_the_server_stops() {
+    let mut served = Served::new();
+    let mut stream = Stream::open(&served, "/api/v1/events", "");
+    served.tell_to_stop();
+    assert_eq!(stream.next(), None);
+    assert!(served.stopped().is_drained);
+}

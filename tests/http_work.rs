@@ -1,0 +1,143 @@
+//! Work for programs in other languages, and callbacks.
+#![cfg(feature = "server")]
+
+mod http_common;
+
+use http_common::{with, Served};
+use serde_json::{json, Value};
+use turnwheel::engine::{MemoryStore, SqliteStore, Store, World};
+use turnwheel::http::{Access, Options};
+use turnwheel::work::Workers;
+
+fn served_over(store: impl Store) -> Served {
+    let workers = Workers::new();
+    let world = with(World::builder().action(workers.action())).build(store).expect("a world");
+    workers.attach(&world);
+    Served::with(world, Options::new(Access::Loopback).workers(&workers))
+}
+
+fn lease(served: &Served, more: &Value) -> Value {
+    let mut body = json!({"topics": ["mail"], "wait_ms": 60_000});
+    let more = more.as_object().expect("fields").clone();
+    body.as_object_mut().expect("it is one").extend(more);
+    let answer = served.post("/api/v1/work/lease", &body);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.json()["tasks"].clone()
+}
+
+#[test]
+fn a_worker_leases_a_task_shows_that_it_lives_and_completes_it() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail", "input": {"to": "ann"}}));
+    let tasks = lease(&served, &json!({}));
+    let task = &tasks[0];
+    assert_eq!((&task["plan"], &task["input"]), (&json!(plan), &json!({"to": "ann"})));
+    assert_eq!((&task["attempt"], &task["delivery"]), (&json!(1), &json!(1)));
+    assert_eq!(lease(&served, &json!({"wait_ms": 0})), json!([]));
+    let of = format!("/api/v1/work/{}", task["id"].as_str().unwrap());
+    let beat = served.post(&format!("{of}/heartbeat"), &json!({"details": {"sent": 1}}));
+    assert_eq!(beat.status, 200, "{}", beat.text);
+    assert!(beat.json()["until"].as_str() > task["until"].as_str());
+    let done = served.post(&format!("{of}/complete"), &json!({"output": {"id": 7}}));
+    assert_eq!(done.status, 200, "{}", done.text);
+    let ended = served.ended(&plan);
+    assert_eq!((&ended["result"], &ended["output"]), (&json!("success"), &json!({"id": 7})));
+    let again = served.post(&format!("{of}/complete"), &json!({}));
+    again.is_problem(409, "lease-lost");
+}
+
+#[test]
+fn a_worker_that_waits_gets_the_task_when_it_comes() {
+    let served = served_over(MemoryStore::new());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| lease(&served, &json!({})));
+        let plan = served.start("external", &json!({"topic": "mail", "input": 1}));
+        assert_eq!(waiting.join().unwrap()[0]["plan"], plan);
+    });
+}
+
+#[test]
+fn a_lease_that_ends_hands_the_task_to_the_next_worker() {
+    let served = served_over(MemoryStore::new());
+    served.start("external", &json!({"topic": "mail"}));
+    let lost = lease(&served, &json!({"lease_ms": 50}));
+    // The wait ends when the lease has.
+    let next = lease(&served, &json!({}));
+    assert_eq!((&next[0]["plan"], &next[0]["delivery"]), (&lost[0]["plan"], &json!(2)));
+    assert_eq!(next[0]["idempotency_key"], lost[0]["idempotency_key"]);
+    let old = format!("/api/v1/work/{}", lost[0]["id"].as_str().unwrap());
+    served.post(&format!("{old}/complete"), &json!({})).is_problem(409, "lease-lost");
+    served.post(&format!("{old}/heartbeat"), &json!({})).is_problem(409, "lease-lost");
+    let new = format!("/api/v1/work/{}", next[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&format!("{new}/complete"), &json!({})).status, 200);
+}
+
+#[test]
+fn a_task_that_fails_is_handed_out_again_until_that_is_final() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail"}));
+    let first = lease(&served, &json!({}));
+    let of = format!("/api/v1/work/{}/fail", first[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&of, &json!({"message": "no network"})).status, 200);
+    let second = lease(&served, &json!({}));
+    assert_eq!(second[0]["attempt"], 2);
+    let of = format!("/api/v1/work/{}/fail", second[0]["id"].as_str().unwrap());
+    let failed = json!({"kind": "bounced", "message": "no such box", "is_final": true});
+    assert_eq!(served.post(&of, &failed).status, 200);
+    assert_eq!(served.ended(&plan)["state"], "paused");
+    let steps = served.get(&format!("/api/v1/plans/{plan}/steps?state=error")).json();
+    assert_eq!(steps["steps"][0]["error"]["kind"], "bounced");
+}
+
+#[test]
+fn a_worker_of_a_cancelled_plan_is_told_so() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail"}));
+    let tasks = lease(&served, &json!({}));
+    served.post(&format!("/api/v1/plans/{plan}/orders"), &json!({"order": "cancel"}));
+    served.ended(&plan);
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    served.post(&format!("{of}/heartbeat"), &json!({})).is_problem(409, "lease-lost");
+    // A plan that is cancelled before somebody leases its task is not handed out.
+    let other = served.start("external", &json!({"topic": "mail"}));
+    served.suspended(&other);
+    served.post(&format!("/api/v1/plans/{other}/orders"), &json!({"order": "cancel"}));
+    assert_eq!(lease(&served, &json!({"wait_ms": 0})), json!([]));
+}
+
+#[test]
+fn leases_outlive_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wheel.db");
+    let served = served_over(SqliteStore::new(&file));
+    let plans: Vec<String> =
+        (0..2).map(|_| served.start("external", &json!({"topic": "mail"}))).collect();
+    plans.iter().for_each(|plan| assert!(served.suspended(plan) > 0));
+    let held = lease(&served, &json!({}));
+    drop(served);
+    let served = served_over(SqliteStore::new(&file));
+    let other = lease(&served, &json!({}));
+    assert_ne!(held[0]["plan"], other[0]["plan"]);
+    for task in [&held[0], &other[0]] {
+        let of = format!("/api/v1/work/{}/complete", task["id"].as_str().unwrap());
+        let done = served.post(&of, &json!({"output": 1}));
+        assert_eq!(done.status, 200, "{}", done.text);
+    }
+    for plan in plans {
+        assert_eq!(served.ended(&plan)["result"], "success");
+    }
+}
+
+#[test]
+fn a_callback_sends_one_event_without_a_token() {
+    let served = Served::new();
+    let plan = served.start("ask", &json!(null));
+    let step = served.suspended(&plan);
+    let made = served.post(&format!("/api/v1/plans/{plan}/steps/{step}/callback"), &json!({}));
+    assert_eq!(made.status, 201, "{}", made.text);
+    let path = format!("/{}", made.json()["path"].as_str().unwrap());
+    assert_eq!(served.post(&path, &json!({"paid": true})).status, 200);
+    assert_eq!(served.ended(&plan)["output"], json!({"paid": true}));
+    served.post(&path, &json!(null)).is_problem(404, "callback-unknown");
+    served.post("/api/v1/callbacks/0000", &json!(null)).is_problem(404, "callback-unknown");
+}
