@@ -11,11 +11,14 @@
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
 //! * `io` (feature `io`): what flows do outside, on this host.
 //! * `work` (feature `server`): steps whose work programs in other languages do.
+//! * `client` (feature `client`): the same over HTTP, from another process.
 //! * [`doctor`]: what this machine can do; the numbers behind `turnwheel doctor`.
 #![forbid(unsafe_code)]
 
 #[cfg(any(feature = "server", feature = "client"))]
 pub mod api;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod doctor;
 #[cfg(feature = "server")]
 pub mod http;

@@ -117,6 +117,18 @@ fn other_machines_are_served_with_tokens_only() {
 }
 
 #[test]
+fn without_tokens_somebody_on_this_machine_says_who_they_are() {
+    let served = Served::new();
+    let body = json!({"action": "ask"});
+    let eva = [("x-turnwheel-by", "eva")];
+    let started = served.send("POST", "/api/v1/plans", &eva, Some(&body)).json();
+    let plan = served.get(&format!("/api/v1/plans/{}", started["id"].as_str().unwrap())).json();
+    assert_eq!(plan["by"], "eva");
+    let found = served.get("/api/v1/plans?by=eva").json();
+    assert_eq!(found["plans"][0]["id"], started["id"]);
+}
+
+#[test]
 fn a_trace_goes_in_and_comes_out() {
     let served = Served::new();
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";

@@ -86,7 +86,7 @@ fn what_was_answered_is_there_after_kill_nine_under_load() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for client in 0..4 {
-            let (url, answered, is_over) = (&process.url, &answered, &is_over);
+            let (url, answered, is_over) = (process.url.clone(), &answered, &is_over);
             scope.spawn(move || {
                 let agent = agent();
                 for number in 0.. {
@@ -94,7 +94,7 @@ fn what_was_answered_is_there_after_kill_nine_under_load() {
                         return;
                     }
                     let key = format!("{client}-{number}");
-                    match start(&agent, url, &key) {
+                    match start(&agent, &url, &key) {
                         Some(plan) => answered.lock().expect("no panic").push((key, plan)),
                         None => return,
                     }

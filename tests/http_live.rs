@@ -7,10 +7,34 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use http_common::{world, Served};
+use http_common::{with, Served};
 use serde_json::{json, Value};
-use turnwheel::engine::MemoryStore;
+use turnwheel::engine::{
+    Action, ActionError, MemoryStore, Next, Planner, Run, Runs, StepContext, World,
+};
 use turnwheel::http::{Access, Options};
+
+/// Has a long name, so that whatever happens to it is long to tell.
+struct Loud;
+
+impl Action for Loud {
+    const NAME: &'static str = "loud";
+    type Input = ();
+    type Output = ();
+    type Phases = Runs;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: ()) -> Result<(), ActionError> {
+        planner.label("x".repeat(50_000));
+        planner.plan_self(input)?;
+        Ok(())
+    }
+}
+
+impl Run for Loud {
+    fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        Ok(Next::Done)
+    }
+}
 
 /// A stream of events, read by hand.
 struct Stream(BufReader<TcpStream>);
@@ -120,27 +144,16 @@ fn whoever_comes_back_misses_nothing() {
 #[test]
 fn a_reader_that_never_reads_is_cut_off_and_harms_nobody() {
     let options = Options::new(Access::Loopback);
-    let mut served = Served::listening(world(MemoryStore::new()), options, |listen| {
-        listen.write_within(Duration::from_millis(200))
-    });
+    let world = with(World::builder().action(Loud)).build(MemoryStore::new()).unwrap();
+    let mut served =
+        Served::listening(world, options, |listen| listen.write_within(Duration::from_millis(200)));
     let mut idle = Stream::open(&served, "/api/v1/events", "");
-    let text = "x".repeat(100_000);
-    // Labels make events long enough to fill the buffers of the system.
     let mut plans = 0;
-    loop {
-        for _ in 0..50 {
-            let id = served.start("echo", &json!({"text": &text[..10]}));
-            let order = json!({"order": "label", "name": "n", "value": "v"});
-            for _ in 0..20 {
-                served.post(&format!("/api/v1/plans/{id}/orders"), &order);
-            }
-            plans += 1;
-        }
-        let metrics = served.get("/metrics").text;
-        if metrics.contains("turnwheel_live_streams 0") {
-            break;
-        }
-        assert!(plans < 5_000, "it is never cut off");
+    // Until what is not read has filled the buffers of the system.
+    while !served.get("/metrics").text.contains("turnwheel_live_streams 0") {
+        assert!(plans < 2_000, "it is never cut off");
+        served.start("loud", &json!(null));
+        plans += 1;
     }
     // What was sent is there, and then the end.
     let mut rest = Vec::new();

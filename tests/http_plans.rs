@@ -32,7 +32,9 @@ fn a_plan_is_begun_and_its_result_is_waited_for() {
     assert_eq!(phases, ["plan", "run"]);
     assert_eq!(steps["steps"][1]["output"], json!({"said": "hello"}));
     let graph = served.get(&format!("/api/v1/plans/{id}/graph")).json();
-    assert_eq!(graph["nodes"].as_array().unwrap().len(), 2);
+    assert_eq!(graph["nodes"].as_array().unwrap().len(), 1);
+    let tree = served.get(&format!("/api/v1/plans/{id}/tree")).json();
+    assert_eq!(tree["nodes"][0]["steps"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -14,8 +14,8 @@ use turnwheel::engine::{MemoryStore, SqliteStore};
 use turnwheel::http::{Access, Options};
 
 fn raw(served: &Served, request: &[u8]) -> TcpStream {
-    let mut stream = TcpStream::connect(served.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut stream = TcpStream::connect(served.address()).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
     // A server that has refused already may not read to the end.
     let _ = stream.write_all(request);
     stream

@@ -80,6 +80,18 @@ fn a_second_holder_is_refused_and_told_who_has_the_file() {
 }
 
 #[test]
+fn a_world_keeps_its_file_also_when_nobody_keeps_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let world = turnwheel_engine::World::builder().build(SqliteStore::new(&path)).unwrap();
+    let Err(error) = SqliteStore::new(&path).writer() else { panic!("two have it") };
+    assert!(matches!(error, StoreError::InUse { .. }), "{error:?}");
+    world.shutdown().unwrap();
+    drop(world);
+    assert!(SqliteStore::new(&path).writer().is_ok(), "it is free again");
+}
+
+#[test]
 fn a_newer_file_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plans.db");

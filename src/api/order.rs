@@ -10,7 +10,11 @@ use super::Filter;
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
     /// End it, whatever it is doing.
-    Cancel {},
+    Cancel {
+        /// Do not wait for code that runs, as with `cancel_now`.
+        #[serde(default)]
+        force: bool,
+    },
     /// The same, without waiting for code that runs.
     CancelNow {},
     /// Stop it where it is: nothing is called, nothing ended.
@@ -31,6 +35,7 @@ pub enum Order {
         step: u32,
     },
     /// Put a step of a paused plan, and all that come after it, back to their begin.
+    #[serde(alias = "restart")]
     Retry {
         /// The step.
         step: u32,
@@ -69,7 +74,7 @@ impl Order {
     /// Its name, as in the field `order`.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Cancel {} => "cancel",
+            Self::Cancel { .. } => "cancel",
             Self::CancelNow {} => "cancel_now",
             Self::Halt {} => "halt",
             Self::Resume {} => "resume",

@@ -13,6 +13,12 @@ use super::code::Code;
 use super::problem::Problem;
 use super::state::Api;
 
+/// The header by which somebody on this machine says who they are, if no tokens are needed.
+const BY: &str = "x-turnwheel-by";
+
+/// Bytes of such a name: it is noted with each order.
+const NAME_BYTES_MAX: usize = 100;
+
 /// What somebody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
@@ -116,7 +122,7 @@ fn admit(api: &Api, request: &Request) -> Result<Principal, Problem> {
         }
         Access::Loopback => {
             refuse_strangers(request)?;
-            Ok(Principal::new("local", Role::Operate))
+            Ok(Principal::new(name_of(request).unwrap_or("local"), Role::Operate))
         }
         Access::Tokens(tokens) => known(tokens, request.headers()),
     }
@@ -159,6 +165,12 @@ fn known(tokens: &[Token], headers: &HeaderMap) -> Result<Principal, Problem> {
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
     std::hint::black_box(differences) == 0 && one.len() == other.len()
+}
+
+/// Who somebody on this machine says they are: without tokens a name is all there is.
+fn name_of(request: &Request) -> Option<&str> {
+    let name = request.headers().get(BY)?.to_str().ok()?.trim();
+    (!name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
 }
 
 fn refuse_strangers(request: &Request) -> Result<(), Problem> {

@@ -41,8 +41,8 @@ pub(in crate::http) async fn give(
     by: &str,
 ) -> Result<(), Problem> {
     let asked = match order {
-        Order::Cancel {} => plan.cancel(by),
-        Order::CancelNow {} => plan.cancel_now(by),
+        Order::Cancel { force: false } => plan.cancel(by),
+        Order::Cancel { force: true } | Order::CancelNow {} => plan.cancel_now(by),
         Order::SkipFailed {} => plan.skip_failed(by),
         Order::RetryFailed {} => plan.retry_failed(by),
         Order::Label { name, value } => plan.label(name, value, by),

@@ -51,7 +51,7 @@ pub(in crate::http) struct PlansQuery {
     /// Only plans that were stopped before this time.
     ended_before: Option<String>,
     /// Which come first: `newest` or `oldest`.
-    #[param(default = "newest")]
+    #[param(inline, default = "newest")]
     order: Option<Newest>,
     /// How many plans; 1,000 at most.
     #[param(minimum = 1, maximum = 1000, default = 50)]

@@ -1,0 +1,45 @@
+//! What goes wrong between client and server.
+
+use crate::api::Problem;
+
+/// A request was not answered as it was meant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server has refused it, and says why.
+    #[error("the server refuses: {0}")]
+    Refused(Box<Problem>),
+    /// There was no answer. What was asked may have been done: an idempotency key makes it safe to ask
+    /// again.
+    #[error("no answer from {url}: {problem}")]
+    Lost {
+        /// What was asked.
+        url: String,
+        /// Why.
+        problem: String,
+    },
+    /// Something else than a Turnwheel server has answered.
+    #[error("an answer with status {status} that no Turnwheel server gives: {text}")]
+    Foreign {
+        /// Its status.
+        status: u16,
+        /// How it begins.
+        text: String,
+    },
+    /// The request cannot be written as JSON.
+    #[error("the request cannot be written: {0}")]
+    Unwritable(#[source] serde_json::Error),
+    /// The answer is not what was expected: the server may be of another version.
+    #[error("the answer cannot be understood: {0}")]
+    Unreadable(#[source] serde_json::Error),
+}
+
+impl ClientError {
+    /// The code of the problem, if the server has refused the request; see `docs/errors.md`.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(problem) => Some(&problem.code),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Plans: begin, look, order, tell.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{encoded, understand, Client, ClientError, WITHIN};
+use crate::api;
+
+/// How long one request waits for the end of a plan.
+const WAIT: Duration = Duration::from_secs(30);
+
+impl Client {
+    /// Begins a plan; it is durable when this answers.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses. Without an answer nobody knows whether the plan has begun: see
+    /// [`Client::start_once`].
+    pub fn start(&self, start: &api::Start) -> Result<api::Started, ClientError> {
+        self.post("/plans", start)
+    }
+
+    /// Begins a plan with an idempotency key: the same call again answers the same plan.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses, also if the key has begun another plan; or it does not answer.
+    pub fn start_once(
+        &self,
+        key: &str,
+        action: &str,
+        input: &impl Serialize,
+    ) -> Result<api::Started, ClientError> {
+        let input = serde_json::to_value(input).map_err(ClientError::Unwritable)?;
+        let start = api::Start { action: action.to_owned(), input, ..api::Start::default() };
+        let headers = [("idempotency-key", key)];
+        understand(&self.send("POST", "/plans", &headers, &start, WITHIN)?)
+    }
+
+    /// A page of the plans that fit, newest first. Filters of the list are given as in its query.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn plans(&self, query: &[(&str, &str)]) -> Result<api::PlanPage, ClientError> {
+        let pairs: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        self.get(&format!("/plans?{}", pairs.join("&")))
+    }
+
+    /// A plan as it is now.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn plan(&self, plan: &str) -> Result<api::PlanDetail, ClientError> {
+        self.get(&format!("/plans/{}", encoded(plan)))
+    }
+
+    /// Waits until a plan is stopped or paused, however long that takes.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn wait(&self, plan: &str) -> Result<api::PlanDetail, ClientError> {
+        let path = format!("/plans/{}?wait_ms={}", encoded(plan), WAIT.as_millis());
+        loop {
+            let text = self.ask("GET", &path, &[], None, WAIT + WITHIN)?;
+            let shown: api::PlanDetail = understand(&text)?;
+            if matches!(shown.summary.state.as_str(), "stopped" | "paused") {
+                return Ok(shown);
+            }
+        }
+    }
+
+    /// A page of the steps of a plan, from a cursor on.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, or the server does not answer.
+    pub fn steps(&self, plan: &str, cursor: Option<&str>) -> Result<api::StepPage, ClientError> {
+        let cursor = cursor.map_or(String::new(), |cursor| format!("?cursor={}", encoded(cursor)));
+        self.get(&format!("/plans/{}/steps{cursor}", encoded(plan)))
+    }
+
+    /// Gives an order to a plan; it is durable when this answers.
+    ///
+    /// # Errors
+    ///
+    /// The plan refuses, or the server does not answer.
+    pub fn order(&self, plan: &str, order: &api::Order) -> Result<api::OrderDone, ClientError> {
+        self.post(&format!("/plans/{}/orders", encoded(plan)), order)
+    }
+
+    /// Gives an order to all plans that fit.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses or does not answer; what each plan says is in the answer.
+    pub fn order_many(&self, order: &api::BulkOrder) -> Result<api::BulkDone, ClientError> {
+        self.post("/orders", order)
+    }
+
+    /// Sends an event to a step that waits for one, or will; it is durable when this answers.
+    ///
+    /// # Errors
+    ///
+    /// The step takes no events, or the server does not answer. An event with an id can be sent again.
+    pub fn event(
+        &self,
+        plan: &str,
+        step: u32,
+        event: &api::EventFor,
+    ) -> Result<api::EventDone, ClientError> {
+        self.post(&format!("/plans/{}/steps/{step}/events", encoded(plan)), event)
+    }
+}

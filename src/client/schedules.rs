@@ -1,0 +1,57 @@
+//! Schedules.
+
+use super::{encoded, understand, Client, ClientError, WITHIN};
+use crate::api;
+
+impl Client {
+    /// Makes a schedule, or changes the one with this name.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be as it is described, or the server does not answer.
+    pub fn put_schedule(
+        &self,
+        name: &str,
+        spec: &api::ScheduleSpec,
+    ) -> Result<api::ScheduleInfo, ClientError> {
+        let path = format!("/schedules/{}", encoded(name));
+        understand(&self.send("PUT", &path, &[], spec, WITHIN)?)
+    }
+
+    /// A schedule.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn schedule(&self, name: &str) -> Result<api::ScheduleInfo, ClientError> {
+        self.get(&format!("/schedules/{}", encoded(name)))
+    }
+
+    /// A page of the schedules by name, from a cursor on.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer, or refuses.
+    pub fn schedules(&self, cursor: Option<&str>) -> Result<api::SchedulePage, ClientError> {
+        let cursor = cursor.map_or(String::new(), |cursor| format!("?cursor={}", encoded(cursor)));
+        self.get(&format!("/schedules{cursor}"))
+    }
+
+    /// Launches now, whatever the overlap policy says.
+    ///
+    /// # Errors
+    ///
+    /// There is no such schedule, its plan cannot be begun, or the server does not answer.
+    pub fn trigger_schedule(&self, name: &str) -> Result<api::Started, ClientError> {
+        self.post(&format!("/schedules/{}/trigger", encoded(name)), &serde_json::json!({}))
+    }
+
+    /// Removes a schedule; its plans that are under way go on.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn remove_schedule(&self, name: &str) -> Result<(), ClientError> {
+        self.ask("DELETE", &format!("/schedules/{}", encoded(name)), &[], None, WITHIN).map(drop)
+    }
+}
