@@ -23,7 +23,7 @@ use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
 use crate::plan::{Plan, PlanState, Record};
 use crate::store::{Append, PlanRow, Seq, Verdict};
 use crate::time::Time;
-use crate::world::{Shared, Undelivered};
+use crate::world::{BusyPlan, Shared, Undelivered};
 
 /// A plan whose entry was not written is read again after this time.
 const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
@@ -63,6 +63,8 @@ pub(crate) struct PlanActor {
     pub(super) followers: Vec<PlanId>,
     /// Signs of life that are not decided on.
     pub(super) beats: Beats,
+    /// As long as it has something under way that the end of the world waits for.
+    pub(super) busy: Option<BusyPlan>,
 }
 
 pub(super) type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
@@ -112,6 +114,7 @@ impl Entity for PlanActor {
             is_hooking: false,
             followers: Vec::new(),
             beats: Beats::default(),
+            busy: None,
             answers: Vec::new(),
             key: None,
             under_way: None,
@@ -440,6 +443,7 @@ impl PlanActor {
                 self.append(cx);
             }
         }
+        self.count_busy();
         let Some(plan) = &self.plan else { return cx.passivate() };
         let is_busy = self.under_way.is_some()
             || !self.running.is_empty()
@@ -491,6 +495,18 @@ impl PlanActor {
             let reason = format!("step {step} ended before it took the event");
             let letter = Undelivered { plan: self.id, step, id, payload, reason };
             self.world.letters().add(self.world.now(), letter);
+        }
+    }
+
+    fn count_busy(&mut self) {
+        let is_busy = self.under_way.is_some()
+            || !self.running.is_empty()
+            || self.is_planning
+            || self.is_hooking;
+        match (&self.busy, is_busy) {
+            (None, true) => self.busy = Some(self.world.busy().enter()),
+            (Some(_), false) => self.busy = None,
+            _ => {}
         }
     }
 

@@ -11,12 +11,12 @@ use crate::error::{ActionError, TriggerError};
 use crate::id::PlanId;
 use crate::payload::Payload;
 use crate::plan::{Created, PlanResult, PlanState, Planned, Record, Trace};
-use crate::world::{Opening, Shared};
+use crate::world::Shared;
 
 impl PlanActor {
     /// Does what was asked for, in its order.
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>, cx: &mut Context<'_, Self>) {
-        let is_at_rest = self.world.opening() == Opening::AtRest;
+        let is_at_rest = self.world.is_at_rest();
         for effect in effects {
             match effect {
                 // What is at rest calls nothing: the next world that loads the plan finds it again.

@@ -14,7 +14,6 @@ use crate::action::{AnyAction, Cause, Returned};
 use crate::error::ActionError;
 use crate::id::StepId;
 use crate::plan::{End, PlanState, Record, StepKind, StepState};
-use crate::world::Opening;
 
 /// A place has come for a step that waits, or never will.
 pub(super) struct Admitted {
@@ -44,7 +43,7 @@ impl Handler<Admitted> for PlanActor {
 impl PlanActor {
     /// Asks for places for the calls that were decided. Those that have to wait are no calls for now.
     pub(super) fn ask_for_places(&mut self, cx: &mut Context<'_, Self>) {
-        if self.world.opening() == Opening::AtRest {
+        if self.world.is_at_rest() {
             return self.leave_calls_to_others();
         }
         let mut next = 0;

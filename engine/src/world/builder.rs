@@ -260,6 +260,7 @@ impl WorldBuilder {
             ids: Arc::new(Ids::new(self.seed)),
             store: hub.store.clone(),
             kind,
+            busy: Arc::default(),
             is_rescuing: !self.always_pauses,
             last_calls: Mutex::new(self.last_calls),
             batches: Batches::default(),

@@ -7,6 +7,7 @@ mod chunks;
 mod cleaner;
 mod delay;
 mod desk;
+mod ending;
 mod extending;
 mod handle;
 mod heartbeat;
@@ -35,7 +36,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_actors::entity::{ReminderStore, StateStore};
 use turnwheel_actors::{Entities, EntityRef, Handler};
-use turnwheel_runtime::completion::{block_on, completion};
+use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion, Failure, Group};
 
 pub use asking::Asking;
@@ -44,6 +45,7 @@ pub use bulk::{Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress, BulkReport}
 pub use chunks::{Chunk, ChunkCursor};
 pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
+pub(crate) use ending::{Busy, BusyPlan};
 use extending::LastCalls;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use hub::Hub;
@@ -109,6 +111,7 @@ pub(crate) struct Shared {
     ids: Arc<Ids>,
     store: String,
     kind: WorldKind,
+    busy: Arc<Busy>,
     is_rescuing: bool,
     last_calls: Mutex<LastCalls>,
     batches: Batches,
@@ -143,8 +146,19 @@ impl Shared {
         &self.hub
     }
 
+    /// Whether the world begins nothing new, because it ends.
     pub(crate) fn is_ending(&self) -> bool {
-        false
+        self.busy.is_ending()
+    }
+
+    /// Whether no code of actions is called.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.opening == Opening::AtRest || self.is_ending()
+    }
+
+    /// Those plans that have something under way.
+    pub(crate) fn busy(&self) -> &Arc<Busy> {
+        &self.busy
     }
 
     /// A plan of this world asks again, in a moment, for the plans that it waits for.
@@ -367,6 +381,10 @@ impl World {
     where
         PlanActor: Handler<M>,
     {
+        if self.shared.is_ending() {
+            let problem = "the world is ending and takes nothing new".to_owned();
+            return Triggering::refused(TriggerError::Refused(problem));
+        }
         self.shared.fresh.lock().insert(id);
         let begun = self.begin_known(id, message);
         if begun.is_refused() {
@@ -482,17 +500,7 @@ impl World {
     ///
     /// Its threads did not end in time.
     pub fn shutdown_within(&self, limit: Duration) -> Result<(), BuildError> {
-        std::mem::take(&mut *self.shared.last_calls.lock()).call();
-        let flushed = block_on(self.shared.journal.flush());
-        if let Ok(Ok(Err(error))) = flushed {
-            tracing::warn!(%error, "rows stay behind their journal");
-        }
-        for group in &self.shared.own {
-            group.shutdown_within(limit).map_err(|error| {
-                BuildError::Threads(format!("the group «{}»: {error}", group.name()))
-            })?;
-        }
-        Ok(())
+        self.end(limit)
     }
 
     async fn restore_schedules(&self) -> Result<(), StoreError> {

@@ -1,0 +1,123 @@
+//! How a world ends: what runs may finish, nothing new begins, and others get its plans.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::{block_on, completion};
+use turnwheel_runtime::{Completer, Completion};
+
+use super::{shares, World};
+use crate::error::{BuildError, StoreError};
+
+/// Counts the plans of a world that have something under way: code, a planning, or an entry.
+///
+/// All orderings are sequentially consistent: who ends the world sets `is_ending` and then looks at the
+/// count, a plan counts itself and its end is told if the count becomes 0.
+#[derive(Debug, Default)]
+pub(crate) struct Busy {
+    plans: AtomicUsize,
+    is_ending: AtomicBool,
+    waiting: Mutex<Vec<Completer<()>>>,
+}
+
+/// A plan that has something under way, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct BusyPlan(Arc<Busy>);
+
+impl Busy {
+    pub(crate) fn enter(self: &Arc<Self>) -> BusyPlan {
+        self.plans.fetch_add(1, Ordering::SeqCst);
+        BusyPlan(Arc::clone(self))
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
+    /// Completes when no plan has anything under way.
+    fn idle(&self) -> Completion<()> {
+        let (completer, idle) = completion();
+        self.waiting.lock().push(completer);
+        if self.plans.load(Ordering::SeqCst) == 0 {
+            self.tell();
+        }
+        idle
+    }
+
+    fn tell(&self) {
+        for waiting in std::mem::take(&mut *self.waiting.lock()) {
+            // Who has given up is not there any more.
+            let _gone = waiting.complete(());
+        }
+    }
+}
+
+impl Drop for BusyPlan {
+    fn drop(&mut self) {
+        if self.0.plans.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_ending() {
+            self.0.tell();
+        }
+    }
+}
+
+impl World {
+    /// Ends the world without its threads: code that runs may finish within the limit, what would come
+    /// next is not called. Then its record goes, and other executors over the store go on with its plans;
+    /// if there is none, they wait for the next one that starts. New work is refused from the begin.
+    ///
+    /// Code that is not done in time may go on, but what it returns does not count: it is an interrupted
+    /// call for who has its plan next. Whether all was done in time. A second call does nothing more.
+    ///
+    /// # Errors
+    ///
+    /// The record could not be removed: the next executor that starts finds that nobody answers.
+    pub async fn terminate(&self, limit: Duration) -> Result<bool, StoreError> {
+        let shared = self.shared();
+        shared.busy.is_ending.store(true, Ordering::SeqCst);
+        std::mem::take(&mut *shared.last_calls.lock()).call();
+        let idle = shared.busy.idle();
+        let was_in_time = shared.group.timeout(idle, limit).await.is_ok();
+        self.leave().await?;
+        Ok(was_in_time)
+    }
+
+    async fn leave(&self) -> Result<bool, StoreError> {
+        let me = self.id();
+        self.shared().hub().change(move |worlds| shares::leave(worlds, &[me])).await
+    }
+
+    /// Ends the world with its threads.
+    pub(super) fn end(&self, limit: Duration) -> Result<(), BuildError> {
+        let shared = self.shared();
+        let hub = shared.hub();
+        let has_own_threads = shared.own.iter().any(|group| group.name() == shared.group.name());
+        let is_alone = hub.worlds().rows.iter().all(|row| row.epoch == self.id());
+        if !has_own_threads || !is_alone {
+            // Who shares threads or the store with others lets go of its plans first.
+            match block_on(self.terminate(limit)) {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "a world leaves its record behind"),
+                Err(refused) => tracing::debug!(%refused, "a world is left to its simulation"),
+            }
+        }
+        std::mem::take(&mut *shared.last_calls.lock()).call();
+        let flushed = block_on(shared.journal().flush());
+        if let Ok(Ok(Err(error))) = flushed {
+            tracing::warn!(%error, "rows stay behind their journal");
+        }
+        for group in &shared.own {
+            if group.name() == hub.group.name() {
+                // Its own threads have ended: nothing of it is under way.
+                if let Ok(Err(error)) = block_on(self.leave()) {
+                    tracing::warn!(%error, "a world leaves its record behind");
+                }
+            }
+            group.shutdown_within(limit).map_err(|error| {
+                BuildError::Threads(format!("the group «{}»: {error}", group.name()))
+            })?;
+        }
+        Ok(())
+    }
+}
