@@ -291,7 +291,9 @@ pub fn result(view: &PlanView) -> Result<Value, FlowError> {
 }
 
 impl Flow {
-    pub(crate) fn start(&self, input: Value) -> FlowStart {
+    /// The input of the plan that a start of this flow is: for triggers and schedules that say more than
+    /// [`Flows::start_with`].
+    pub fn start(&self, input: Value) -> FlowStart {
         FlowStart { definition: self.hash().to_owned(), flow: self.id(), input }
     }
 }

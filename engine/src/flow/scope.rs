@@ -46,7 +46,10 @@ impl Stage {
             Self::Output => &["$context", "$input", "$task", "$workflow", "$runtime"],
             Self::Export => &["$context", "$input", "$output", "$task", "$workflow", "$runtime"],
         };
-        let own = scope.iter().map(|name| format!("${name}"));
+        let mut own: Vec<String> = scope.iter().map(|name| format!("${name}")).collect();
+        // In one order, so that what was compiled when the text was read is found when it is run.
+        own.sort_unstable();
+        own.dedup();
         known.iter().map(|name| (*name).to_owned()).chain(own).collect()
     }
 }

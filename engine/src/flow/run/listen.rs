@@ -125,20 +125,25 @@ impl Machine<'_> {
     }
 
     /// Keeps an event as output, or processes it first.
-    fn keep(&self, value: Value, listening: &mut Listening) -> Result<(), Fault> {
+    fn keep(&mut self, value: Value, listening: &mut Listening) -> Result<(), Fault> {
         if listening.got.len() + listening.queue.len() >= EVENTS_MAX {
             return Err(Fault::runtime(format!("it has {EVENTS_MAX} events, which is the limit")));
         }
-        let Some(each) = &self.listen_task()?.each else {
+        let each = match self.env.task.map(|task| &task.kind) {
+            Some(Kind::Listen(it)) => it.each.as_ref(),
+            _ => None,
+        };
+        let Some(each) = each else {
             listening.got.push(value);
             return Ok(());
         };
         if each.block.is_empty() {
             // Only its output is another one.
-            let output = match &each.output.with {
-                Some(template) => self.env.fill(template, &value, Stage::Output)?,
-                None => value,
-            };
+            let output =
+                self.with_item(&value, listening.count, |machine| match &each.output.with {
+                    Some(template) => machine.env.fill(template, &value, Stage::Output),
+                    None => Ok(value.clone()),
+                })?;
             listening.got.push(output);
             listening.count += 1;
             return Ok(());
@@ -154,16 +159,22 @@ impl Machine<'_> {
             Some(Kind::Listen(it)) => it.each.as_ref(),
             _ => None,
         };
-        let output = match each.and_then(|each| each.output.with.as_ref()) {
-            Some(template) => self.env.fill(template, &value, Stage::Output)?,
-            None => value,
-        };
-        if let Some(template) = each.and_then(|each| each.export.with.as_ref()) {
-            self.env.output.clone_from(&output);
-            let context = self.env.fill(template, &output, Stage::Export)?;
-            self.env.context.clone_from(&context);
-            self.cursor.context = Some(context);
-        }
+        let listening = self.cursor.listening.as_ref();
+        let item = listening.and_then(|listening| listening.queue.first().cloned());
+        let count = listening.map_or(0, |listening| listening.count);
+        let output = self.with_item(&item.unwrap_or_default(), count, |machine| {
+            let output = match each.and_then(|each| each.output.with.as_ref()) {
+                Some(template) => machine.env.fill(template, &value, Stage::Output)?,
+                None => value.clone(),
+            };
+            if let Some(template) = each.and_then(|each| each.export.with.as_ref()) {
+                machine.env.output.clone_from(&output);
+                let context = machine.env.fill(template, &output, Stage::Export)?;
+                machine.env.context.clone_from(&context);
+                machine.cursor.context = Some(context);
+            }
+            Ok(output)
+        })?;
         if let Some(listening) = &mut self.cursor.listening {
             listening.queue.remove(0);
             listening.got.push(output);
@@ -177,6 +188,25 @@ impl Machine<'_> {
             }
         }
         self.go_on_listening()
+    }
+
+    /// Evaluates with the variables of the iterator.
+    fn with_item<T>(
+        &mut self,
+        item: &Value,
+        count: u32,
+        evaluate: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let before = self.env.vars.clone();
+        if let Some(Kind::Listen(it)) = self.env.task.map(|task| &task.kind) {
+            if let Some(each) = &it.each {
+                self.env.vars.insert(each.item.clone(), item.clone());
+                self.env.vars.insert(each.at.clone(), count.into());
+            }
+        }
+        let outcome = evaluate(self);
+        self.env.vars = before;
+        outcome
     }
 
     /// Whether the condition of «until» holds now.
