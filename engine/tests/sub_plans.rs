@@ -204,7 +204,7 @@ fn a_delayed_plan_that_comes_too_late_is_never_planned() {
 
 #[test]
 fn a_frozen_plan_waits_until_it_is_allowed_and_a_delayed_one_can_be_cancelled() {
-    // D-209 F-074
+    // D-209 D-252 F-074
     let theatre = Theatre::new();
     let plan = delay(&theatre, Delay::frozen(), "a");
     theatre.sim.advance(Duration::from_secs(1_000_000));
@@ -222,7 +222,7 @@ fn a_frozen_plan_waits_until_it_is_allowed_and_a_delayed_one_can_be_cancelled() 
 
 #[test]
 fn a_chained_plan_comes_after_all_it_waits_for_unless_one_failed() {
-    // D-220 D-221 D-222 D-224
+    // D-220 D-221 D-222 D-224 D-255 D-256
     let theatre = Theatre::new();
     for who in ["a", "b"] {
         theatre.script.on(who, |step| match step.event::<u32>()? {
@@ -253,5 +253,32 @@ fn a_chained_plan_comes_after_all_it_waits_for_unless_one_failed() {
     theatre.settle(&halted);
     theatre.done(halted.halt("ann")).unwrap();
     let chained = delay(&theatre, Delay::after([halted.id()]), "c");
+    assert_eq!(theatre.finished(&chained).result(), PlanResult::Success);
+}
+
+#[test]
+fn what_a_plan_comes_after_is_stored_and_a_frozen_one_waits_longer() {
+    // D-254 D-257
+    let theatre = Theatre::new();
+    theatre.script.on("a", |_| Ok(Next::suspend("a word")));
+    let first = theatre.perform("a");
+    let chained = delay(&theatre, Delay::after([first.id()]).and_frozen(), "c");
+    let (first, id) = (first.id(), chained.id());
+    drop(chained);
+    let theatre = theatre.crash();
+    let chained = theatre.world.plan(id);
+    let delayed = theatre.settle(&chained).delayed.clone().expect("it is delayed");
+    assert_eq!(delayed.after.into_iter().collect::<Vec<_>>(), [(first, None)]);
+    assert!(delayed.is_frozen);
+
+    let step = theatre.settle(&theatre.world.plan(first)).run_step::<Play>().unwrap().id;
+    theatre.script.on("a", |_| Ok(Next::Done));
+    theatre.done(theatre.world.event(first, step, None, &1)).unwrap();
+    theatre.sim.advance(Duration::from_secs(1_000_000));
+    let view = theatre.settle(&chained);
+    assert_eq!((view.state, view.waits_for().as_str()), (PlanState::Scheduled, "frozen: allow it"));
+    let after: Vec<_> = view.delayed.iter().flat_map(|delayed| delayed.after.values()).collect();
+    assert_eq!(after, [&Some(PlanResult::Success)]);
+    theatre.done(chained.delay_until(None, "ann")).unwrap();
     assert_eq!(theatre.finished(&chained).result(), PlanResult::Success);
 }
