@@ -87,6 +87,9 @@ fn a_world_has_its_store_until_it_ends() {
     // The store is given away, and so is its lock.
     let world = World::builder().build(SqliteStore::new(&file)).expect("a world");
     assert!(matches!(SqliteStore::new(&file).writer(), Err(StoreError::InUse { .. })));
+    let holder = SqliteStore::new(&file).holder().expect("it can be found out");
+    assert_eq!(holder, Some(format!("process {}", std::process::id())));
     world.shutdown().expect("it ends");
+    assert_eq!(SqliteStore::new(&file).holder().expect("it can be found out"), None);
     assert!(SqliteStore::new(&file).writer().is_ok(), "nobody has it any more");
 }

@@ -1,6 +1,7 @@
 //! The command line: what a person types, and the exit codes they get back.
 
 mod backup;
+mod check;
 mod completions;
 mod config;
 mod doctor;
@@ -10,9 +11,12 @@ mod find;
 mod list;
 mod logs;
 mod orders;
+mod outside;
 mod paint;
 mod place;
+mod progress;
 mod remote;
+mod run;
 mod schedule;
 #[cfg(feature = "server")]
 mod serve;
@@ -32,6 +36,7 @@ use settings::{Flags, Settings};
 /// Text after the options in `turnwheel --help`.
 const AFTER_HELP: &str = "\
 Start here:
+  turnwheel run FLOW.yaml       run a flow, with its progress and its result
   turnwheel list                what plans the store has, and where they are
   turnwheel show last           the newest plan: its steps, what came of it, why it waits
   turnwheel help VERB           what a verb does, with examples and exit codes
@@ -58,6 +63,8 @@ struct Command {
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Run(run::Arguments),
+    Check(check::Arguments),
     #[cfg(feature = "server")]
     Serve(serve::Arguments),
     List(list::Arguments),
@@ -116,6 +123,8 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
     match verb {
         #[cfg(feature = "server")]
         Verb::Serve(arguments) => serve::run(&settings, arguments),
+        Verb::Run(arguments) => run::run(&settings, arguments),
+        Verb::Check(arguments) => check::run(&settings, arguments),
         Verb::List(arguments) => list::run(&settings, arguments),
         Verb::Show(arguments) => show::run(&settings, arguments),
         Verb::Tree(arguments) => tree::run(&settings, arguments),

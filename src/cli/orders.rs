@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::{json, Value};
+use turnwheel::engine::flow::FlowPlan;
 use turnwheel::engine::store::{Order as Listing, StoreView};
-use turnwheel::engine::{PlanId, PlanState, StepId, StepState, World};
+use turnwheel::engine::{Action, PlanId, PlanState, StepId, StepState, World};
 
 use super::exit::{Exit, FAILED, NOT_FOUND};
 use super::find::{PlanRef, Which};
@@ -28,6 +29,7 @@ Examples:
   turnwheel skip 398f --step 3
   turnwheel retry --state paused --since 2h
   turnwheel halt last
+  turnwheel resume last             goes on with an interrupted flow, to its end
 
 Exit codes: 0 all plans took the order; 1 one of them refused it; 2 wrong usage; 3 there is no such
 store, plan or step; 4 another process has the store and does not serve it.";
@@ -96,11 +98,18 @@ pub(crate) struct Retry {
     step: Option<u32>,
 }
 
-/// Go on with paused plans.
+/// Go on with a flow that was interrupted, or with paused plans.
+///
+/// One flow that is named goes on in this process, with its progress and its result, unless a server
+/// has the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resume {
     #[command(flatten)]
     target: Target,
+
+    /// Only write down that the plan goes on; turnwheel serve or run does the rest.
+    #[arg(long)]
+    no_wait: bool,
 }
 
 /// What is to be done with a plan.
@@ -140,7 +149,25 @@ pub(crate) fn retry(settings: &Settings, arguments: &Retry) -> Result<(), Exit> 
 }
 
 pub(crate) fn resume(settings: &Settings, arguments: &Resume) -> Result<(), Exit> {
+    if let Some(flow) = interrupted_flow(settings, arguments)? {
+        return super::run::go_on(settings, flow);
+    }
     give(settings, &arguments.target, Order::Resume)
+}
+
+/// The flow that goes on in this process: one is named, it is not over, and nobody has the store.
+fn interrupted_flow(settings: &Settings, arguments: &Resume) -> Result<Option<PlanId>, Exit> {
+    let target = &arguments.target;
+    let [plan] = &target.plans[..] else { return Ok(None) };
+    if arguments.no_wait || target.dry_run || target.json || !target.which.is_all() {
+        return Ok(None);
+    }
+    let place = Place::of(settings);
+    let mut view = place.view()?;
+    let plan = plan.find(&mut view)?;
+    let seen = view.plan(plan)?;
+    let is_flow = seen.created.action == FlowPlan::NAME && seen.state != PlanState::Stopped;
+    Ok((is_flow && !place.is_served()?).then_some(plan))
 }
 
 impl Order {

@@ -65,6 +65,11 @@ impl Place {
         }
     }
 
+    /// Whether a server has the store.
+    pub(crate) fn is_served(&self) -> Result<bool, Exit> {
+        Ok(self.existing()?.holder()?.is_some_and(|holder| holder.contains(" serving ")))
+    }
+
     /// The server that has the store, as the lock file says.
     fn server(&self, holder: &str, settings: &Settings) -> Result<Remote, Exit> {
         match holder.split_once(" serving ") {

@@ -194,7 +194,7 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
     }
 }
 
-fn remember(bench: &Bench, view: &crate::world::PlanView) {
+pub(super) fn remember(bench: &Bench, view: &crate::world::PlanView) {
     let start = view.root().filter(|root| root.name == FlowPlan::NAME);
     let start = start.and_then(|root| root.input.read::<FlowStart>().ok());
     let Some(definition) = start.and_then(|start| bench.definition(&start.definition).ok()) else {

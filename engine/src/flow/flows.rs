@@ -487,6 +487,18 @@ impl Flows {
         self.bench.publish(event).await
     }
 
+    /// Lets the tasks of a flow that goes on hear events again, in a world that was opened
+    /// [on request](crate::Opening::OnRequest). Elsewhere they do so by themselves.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, or it cannot be read.
+    pub async fn hear(&self, plan: PlanId) -> Result<(), FlowError> {
+        let view = self.world.plan(plan).view().await?;
+        super::bus::remember(&self.bench, &view);
+        Ok(())
+    }
+
     /// Events that nobody waited for, since the start of the world.
     pub fn unheard(&self) -> u64 {
         self.bench.bus.unheard()

@@ -284,8 +284,11 @@ impl WorldBuilder {
         let world = World { shared };
         if kind == WorldKind::Executor {
             world.adopt(slots).await?;
+            // It looks at all plans, which would go on by that.
             #[cfg(feature = "flow")]
-            crate::flow::recover(&world).await?;
+            if self.opening != Opening::OnRequest {
+                crate::flow::recover(&world).await?;
+            }
         }
         Ok(world)
     }

@@ -8,11 +8,13 @@ use std::env;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(crate) use keys::{KEYS, SECRET_VARIABLES};
 
 use super::exit::Exit;
 use super::paint::Colour;
+use super::span;
 use keys::{FILE_VARIABLE, SERVE_VARIABLES};
 
 /// The file in the working folder.
@@ -136,6 +138,22 @@ impl Settings {
     /// A value; nothing if it is empty.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         Some(self.get(name).0).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name).0 == "true"
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u32 {
+        self.get(name).0.parse().expect("it was checked")
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> usize {
+        keys::bytes(self.get(name).0).expect("it was checked")
+    }
+
+    pub(crate) fn length(&self, name: &str) -> Duration {
+        span::duration(self.get(name).0).expect("it was checked")
     }
 
     pub(crate) fn store(&self) -> PathBuf {

@@ -22,14 +22,27 @@ impl Lock {
         let options = options.create(true).truncate(false).read(true).write(true);
         let file = options.open(&name).map_err(failed)?;
         if !fs4::fs_std::FileExt::try_lock_exclusive(&file).map_err(failed)? {
-            let holder = std::fs::read_to_string(&name).unwrap_or_default();
-            let holder = if holder.is_empty() { "another process" } else { holder.trim() };
             let store = store.display().to_string();
-            return Err(StoreError::InUse { store, holder: holder.to_owned() });
+            return Err(StoreError::InUse { store, holder: said(&name) });
         }
         let lock = Self(file);
         lock.write("").map_err(failed)?;
         Ok(lock)
+    }
+
+    /// Who has it.
+    pub(super) fn holder(store: &Path) -> Result<Option<String>, StoreError> {
+        let name = beside(store, ".lock");
+        let failed =
+            |error: std::io::Error| StoreError::Failed(format!("{}: {error}", name.display()));
+        let file = match File::open(&name) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        // A shared lock is refused as long as somebody writes; it is given back at once.
+        let is_free = fs4::fs_std::FileExt::try_lock_shared(&file).map_err(failed)?;
+        Ok((!is_free).then(|| said(&name)))
     }
 
     /// Says how its holder can be reached.
@@ -45,4 +58,13 @@ impl Lock {
         file.write_all(line.as_bytes())?;
         file.set_len(line.len() as u64)
     }
+}
+
+/// What the holder of a lock has said of itself.
+fn said(lock: &Path) -> String {
+    let holder = std::fs::read_to_string(lock).unwrap_or_default();
+    if holder.is_empty() {
+        return "another process".to_owned();
+    }
+    holder.trim().to_owned()
 }

@@ -153,6 +153,18 @@ impl SqliteStore {
             .map_err(|error| StoreError::Failed(format!("{}.lock: {error}", self.name())))
     }
 
+    /// The process that has the store, in the words of [`StoreError::InUse`]; nothing if none has it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be found out.
+    pub fn holder(&self) -> Result<Option<String>, StoreError> {
+        if self.lock.lock().upgrade().is_some() {
+            return Ok(Some(format!("process {}", std::process::id())));
+        }
+        Lock::holder(&self.path)
+    }
+
     fn connect(&self) -> Result<Connection, StoreError> {
         let connection = Connection::open(&self.path).map_err(|error| self.failed(&error))?;
         connection

@@ -1,0 +1,161 @@
+//! `turnwheel check`: what is wrong with flows, before they run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{json, Value};
+use turnwheel::engine::flow::{self, Flow, Problems};
+use turnwheel::engine::store::{Filter, PlanRow};
+use turnwheel::engine::PlanState;
+
+use super::exit::{Exit, FAILED};
+use super::paint::{print, print_json, Paint};
+use super::place::Place;
+use super::settings::Settings;
+
+/// The longest text that is read as a flow, in bytes.
+const FLOW_BYTES_MAX: u64 = 4 * 1_024 * 1_024;
+
+const AFTER_HELP: &str = "\
+Flows are written in the Serverless Workflow DSL 1.0, as YAML or JSON. All that is wrong is told with
+line, column and a suggestion; what is right and not supported here is told by name.
+
+Examples:
+  turnwheel check examples/flows/audit.yaml
+  turnwheel check flows/*.yaml --json
+  turnwheel check audit.yaml --against-live     which plans of the store run other versions of it
+
+Exit codes: 0 all is right; 1 something is wrong; 2 wrong usage, or a file that cannot be read.";
+
+/// Say what is wrong with flows.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// The files.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+
+    /// Tell which plans of the store that are not over run this flow, and in which versions.
+    #[arg(long)]
+    against_live: bool,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a file with flows.
+pub(crate) fn text_of(file: &Path) -> Result<String, Exit> {
+    let wrong = |problem: &dyn std::fmt::Display| {
+        Exit::usage(format!("the flow {}: {problem}", file.display()))
+            .advice("name a file with a flow of the Serverless Workflow DSL, YAML or JSON")
+    };
+    let data = fs::metadata(file).map_err(|error| wrong(&error))?;
+    if data.len() > FLOW_BYTES_MAX {
+        return Err(wrong(&format!(
+            "it has {} bytes, and {FLOW_BYTES_MAX} are the limit",
+            data.len()
+        )));
+    }
+    fs::read_to_string(file).map_err(|error| wrong(&error))
+}
+
+pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
+    let mut right = Vec::new();
+    let mut wrong: Vec<Problems> = Vec::new();
+    for file in &arguments.files {
+        match flow::load_all(&text_of(file)?, &file.display().to_string()) {
+            Ok(flows) => right.extend(flows.into_iter().map(|flow| (file.clone(), flow))),
+            Err(problems) => wrong.push(problems),
+        }
+    }
+    let live = if arguments.against_live { live(settings, &right)? } else { Vec::new() };
+    if arguments.json {
+        print_json(&json_of(&right, &wrong, &live))?;
+    } else {
+        let paint = Paint::stdout(settings.colour());
+        for problems in &wrong {
+            eprintln!("{problems}");
+        }
+        for (file, flow) in &right {
+            let tasks = flow.tasks().count();
+            let said = paint.good("is right");
+            print(&format!("{}: {} {said}, {tasks} tasks\n", file.display(), flow.id()))?;
+        }
+        for (flow, row) in &live {
+            let version = version(row);
+            let same = if version == flow.version() { "this version" } else { version };
+            print(&format!(
+                "{} {} runs {same} of {}\n",
+                row.id,
+                paint.plan(row.state),
+                flow.name()
+            ))?;
+        }
+        if arguments.against_live {
+            eprintln!(
+                "{} plans that are not over go on with the versions that they began with",
+                live.len()
+            );
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(Exit::new(FAILED, ""))
+}
+
+fn version(row: &PlanRow) -> &str {
+    row.labels.get("flow.version").map_or("an unknown version", String::as_str)
+}
+
+/// Plans of these flows that are not over.
+fn live<'a>(
+    settings: &Settings,
+    flows: &'a [(PathBuf, Flow)],
+) -> Result<Vec<(&'a Flow, PlanRow)>, Exit> {
+    let mut view = Place::of(settings).view()?;
+    let states = [PlanState::Scheduled, PlanState::Planned, PlanState::Running, PlanState::Paused];
+    let mut live = Vec::new();
+    for (_, flow) in flows {
+        let label = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
+        let labels =
+            vec![label("flow.namespace", flow.namespace()), label("flow.name", flow.name())];
+        let filter = Filter { states: states.to_vec(), labels, limit: 10_000, ..Filter::default() };
+        live.extend(view.list(&filter)?.into_iter().map(|row| (flow, row)));
+    }
+    Ok(live)
+}
+
+fn json_of(right: &[(PathBuf, Flow)], wrong: &[Problems], live: &[(&Flow, PlanRow)]) -> Value {
+    let flows: Vec<Value> = right
+        .iter()
+        .map(|(file, flow)| {
+            json!({
+                "file": file.display().to_string(), "id": flow.id(), "hash": flow.hash(),
+                "title": flow.title(), "secrets": flow.secrets(), "tasks": flow.tasks().count(),
+            })
+        })
+        .collect();
+    let problems: Vec<Value> = wrong
+        .iter()
+        .flat_map(|problems| problems.all.iter().map(move |problem| (&problems.path, problem)))
+        .map(|(path, problem)| {
+            json!({
+                "file": path, "line": problem.line, "column": problem.column,
+                "message": problem.message, "suggestion": problem.suggestion,
+            })
+        })
+        .collect();
+    let live: Vec<Value> = live
+        .iter()
+        .map(|(flow, row)| {
+            let is_same = version(row) == flow.version();
+            json!({
+                "plan": row.id.to_string(), "flow": flow.id(), "version": version(row),
+                "state": row.state.name(), "is_this_version": is_same,
+            })
+        })
+        .collect();
+    json!({ "flows": flows, "problems": problems, "live": live })
+}

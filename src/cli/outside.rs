@@ -1,0 +1,26 @@
+//! What flows may do outside, as the settings say.
+
+use std::path::PathBuf;
+
+use turnwheel::io::{HostIo, IoOptions};
+
+use super::settings::Settings;
+
+pub(crate) fn host_io(settings: &Settings) -> HostIo {
+    let list = |name: &str| {
+        let parts = settings.text(name).unwrap_or_default().split(',').map(str::trim);
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let mut options = IoOptions::default();
+    options.secrets = settings.text("io.secrets").map(PathBuf::from);
+    options.allow_shell = settings.flag("io.allow-shell");
+    options.environment = list("io.environment");
+    options.http_timeout = settings.length("io.http-timeout");
+    options.http_hosts = list("io.http-hosts");
+    options.http_redirects = settings.count("io.http-redirects");
+    options.body_max = settings.bytes("io.body-max").min(options.body_max);
+    options.command_timeout = settings.length("io.command-timeout");
+    options.command_grace = settings.length("io.command-grace");
+    options.output_max = settings.bytes("io.output-max").min(options.output_max);
+    HostIo::new(options)
+}

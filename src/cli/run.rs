@@ -1,0 +1,227 @@
+//! `turnwheel run`: one flow in this process, to its end; and how an interrupted one goes on.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use turnwheel::engine::flow::{self, FlowError, Flows};
+use turnwheel::engine::{
+    BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, SqliteStore, SqliteSync,
+    StoreError, TriggerOptions, World,
+};
+use turnwheel::io::HostIo;
+use turnwheel::runtime::completion::block_on;
+
+use super::check::text_of;
+use super::event::read_json;
+use super::exit::{Exit, INTERRUPTED, IN_USE};
+use super::outside::host_io;
+use super::paint::print;
+use super::progress::Progress;
+use super::settings::Settings;
+
+/// How often progress is shown anew.
+const SHOWN: Duration = Duration::from_millis(100);
+
+/// How long commands have to end when this process is interrupted.
+const COMMANDS: Duration = Duration::from_secs(30);
+
+/// How long a world that is interrupted waits for code that runs.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+const AFTER_HELP: &str = "\
+The flow runs in this process, and what it has done is in the store. Ctrl-C stops it where it is; it
+goes on with turnwheel resume, also after kill -9 or a loss of power. Other plans of the store are left
+alone. The result is printed as JSON; messages and progress go to standard error.
+
+Examples:
+  turnwheel run examples/flows/audit.yaml --input '{\"directory\": \"examples/data\"}'
+  turnwheel run report.yaml --input @input.json > result.json
+  turnwheel run report.yaml --key 2026-11-21      begins once: the same key again gives the same plan
+  turnwheel resume last                           goes on with what was interrupted
+
+Exit codes: 0 it ended well; 1 it has failed, or was cancelled; 2 wrong usage, or a flow that is wrong;
+4 another process has the store; 130 interrupted.";
+
+/// Run a flow to its end, with its progress on standard error and its result on standard output.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// The file with the flow: Serverless Workflow DSL 1.0, YAML or JSON.
+    file: PathBuf,
+
+    /// Its input: JSON, @FILE, or - for standard input.
+    #[arg(long, short, value_name = "JSON", default_value = "{}")]
+    input: String,
+
+    /// An idempotency key: the plan that has taken it is the one that goes on.
+    #[arg(long)]
+    key: Option<String>,
+
+    /// A label of the plan, to find it by.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    label: Vec<String>,
+
+    /// Show no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
+    let path = arguments.file.display().to_string();
+    let flow = flow::load(&text_of(&arguments.file)?, &path).map_err(Exit::usage)?;
+    let input = read_json(&arguments.input)?;
+    let mut options = TriggerOptions::new().by(settings.by());
+    if let Some(key) = &arguments.key {
+        options = options.key(key);
+    }
+    for label in &arguments.label {
+        let (name, value) = label.split_once('=').unwrap_or((label, ""));
+        options = options.label(name, value);
+    }
+    let (world, io) = open(settings)?;
+    let begun = || -> Result<PlanHandle, Exit> {
+        let flows = Flows::new(&world).map_err(Exit::failed)?;
+        let added = block_on(flows.add(&flow)).map_err(Exit::failed)?;
+        added.map_err(|error| match &error {
+            FlowError::Exists(_) => Exit::failed(&error).advice(
+                "raise document.version in the file, or take another store with --store FILE",
+            ),
+            _ => Exit::failed(&error),
+        })?;
+        flows.start_with(&flow, input, options).wait().map_err(Exit::failed)
+    };
+    let plan = match begun() {
+        Ok(plan) => plan,
+        Err(exit) => {
+            world.shutdown()?;
+            return Err(exit);
+        }
+    };
+    if arguments.key.is_some() {
+        // It may be one that was interrupted.
+        world.go_on(plan.id());
+    }
+    see_through(&world, &io, &plan, arguments.quiet)
+}
+
+/// Goes on with a plan in this process, and shows it to its end.
+pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
+    let (world, io) = open(settings)?;
+    let plan = world.plan(id);
+    let view = plan.view().wait();
+    let resumed = match view {
+        Ok(view) if view.state == PlanState::Paused => {
+            let asked = plan.resume(&settings.by()).wait().map_err(Exit::failed);
+            asked.and_then(|done| Ok(done?))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    };
+    if let Err(exit) = resumed {
+        world.shutdown()?;
+        return Err(exit);
+    }
+    world.go_on(id);
+    let heard = Flows::new(&world).map(|flows| block_on(async { flows.hear(id).await }));
+    if let Ok(Ok(Err(error))) = heard {
+        eprintln!("turnwheel: plan {id} hears no events of other flows: {error}");
+    }
+    see_through(&world, &io, &plan, false)
+}
+
+/// A world that goes on with nothing by itself, over the store of the settings.
+fn open(settings: &Settings) -> Result<(World, HostIo), Exit> {
+    let sync = match settings.get("sync").0 {
+        "off" => SqliteSync::Off,
+        "normal" => SqliteSync::Normal,
+        _ => SqliteSync::Full,
+    };
+    let store = SqliteStore::new(settings.store()).sync(sync);
+    let io = host_io(settings);
+    let builder = World::builder().flows(io.clone()).opening(Opening::OnRequest);
+    let world = builder.build(store).map_err(|error| match error {
+        BuildError::Store(error @ StoreError::InUse { .. }) => Exit::new(IN_USE, error)
+            .advice("stop that process, or take another store with --store FILE"),
+        error => error.into(),
+    })?;
+    Ok((world, io))
+}
+
+enum News {
+    Over(Result<Box<PlanView>, Exit>),
+    Interrupted,
+}
+
+/// Shows a plan until it is over, or somebody has enough.
+fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) -> Result<(), Exit> {
+    let id = plan.id();
+    let (told, news) = channel();
+    // Without a handler an interrupt ends the process as kill does: nothing durable is lost.
+    let interrupted = told.clone();
+    let _ = ctrlc::set_handler(move || drop(interrupted.send(News::Interrupted)));
+    watch(plan, told)?;
+    let mut progress = Progress::new(id, is_quiet);
+    let outcome = wait(world, plan, &news, &mut progress);
+    progress.clear();
+    match outcome {
+        News::Over(view) => {
+            let ended = view.and_then(|view| result(&view));
+            world.shutdown()?;
+            print(&format!("{:#}\n", ended?))
+        }
+        News::Interrupted => {
+            let stopped = world.shutdown_within(PATIENCE);
+            // What comes of them counts no more; they must not go on beside the next attempt.
+            let have_ended = io.end(COMMANDS);
+            if stopped.is_err() || !have_ended {
+                eprintln!("turnwheel: what runs now is interrupted, and begins anew when the flow goes on");
+            }
+            let message = format!("interrupted; the flow goes on with: turnwheel resume {id}");
+            Err(Exit::new(INTERRUPTED, message))
+        }
+    }
+}
+
+fn watch(plan: &PlanHandle, told: Sender<News>) -> Result<(), Exit> {
+    let finished = plan.finished();
+    let watching = thread::Builder::new().name("watch".to_owned()).spawn(move || {
+        let view = finished.wait().map(Box::new).map_err(Exit::from);
+        // Who was interrupted does not listen any longer.
+        let _gone = told.send(News::Over(view));
+    });
+    watching.map(drop).map_err(|error| Exit::failed(format!("no thread to wait with: {error}")))
+}
+
+fn wait(world: &World, plan: &PlanHandle, news: &Receiver<News>, progress: &mut Progress) -> News {
+    loop {
+        match news.recv_timeout(SHOWN) {
+            Ok(news) => return news,
+            Err(RecvTimeoutError::Disconnected) => {
+                return News::Over(Err(Exit::failed("nobody watches the plan any longer")));
+            }
+            Err(RecvTimeoutError::Timeout) if progress.is_shown() => {
+                // A plan that cannot be seen now may be seen later.
+                if let Ok(view) = plan.view().wait() {
+                    progress.show(world, &view);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// What came of a plan.
+fn result(view: &PlanView) -> Result<serde_json::Value, Exit> {
+    let id = view.id;
+    if view.state == PlanState::Paused {
+        return Err(Exit::failed(format!("plan {id} is paused: {}", view.waits_for())).advice(
+            "turnwheel retry or skip deals with its failed steps, turnwheel resume goes on",
+        ));
+    }
+    flow::result(view).map_err(|error| {
+        Exit::failed(format!("plan {id}: {error}"))
+            .advice(format!("turnwheel show {id} tells what it has done"))
+    })
+}
