@@ -10,6 +10,7 @@ use turnwheel::engine::SqliteStore;
 
 use super::exit::Exit;
 use super::find::Which;
+use super::paint::tell;
 use super::place::Place;
 use super::settings::Settings;
 
@@ -76,7 +77,7 @@ pub(crate) fn backup(settings: &Settings, arguments: &Backup) -> Result<(), Exit
     let place = Place::of(settings);
     place.view()?;
     place.store().backup(&arguments.file)?;
-    eprintln!("{} is a copy of {}", arguments.file.display(), place.name());
+    tell!("{} is a copy of {}", arguments.file.display(), place.name());
     Ok(())
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn restore(settings: &Settings, arguments: &Restore) -> Result<(), Ex
             .advice("name the file that turnwheel backup has made"));
     }
     SqliteStore::restore(&arguments.file, place.name())?;
-    eprintln!("{} is what {} says", place.name(), arguments.file.display());
+    tell!("{} is what {} says", place.name(), arguments.file.display());
     Ok(())
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
     }
     output.flush().map_err(failed)?;
     if arguments.output.is_some() {
-        eprintln!("{plans} plans are in {target}");
+        tell!("{plans} plans are in {target}");
     }
     Ok(())
 }

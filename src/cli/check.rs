@@ -9,7 +9,7 @@ use turnwheel::engine::store::{Filter, PlanRow};
 use turnwheel::engine::PlanState;
 
 use super::exit::{Exit, FAILED};
-use super::paint::{print, print_json, Paint};
+use super::paint::{print, print_json, tell, Paint};
 use super::place::Place;
 use super::settings::Settings;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     } else {
         let paint = Paint::stdout(settings.colour());
         for problems in &wrong {
-            eprintln!("{problems}");
+            tell!("{problems}");
         }
         for (file, flow) in &right {
             let tasks = flow.tasks().count();
@@ -93,7 +93,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             ))?;
         }
         if arguments.against_live {
-            eprintln!(
+            tell!(
                 "{} plans that are not over go on with the versions that they began with",
                 live.len()
             );

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use turnwheel::engine::{BuildError, PlanError, ScheduleError, StoreError};
 
+use super::paint::tell;
+
 /// It was tried and failed.
 pub(crate) const FAILED: u8 = 1;
 
@@ -71,10 +73,10 @@ impl Exit {
     /// Prints the message to standard error and returns the code.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            eprintln!("turnwheel: {}", self.message);
+            tell!("turnwheel: {}", self.message);
         }
         if !self.advice.is_empty() {
-            eprintln!("  {}", self.advice);
+            tell!("  {}", self.advice);
         }
         self.into()
     }

@@ -5,7 +5,7 @@ use turnwheel::engine::store::{Order, PlanRow};
 
 use super::exit::Exit;
 use super::find::{PlanRef, Which};
-use super::paint::{one_line, print, print_json, table, Paint};
+use super::paint::{one_line, print, print_json, table, tell, Paint};
 use super::place::Place;
 use super::settings::Settings;
 use super::span;
@@ -67,7 +67,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         return print_json(&json!({ "plans": plans, "next": next.flatten() }));
     }
     if rows.is_empty() {
-        eprintln!("no plans fit");
+        tell!("no plans fit");
         return Ok(());
     }
     let paint = Paint::stdout(settings.colour());
@@ -76,7 +76,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     print(&table(paint, &headings, &lines))?;
     if rows.len() == filter.limit {
         if let Some(last) = rows.last() {
-            eprintln!("there may be more: --after-plan {}", last.id);
+            tell!("there may be more: --after-plan {}", last.id);
         }
     }
     Ok(())

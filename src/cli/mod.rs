@@ -102,7 +102,7 @@ pub(crate) fn run() -> ExitCode {
     };
     let Some(verb) = verb else {
         // `turnwheel` alone teaches, and is still a command line that asks for nothing.
-        eprintln!("{}", Command::command().after_help(AFTER_HELP).render_long_help());
+        paint::tell!("{}", Command::command().after_help(AFTER_HELP).render_long_help());
         return ExitCode::from(exit::WRONG_USAGE);
     };
     match act(&flags, &verb) {

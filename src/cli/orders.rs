@@ -9,7 +9,7 @@ use turnwheel::engine::{Action, PlanId, PlanState, StepId, StepState, World};
 
 use super::exit::{Exit, FAILED, NOT_FOUND};
 use super::find::{PlanRef, Which};
-use super::paint::{one_line, print, print_json, Paint};
+use super::paint::{one_line, print, print_json, tell, Paint};
 use super::place::{Hands, Place};
 use super::settings::Settings;
 
@@ -345,7 +345,7 @@ fn report(
         text.push_str(&format!("{plan} {} {said}\n", one_line(name)));
     }
     if outcomes.is_empty() {
-        eprintln!("no plans fit");
+        tell!("no plans fit");
     }
     print(&text)
 }

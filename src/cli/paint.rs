@@ -163,6 +163,18 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
     }
 }
 
+/// Writes a line to standard error; that nobody reads it is no failure.
+macro_rules! tell {
+    ($($said:tt)*) => {{
+        let _unread = std::io::Write::write_fmt(
+            &mut std::io::stderr().lock(),
+            format_args!("{}\n", format_args!($($said)*)),
+        );
+    }};
+}
+
+pub(crate) use tell;
+
 /// Prints a value as JSON.
 pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Exit> {
     print(&format!("{value:#}\n"))

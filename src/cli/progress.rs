@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use turnwheel::engine::plan::ActionData;
 use turnwheel::engine::{PlanId, PlanView, StepState, World};
 
-use super::paint::one_line;
+use super::paint::{one_line, tell};
 
 /// Lines of the tree at most: what lives goes before what is over.
 const LINES: usize = 20;
@@ -22,7 +22,7 @@ impl Progress {
         if is_quiet {
             return Self { lines: None };
         }
-        eprintln!("plan {plan}; Ctrl-C stops it here, turnwheel resume goes on");
+        tell!("plan {plan}; Ctrl-C stops it here, turnwheel resume goes on");
         if !io::stderr().is_terminal() {
             return Self { lines: None };
         }

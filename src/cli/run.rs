@@ -17,7 +17,7 @@ use super::check::text_of;
 use super::event::read_json;
 use super::exit::{Exit, INTERRUPTED, IN_USE};
 use super::outside::host_io;
-use super::paint::print;
+use super::paint::{print, tell};
 use super::progress::Progress;
 use super::settings::Settings;
 
@@ -126,7 +126,7 @@ pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
     world.go_on(id);
     let heard = Flows::new(&world).map(|flows| block_on(async { flows.hear(id).await }));
     if let Ok(Ok(Err(error))) = heard {
-        eprintln!("turnwheel: plan {id} hears no events of other flows: {error}");
+        tell!("turnwheel: plan {id} hears no events of other flows: {error}");
     }
     see_through(&world, &io, &plan, false)
 }
@@ -176,7 +176,7 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
             // What comes of them counts no more; they must not go on beside the next attempt.
             let have_ended = io.end(COMMANDS);
             if stopped.is_err() || !have_ended {
-                eprintln!("turnwheel: what runs now is interrupted, and begins anew when the flow goes on");
+                tell!("turnwheel: what runs now is interrupted, and begins anew when the flow goes on");
             }
             let message = format!("interrupted; the flow goes on with: turnwheel resume {id}");
             Err(Exit::new(INTERRUPTED, message))

@@ -8,7 +8,7 @@ use turnwheel::engine::{Payload, Time};
 
 use super::event::read_json;
 use super::exit::Exit;
-use super::paint::{one_line, print, print_json, table, Paint};
+use super::paint::{one_line, print, print_json, table, tell, Paint};
 use super::place::{Hands, Place};
 use super::settings::Settings;
 use super::span;
@@ -297,7 +297,7 @@ fn list(settings: &Settings, is_json: bool) -> Result<(), Exit> {
         return print_json(&json!({ "schedules": schedules }));
     }
     if schedules.is_empty() {
-        eprintln!("the store has no schedules");
+        tell!("the store has no schedules");
         return Ok(());
     }
     let paint = Paint::stdout(settings.colour());

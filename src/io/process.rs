@@ -291,9 +291,8 @@ impl Drop for Watched {
     fn drop(&mut self) {
         if !self.is_reaped {
             self.signal(Signal::KILL);
-            if let Err(error) = self.child.wait() {
-                eprintln!("turnwheel: {} has not ended: {error}", self.name);
-            }
+            // After SIGKILL there is nothing more that can be done.
+            let _ended = self.child.wait();
         }
     }
 }
