@@ -140,8 +140,8 @@ fn a_trace_goes_in_and_comes_out() {
     let body = json!({"action": "echo", "input": {"text": "x"}});
     let started = served.send("POST", "/api/v1/plans", &headers, Some(&body)).json();
     let plan = served.ended(started["id"].as_str().unwrap());
-    assert!(plan["labels"]["traceparent"].as_str().unwrap().contains(trace), "{plan}");
-    // Without one there is a new one, and plans are not labelled with it.
+    assert!(plan["traceparent"].as_str().unwrap().contains(trace), "{plan}");
+    // Without one there is a new one.
     assert_eq!(served.get("/api/v1/queues").header("traceparent").len(), parent.len());
 }
 

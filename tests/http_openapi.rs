@@ -7,6 +7,7 @@ mod http_common;
 use http_common::schema::{check, sample, Seeded};
 use http_common::{with, Answer, Served};
 use serde_json::{json, Value};
+use turnwheel::engine::flow::FakeIo;
 use turnwheel::engine::{MemoryStore, World};
 use turnwheel::http::{Access, Options};
 use turnwheel::work::Workers;
@@ -33,7 +34,7 @@ fn operations(api: &Value) -> Vec<Operation> {
 
 fn served() -> Served {
     let workers = Workers::new();
-    let builder = World::builder().action(workers.action());
+    let builder = World::builder().action(workers.action()).flows(FakeIo::new());
     let world = with(builder).build(MemoryStore::new()).expect("a world");
     workers.attach(&world);
     Served::with(world, Options::new(Access::Loopback).workers(&workers))
@@ -53,10 +54,17 @@ fn segments(served: &Served) -> Vec<(&'static str, Vec<String>)> {
     let hourly = json!({"timing": {"every": {"period_ms": 3_600_000}}, "action": "echo"});
     let put = served.send("PUT", "/api/v1/schedules/hourly", &[], Some(&hourly));
     assert_eq!(put.status, 200, "{}", put.text);
+    let flow = "document: { dsl: '1.0.3', namespace: test, name: hourly, version: '1.0.0' }
+do: [{ set: { set: { a: 1 } } }]";
+    let yaml = [("content-type", "application/yaml")];
+    let added = served.send_bytes("POST", "/api/v1/flows", &yaml, Some(flow.as_bytes()));
+    assert_eq!(added.status, 201, "{}", added.text);
     let odd = ["%00", "a%2Fb", "-1", "99999999999999999999", "%F0%9F%A6%80", "%FF"];
     let some = |known: &[&str]| known.iter().chain(&odd).map(|text| (*text).to_owned()).collect();
     let unknown = "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f";
     vec![
+        ("namespace", some(&["test", "test", "test", "test"])),
+        ("version", some(&["1.0.0", "1.0.0", "latest", "latest"])),
         ("plan", some(&[&ended, &failed, &waiting, &waiting, &failed, unknown])),
         ("step", some(&["1", "2", "2", "3", "0"])),
         ("name", some(&["hourly", "hourly", task.as_str().expect("a task"), "1", "none"])),
@@ -156,7 +164,8 @@ fn bodies_that_are_no_json_are_refused_everywhere() {
     let api = served.get("/api/v1/openapi.json").json();
     let json_kind = [("content-type", "application/json")];
     for operation in operations(&api) {
-        if operation.described["requestBody"].is_null() || operation.path.contains("callbacks") {
+        let content = &operation.described["requestBody"]["content"]["application/json"];
+        if content.is_null() || operation.path.contains("callbacks") {
             continue;
         }
         let path = operation.path.replace("{plan}", "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f");

@@ -3,6 +3,7 @@
 //! Times are texts of RFC 3339 in UTC, durations are numbers whose names end with their unit. Fields may
 //! be added within a version of the API; none is taken away, and none changes its meaning.
 
+mod flow;
 mod live;
 mod order;
 mod picture;
@@ -14,6 +15,7 @@ mod step;
 mod work;
 mod world;
 
+pub use flow::{EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo};
 pub use live::{CutOff, HappeningInfo};
 pub use order::{BulkDone, BulkOrder, BulkPlan, ManyOrder, Order, OrderDone};
 pub use picture::{Bar, CallInfo, Edge, Graph, History, Node, Span, Timeline, Tree, TreeNode};

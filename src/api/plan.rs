@@ -113,6 +113,8 @@ pub struct PlanDetail {
     pub summary: PlanSummary,
     /// Its idempotency key.
     pub key: Option<String>,
+    /// The W3C trace that it belongs to.
+    pub traceparent: Option<String>,
     /// The priority of its steps in queues.
     pub priority: i32,
     /// When it is cancelled if it still runs.

@@ -20,6 +20,9 @@ pub struct Problem {
     /// The plan that it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// Of the source of a flow: each thing that is wrong, with its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<super::FlowProblem>,
     /// The trace that the request belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,

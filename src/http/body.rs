@@ -180,6 +180,23 @@ impl<S: Send + Sync> FromRequestParts<S> for NameAt {
     }
 }
 
+/// The parts of a path that are named, in their order.
+#[derive(Debug)]
+pub(super) struct Part<const N: usize>(pub(super) [String; N]);
+
+impl<const N: usize, S: Send + Sync> FromRequestParts<S> for Part<N> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let segments = RawPathParams::from_request_parts(parts, state).await;
+        let segments = segments.map_err(|rejection: RawPathParamsRejection| {
+            Problem::new(Code::IdInvalid, format!("the path: {}", rejection.body_text()))
+        })?;
+        let mut named = segments.iter().map(|(_, value)| value.to_owned());
+        Ok(Self(std::array::from_fn(|_| named.next().unwrap_or_default())))
+    }
+}
+
 /// Who asks; the guard has put it there.
 #[derive(Debug)]
 pub(super) struct Who(pub(super) Principal);

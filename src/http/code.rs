@@ -42,6 +42,10 @@ codes! {
     BodyTypeWrong = "body-type-wrong", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong type";
     CallbackUnknown = "callback-unknown", NOT_FOUND, "There is no such callback";
     CursorInvalid = "cursor-invalid", BAD_REQUEST, "The cursor is not one of this list";
+    EventInvalid = "event-invalid", BAD_REQUEST, "The request is no event";
+    FlowExists = "flow-exists", CONFLICT, "This version of the flow has another content";
+    FlowInvalid = "flow-invalid", UNPROCESSABLE_ENTITY, "The flow cannot be used";
+    FlowUnknown = "flow-unknown", NOT_FOUND, "There is no such flow";
     Forbidden = "forbidden", FORBIDDEN, "The role does not allow this";
     HostRefused = "host-refused", MISDIRECTED_REQUEST, "The request names another host";
     IdInvalid = "id-invalid", BAD_REQUEST, "The path names something that cannot be";

@@ -75,3 +75,6 @@ pub const LIVE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Tasks of one lease.
 pub const LEASES_MAX: usize = 100;
+
+/// Events of one batch: each is a commit for all who wait for it.
+pub const EVENTS_AT_ONCE: usize = 1_000;

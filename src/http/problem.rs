@@ -20,6 +20,7 @@ pub struct Problem {
     pub(super) code: Code,
     detail: String,
     plan: Option<String>,
+    problems: Vec<api::FlowProblem>,
     /// After how many seconds it may be tried again.
     again: Option<u64>,
 }
@@ -27,11 +28,16 @@ pub struct Problem {
 impl Problem {
     /// A problem with its code, and what is wrong here.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), plan: None, again: None }
+        Self { code, detail: detail.into(), plan: None, problems: Vec::new(), again: None }
     }
 
     pub(super) fn of_plan(mut self, plan: impl ToString) -> Self {
         self.plan = Some(plan.to_string());
+        self
+    }
+
+    pub(super) fn with_problems(mut self, problems: Vec<api::FlowProblem>) -> Self {
+        self.problems = problems;
         self
     }
 
@@ -53,6 +59,7 @@ impl Problem {
             detail: self.detail.clone(),
             code: code.name().to_owned(),
             plan: self.plan.clone(),
+            problems: self.problems.clone(),
             trace: super::trace::current(),
         }
     }

@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, bulk, callbacks, events, letters, live, orders, pictures, plans, schedules, start,
-    steps, system, work,
+    actions, bulk, callbacks, cloudevents, events, flows, letters, live, orders, pictures, plans,
+    schedules, start, steps, system, work,
 };
 use super::state::Api;
 use super::{access, trace};
@@ -36,6 +36,7 @@ use super::{access, trace};
         (name = "plans", description = "Plans and orders for them"),
         (name = "steps", description = "The steps of a plan, and events for them"),
         (name = "work", description = "Work for programs in other languages"),
+        (name = "flows", description = "Flows of the Serverless Workflow DSL, and events for them"),
         (name = "schedules", description = "What is launched at its times"),
         (name = "world", description = "What the server knows, and how it is"),
         (name = "system", description = "Health, figures, this description"),
@@ -74,7 +75,11 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(work::heartbeat))
         .routes(routes!(work::complete))
         .routes(routes!(work::fail))
-        .routes(routes!(live::live))
+        .routes(routes!(live::live, cloudevents::publish))
+        .routes(routes!(flows::list, flows::add))
+        .routes(routes!(flows::check))
+        .routes(routes!(flows::get))
+        .routes(routes!(flows::start))
         .routes(routes!(letters::list))
         .routes(routes!(letters::redeliver))
         .routes(routes!(schedules::list))

@@ -111,6 +111,7 @@ pub(super) fn plan(world: &World, plan: &PlanView) -> api::PlanDetail {
     api::PlanDetail {
         summary: summary(plan),
         key: plan.created.key.clone(),
+        traceparent: plan.created.trace.as_ref().map(|trace| trace.parent.clone()),
         priority: plan.created.priority,
         deadline: times(plan.created.deadline),
         progress: plan.progress(),

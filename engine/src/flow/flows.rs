@@ -15,9 +15,11 @@ use super::fault::Fault;
 use super::io::Io;
 use super::model::{Listen, Start};
 use super::run::{FlowEffect, FlowPlan, FlowStart, FlowTask, TaskOutput};
-use crate::error::{BuildError, PlanError, StoreError};
+use crate::action::Action;
+use crate::error::{BuildError, PlanError, StoreError, TriggerError};
 use crate::id::{PlanId, StepId};
-use crate::world::{PlanView, Shared, TriggerOptions, Triggering, World, WorldBuilder};
+use crate::payload::Payload;
+use crate::world::{Named, PlanView, Shared, TriggerOptions, Triggering, World, WorldBuilder};
 use crate::Schedule;
 
 /// The name under which definitions are among the states of entities.
@@ -298,6 +300,14 @@ impl Flow {
     }
 }
 
+/// The same, with the labels by which people find the plans of a flow.
+fn labelled(flow: &Flow, options: TriggerOptions) -> TriggerOptions {
+    options
+        .label("flow.namespace", flow.namespace())
+        .label("flow.name", flow.name())
+        .label("flow.version", flow.version())
+}
+
 /// The flows of a world that was built with [`WorldBuilder::flows`].
 ///
 /// ```
@@ -429,11 +439,28 @@ impl Flows {
 
     /// The same, with more said about the plan: an idempotency key, labels, a priority.
     pub fn start_with(&self, flow: &Flow, input: Value, options: TriggerOptions) -> Triggering {
-        let options = options
-            .label("flow.namespace", flow.namespace())
-            .label("flow.name", flow.name())
-            .label("flow.version", flow.version());
+        let options = labelled(flow, options);
         self.world.trigger_with::<FlowPlan>(options, flow.start(input))
+    }
+
+    /// As [`Flows::start_with`], for callers who want to know whether the idempotency key was taken: see
+    /// [`Named`]. The payload is what the plan is created with if it is a new one.
+    ///
+    /// # Errors
+    ///
+    /// The input cannot be stored.
+    pub fn start_named(
+        &self,
+        flow: &Flow,
+        input: Value,
+        options: TriggerOptions,
+    ) -> Result<(Named, Payload), FlowError> {
+        let options = labelled(flow, options);
+        let start = Payload::of(&flow.start(input)).map_err(|error| {
+            let (action, problem) = (flow.id(), error.to_string());
+            TriggerError::Input { action, problem }
+        })?;
+        Ok((self.world.trigger_named(FlowPlan::NAME, options, start.clone()), start))
     }
 
     /// Lets a flow that was added start by itself, as its `schedule` says; one without is left alone.

@@ -3,7 +3,9 @@
 pub(super) mod actions;
 pub(super) mod bulk;
 pub(super) mod callbacks;
+pub(super) mod cloudevents;
 pub(super) mod events;
+pub(super) mod flows;
 pub(super) mod letters;
 pub(super) mod live;
 pub(super) mod orders;

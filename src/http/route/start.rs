@@ -6,10 +6,12 @@ use axum::extract::State;
 use axum::http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::Json as Answer;
-use turnwheel_engine::{Delay, Payload, PlanId, Time, TriggerOptions};
+use turnwheel_engine::flow::FlowPlan;
+use turnwheel_engine::{Action, Delay, Named, Payload, PlanId, PlanView, Time, TriggerOptions};
 
 use super::plans::scoped;
 use crate::api::{Start, Started};
+use crate::http::access::Principal;
 use crate::http::body::{plan_id, Json, Key, Who};
 use crate::http::code::Code;
 use crate::http::problem::Problem;
@@ -72,12 +74,8 @@ pub(in crate::http) async fn start(
     if let Some(ms) = start.deadline_ms {
         options = options.deadline(Duration::from_millis(ms));
     }
-    // What was begun belongs to the trace of whoever asked, if they have one.
-    if let Some(trace) = trace::given() {
-        options = options.label(trace::TRACEPARENT, trace);
-    }
-    let (world, action, given) = (api.world().clone(), start.action, input.clone());
-    let of = action.clone();
+    let (world, action, options) = (api.world().clone(), start.action, traced(options));
+    let (of, given) = (action.clone(), input.clone());
     // Planning runs the action's code, which may be slow.
     let named = tokio::task::spawn_blocking(move || {
         if is_delayed {
@@ -87,15 +85,36 @@ pub(in crate::http) async fn start(
         }
     });
     let named = named.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    let begun = named.triggering.await;
+    finish(&api, &who, &action, named, &input).await
+}
+
+/// What is begun belongs to the trace of whoever asks, if they have one.
+pub(super) fn traced(options: TriggerOptions) -> TriggerOptions {
+    match trace::given().map(|header| options.clone().traceparent(&header)) {
+        Some(Ok(traced)) => traced,
+        _ => options,
+    }
+}
+
+/// Waits until a plan is durable, and tells whether it was there already.
+pub(super) async fn finish(
+    api: &Api,
+    who: &Principal,
+    what: &str,
+    named: Named,
+    input: &Payload,
+) -> Result<Response, Problem> {
+    let Named { id, triggering, .. } = named;
+    let begun = triggering.await;
     let outcome =
         begun.as_ref().map_or_else(|error| error.to_string(), |plan| plan.id().to_string());
-    trace::audit(&who, "start", &action, &outcome);
+    trace::audit(who, "start", what, &outcome);
     let plan = begun?;
-    let is_repeated = plan.id() != named.id;
+    let is_repeated = plan.id() != id;
     if is_repeated {
-        let view = plan.view().await?;
-        if view.created.action != action || view.created.input != input {
+        let view = api.world().plan(plan.id()).view().await?;
+        // An input of a flow names its definition, so the name of the action says no more.
+        if view.created.input != *input || !is_of(&view, what) {
             let detail = format!(
                 "the idempotency key has begun plan {} with another action or input: take a new key \
                  for a new plan",
@@ -105,6 +124,11 @@ pub(in crate::http) async fn start(
         }
     }
     Ok(answer(plan.id(), is_repeated))
+}
+
+/// Whether a plan is one of this action, or of this flow.
+fn is_of(view: &PlanView, what: &str) -> bool {
+    view.created.action == what || view.created.action == FlowPlan::NAME
 }
 
 fn answer(plan: PlanId, is_repeated: bool) -> Response {

@@ -1,0 +1,105 @@
+//! Flows of the Serverless Workflow DSL, and events for them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A flow that the server knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct FlowInfo {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The hash of its content.
+    pub hash: String,
+}
+
+/// The flows, in the order in which they were added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct FlowList {
+    /// The flows.
+    pub flows: Vec<FlowInfo>,
+    /// Events that nobody waited for since the world began.
+    pub unheard_events: u64,
+}
+
+/// A flow with its source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct FlowDetail {
+    /// Which flow it is.
+    #[serde(flatten)]
+    pub flow: FlowInfo,
+    /// What it is called, for people.
+    pub title: Option<String>,
+    /// Its definition as JSON.
+    pub source: serde_json::Value,
+    /// The JSON schema of its input, if it has one: for forms.
+    pub input_schema: Option<serde_json::Value>,
+    /// The names of the secrets that it uses.
+    pub secrets: Vec<String>,
+    /// Its tasks, in their order.
+    pub tasks: Vec<FlowTaskInfo>,
+}
+
+/// A task of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct FlowTaskInfo {
+    /// Where it is in the definition: a JSON pointer.
+    pub path: String,
+    /// What the DSL calls it.
+    pub kind: String,
+}
+
+/// What is wrong with the source of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct FlowProblem {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+    /// What is wrong: what, where in the definition, and what is expected.
+    pub message: String,
+    /// What was meant perhaps, or what to do.
+    pub suggestion: Option<String>,
+    /// The text of the line.
+    pub snippet: String,
+}
+
+/// A flow is to begin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FlowRun {
+    /// Its input.
+    #[serde(default)]
+    pub input: serde_json::Value,
+    /// Labels, which people see with the plan.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The priority of its steps in queues: higher ones first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// After how long it is cancelled if it still runs, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+/// What became of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct EventsDone {
+    /// How many events there were.
+    pub events: u32,
+    /// Steps that got one of them; whether it is meant they find out themselves.
+    pub delivered: u32,
+    /// Plans that began with one of them.
+    pub started: Vec<String>,
+}

@@ -1,0 +1,137 @@
+//! Events from outside: CloudEvents 1.0 over HTTP, in structured, binary and batch mode.
+
+use axum::extract::State;
+use axum::http::{header, HeaderMap};
+use axum::Json as Answer;
+use base64::Engine as _;
+use serde_json::{Map, Value};
+use turnwheel_engine::flow::{CloudEvent, Flows};
+
+use crate::api::EventsDone;
+use crate::http::body::{content_type, parse, Raw, Who};
+use crate::http::code::Code;
+use crate::http::limits::EVENTS_AT_ONCE;
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+use crate::http::trace;
+
+/// Publishes events: CloudEvents 1.0 in structured, binary or batch mode
+///
+/// The answer comes when each is durable with all who waited for it. The same event again, by source and
+/// id, changes nothing for who has got it, so a request may be repeated.
+#[utoipa::path(
+    post, path = "/events", tag = "flows", operation_id = "publishEvents",
+    request_body(content(
+        (Value = "application/cloudevents+json"), (Vec<Value> = "application/cloudevents-batch+json"),
+    )),
+    responses((status = 200, description = "They are durable", body = EventsDone)),
+)]
+pub(in crate::http) async fn publish(
+    State(api): State<Api>,
+    Who(who): Who,
+    headers: HeaderMap,
+    Raw(body): Raw,
+) -> Result<Answer<EventsDone>, Problem> {
+    api.takes_work()?;
+    let flows = Flows::new(api.world())?;
+    let events = read(&headers, &body)?;
+    let mut done = EventsDone { events: events.len() as u32, ..EventsDone::default() };
+    for event in events {
+        let on = format!("{} {}", event.source, event.id);
+        let published = flows.publish(event).await;
+        let outcome = published.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+        trace::audit(&who, "publish", &on, &outcome);
+        let published = published?;
+        done.delivered += u32::try_from(published.delivered).unwrap_or(u32::MAX);
+        done.started.extend(published.started.iter().map(ToString::to_string));
+    }
+    Ok(Answer(done))
+}
+
+fn wrong(detail: impl Into<String>) -> Problem {
+    Problem::new(Code::EventInvalid, detail)
+}
+
+fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<CloudEvent>, Problem> {
+    let event =
+        |value: Value| CloudEvent::from_value(value).map_err(|error| wrong(error.to_string()));
+    match content_type(headers).as_str() {
+        "application/cloudevents+json" => Ok(vec![event(parse(body)?)?]),
+        "application/cloudevents-batch+json" => {
+            let values: Vec<Value> = parse(body)?;
+            if values.len() > EVENTS_AT_ONCE {
+                return Err(wrong(format!("a batch has at most {EVENTS_AT_ONCE} events")));
+            }
+            values.into_iter().map(event).collect()
+        }
+        _ if headers.contains_key("ce-specversion") => Ok(vec![event(binary(headers, body)?)?]),
+        kind => Err(Problem::new(
+            Code::BodyTypeWrong,
+            format!(
+                "«{kind}» is no event: send application/cloudevents+json, a batch of them as \
+                 application/cloudevents-batch+json, or the attributes in headers that begin with ce-"
+            ),
+        )),
+    }
+}
+
+/// An event whose attributes are headers, and whose data is the body.
+fn binary(headers: &HeaderMap, body: &[u8]) -> Result<Value, Problem> {
+    let mut fields = Map::new();
+    for (name, value) in headers {
+        let Some(name) = name.as_str().strip_prefix("ce-") else { continue };
+        let text = value.to_str().map_err(|_| wrong(format!("the header ce-{name} is no text")))?;
+        fields.insert(name.to_owned(), Value::String(decoded(text)));
+    }
+    let kind = content_type(headers);
+    if let Some(given) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) {
+        fields.insert("datacontenttype".to_owned(), Value::String(given.to_owned()));
+    }
+    let is_json = kind == "application/json" || kind.ends_with("+json");
+    if body.is_empty() {
+        return Ok(Value::Object(fields));
+    }
+    if is_json {
+        fields.insert("data".to_owned(), parse(body)?);
+    } else if let (true, Ok(text)) = (kind.starts_with("text/"), std::str::from_utf8(body)) {
+        fields.insert("data".to_owned(), Value::String(text.to_owned()));
+    } else {
+        let text = base64::engine::general_purpose::STANDARD.encode(body);
+        fields.insert("data_base64".to_owned(), Value::String(text));
+    }
+    Ok(Value::Object(fields))
+}
+
+/// The value of a header, in which anything but visible ASCII is written with `%`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let pair = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        let byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match (first, byte) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_headers_are_decoded() {
+        assert_eq!(decoded("a%20b%C3%A4"), "a bä");
+        assert_eq!(decoded("100%"), "100%");
+        assert_eq!(decoded("%zz%4"), "%zz%4");
+        assert_eq!(decoded("%FF"), "%FF");
+    }
+}

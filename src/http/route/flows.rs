@@ -1,0 +1,205 @@
+//! Flows: their sources, and how they are begun.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::Json as Answer;
+use turnwheel_engine::flow::{self, Flow, FlowEntry, FlowError, Flows, Problems};
+use turnwheel_engine::TriggerOptions;
+
+use super::plans::scoped;
+use super::start::{finish, traced};
+use crate::api::{FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo, Started};
+use crate::http::body::{content_type, Json, Key, Part, Raw, Who};
+use crate::http::code::Code;
+use crate::http::problem::Problem;
+use crate::http::state::Api;
+use crate::http::trace;
+
+impl From<FlowError> for Problem {
+    fn from(error: FlowError) -> Self {
+        let detail = error.to_string();
+        match error {
+            FlowError::NoFlows => Self::new(Code::PathUnknown, "this server runs no flows"),
+            FlowError::Exists(_) => Self::new(Code::FlowExists, detail),
+            FlowError::Unknown(_) => Self::new(Code::FlowUnknown, detail),
+            FlowError::Unable { .. } | FlowError::Schedule(_) => {
+                Self::new(Code::FlowInvalid, detail)
+            }
+            FlowError::Store(error) => error.into(),
+            FlowError::Plan(error) => error.into(),
+            FlowError::Trigger(error) => error.into(),
+            _ => Self::new(Code::Internal, detail),
+        }
+    }
+}
+
+fn info(entry: FlowEntry) -> FlowInfo {
+    FlowInfo {
+        namespace: entry.namespace,
+        name: entry.name,
+        version: entry.version,
+        hash: entry.hash,
+    }
+}
+
+/// What is wrong, each with its place.
+fn problems(wrong: &Problems) -> Problem {
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let one = |one: &flow::Problem| FlowProblem {
+        line: number(one.line),
+        column: number(one.column),
+        message: one.message.clone(),
+        suggestion: one.suggestion.clone(),
+        snippet: one.snippet.clone(),
+    };
+    let all = wrong.all.iter().map(one).collect();
+    Problem::new(Code::FlowInvalid, wrong.to_string()).with_problems(all)
+}
+
+fn read(headers: &HeaderMap, body: &[u8]) -> Result<Flow, Problem> {
+    let kind = content_type(headers);
+    let is_text =
+        kind.is_empty() || kind.ends_with("yaml") || kind.ends_with("json") || kind == "text/plain";
+    if !is_text {
+        let detail = "a flow is YAML or JSON: send it as application/yaml or application/json";
+        return Err(Problem::new(Code::BodyTypeWrong, detail));
+    }
+    let text = std::str::from_utf8(body).map_err(|error| {
+        Problem::new(Code::BodyNotJson, format!("the body is not in UTF-8: {error}"))
+    })?;
+    flow::load(text, "body").map_err(|wrong| problems(&wrong))
+}
+
+fn detail(flow: &Flow) -> FlowDetail {
+    let task =
+        |(path, kind): (&str, &str)| FlowTaskInfo { path: path.to_owned(), kind: kind.to_owned() };
+    FlowDetail {
+        flow: FlowInfo {
+            namespace: flow.namespace().to_owned(),
+            name: flow.name().to_owned(),
+            version: flow.version().to_owned(),
+            hash: flow.hash().to_owned(),
+        },
+        title: flow.title().map(str::to_owned),
+        source: flow.source().clone(),
+        input_schema: flow.input_schema().cloned(),
+        secrets: flow.secrets().to_vec(),
+        tasks: flow.tasks().map(task).collect(),
+    }
+}
+
+/// The flows that can be started
+#[utoipa::path(
+    get, path = "/flows", tag = "flows", operation_id = "listFlows",
+    responses((status = 200, description = "In the order in which they were added", body = FlowList)),
+)]
+pub(in crate::http) async fn list(State(api): State<Api>) -> Result<Answer<FlowList>, Problem> {
+    let flows = Flows::new(api.world())?;
+    let unheard_events = flows.unheard();
+    Ok(Answer(FlowList { flows: flows.list().into_iter().map(info).collect(), unheard_events }))
+}
+
+/// Adds a flow, YAML or JSON; one that is there already is left as it is
+///
+/// If it says when it starts by itself, it does so from now on.
+#[utoipa::path(
+    post, path = "/flows", tag = "flows", operation_id = "addFlow",
+    request_body(content = String, content_type = "application/yaml"),
+    responses((status = 201, description = "It is durable", body = FlowDetail)),
+)]
+pub(in crate::http) async fn add(
+    State(api): State<Api>,
+    Who(who): Who,
+    headers: HeaderMap,
+    Raw(body): Raw,
+) -> Result<(StatusCode, Answer<FlowDetail>), Problem> {
+    api.takes_work()?;
+    let flows = Flows::new(api.world())?;
+    let flow = read(&headers, &body)?;
+    let added = async {
+        flows.add(&flow).await?;
+        flows.schedule(&flow).await
+    };
+    let added = added.await;
+    let outcome = added.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());
+    trace::audit(&who, "add flow", &flow.id(), &outcome);
+    added?;
+    Ok((StatusCode::CREATED, Answer(detail(&flow))))
+}
+
+/// Whether a flow could be added; nothing is kept
+#[utoipa::path(
+    post, path = "/flows/check", tag = "flows", operation_id = "checkFlow",
+    request_body(content = String, content_type = "application/yaml"),
+    responses((status = 200, description = "It could be", body = FlowDetail)),
+)]
+pub(in crate::http) async fn check(
+    headers: HeaderMap,
+    Raw(body): Raw,
+) -> Result<Answer<FlowDetail>, Problem> {
+    Ok(Answer(detail(&read(&headers, &body)?)))
+}
+
+/// A flow; its version may be `latest`
+#[utoipa::path(
+    get, path = "/flows/{namespace}/{name}/{version}", tag = "flows", operation_id = "getFlow",
+    params(
+        ("namespace" = String, Path, description = "Its namespace"),
+        ("name" = String, Path, description = "Its name"),
+        ("version" = String, Path, description = "Its version, or `latest`"),
+    ),
+    responses((status = 200, description = "The flow", body = FlowDetail)),
+)]
+pub(in crate::http) async fn get(
+    State(api): State<Api>,
+    Part([namespace, name, version]): Part<3>,
+) -> Result<Answer<FlowDetail>, Problem> {
+    let flow = Flows::new(api.world())?.find(&namespace, &name, &version)?;
+    Ok(Answer(detail(&flow)))
+}
+
+/// Starts a flow; the answer comes when its plan is durable
+#[utoipa::path(
+    post, path = "/flows/{namespace}/{name}/{version}/start", tag = "flows", operation_id = "startFlow",
+    request_body = FlowRun,
+    params(
+        ("namespace" = String, Path, description = "Its namespace"),
+        ("name" = String, Path, description = "Its name"),
+        ("version" = String, Path, description = "Its version, or `latest`"),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "A second request with the same key and body answers the plan of the first one"),
+    ),
+    responses(
+        (status = 201, description = "The plan is durable", body = Started),
+        (status = 200, description = "It was there already", body = Started),
+    ),
+)]
+pub(in crate::http) async fn start(
+    State(api): State<Api>,
+    Who(who): Who,
+    Key(key): Key,
+    Part([namespace, name, version]): Part<3>,
+    Json(run): Json<FlowRun>,
+) -> Result<Response, Problem> {
+    api.takes_work()?;
+    let flows = Flows::new(api.world())?;
+    let flow = flows.find(&namespace, &name, &version)?;
+    let mut options = TriggerOptions::new().by(&*who.name);
+    for (name, value) in &run.labels {
+        options = options.label(name, value);
+    }
+    if let Some(key) = &key {
+        options = options.key(scoped(&who, key));
+    }
+    if let Some(priority) = run.priority {
+        options = options.priority(priority);
+    }
+    if let Some(ms) = run.deadline_ms {
+        options = options.deadline(Duration::from_millis(ms));
+    }
+    let (named, input) = flows.start_named(&flow, run.input, traced(options))?;
+    finish(&api, &who, &flow.id(), named, &input).await
+}
