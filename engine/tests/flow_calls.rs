@@ -54,6 +54,24 @@ do:
 }
 
 #[test]
+fn a_secret_that_comes_back_is_masked() {
+    let flow = "
+use: { secrets: [token] }
+do:
+  - echo:
+      run: { shell: { command: env, environment: { TOKEN: '${ $secrets.token }' } } }
+  - next: { set: { out: '${ . }' } }
+";
+    let io = FakeIo::new().secret("token", json!("t0ps3cret")).on_process(|process| {
+        let stdout = format!("TOKEN={}\n", process.environment[0].1);
+        Ok(ProcessResult { stdout, ..Default::default() })
+    });
+    let (output, view) = run_with(io, flow, json!({}));
+    assert_eq!(output.unwrap(), json!({ "out": "TOKEN=••••\n" }));
+    assert!(!format!("{view:?}").contains("t0ps3cret"));
+}
+
+#[test]
 fn a_secret_that_is_not_there_is_a_fault_with_403() {
     let flow = "
 use: { secrets: [token] }

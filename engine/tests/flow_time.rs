@@ -120,6 +120,8 @@ fn a_started_plan_keeps_its_definition_when_a_new_version_comes() {
     let new = turnwheel_engine::flow::load(&text.replace("'1.0.0'", "'1.1.0'"), "x.yaml").unwrap();
     let other = stage.start(&new, json!({}));
     assert_eq!(stage.result(&other).unwrap(), json!({ "version": "new" }));
+    let live = stage.sim.block_on(stage.flows.live("test", "it")).unwrap().unwrap();
+    assert_eq!(live, [(plan.id(), "1.0.0".to_owned())], "what a new version runs beside");
     let stage = stage.crash(Duration::from_secs(1));
     assert_eq!(stage.result(&stage.world.plan(plan.id())).unwrap(), json!({ "version": "old" }));
     let ids: Vec<String> = stage.flows.list().iter().map(|entry| entry.id()).collect();
@@ -158,6 +160,26 @@ fn a_schedule_starts_a_flow_by_itself() {
     let rows = stage.sim.block_on(listed).unwrap().unwrap();
     assert!((3..=4).contains(&rows.len()), "{}", rows.len());
     assert!(rows.iter().all(|row| row.label == "test/it:1.0.0"));
+}
+
+#[test]
+fn a_flow_that_is_not_awaited_runs_by_itself() {
+    let stage = Stage::new(FakeIo::new());
+    let text = flow_common::define("do: [ { rest: { wait: PT1M } } ]\n")
+        .replace("name: it", "name: child");
+    let child = turnwheel_engine::flow::load(&text, "c").unwrap();
+    stage.sim.block_on(stage.flows.add(&child)).unwrap().unwrap();
+    let flow = load(
+        "
+do:
+  - begin: { run: { await: false, workflow: { namespace: test, name: child, version: '1.0.0' } } }
+",
+    );
+    let plan = stage.start(&flow, json!({ "n": 1 }));
+    stage.sim.run_until_idle();
+    assert_eq!(stage.result(&plan).unwrap(), json!({ "n": 1 }), "its output is its input");
+    let live = stage.sim.block_on(stage.flows.live("test", "child")).unwrap().unwrap();
+    assert_eq!(live.len(), 1);
 }
 
 /// A flow with a fork, a loop, a wait, an attempt and a call.

@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::{json, Value};
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::Completer;
 
+use super::bench::Bench;
 use super::event::CloudEvent;
 use super::expr::Template;
-use super::flows::{Bench, FlowError};
+use super::flows::FlowError;
 use super::model::{Filter, Kind, Start, Strategy, Until};
 use super::run::{is_like, FlowPlan, FlowStart, FlowTask, Notice, TaskInput};
 use crate::error::StoreError;
@@ -29,6 +32,21 @@ const PAGE: usize = 512;
 pub(crate) struct Bus {
     listeners: Mutex<HashMap<(PlanId, StepId), Vec<Interest>>>,
     unheard: AtomicU64,
+    /// Who publishes before it is known who listens: nothing is waited for any more once that is.
+    early: Mutex<Early>,
+}
+
+/// Those that wait until it is known who listens.
+#[derive(Debug)]
+enum Early {
+    Waiting(Vec<Completer<()>>),
+    Known,
+}
+
+impl Default for Early {
+    fn default() -> Self {
+        Self::Waiting(Vec::new())
+    }
 }
 
 /// Attributes with fixed values that an event must have, so that most of those that are not meant wake
@@ -60,12 +78,38 @@ impl Bus {
         self.unheard.load(Ordering::Relaxed)
     }
 
+    /// Waits until it is known who listens: a plan that goes on after a start may publish before that.
+    async fn known(&self) {
+        let (completer, known) = completion();
+        match &mut *self.early.lock() {
+            Early::Waiting(waiting) => waiting.push(completer),
+            Early::Known => return,
+        }
+        // It ends in any case: with the world at last.
+        let _ended = known.await;
+    }
+
+    pub(super) fn become_known(&self) {
+        let before = std::mem::replace(&mut *self.early.lock(), Early::Known);
+        if let Early::Waiting(waiting) = before {
+            for completer in waiting {
+                let _gone = completer.complete(());
+            }
+        }
+    }
+
     pub(crate) async fn publish(
         &self,
         bench: &Bench,
         world: &World,
         event: CloudEvent,
     ) -> Result<Published, FlowError> {
+        if !world.shared().runs_plans() {
+            let problem = "a client knows nobody who listens: publish where plans run";
+            let (flow, problem) = (event.key(), problem.to_owned());
+            return Err(FlowError::Unable { flow, problem });
+        }
+        self.known().await;
         let fields = event.to_value();
         let interested: Vec<(PlanId, StepId)> = {
             let listeners = self.listeners.lock();
@@ -189,6 +233,7 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
         }
         before = rows.last().map(|row| row.id);
         if rows.len() < PAGE {
+            bench.bus.become_known();
             return Ok(());
         }
     }

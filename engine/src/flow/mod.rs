@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod bench;
 mod bus;
 mod definition;
 mod duration;
@@ -17,13 +18,13 @@ mod schema;
 mod scope;
 mod text;
 
+pub(crate) use bench::{begin_empty, prepare, recover};
 pub use bus::Published;
 pub(crate) use definition::Definition;
 pub use definition::{load, load_all, Flow};
 pub use event::{CloudEvent, NoEvent};
 pub use fake::{Asked, FakeIo};
 pub use fault::Fault;
-pub(crate) use flows::{prepare, recover};
 pub use flows::{result, FlowEntry, FlowError, Flows};
 pub use io::{
     HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult, Program,

@@ -286,7 +286,9 @@ impl WorldBuilder {
             world.adopt(slots).await?;
             // It looks at all plans, which would go on by that.
             #[cfg(feature = "flow")]
-            if self.opening != Opening::OnRequest {
+            if self.opening == Opening::OnRequest {
+                crate::flow::begin_empty(&world);
+            } else {
                 crate::flow::recover(&world).await?;
             }
         }

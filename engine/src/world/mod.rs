@@ -229,6 +229,11 @@ impl Shared {
         &self.batches
     }
 
+    #[cfg(feature = "flow")]
+    pub(crate) fn runs_plans(&self) -> bool {
+        self.kind == WorldKind::Executor
+    }
+
     pub(crate) fn is_rescuing(&self) -> bool {
         self.is_rescuing
     }

@@ -13,8 +13,8 @@ use crate::action::{
     Action, ActionView, Cause, Next, Rescue, Run, RunAsync, Runs, RunsAsync, StepContext,
 };
 use crate::error::ActionError;
+use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
-use crate::flow::flows::Bench;
 use crate::flow::model::{Kind, SubFlow, Task};
 use crate::flow::Definition;
 use crate::plan::Planner;

@@ -50,8 +50,13 @@ impl Machine<'_> {
         let mut own = Map::new();
         match self.env.task.map(|task| &task.kind) {
             Some(Kind::For(it)) => {
-                let items = self.items(&it.list)?;
-                let item = items.get(self.cursor.round as usize).cloned().unwrap_or(Value::Null);
+                let item = match &self.item {
+                    Some(item) => item.clone(),
+                    None => {
+                        let items = self.items(&it.list)?;
+                        items.into_iter().nth(self.cursor.round as usize).unwrap_or(Value::Null)
+                    }
+                };
                 own.insert(it.each.clone(), item);
                 own.insert(it.at.clone(), json!(self.cursor.round));
             }
@@ -90,7 +95,7 @@ impl Machine<'_> {
             return Err(Fault::runtime("it is no loop"));
         };
         let items = self.items(&it.list)?;
-        let Some(item) = items.get(self.cursor.round as usize) else {
+        let Some(item) = items.into_iter().nth(self.cursor.round as usize) else {
             return self.done(self.cursor.value.clone());
         };
         if let Some(condition) = &it.condition {
@@ -103,6 +108,7 @@ impl Machine<'_> {
                 return self.done(self.cursor.value.clone());
             }
         }
+        self.item = Some(item);
         self.go_to(0)
     }
 

@@ -9,8 +9,8 @@ use super::env::{Around, Env};
 use super::state::Outcome;
 use super::{http, openapi, process};
 use crate::action::StepContext;
+use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
-use crate::flow::flows::Bench;
 use crate::flow::io::{Io, IoCall, IoError, IoErrorKind};
 use crate::flow::model::{Kind, Task};
 use crate::flow::scope::Stage;
@@ -40,11 +40,17 @@ pub(super) fn run(
 ) -> Outcome {
     let key = step.idempotency_key();
     let is_cancelled = || step.is_cancelled();
-    let call = IoCall::new(&key, &is_cancelled);
+    let trace = step.trace().map(ToString::to_string);
+    let mut call = IoCall::new(&key, &is_cancelled);
+    call.trace = trace.as_deref();
     let env = Env::of_task(flow, task, around, &step.input);
     let mut effect = Effect { io: &*bench.io, env, call, hidden: Vec::new() };
     match effect.run(task) {
-        Ok(outcome) => outcome,
+        Ok(mut outcome) => {
+            effect.mask_in(&mut outcome.output);
+            outcome.context.iter_mut().for_each(|context| effect.mask_in(context));
+            outcome
+        }
         Err(fault) => {
             let mut fault = fault.from_task(&task.pointer);
             for text in [&mut fault.detail, &mut fault.title].into_iter().flatten() {
@@ -114,6 +120,17 @@ impl Effect<'_, '_> {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), MASK);
             }
+        }
+    }
+
+    /// The same in data: what comes back may show what was sent.
+    fn mask_in(&self, value: &mut Value) {
+        match value {
+            _ if self.hidden.is_empty() => {}
+            Value::String(text) => self.mask(text),
+            Value::Array(elements) => elements.iter_mut().for_each(|value| self.mask_in(value)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.mask_in(value)),
+            _ => {}
         }
     }
 }

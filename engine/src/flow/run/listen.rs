@@ -35,7 +35,6 @@ impl Machine<'_> {
         if self.condition_holds()? {
             return self.listened();
         }
-        self.asks.listens = true;
         Ok(self.wait())
     }
 

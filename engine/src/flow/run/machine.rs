@@ -40,8 +40,6 @@ pub(crate) struct Asks {
     pub(crate) drops: Vec<u32>,
     pub(crate) notices: Vec<(Duration, Notice)>,
     pub(crate) publish: Option<CloudEvent>,
-    /// Whether events are waited for.
-    pub(crate) listens: bool,
     /// A flow to run: its input.
     pub(crate) flow: Option<Value>,
 }
@@ -62,6 +60,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) main: Option<&'a Block>,
     pub(crate) cursor: Cursor,
     pub(crate) asks: Asks,
+    /// The item of the round of a loop, once it is known.
+    pub(crate) item: Option<Value>,
 }
 
 /// Takes a turn: changes the state, and says what is asked for.
@@ -81,7 +81,7 @@ pub(crate) fn turn(
     let cursor = state.cursor.take().unwrap_or_default();
     let main = task.is_none().then_some(&flow.main);
     let is_extended = input.is_extended;
-    let mut machine = Machine { env, is_extended, main, cursor, asks: Asks::default() };
+    let mut machine = Machine { env, is_extended, main, cursor, asks: Asks::default(), item: None };
     let turn = machine.turn(is_new, told);
     let turn = turn
         .unwrap_or_else(|fault| Turn::Done(Outcome::fault(fault.from_task(machine.env.pointer()))));
