@@ -157,7 +157,7 @@ fn a_flow_that_was_killed_goes_on() {
     flow(&folder, "gate", GATE);
     let (mut child, plan) = begun(&folder, &["run", "gate.yaml"]);
     // The lock tells who has the store.
-    folder.run(&["run", "gate.yaml"]).fails(4, &["in use by process", "--store"]);
+    folder.run(&["run", "gate.yaml"]).fails(4, &["in use by process", "does not serve"]);
     folder.run(&["cancel", &plan]).fails(4, &["does not serve"]);
     let live = folder.ok(&["check", "gate.yaml", "--against-live"]);
     assert!(live.contains(&plan) && live.contains("this version"), "{live}");
@@ -211,4 +211,79 @@ fn a_short_flow_takes_a_moment() {
     }
     // The aim of 30 ms is measured with a release build on an idle machine; this is against waits.
     assert!(best < 1_000, "{best} ms");
+}
+
+const LISTEN: &str = "document: { dsl: '1.0.3', namespace: test, name: listen, version: '1.0.0' }
+do:
+  - hear: { listen: { to: { one: { with: { type: org.example.word } } } } }
+  - say: { set: { word: '${ .[0].word }' } }
+";
+
+#[cfg(unix)]
+#[test]
+fn an_event_reaches_a_flow_that_was_interrupted() {
+    let folder = Folder::new();
+    flow(&folder, "listen", LISTEN);
+    folder.write("begun", "");
+    let (mut child, plan) = begun(&folder, &["run", "listen.yaml"]);
+    while folder.run(&["show", &plan, "--json"]).stdout().matches("suspended").count() < 2 {
+        std::thread::yield_now();
+    }
+    signal(&child, "-KILL");
+    child.wait().expect("it was killed");
+    let told = folder.run(&["event", "emit", "org.example.other", "1"]);
+    assert!(
+        told.ok().starts_with("0 steps") && told.stderr().contains("nobody waits"),
+        "{}",
+        told.stderr()
+    );
+    let emit = ["event", "emit", "org.example.word", "{\"word\": \"yes\"}", "--id", "e-1"];
+    let more = ["--source", "urn:test", "--subject", "s", "--json"];
+    let sent = folder.json(&[&emit[..], &more].concat());
+    assert_eq!((&sent["delivered"], &sent["id"]), (&1.into(), &"e-1".into()));
+    assert_eq!(folder.json(&["resume", "last"]), json!({ "word": "yes" }));
+    folder.run(&["event", "emit"]).fails(2, &["<TYPE>"]);
+    folder.run(&["event", "emit", "x", "{"]).fails(2, &["JSON"]);
+    folder.run(&["event", "emit", ""]).fails(2, &["type"]);
+    folder.run(&["event", "emit", "x", "--id", ""]).fails(2, &["id"]);
+    folder.run(&["event", "emit", "x", "--store", "missing.db"]).fails(3, &["missing.db"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_has_the_store_runs_the_flow() {
+    let folder = Folder::new();
+    flow(&folder, "greet", GREET);
+    flow(&folder, "raise", RAISE);
+    flow(&folder, "listen", LISTEN);
+    let mut command = folder.command(&["serve", "--listen", "127.0.0.1:0", "--log", "error"]);
+    let mut server = command.stdout(Stdio::piped()).spawn().expect("it begins");
+    let mut line = String::new();
+    let stdout = server.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+    let named = folder.run(&["run", "greet.yaml", "-i", r#"{"name": "Ann"}"#, "--label", "a=b"]);
+    assert_eq!(named.ok(), "{\n  \"text\": \"hello Ann\"\n}\n");
+    assert!(named.stderr().contains("http://127.0.0.1:"), "{}", named.stderr());
+    let key = folder.run(&["run", "greet.yaml", "--key", "k", "--quiet"]);
+    assert_eq!(
+        (key.ok(), key.stderr()),
+        (folder.ok(&["run", "greet.yaml", "--key", "k"]), String::new())
+    );
+    folder.run(&["run", "raise.yaml"]).fails(1, &["No tea"]);
+    let mut listens = folder.command(&["run", "listen.yaml"]);
+    let listens = listens.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it begins");
+    let event = ["event", "emit", "org.example.word", "{\"word\": \"yes\"}", "--json"];
+    while folder.json(&event)["delivered"] == 0 {
+        std::thread::yield_now();
+    }
+    let output = listens.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\n  \"word\": \"yes\"\n}\n");
+    folder.ok(&["schedule", "add", "n", "--every", "1h", "--action", "flow", "--input", "{}"]);
+    folder.ok(&["schedule", "pause", "n", "--why", "test"]);
+    let over = folder.run(&["cancel", "last"]);
+    assert_eq!(over.code(), 1);
+    assert!(over.stdout().contains("the server"), "{}", over.stdout());
+    signal(&server, "-TERM");
+    assert!(server.wait().expect("it ends").success());
+    folder.ok(&["list", "--label", "a=b"]);
 }

@@ -4,12 +4,15 @@ use std::fs;
 use std::io::Read;
 
 use serde_json::{json, Value};
+use turnwheel::engine::flow::{CloudEvent, Flows};
 use turnwheel::engine::store::StoreView;
-use turnwheel::engine::{PlanId, StepId, StepKind, StepState};
+use turnwheel::engine::{PlanId, StepId, StepKind, StepState, World};
+use turnwheel::runtime::completion::block_on;
 
 use super::exit::Exit;
 use super::find::PlanRef;
-use super::paint::{print, print_json};
+use super::outside::host_io;
+use super::paint::{print, print_json, tell};
 use super::place::{Hands, Place};
 use super::settings::Settings;
 
@@ -28,7 +31,16 @@ Examples:
 Exit codes: 0 the event is durable; 1 it was refused; 2 wrong usage; 3 there is no such store, plan or
 step; 4 another process has the store and does not serve it.";
 
-/// Send events to steps that wait for them.
+const EMIT_HELP: &str = "\
+Examples:
+  turnwheel event emit org.example.audit.approved '{\"by\": \"Ann\"}'
+  turnwheel event emit org.example.order.paid @order.json --source https://shop.example --id o-7
+
+An event that nobody waits for is gone: it is said, and no failure. Exit codes: 0 it is durable with all
+who wait; 1 it failed; 2 wrong usage; 3 there is no such store; 4 another process has the store and
+does not serve it.";
+
+/// Send events to steps that wait for them, or emit them for flows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -41,6 +53,36 @@ enum What {
     /// Send an event to a step.
     #[command(after_help = AFTER_HELP)]
     Send(Send),
+    /// Emit an event of CloudEvents 1.0 for the flows that listen for it, or begin with it.
+    #[command(after_help = EMIT_HELP)]
+    Emit(Emit),
+}
+
+#[derive(Debug, clap::Args)]
+struct Emit {
+    /// What kind of event it is, such as org.example.order.paid.
+    #[arg(value_name = "TYPE")]
+    kind: String,
+
+    /// Its data: JSON, @FILE for what a file holds, - for standard input.
+    #[arg(value_name = "JSON")]
+    data: Option<String>,
+
+    /// Where it happened: a URI.
+    #[arg(long, value_name = "URI", default_value = "urn:turnwheel:command-line")]
+    source: String,
+
+    /// What it is about.
+    #[arg(long)]
+    subject: Option<String>,
+
+    /// With the source it is unique: the same event again changes nothing [default: a new one].
+    #[arg(long)]
+    id: Option<String>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -66,7 +108,52 @@ struct Send {
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let What::Send(send) = &arguments.what;
+    match &arguments.what {
+        What::Send(event) => send(settings, event),
+        What::Emit(event) => emit(settings, event),
+    }
+}
+
+fn emit(settings: &Settings, emit: &Emit) -> Result<(), Exit> {
+    let id = emit.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    let mut event = json!({
+        "specversion": "1.0", "id": id, "source": emit.source, "type": emit.kind,
+    });
+    if let Some(data) = &emit.data {
+        event["data"] = read_json(data)?;
+    }
+    if let Some(subject) = &emit.subject {
+        event["subject"] = Value::from(subject.as_str());
+    }
+    let known = CloudEvent::from_value(event.clone()).map_err(Exit::usage)?;
+    let builder = World::builder().flows(host_io(settings));
+    let (delivered, started) = match Place::of(settings).hands_with(settings, builder)? {
+        Hands::Own(world) => {
+            let published = Flows::new(&world).map(|flows| block_on(flows.publish(known)));
+            world.shutdown()?;
+            let published = published.map_err(Exit::failed)?.map_err(Exit::failed)?;
+            let published = published.map_err(Exit::failed)?;
+            let started: Vec<String> = published.started.iter().map(PlanId::to_string).collect();
+            (published.delivered as u64, started)
+        }
+        Hands::Server(server) => {
+            let kind = "application/cloudevents+json";
+            let done = server.post("/events", kind, event.to_string(), None)?;
+            let started = done["started"].as_array().into_iter().flatten();
+            let started = started.filter_map(|plan| plan.as_str().map(str::to_owned)).collect();
+            (done["delivered"].as_u64().unwrap_or(0), started)
+        }
+    };
+    if emit.json {
+        return print_json(&json!({ "id": id, "delivered": delivered, "started": started }));
+    }
+    if delivered == 0 && started.is_empty() {
+        tell!("nobody waits for {}: the event is gone", emit.kind);
+    }
+    print(&format!("{delivered} steps have the event, {} plans began with it\n", started.len()))
+}
+
+fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {
     let event = read_json(&send.event)?;
     let place = Place::of(settings);
     let mut view = place.view()?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use turnwheel::engine::store::StoreView;
-use turnwheel::engine::{BuildError, Opening, SqliteStore, StoreError, World};
+use turnwheel::engine::{BuildError, Opening, SqliteStore, StoreError, World, WorldBuilder};
 
 use super::exit::{Exit, IN_USE};
 use super::remote::Remote;
@@ -53,10 +53,18 @@ impl Place {
 
     /// Takes the store to change it, or finds the server that has it.
     pub(crate) fn hands(&self, settings: &Settings) -> Result<Hands, Exit> {
+        self.hands_with(settings, World::builder())
+    }
+
+    /// The same, for what needs to know some actions.
+    pub(crate) fn hands_with(
+        &self,
+        settings: &Settings,
+        builder: WorldBuilder,
+    ) -> Result<Hands, Exit> {
         // A file that is no store must not become one by this.
         self.view()?;
-        let builder = World::builder().opening(Opening::AtRest);
-        match builder.build(self.store()) {
+        match builder.opening(Opening::AtRest).build(self.store()) {
             Ok(world) => Ok(Hands::Own(world)),
             Err(BuildError::Store(StoreError::InUse { holder, .. })) => {
                 self.server(&holder, settings).map(Hands::Server)
@@ -71,7 +79,7 @@ impl Place {
     }
 
     /// The server that has the store, as the lock file says.
-    fn server(&self, holder: &str, settings: &Settings) -> Result<Remote, Exit> {
+    pub(crate) fn server(&self, holder: &str, settings: &Settings) -> Result<Remote, Exit> {
         match holder.split_once(" serving ") {
             Some((_, address)) => Ok(Remote::new(address, settings)),
             None => Err(Exit::new(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use ureq::http::{Request, Response};
 
 use super::exit::{Exit, NOT_FOUND};
 use super::settings::Settings;
@@ -38,6 +39,11 @@ impl Remote {
         }
     }
 
+    /// Where it is.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Asks for something under `/api/v1`.
     pub(crate) fn send(
         &self,
@@ -45,8 +51,30 @@ impl Remote {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Exit> {
+        let body = body.map(|body| ("application/json", body.to_string()));
+        self.ask(method, path, body, None)
+    }
+
+    /// Posts a text of a kind, with an idempotency key if there is one.
+    pub(crate) fn post(
+        &self,
+        path: &str,
+        kind: &str,
+        text: String,
+        key: Option<&str>,
+    ) -> Result<Value, Exit> {
+        self.ask("POST", path, Some((kind, text)), key)
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<(&str, String)>,
+        key: Option<&str>,
+    ) -> Result<Value, Exit> {
         let uri = format!("{}/api/v1{path}", self.address);
-        let mut request = ureq::http::Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(&uri)
             .header("accept", "application/json")
@@ -54,18 +82,20 @@ impl Remote {
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
         let sent = match body {
-            Some(body) => {
-                let request = request.header("content-type", "application/json");
-                let request =
-                    request.body(body.to_string()).map_err(|error| self.unsendable(&error))?;
-                self.agent.run(request)
+            Some((kind, text)) => {
+                let request = request.header("content-type", kind);
+                self.agent.run(request.body(text).map_err(|error| self.unsendable(&error))?)
             }
-            None => {
-                let request = request.body(()).map_err(|error| self.unsendable(&error))?;
-                self.agent.run(request)
-            }
+            None => self.agent.run(request.body(()).map_err(|error| self.unsendable(&error))?),
         };
+        self.read(sent)
+    }
+
+    fn read(&self, sent: Result<Response<ureq::Body>, ureq::Error>) -> Result<Value, Exit> {
         let mut answer = sent.map_err(|error| {
             Exit::failed(format!("the server {} does not answer: {error}", self.address))
                 .advice("it has the store; look whether it is alive, or stop it")

@@ -5,7 +5,8 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use turnwheel::engine::flow::{self, FlowError, Flows};
+use serde_json::{json, Map, Value};
+use turnwheel::engine::flow::{self, Flow, FlowError, Flows};
 use turnwheel::engine::{
     BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, SqliteStore, SqliteSync,
     StoreError, TriggerOptions, World,
@@ -15,10 +16,12 @@ use turnwheel::runtime::completion::block_on;
 
 use super::check::text_of;
 use super::event::read_json;
-use super::exit::{Exit, INTERRUPTED, IN_USE};
+use super::exit::{Exit, INTERRUPTED};
 use super::outside::host_io;
 use super::paint::{print, tell};
+use super::place::Place;
 use super::progress::Progress;
+use super::remote::Remote;
 use super::settings::Settings;
 
 /// How often progress is shown anew.
@@ -33,7 +36,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const AFTER_HELP: &str = "\
 The flow runs in this process, and what it has done is in the store. Ctrl-C stops it where it is; it
 goes on with turnwheel resume, also after kill -9 or a loss of power. Other plans of the store are left
-alone. The result is printed as JSON; messages and progress go to standard error.
+alone. If a server has the store, it runs the flow. The result is printed as JSON; messages and progress go to standard error.
 
 Examples:
   turnwheel run examples/flows/audit.yaml --input '{\"directory\": \"examples/data\"}'
@@ -42,7 +45,7 @@ Examples:
   turnwheel resume last                           goes on with what was interrupted
 
 Exit codes: 0 it ended well; 1 it has failed, or was cancelled; 2 wrong usage, or a flow that is wrong;
-4 another process has the store; 130 interrupted.";
+4 another process has the store and does not serve it; 130 interrupted.";
 
 /// Run a flow to its end, with its progress on standard error and its result on standard output.
 #[derive(Debug, clap::Args)]
@@ -80,7 +83,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         let (name, value) = label.split_once('=').unwrap_or((label, ""));
         options = options.label(name, value);
     }
-    let (world, io) = open(settings)?;
+    let (world, io) = match open(settings)? {
+        Runner::Here(world, io) => (world, io),
+        Runner::Server(server) => return run_there(settings, arguments, &server, &flow, &input),
+    };
     let begun = || -> Result<PlanHandle, Exit> {
         let flows = Flows::new(&world).map_err(Exit::failed)?;
         let added = block_on(flows.add(&flow)).map_err(Exit::failed)?;
@@ -106,9 +112,55 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     see_through(&world, &io, &plan, arguments.quiet)
 }
 
+/// Has the server run a flow, and waits for its end.
+fn run_there(
+    settings: &Settings,
+    arguments: &Arguments,
+    server: &Remote,
+    flow: &Flow,
+    input: &Value,
+) -> Result<(), Exit> {
+    let text = text_of(&arguments.file)?;
+    server.post("/flows", "application/yaml", text, None)?;
+    let labels: Map<String, Value> = arguments
+        .label
+        .iter()
+        .map(|label| label.split_once('=').unwrap_or((label, "")))
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .collect();
+    let (namespace, name, version) = (flow.namespace(), flow.name(), flow.version());
+    let path = format!("/flows/{namespace}/{name}/{version}/start");
+    let body = json!({ "input": input, "labels": labels }).to_string();
+    let started = server.post(&path, "application/json", body, arguments.key.as_deref())?;
+    let id = started["id"].as_str().unwrap_or_default();
+    let id: PlanId = id.parse().map_err(|error| {
+        Exit::failed(format!("the server {} has answered no plan: {error}", server.address()))
+    })?;
+    if !arguments.quiet {
+        tell!("plan {id}; {} runs it, also when this command is stopped", server.address());
+    }
+    let mut view = Place::of(settings).view()?;
+    loop {
+        let plan = view.plan(id)?;
+        if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
+            return print(&format!("{:#}\n", result(&plan)?));
+        }
+        thread::sleep(SHOWN);
+    }
+}
+
 /// Goes on with a plan in this process, and shows it to its end.
 pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
-    let (world, io) = open(settings)?;
+    let (world, io) = match open(settings)? {
+        Runner::Here(world, io) => (world, io),
+        Runner::Server(server) => {
+            let message =
+                format!("the server {} has the store and runs its plans", server.address());
+            return Err(
+                Exit::failed(message).advice("turnwheel logs PLAN --follow shows what it does")
+            );
+        }
+    };
     let plan = world.plan(id);
     let view = plan.view().wait();
     let resumed = match view {
@@ -132,7 +184,7 @@ pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
 }
 
 /// A world that goes on with nothing by itself, over the store of the settings.
-fn open(settings: &Settings) -> Result<(World, HostIo), Exit> {
+fn open(settings: &Settings) -> Result<Runner, Exit> {
     let sync = match settings.get("sync").0 {
         "off" => SqliteSync::Off,
         "normal" => SqliteSync::Normal,
@@ -141,12 +193,21 @@ fn open(settings: &Settings) -> Result<(World, HostIo), Exit> {
     let store = SqliteStore::new(settings.store()).sync(sync);
     let io = host_io(settings);
     let builder = World::builder().flows(io.clone()).opening(Opening::OnRequest);
-    let world = builder.build(store).map_err(|error| match error {
-        BuildError::Store(error @ StoreError::InUse { .. }) => Exit::new(IN_USE, error)
-            .advice("stop that process, or take another store with --store FILE"),
-        error => error.into(),
-    })?;
-    Ok((world, io))
+    match builder.build(store) {
+        Ok(world) => Ok(Runner::Here(world, io)),
+        Err(BuildError::Store(StoreError::InUse { holder, .. })) => {
+            Place::of(settings).server(&holder, settings).map(Runner::Server)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Who runs a flow.
+enum Runner {
+    /// This process.
+    Here(World, HostIo),
+    /// The server that has the store.
+    Server(Remote),
 }
 
 enum News {
@@ -213,7 +274,7 @@ fn wait(world: &World, plan: &PlanHandle, news: &Receiver<News>, progress: &mut 
 }
 
 /// What came of a plan.
-fn result(view: &PlanView) -> Result<serde_json::Value, Exit> {
+fn result(view: &PlanView) -> Result<Value, Exit> {
     let id = view.id;
     if view.state == PlanState::Paused {
         return Err(Exit::failed(format!("plan {id} is paused: {}", view.waits_for())).advice(

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use turnwheel::engine::{SqliteStore, World};
 use turnwheel::http::serve::{start_log, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
-use turnwheel::io::{HostIo, IoOptions};
 use turnwheel::work::Workers;
 
 use super::exit::Exit;
+use super::outside::host_io;
 use super::settings::Settings;
 
 /// Text after the options in `turnwheel help serve`.
@@ -108,7 +108,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         .map_err(|error| failed(&error, "check the limits on threads of this process"))?;
     let store = SqliteStore::new(settings.store());
     let workers = Workers::new();
-    let io = HostIo::new(IoOptions::default());
+    let io = host_io(settings);
     let builder = World::builder().action(workers.action()).flows(io);
     let world = builder.build(store.clone()).map_err(|error| {
         Exit::from(error).advice("stop what uses the store, or take another file with --store")
