@@ -100,6 +100,22 @@ do:
 }
 
 #[test]
+fn a_loop_has_the_items_that_there_were_when_it_began() {
+    let flow = "
+do:
+  - begin: { set: { n: 0 }, export: { as: '{ list: [1, 2, 3] }' } }
+  - all:
+      for: { in: $context.list }
+      do:
+        - add:
+            set: { n: '${ .n + $item }' }
+            export: { as: '{ list: [] }' }
+  - last: { set: { n: '${ .n }', list: '${ $context.list }' } }
+";
+    assert_eq!(run(flow, json!({})), json!({ "n": 6, "list": [] }));
+}
+
+#[test]
 fn leaving_a_list_ends_the_round_of_a_loop() {
     let flow = "
 do:

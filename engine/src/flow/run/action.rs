@@ -8,7 +8,7 @@ use turnwheel_runtime::completion::block_on;
 use super::effect;
 use super::env::Around;
 use super::machine::{turn, Asks, Told, Turn};
-use super::state::{FlowStart, Notice, Outcome, TaskInput, TaskOutput};
+use super::state::{FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
 use crate::action::{
     Action, ActionView, Cause, Next, Rescue, Run, RunAsync, Runs, RunsAsync, StepContext,
 };
@@ -105,7 +105,7 @@ impl Action for FlowTask {
 
 impl RunAsync for FlowTask {
     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        let start: FlowStart = step.plan_input()?;
+        let start: Which = step.plan_input()?;
         let definition = self.bench.definition_later(&start.definition).await.map_err(faulted)?;
         let input = step.input.clone();
         let task = task_of(&definition, &input.at)?;
@@ -130,7 +130,7 @@ impl Action for FlowEffect {
 
 impl Run for FlowEffect {
     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
-        let start: FlowStart = step.plan_input()?;
+        let start: Which = step.plan_input()?;
         // The task that has asked for it has had it already, but perhaps in another process.
         let definition = match self.bench.definition(&start.definition) {
             Ok(known) => known,

@@ -46,7 +46,7 @@ impl Machine<'_> {
     }
 
     /// What the task adds to the variables of its parts.
-    fn own_variables(&self) -> Result<Map<String, Value>, Fault> {
+    fn own_variables(&mut self) -> Result<Map<String, Value>, Fault> {
         let mut own = Map::new();
         match self.env.task.map(|task| &task.kind) {
             Some(Kind::For(it)) => {
@@ -76,8 +76,13 @@ impl Machine<'_> {
         Ok(own)
     }
 
-    fn items(&self, list: &str) -> Result<Vec<Value>, Fault> {
-        match self.env.evaluate(list, &self.env.input, STAGE)? {
+    /// The items of a loop: those that there were when it began, whatever its tasks export.
+    fn items(&mut self, list: &str) -> Result<Vec<Value>, Fault> {
+        let first = self.first_context.clone();
+        let now = std::mem::replace(&mut self.env.context, first);
+        let items = self.env.evaluate(list, &self.env.input, STAGE);
+        self.env.context = now;
+        match items? {
             Value::Array(items) => Ok(items),
             Value::Null => Ok(Vec::new()),
             Value::Object(fields) => {

@@ -60,6 +60,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) main: Option<&'a Block>,
     pub(crate) cursor: Cursor,
     pub(crate) asks: Asks,
+    /// The context as it was when the task began.
+    pub(crate) first_context: Value,
     /// The item of the round of a loop, once it is known.
     pub(crate) item: Option<Value>,
 }
@@ -81,7 +83,15 @@ pub(crate) fn turn(
     let cursor = state.cursor.take().unwrap_or_default();
     let main = task.is_none().then_some(&flow.main);
     let is_extended = input.is_extended;
-    let mut machine = Machine { env, is_extended, main, cursor, asks: Asks::default(), item: None };
+    let mut machine = Machine {
+        first_context: env.context.clone(),
+        env,
+        is_extended,
+        main,
+        cursor,
+        asks: Asks::default(),
+        item: None,
+    };
     let turn = machine.turn(is_new, told);
     let turn = turn
         .unwrap_or_else(|fault| Turn::Done(Outcome::fault(fault.from_task(machine.env.pointer()))));

@@ -21,6 +21,12 @@ pub struct FlowStart {
     pub input: Value,
 }
 
+/// What of it all its tasks need.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Which {
+    pub(crate) definition: String,
+}
+
 /// What a task's step is given.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskInput {
