@@ -165,6 +165,25 @@ fn an_order_is_given_to_all_plans_that_fit() {
 }
 
 #[test]
+fn figures_count_what_the_world_has_done() {
+    let served = Served::new();
+    let plan = served.start("echo", &json!({"text": "a"}));
+    served.ended(&plan);
+    let text = served.get("/metrics").text;
+    let counted = [
+        "turnwheel_plans_begun_total 1\n",
+        "turnwheel_plans_ended_total 1\n",
+        "turnwheel_plans{state=\"stopped\",result=\"success\",waits=\"nothing\"} 1\n",
+        "turnwheel_queue_size{queue=\"default\"} ",
+        "turnwheel_http_requests_total{method=\"POST\",path=\"/api/v1/plans\",status=\"201\",code=\"\"} 1\n",
+    ];
+    for line in counted {
+        assert!(text.contains(line), "{line} is not in:\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
 fn what_is_not_there_is_said_by_name() {
     let served = Served::new();
     let id = "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f";

@@ -1,16 +1,18 @@
 //! Figures of the server and its world, as Prometheus reads them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use turnwheel_engine::World;
+use turnwheel_engine::{Counts, Stats, World};
 
 /// Upper limits of the buckets for the time of a request, in seconds: from reads in memory to those
 /// who wait for the end of a plan.
@@ -41,6 +43,14 @@ pub(super) struct Figures {
     under_way: Gauge,
     streams: Gauge,
     cut_off: Counter,
+    seen: Arc<Mutex<Option<Seen>>>,
+}
+
+/// What was asked of the world before the figures are read: asking waits, reading may not.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) stats: Stats,
+    pub(super) counts: Counts,
 }
 
 /// A request that is not answered.
@@ -69,8 +79,10 @@ impl Figures {
         let cut_off = Counter::default();
         let help = "Streams of live events that were ended because their readers were too slow";
         registry.register("live_streams_cut_off", help, cut_off.clone());
-        registry.register_collector(Box::new(OfWorld(world.clone())));
-        Self { registry, answered, seconds, under_way, streams, cut_off }
+        let seen = Arc::default();
+        let of_world = OfWorld { world: world.clone(), seen: Arc::clone(&seen) };
+        registry.register_collector(Box::new(of_world));
+        Self { registry, answered, seconds, under_way, streams, cut_off, seen }
     }
 
     pub(super) fn begin(&self) -> UnderWay {
@@ -110,8 +122,9 @@ impl Figures {
         self.answered.get_or_create(&Answered { method, path, status, code }).inc();
     }
 
-    /// All of them as text.
-    pub(super) fn text(&self) -> Result<String, std::fmt::Error> {
+    /// All of them as text, with what the world has answered; without that if it did not.
+    pub(super) fn text(&self, seen: Option<Seen>) -> Result<String, std::fmt::Error> {
+        *self.seen.lock() = seen;
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
@@ -120,11 +133,14 @@ impl Figures {
 
 /// What the world knows of itself; asked when somebody reads the figures.
 #[derive(Debug)]
-struct OfWorld(World);
+struct OfWorld {
+    world: World,
+    seen: Arc<Mutex<Option<Seen>>>,
+}
 
 impl Collector for OfWorld {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let queues = self.0.queues();
+        let queues = self.world.queues();
         let mut family = |name: &str, help: &str, value: &dyn Fn(usize) -> i64| {
             let gauge = ConstGauge::new(0_i64);
             let mut metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
@@ -143,11 +159,65 @@ impl Collector for OfWorld {
         family("queue_waiting", "Steps that wait for a place in a queue", &|at| {
             i64::from(queues[at].waiting)
         })?;
-        let locks = self.0.locks();
+        let locks = self.world.locks();
         let held = i64::try_from(locks.iter().filter(|lock| lock.holder.is_some()).count());
         let gauge = ConstGauge::new(held.unwrap_or(i64::MAX));
         let help = "Locks that plans have";
         let metric = encoder.encode_descriptor("locks_held", help, None, gauge.metric_type())?;
-        gauge.encode(metric)
+        gauge.encode(metric)?;
+        match &*self.seen.lock() {
+            Some(seen) => seen.encode(&mut encoder),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Seen {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let journal = &self.stats.journal;
+        let counters = [
+            ("plans_begun", "Plans that have begun", journal.plans_begun),
+            ("plans_ended", "Plans that were stopped, however", journal.plans_ended),
+            ("plans_failed", "Plans that were stopped with an error", journal.plans_failed),
+            ("plan_pauses", "How often plans were paused", journal.pauses),
+            ("step_calls", "Calls of steps that have begun", journal.calls),
+            ("steps", "Steps that have ended well, cancelled or left out", journal.steps),
+            ("step_failures", "Calls of steps that have failed", journal.failures),
+            ("events", "Events that were taken", journal.events),
+            ("journal_entries", "Entries of the journal", journal.entries),
+            ("journal_bytes", "Bytes of the entries of the journal", journal.bytes),
+            ("commits", "Commits of the store", journal.commits),
+            ("commits_failed", "Commits of the store that have failed", journal.commits_failed),
+            ("dead_letters", "Events that could not be delivered", self.stats.dead_letters),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            let metric = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
+            counter.encode(metric)?;
+        }
+        let gauges = [
+            ("rows_behind", "Plans whose rows are behind their entries", journal.rows_behind),
+            ("entries_waiting", "Entries that wait for a commit", journal.entries_waiting),
+            ("commit_p50_us", "Half of the commits took no longer", journal.commit_us.p50),
+            ("commit_p99_us", "99 of 100 commits took no longer", journal.commit_us.p99),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            gauge.encode(metric)?;
+        }
+        let gauge = ConstGauge::new(0_i64);
+        let help = "Plans that are alike";
+        let mut metric = encoder.encode_descriptor("plans", help, None, gauge.metric_type())?;
+        for group in self.counts.groups() {
+            let labels = [
+                ("state", group.state.name()),
+                ("result", group.result.name()),
+                ("waits", group.waits.name()),
+            ];
+            let plans = i64::try_from(group.plans).unwrap_or(i64::MAX);
+            ConstGauge::new(plans).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use axum::Json as Answer;
 
 use crate::api::Health;
 use crate::http::code::Code;
+use crate::http::figures::Seen;
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -53,7 +54,15 @@ pub(in crate::http) async fn live() -> StatusCode {
         content_type = "application/openmetrics-text")),
 )]
 pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
-    let text = api.figures().text().map_err(|error| {
+    let seen = async {
+        let (stats, counts) = (api.world().stats().await?, api.world().counts().await?);
+        Ok::<Seen, Problem>(Seen { stats, counts })
+    };
+    // Without them the others are still worth having: a store that fails is what one looks for here.
+    let seen = seen.await.inspect_err(|problem| {
+        tracing::warn!(problem = problem.detail(), "figures of the world are left out");
+    });
+    let text = api.figures().text(seen.ok()).map_err(|error| {
         Problem::new(Code::Internal, format!("the figures cannot be written: {error}"))
     })?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

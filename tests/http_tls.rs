@@ -1,0 +1,93 @@
+//! TLS by option.
+#![cfg(all(feature = "server", feature = "tls"))]
+
+mod http_common;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http_common::world;
+use tokio::sync::oneshot;
+use turnwheel::engine::MemoryStore;
+use turnwheel::http::serve::{Listen, ServeError, Server};
+use turnwheel::http::{Access, Options};
+
+struct Files {
+    folder: tempfile::TempDir,
+    root: String,
+}
+
+impl Files {
+    /// A certificate of this machine, and the root that vouches for it.
+    fn make() -> Self {
+        let mut root = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+        root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let root_key = rcgen::KeyPair::generate().expect("a key");
+        let root_made = root.self_signed(&root_key).expect("a root");
+        let issuer = rcgen::Issuer::new(root, root_key);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        let leaf = leaf.signed_by(&key, &issuer).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("chain.pem"), leaf.pem()).expect("written");
+        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
+        Self { folder, root: root_made.pem() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+#[test]
+fn requests_are_answered_over_tls_and_not_without() {
+    let files = Files::make();
+    let world = world(MemoryStore::new());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listen = Listen::at("127.0.0.1:0".parse().unwrap());
+    let listen = listen.tls(files.path("chain.pem"), files.path("key.pem"));
+    let bound = Server::bind(&world, Options::new(Access::Loopback), listen);
+    let server = runtime.block_on(bound).unwrap();
+    assert!(server.url().starts_with("https://"));
+    let address = server.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = runtime.spawn(server.run(async { drop(stopped.await) }));
+
+    let root = ureq::tls::Certificate::from_pem(files.root.as_bytes()).unwrap();
+    let roots = ureq::tls::RootCerts::Specific(Arc::new(vec![root]));
+    let tls = ureq::tls::TlsConfig::builder().root_certs(roots).build();
+    let agent: ureq::Agent = ureq::Agent::config_builder().tls_config(tls).build().into();
+    let url = format!("https://localhost:{}/health", address.port());
+    let answer = agent.get(&url).call().unwrap().into_body().read_to_string().unwrap();
+    assert!(answer.contains("\"is_healthy\":true"), "{answer}");
+
+    // Who does not know the root, or speaks no TLS, gets nothing; others are answered as before.
+    assert!(ureq::get(&url).call().is_err());
+    assert!(ureq::get(url.replace("https", "http")).call().is_err());
+    assert!(agent.get(&url).call().is_ok());
+    drop(stop);
+    assert!(runtime.block_on(running).unwrap().is_drained);
+    world.shutdown().unwrap();
+}
+
+#[test]
+fn files_that_are_no_certificate_or_key_are_named() {
+    let files = Files::make();
+    let world = world(MemoryStore::new());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    std::fs::write(files.path("odd.pem"), "nothing of use").unwrap();
+    for (chain, key, named) in [
+        ("none.pem", "key.pem", "none.pem"),
+        ("odd.pem", "key.pem", "odd.pem"),
+        ("chain.pem", "none.pem", "none.pem"),
+        ("chain.pem", "odd.pem", "odd.pem"),
+    ] {
+        let listen = Listen::at("127.0.0.1:0".parse().unwrap());
+        let listen = listen.tls(files.path(chain), files.path(key));
+        let refused =
+            runtime.block_on(Server::bind(&world, Options::new(Access::Loopback), listen));
+        let Err(error @ ServeError::Tls { .. }) = refused else { panic!("{chain} {key}") };
+        assert!(error.to_string().contains(named), "{error}");
+    }
+    world.shutdown().unwrap();
+}
