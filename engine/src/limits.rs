@@ -189,3 +189,12 @@ pub const REQUEST_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a world may take to answer whether it is there.
 pub const PING_LIMIT: Duration = Duration::from_secs(5);
+
+/// Names that a world may have claimed at once.
+pub const CLAIMS_MAX: usize = 1_024;
+
+/// How long the class and the name of a claim may be together, in bytes.
+pub const CLAIM_NAME_MAX: usize = 1_024;
+
+/// How long the text of what is written beside a claim may be, in bytes.
+pub const CLAIM_DATA_MAX: usize = 16 * 1_024;

@@ -2,11 +2,14 @@
 
 mod common;
 
+use std::sync::{Arc, OnceLock};
+
 use common::worlds::Stage;
 use common::{step_of, Piece};
+use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
-    ConnectError, MemoryStore, Next, PlanResult, PlanState, SqliteStore, Store, TriggerError,
-    TriggerOptions, WorldKind,
+    Action, ActionError, ConnectError, MemoryStore, Next, PlanId, PlanResult, PlanState, RunAsync,
+    RunsAsync, SqliteStore, StepContext, Store, TriggerError, TriggerOptions, World, WorldKind,
 };
 
 /// Runs a test over both stores.
@@ -134,19 +137,59 @@ fn an_action_that_nobody_runs_is_refused() {
     assert!(matches!(unknown, TriggerError::UnknownAction(name) if name == "unknown"));
 }
 
+/// Triggers a piece from inside its code, and is told of its end.
+struct Asks(Arc<OnceLock<World>>);
+
+impl Action for Asks {
+    const NAME: &'static str = "asks";
+    type Input = ();
+    type Output = String;
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Asks {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let world = self.0.get().expect("it is set before anything is triggered");
+        let problem = |error: String| ActionError::new("asked", error);
+        let plan = world.trigger::<Piece>("a b".to_owned()).await;
+        let plan = plan.map_err(|error| problem(error.to_string()))?;
+        let view = plan.finished().await.map_err(|error| problem(error.to_string()))?;
+        step.output = format!("{:?}", view.result());
+        Ok(Next::Done)
+    }
+}
+
+// D-106
+#[test]
+fn code_of_an_executor_triggers_elsewhere_and_is_told() {
+    over_both(|stage| {
+        let (players, script) = stage.executor("players");
+        let myself = Arc::new(OnceLock::new());
+        let builder = World::builder().name("asks").action(Asks(Arc::clone(&myself)));
+        let asks = stage.join("asks", builder);
+        myself.set(asks.clone()).expect("it is set once");
+        let plan = stage.passing(asks.trigger::<Asks>(())).unwrap();
+        let view = stage.finished(&plan);
+        assert_eq!(view.output::<Asks>().unwrap(), "Success");
+        assert_eq!(script.said(), ["a", "b", "finalize a", "finalize b"]);
+        let owner = |plan: PlanId| asks.owner_of(plan);
+        assert_eq!(owner(plan.id()), Some(asks.id()));
+        let pieces = stage.passing(asks.list(Filter::default())).unwrap();
+        let pieces: Vec<_> = pieces.iter().filter(|row| row.label == "piece").collect();
+        assert_eq!(pieces.len(), 1);
+        assert_eq!(owner(pieces[0].id), Some(players.id()));
+    });
+}
+
 struct Unknown;
 
-impl turnwheel_engine::Action for Unknown {
+impl Action for Unknown {
     const NAME: &'static str = "unknown";
     type Input = ();
     type Output = ();
     type Phases = ();
 
-    fn plan(
-        &self,
-        _: &mut turnwheel_engine::Planner<'_, Self>,
-        (): (),
-    ) -> Result<(), turnwheel_engine::ActionError> {
+    fn plan(&self, _: &mut turnwheel_engine::Planner<'_, Self>, (): ()) -> Result<(), ActionError> {
         Ok(())
     }
 }

@@ -174,7 +174,7 @@ fn plans_wait_for_an_executor_that_starts_and_those_that_failed_for_people() {
     });
 }
 
-// D-089, D-186, D-187, D-189
+// D-186, D-187, D-189
 #[test]
 fn a_world_that_ends_lets_code_finish_refuses_new_work_and_leaves_no_record() {
     over_both(|stage| {

@@ -30,7 +30,9 @@ pub use sqlite::{SqliteCheck, SqliteStore, SqliteSync};
 pub(crate) use view::read_plan;
 pub use view::StoreView;
 pub use work::{Work, Worked};
-pub use worlds::{slot_of, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS};
+pub use worlds::{
+    slot_of, Claim, Slots, WorldKind, WorldRow, Worlds, WorldsWrite, SCHEDULES_SLOT, SLOTS,
+};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 

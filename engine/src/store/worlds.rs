@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Swap;
 use crate::error::StoreError;
 use crate::id::PlanId;
+use crate::payload::Payload;
 use crate::time::Time;
 
 /// How many slots plans fall into. It is part of the format: ids carry their slot.
@@ -129,6 +130,19 @@ pub struct WorldRow {
     pub slots: Slots,
     /// What it says of itself, as JSON.
     pub meta: String,
+    /// What it has claimed: no other world has any of it.
+    pub claims: Vec<Claim>,
+}
+
+/// A name that one world has, with what it wrote beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The class of names that it is of.
+    pub class: String,
+    /// The name in its class.
+    pub id: String,
+    /// What its world wrote beside it.
+    pub data: Payload,
 }
 
 /// A change of who is there and who owns what.
@@ -138,7 +152,7 @@ pub struct WorldsWrite {
     pub from: u64,
     /// Worlds that are new or changed.
     pub put: Vec<WorldRow>,
-    /// Worlds that are gone, with all that they had: records and locks.
+    /// Worlds that are gone, with all that they had claimed.
     pub gone: Vec<u64>,
 }
 

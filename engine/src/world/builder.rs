@@ -219,6 +219,7 @@ impl WorldBuilder {
             since: cpu.wall().into(),
             slots: Slots::default(),
             meta: serde_json::to_string(&meta).expect("it is made of texts and numbers"),
+            claims: Vec::new(),
         }
     }
 

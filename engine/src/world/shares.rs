@@ -76,7 +76,15 @@ mod tests {
 
     fn row(kind: WorldKind) -> WorldRow {
         let (name, meta) = (String::new(), String::new());
-        WorldRow { epoch: 0, name, kind, since: Time(0), slots: Slots::default(), meta }
+        WorldRow {
+            epoch: 0,
+            name,
+            kind,
+            since: Time(0),
+            slots: Slots::default(),
+            meta,
+            claims: Vec::new(),
+        }
     }
 
     fn sizes(worlds: &Worlds) -> Vec<usize> {

@@ -134,7 +134,8 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          kind TEXT NOT NULL,
          since INTEGER NOT NULL,
          slots BLOB NOT NULL,
-         meta TEXT NOT NULL
+         meta TEXT NOT NULL,
+         claims TEXT NOT NULL
      );
      INSERT INTO meta VALUES ('worlds', 0);"];
 
