@@ -22,7 +22,7 @@ impl Progress {
         if is_quiet {
             return Self { lines: None };
         }
-        tell!("plan {plan}; Ctrl-C stops it here, turnwheel resume goes on");
+        tell!("plan {plan}; Ctrl-C stops it here, turnwheel resume last goes on");
         if !io::stderr().is_terminal() {
             return Self { lines: None };
         }

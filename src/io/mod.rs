@@ -2,7 +2,7 @@
 //!
 //! [`HostIo`] does it on this host, within [`IoOptions`]: how long things may take, how much may come
 //! back, which hosts are talked to. The engine knows only the trait
-//! [`Io`](turnwheel_engine::flow::Io), and tests have a fake.
+//! [`Io`], and tests have a fake.
 //!
 //! | part | what it does |
 //! | --- | --- |
