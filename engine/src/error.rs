@@ -30,6 +30,15 @@ pub enum PayloadError {
     },
 }
 
+impl PayloadError {
+    /// The error of a step: says what kind of value it is about, and of which action.
+    pub(crate) fn of(self, value: &str, action: &str) -> ActionError {
+        let mut error = ActionError::from(self);
+        error.message = format!("{value} of «{action}» {}", error.message);
+        error
+    }
+}
+
 /// Why an action failed, as it is stored with its step.
 ///
 /// Any error becomes one by `?`. Whether a retry makes sense is part of it.

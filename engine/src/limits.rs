@@ -6,6 +6,11 @@ use std::time::Duration;
 /// wait for; larger data belongs into a file or an object store, with its name in the payload.
 pub const PAYLOAD_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
+/// Bytes from which on a text in an entry or a snapshot is kept apart: 64 KiB. A smaller one costs less
+/// within its entry than a row of its own; larger ones would be written again with each snapshot.
+/// Entries say what it was when they were written.
+pub const VALUE_ASIDE_BYTES: usize = 64 * 1_024;
+
 /// Steps of one plan. Beyond it the graph of a plan is a data set; sub-plans split it.
 pub const STEPS_MAX: usize = 1_000_000;
 

@@ -172,12 +172,16 @@ fn the_file_does_not_hold_the_plain_text() {
         let world = sim.block_on(builder.open(store)).unwrap().unwrap();
         let mut input = part("wait");
         input.needs.push(turnwheel_engine::Input::from(serde_json::json!(SECRET)));
+        // A large value, which is kept apart.
+        let large = SECRET.repeat(10_000);
+        input.needs.push(turnwheel_engine::Input::from(serde_json::json!(large)));
         let plan = sim.block_on(world.trigger::<Play>(input)).unwrap().unwrap();
         sim.run_until_idle();
         let step = sim.block_on(plan.view()).unwrap().unwrap().run_step::<Play>().unwrap().id;
         sim.block_on(world.event(plan.id(), step, None, &SECRET)).unwrap().unwrap().unwrap();
         let view = sim.block_on(plan.finished()).unwrap().unwrap();
         assert!(view.actions[0].output.as_str().contains(SECRET));
+        assert!(view.actions[0].input.as_str().contains(&large));
         sim.advance(Duration::from_secs(60));
         assert_eq!(has(&bytes_of(folder.path())), !is_coded);
     }

@@ -8,6 +8,8 @@ mod rows;
 mod schedules;
 #[path = "stores/search.rs"]
 mod search;
+#[path = "stores/values.rs"]
+mod values;
 
 use place::*;
 use rows::*;
@@ -15,6 +17,7 @@ use schedules::*;
 use search::*;
 use turnwheel_engine::store::{Append, Batch, Filter, PlanRow, Seq, Verdict};
 use turnwheel_engine::StoreError;
+use values::*;
 
 macro_rules! suite {
     ($($name:ident),* $(,)?) => {
@@ -52,6 +55,10 @@ suite![
     pages_go_on_in_both_directions,
     labels_are_found_as_they_are_now,
     plans_are_counted_by_state_result_and_reason,
+    large_values_come_back_with_what_they_are_part_of,
+    large_values_go_with_their_plan_and_with_no_other,
+    a_refused_entry_leaves_no_large_values,
+    bytes_that_only_look_as_if_they_had_large_values_come_back_as_they_were,
 ];
 // D-244, D-247, D-250
 fn entries_of_a_plan_are_a_chain(place: &Place) {

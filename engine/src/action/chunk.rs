@@ -107,7 +107,7 @@ impl<A: Action> StepContext<A> {
             let message = format!("a chunk of «{}» was not added: {what}", A::NAME);
             Err(ActionError::new("chunk", message))
         };
-        let data = Payload::of(data)?;
+        let data = Payload::of(data).map_err(|error| error.of("a chunk", A::NAME))?;
         // Without its world nobody waits for it.
         let Some(world) = self.facts.world.upgrade() else { return Ok(()) };
         let line = ChunkLine::Chunk { at: world.now(), kind: kind.to_owned(), data };

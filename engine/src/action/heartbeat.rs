@@ -93,7 +93,7 @@ impl<A: Action> StepContext<A> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn heartbeat<D: Serialize + ?Sized>(&self, details: &D) -> Result<(), ActionError> {
-        let details = Payload::of(details)?;
+        let details = Payload::of(details).map_err(|error| error.of("a sign of life", A::NAME))?;
         // Without its world nobody waits for it.
         if let Some(world) = self.facts.world.upgrade() {
             if self.facts.cancelled.beat(world.now(), details) {

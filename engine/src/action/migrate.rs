@@ -28,7 +28,9 @@ pub(super) fn migrated<A: Action>(
             format!("«{}» of version {from} does not become version {to}: {error}", A::NAME);
         ActionError::new("migration", message).and_final()
     })?;
-    Ok((Payload::of(&input)?, Payload::of(&output)?))
+    let input = Payload::of(&input).map_err(|error| error.of("the new input", A::NAME))?;
+    let output = Payload::of(&output).map_err(|error| error.of("the new output", A::NAME))?;
+    Ok((input, output))
 }
 
 /// Whether the action understands them.

@@ -208,7 +208,7 @@ impl<A: Action> StepContext<A> {
     /// The input cannot be written as JSON.
     pub fn trigger<B: Action>(&mut self, input: &B::Input) -> Result<PlanId, ActionError> {
         let plan = self.facts.ids.next(self.facts.now);
-        let input = Payload::of(input)?;
+        let input = Payload::of(input).map_err(|error| error.of("the input", B::NAME))?;
         self.wishes.plans.push(SubPlan { plan, action: B::NAME.to_owned(), input });
         Ok(plan)
     }
@@ -227,7 +227,7 @@ impl<A: Action> StepContext<A> {
     ///
     /// The input cannot be written as JSON.
     pub fn ask<B: Action>(&mut self, tag: u32, input: &B::Input) -> Result<(), ActionError> {
-        let input = Payload::of(input)?;
+        let input = Payload::of(input).map_err(|error| error.of("the input", B::NAME))?;
         self.wishes.parts.push(Part { tag, action: B::NAME, input });
         Ok(())
     }
@@ -264,7 +264,8 @@ impl<A: Action> StepContext<A> {
         event: &E,
     ) -> Result<(), ActionError> {
         let due = self.facts.now.after(delay);
-        self.wishes.timers.push((due, Payload::of(event)?));
+        let event = Payload::of(event).map_err(|error| error.of("an event", A::NAME))?;
+        self.wishes.timers.push((due, event));
         Ok(())
     }
 

@@ -118,7 +118,10 @@ impl<A: Action> StepContext<A> {
     where
         T: Serialize + DeserializeOwned + Send + 'static,
     {
-        let code = move |connection: &Connection| Ok(Payload::of(&work(connection)?)?);
+        let code = move |connection: &Connection| {
+            let returned = Payload::of(&work(connection)?);
+            returned.map_err(|error| error.of("what the SQL returned", A::NAME))
+        };
         let work = Work {
             plan: self.facts.plan,
             step: self.facts.step,

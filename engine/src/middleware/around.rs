@@ -100,7 +100,8 @@ impl<'a> Around<'a> {
     ///
     /// It cannot be written as JSON.
     pub fn set_input<T: Serialize + ?Sized>(&mut self, input: &T) -> Result<(), ActionError> {
-        *self.input = Payload::of(input)?;
+        let input = Payload::of(input);
+        *self.input = input.map_err(|error| error.of("the input", self.action))?;
         Ok(())
     }
 }
@@ -198,7 +199,8 @@ impl AroundStep<'_> {
     ///
     /// It cannot be written as JSON.
     pub fn set_input<T: Serialize + ?Sized>(&mut self, input: &T) -> Result<(), ActionError> {
-        self.call.input = Payload::of(input)?;
+        let input = Payload::of(input);
+        self.call.input = input.map_err(|error| error.of("the input", self.name))?;
         Ok(())
     }
 
@@ -213,7 +215,8 @@ impl AroundStep<'_> {
     ///
     /// It cannot be written as JSON.
     pub fn set_output<T: Serialize + ?Sized>(&mut self, output: &T) -> Result<(), ActionError> {
-        self.call.output = Payload::of(output)?;
+        let output = Payload::of(output);
+        self.call.output = output.map_err(|error| error.of("the output", self.name))?;
         Ok(())
     }
 }

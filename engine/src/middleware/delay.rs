@@ -72,7 +72,8 @@ impl AroundDelay<'_> {
     ///
     /// It cannot be written as JSON.
     pub fn set_input<T: Serialize + ?Sized>(&mut self, input: &T) -> Result<(), ActionError> {
-        self.created.input = Payload::of(input)?;
+        let input = Payload::of(input);
+        self.created.input = input.map_err(|error| error.of("the input", &self.created.action))?;
         Ok(())
     }
 

@@ -18,7 +18,7 @@ impl Planning {
             self.plan_child::<A>(None, None, input)?;
             return self.check();
         }
-        let mut given = Payload::of(&input)?;
+        let mut given = Payload::of(&input).map_err(|error| error.of("the input", A::NAME))?;
         let plan = self.plan_id();
         let mut is_passed = false;
         let mut inner = |given: &Payload| {
@@ -55,7 +55,7 @@ impl Planning {
         if chain.is_none() && !is_extended {
             return action.plan(&mut self.planner(id, extended), input);
         }
-        let mut given = Payload::of(&input)?;
+        let mut given = Payload::of(&input).map_err(|error| error.of("the input", A::NAME))?;
         match chain {
             None => action.plan(&mut self.planner(id, extended), input)?,
             Some(chain) => {

@@ -88,7 +88,7 @@ impl<A: Action> Planner<'_, A> {
     /// The input cannot be written as JSON, refers to what is not in this plan, or the plan has
     /// [`STEPS_MAX`] steps.
     pub fn plan_self(&mut self, input: A::Input) -> Result<ActionRef<A>, ActionError> {
-        let input = Payload::of(&input)?;
+        let input = Payload::of(&input).map_err(|error| error.of("the input", A::NAME))?;
         self.planning.plan_self(self.id, input)?;
         Ok(self.planning.reference(self.id))
     }
@@ -282,7 +282,7 @@ impl Planning {
         parent: Option<ActionId>,
         input: &B::Input,
     ) -> Result<ActionId, ActionError> {
-        let input = Payload::of(input)?;
+        let input = Payload::of(input).map_err(|error| error.of("the input", B::NAME))?;
         let needs = needs_of(&input).iter().map(|place| place.step).collect();
         let id = ActionId::at(self.actions.len());
         let (name, version) = (B::NAME.to_owned(), B::VERSION);

@@ -177,12 +177,13 @@ fn collect(value: &Value, places: &mut Vec<Place>) {
 ///
 /// An output has nothing at the place: the step fails, naming both.
 pub(crate) fn resolve<'a>(
+    action: &str,
     input: &Payload,
     output: impl Fn(StepId) -> Option<&'a Payload>,
 ) -> Result<Payload, ActionError> {
     let mut value: Value = input.read()?;
     replace(&mut value, &output)?;
-    Ok(Payload::of(&value)?)
+    Payload::of(&value).map_err(|error| error.of("the input with the outputs it needs", action))
 }
 
 fn replace<'a>(

@@ -90,7 +90,7 @@ impl PlanActor {
         if data.needs.is_empty() {
             return Ok(data.input.clone());
         }
-        resolve(&data.input, |step| {
+        resolve(&data.name, &data.input, |step| {
             let step = plan.find_step(step)?;
             Some(&plan.action(step.action).output)
         })

@@ -119,8 +119,8 @@ pub enum ScheduleError {
 }
 
 impl ScheduleError {
-    pub(crate) fn input(name: &str, error: &PayloadError) -> Self {
-        Self::Input { name: name.to_owned(), problem: error.to_string() }
+    pub(crate) fn input(name: &str, action: &str, error: &PayloadError) -> Self {
+        Self::Input { name: name.to_owned(), problem: format!("for «{action}» {error}") }
     }
 }
 

@@ -143,7 +143,8 @@ impl Schedule {
     ///
     /// The input cannot be stored.
     pub fn action<A: Action>(mut self, input: &A::Input) -> Result<Self, ScheduleError> {
-        let payload = Payload::of(input).map_err(|e| ScheduleError::input(&self.name, &e))?;
+        let payload =
+            Payload::of(input).map_err(|e| ScheduleError::input(&self.name, A::NAME, &e))?;
         self.action = Some((A::NAME.to_owned(), payload));
         Ok(self)
     }

@@ -3,6 +3,8 @@
 //! | what | is |
 //! | --- | --- |
 //! | journal entries with inputs, outputs, events, chunks; snapshots; schedules | encoded |
+//! | large values | encoded, each by itself |
+//! | the ids of large values, which are hashes of their content | as they are: equal ones of a plan are kept once |
 //! | rows: names, labels, what is waited for; idempotency keys, locks | as they are: the store searches them |
 //! | states of entities and tables of users | as they are |
 
@@ -11,6 +13,7 @@ use std::sync::Arc;
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
+use super::aside::{parts as parts_aside, Parts};
 use super::{
     Append, Batch, Count, Filter, Loaded, PlanRow, ScheduleRow, ScheduleWrite, Seq, Slots, Store,
     StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite, Written,
@@ -108,7 +111,32 @@ impl<S: Store> Store for CodedStore<S> {
     }
 }
 
+/// Encodes bytes; of those with large values each part by itself.
 fn encoded(codec: &dyn Codec, plain: &[u8]) -> Result<Vec<u8>, StoreError> {
+    each_part(plain, |part| encoded_part(codec, part))
+}
+
+fn decoded(codec: &dyn Codec, bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    match bytes.first() {
+        Some(&CODED) => decoded_part(codec, &bytes),
+        _ if parts_aside(&bytes).is_none() => Ok(bytes),
+        _ => each_part(&bytes, |part| decoded_part(codec, part)),
+    }
+}
+
+fn each_part(
+    bytes: &[u8],
+    change: impl Fn(&[u8]) -> Result<Vec<u8>, StoreError>,
+) -> Result<Vec<u8>, StoreError> {
+    let Some(Parts { body, values }) = parts_aside(bytes) else { return change(bytes) };
+    let body = change(body)?;
+    let values = values.iter().map(|(id, value)| Ok((*id, change(value)?)));
+    let values = values.collect::<Result<Vec<_>, StoreError>>()?;
+    let values = values.iter().map(|(id, value)| (*id, &value[..])).collect();
+    Ok(Parts { body: &body, values }.whole())
+}
+
+fn encoded_part(codec: &dyn Codec, plain: &[u8]) -> Result<Vec<u8>, StoreError> {
     let failed = |problem: String| StoreError::Failed(format!("the codec: {problem}"));
     let (key, coded) = codec.encode(plain).map_err(failed)?;
     let Ok(length) = u8::try_from(key.len()) else {
@@ -137,14 +165,14 @@ pub(crate) fn undecodable(bytes: &[u8], problem: &str) -> StoreError {
     StoreError::Undecodable { key: key.to_owned(), problem: problem.to_owned() }
 }
 
-fn decoded(codec: &dyn Codec, bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+fn decoded_part(codec: &dyn Codec, bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
     if bytes.first() != Some(&CODED) {
-        return Ok(bytes);
+        return Ok(bytes.to_vec());
     }
     let Some((key, coded)) = parts(&bytes[1..]) else {
-        return Err(undecodable(&bytes, "its head is damaged"));
+        return Err(undecodable(bytes, "its head is damaged"));
     };
-    codec.decode(key, coded).map_err(|problem| undecodable(&bytes, &problem))
+    codec.decode(key, coded).map_err(|problem| undecodable(bytes, &problem))
 }
 
 struct Writer {

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
+use super::aside::{parts, whole_again, ValueId};
 use super::memory_states::States;
 use super::{
     slot_of, Append, Batch, Count, Filter, Loaded, Order, PlanRow, ScheduleRow, ScheduleWrite, Seq,
@@ -32,6 +33,8 @@ struct Data {
     projected: Seq,
     journal: BTreeMap<Seq, (PlanId, Seq, Vec<u8>)>,
     rows: BTreeMap<PlanId, PlanRow>,
+    /// Large values, kept apart.
+    values: HashMap<PlanId, HashMap<ValueId, Vec<u8>>>,
     keys: HashMap<String, PlanId>,
     states: States,
     schedules: BTreeMap<String, ScheduleRow>,
@@ -180,8 +183,24 @@ impl Data {
         }
         self.last += 1;
         let seq = self.last;
-        self.journal.insert(seq, (append.plan, append.prev, append.records.clone()));
+        let records = self.keep(append.plan, &append.records);
+        self.journal.insert(seq, (append.plan, append.prev, records));
         Verdict::Written(seq)
+    }
+
+    /// Keeps the large values of an entry or a snapshot apart. What is to be kept in its place.
+    fn keep(&mut self, plan: PlanId, bytes: &[u8]) -> Vec<u8> {
+        let Some(parts) = parts(bytes) else { return bytes.to_vec() };
+        let values = self.values.entry(plan).or_default();
+        for (id, value) in &parts.values {
+            values.entry(*id).or_insert_with(|| value.to_vec());
+        }
+        parts.rest()
+    }
+
+    fn whole(&self, plan: PlanId, kept: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let values = self.values.get(&plan);
+        whole_again(plan, kept.to_vec(), |id| Ok(values.and_then(|all| all.get(id)).cloned()))
     }
 
     /// The entries of a plan after one place and up to another, oldest first.
@@ -192,7 +211,7 @@ impl Data {
             let Some((_, prev, records)) = self.journal.get(&seq) else {
                 return Err(StoreError::Corrupt(format!("plan {plan}: entry {seq} is missing")));
             };
-            entries.push((seq, records.clone()));
+            entries.push((seq, self.whole(plan, records)?));
             seq = *prev;
         }
         entries.reverse();
@@ -210,6 +229,7 @@ impl Data {
             seq = prev;
         }
         self.keys.retain(|_, holder| *holder != plan);
+        self.values.remove(&plan);
         true
     }
 
@@ -221,7 +241,9 @@ impl Data {
 
     fn write_row(&mut self, row: &PlanRow) {
         let mut row = row.clone();
-        if row.snapshot.is_none() {
+        if let Some((_, snapshot)) = &mut row.snapshot {
+            *snapshot = self.keep(row.id, snapshot);
+        } else {
             row.snapshot = self.rows.remove(&row.id).and_then(|old| old.snapshot);
         }
         self.rows.insert(row.id, row);
@@ -240,7 +262,8 @@ impl StoreReader for Reader {
         let snapshot = row.and_then(|row| row.snapshot.clone());
         let from = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
         let entries = data.chain(plan, head, from)?.into_iter().map(|(_, entry)| entry).collect();
-        Ok(Some(Loaded { snapshot: snapshot.map(|(_, bytes)| bytes), entries, head }))
+        let snapshot = snapshot.map(|(_, bytes)| data.whole(plan, &bytes)).transpose()?;
+        Ok(Some(Loaded { snapshot, entries, head }))
     }
 
     fn history_after(
@@ -255,13 +278,11 @@ impl StoreReader for Reader {
     fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
         let data = self.data.lock();
         let entries = data.journal.range(after.saturating_add(1)..).take(limit);
-        let entries = entries.map(|(seq, (plan, prev, records))| Written {
-            seq: *seq,
-            plan: *plan,
-            prev: *prev,
-            records: records.clone(),
-        });
-        Ok(entries.collect())
+        let whole = |(seq, (plan, prev, records)): (&Seq, &(PlanId, Seq, Vec<u8>))| {
+            let records = data.whole(*plan, records)?;
+            Ok(Written { seq: *seq, plan: *plan, prev: *prev, records })
+        };
+        entries.map(whole).collect()
     }
 
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {

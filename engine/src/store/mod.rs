@@ -7,6 +7,7 @@
 //!
 //! One behaviour suite runs against every store.
 
+pub mod aside;
 mod change;
 mod coded;
 mod filter;

@@ -179,7 +179,7 @@ impl PlanHandle {
         match Payload::of(input) {
             Ok(input) => self.order(OrderKind::EditInput(action, input), by),
             Err(error) => {
-                let (plan, problem) = (self.id, format!("the input {error}"));
+                let (plan, problem) = (self.id, format!("the input for action {action} {error}"));
                 Completion::done(Err(PlanError::Refused { plan, problem }))
             }
         }

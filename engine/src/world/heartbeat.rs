@@ -31,7 +31,7 @@ impl World {
         let refused = |problem| Completion::done(Err(PlanError::Refused { plan, problem }));
         let details = match Payload::of(details) {
             Ok(details) => details,
-            Err(error) => return refused(format!("the details {error}")),
+            Err(error) => return refused(format!("the sign of life of step {step} {error}")),
         };
         let (reply, done) = completion();
         if !self.shared().owns(plan) {

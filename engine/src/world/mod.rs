@@ -439,7 +439,7 @@ impl World {
         let payload = match Payload::of(event) {
             Ok(payload) => payload,
             Err(error) => {
-                let problem = format!("the event {error}");
+                let problem = format!("the event for step {step} {error}");
                 return Completion::done(Err(PlanError::Refused { plan, problem }));
             }
         };

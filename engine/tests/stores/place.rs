@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use turnwheel_engine::store::{Append, Batch, PlanRow, Seq, StoreWriter, Verdict};
+use turnwheel_engine::store::{Append, Batch, PlanRow, Seq, StoreReader, StoreWriter, Verdict};
 use turnwheel_engine::{
     MemoryStore, PlanId, PlanResult, PlanState, SqliteStore, Store, Time, Waiting,
 };
@@ -16,6 +16,11 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn memory() -> Self {
         Self { store: Box::new(MemoryStore::new()), _folder: None }
+    }
+
+    /// A writer and a reader.
+    pub(crate) fn ends(&self) -> (Box<dyn StoreWriter>, Box<dyn StoreReader>) {
+        (self.store.writer().expect("a writer"), self.store.reader().expect("a reader"))
     }
 
     pub(crate) fn sqlite() -> Self {

@@ -8,6 +8,7 @@ mod room;
 mod schedules;
 mod schema;
 mod states;
+mod values;
 mod work;
 mod worlds;
 mod writer;

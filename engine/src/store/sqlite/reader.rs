@@ -5,7 +5,7 @@ use rusqlite::{params_from_iter, Connection, OptionalExtension};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{failure, list, schedules, states, worlds};
+use super::{failure, list, schedules, states, values, worlds};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::store::{
@@ -81,7 +81,13 @@ impl StoreReader for Reader {
         let chain = self.plan(plan, head).map_err(|error| failure(&error))?;
         match chain {
             Some(Chain { missing: Some(seq), .. }) => Err(missing(plan, seq)),
-            chain => Ok(chain.map(|chain| chain.loaded)),
+            Some(Chain { loaded: Loaded { snapshot, entries, head }, .. }) => {
+                let whole = |bytes| values::whole(&self.connection, plan, bytes);
+                let snapshot = snapshot.map(whole).transpose()?;
+                let entries = entries.into_iter().map(whole).collect::<Result<_, _>>()?;
+                Ok(Some(Loaded { snapshot, entries, head }))
+            }
+            None => Ok(None),
         }
     }
 
@@ -92,7 +98,10 @@ impl StoreReader for Reader {
         head: Seq,
     ) -> Result<Entries, StoreError> {
         match self.chain(head, after).map_err(|error| failure(&error))? {
-            (entries, None) => Ok(entries),
+            (entries, None) => {
+                let whole = |(seq, bytes)| Ok((seq, values::whole(&self.connection, plan, bytes)?));
+                entries.into_iter().map(whole).collect()
+            }
             (_, Some(seq)) => Err(missing(plan, seq)),
         }
     }
@@ -113,7 +122,12 @@ impl StoreReader for Reader {
             })?;
             rows.collect()
         };
-        entries().map_err(|error| failure(&error))
+        let mut entries = entries().map_err(|error| failure(&error))?;
+        for entry in &mut entries {
+            let kept = std::mem::take(&mut entry.records);
+            entry.records = values::whole(&self.connection, entry.plan, kept)?;
+        }
+        Ok(entries)
     }
 
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {

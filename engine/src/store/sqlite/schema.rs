@@ -137,7 +137,13 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          meta TEXT NOT NULL,
          claims TEXT NOT NULL
      );
-     INSERT INTO meta VALUES ('worlds', 0);"];
+     INSERT INTO meta VALUES ('worlds', 0);
+     CREATE TABLE turnwheel_values (
+         plan BLOB NOT NULL,
+         id BLOB NOT NULL,
+         bytes BLOB NOT NULL,
+         PRIMARY KEY (plan, id)
+     );"];
 
 /// The format of a file; 0 if it has no tables. A newer one than ours is refused.
 pub(super) fn check(connection: &Connection, store: &str) -> Result<u32, StoreError> {

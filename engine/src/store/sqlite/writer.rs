@@ -10,7 +10,7 @@ use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBe
 use super::keeper::Log;
 use super::lock::Lock;
 use super::room::Room;
-use super::{failure, schedules, states, work, worlds};
+use super::{failure, schedules, states, values, work, worlds};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::STORE_BYTES_MAX;
@@ -255,6 +255,7 @@ fn remove(transaction: &Transaction<'_>, plan: PlanId, head: Seq) -> rusqlite::R
     transaction.prepare_cached("DELETE FROM keys WHERE plan = ?1")?.execute([plan.to_bytes()])?;
     let works = "DELETE FROM turnwheel_works WHERE plan = ?1";
     transaction.prepare_cached(works)?.execute([plan.to_bytes()])?;
+    values::remove(transaction, plan)?;
     Ok(true)
 }
 
@@ -331,7 +332,7 @@ fn write_append(
         seq,
         append.plan.to_bytes(),
         append.prev,
-        append.records
+        values::keep(transaction, append.plan, &append.records)?
     ])?;
     *last = seq;
     Ok(Verdict::Written(seq))
@@ -339,7 +340,7 @@ fn write_append(
 
 fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<()> {
     let (snapshot_seq, snapshot) = match &row.snapshot {
-        Some((seq, bytes)) => (Some(*seq), Some(bytes)),
+        Some((seq, bytes)) => (Some(*seq), Some(values::keep(transaction, row.id, bytes)?)),
         None => (None, None),
     };
     let write =
