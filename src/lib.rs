@@ -19,6 +19,8 @@
 pub mod api;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+mod console;
 pub mod doctor;
 #[cfg(feature = "server")]
 pub mod http;

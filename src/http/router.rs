@@ -20,6 +20,7 @@ use super::route::{
 };
 use super::state::Api;
 use super::{access, trace};
+use crate::console;
 
 /// What is said about the API as a whole.
 #[derive(utoipa::OpenApi)]
@@ -148,6 +149,7 @@ pub(super) fn router(api: Api) -> Router {
         .layer(from_fn_with_state(api.clone(), access::guard));
     let open = open.method_not_allowed_fallback(wrong_method);
     open.merge(guarded)
+        .merge(console::pages())
         .layer(from_fn(private))
         .layer(from_fn_with_state(api.clone(), trace::follow))
         .with_state(api)

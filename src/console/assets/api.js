@@ -1,0 +1,133 @@
+// Requests to the API of the same server. Every operation that the console uses is named here: a test looks
+// whether the API has it.
+
+/** Operations by a name of our own; paths as the description of the API says them. */
+export const operations = {
+  health: "GET health",
+  stats: "GET stats",
+  actions: "GET actions",
+  locks: "GET locks",
+  events: "GET events",
+  deadLetters: "GET dead-letters",
+  redeliver: "POST dead-letters/{name}/redeliver",
+  plans: "GET plans",
+  start: "POST plans",
+  plan: "GET plans/{plan}",
+  order: "POST plans/{plan}/orders",
+  graph: "GET plans/{plan}/graph",
+  tree: "GET plans/{plan}/tree",
+  timeline: "GET plans/{plan}/timeline",
+  history: "GET plans/{plan}/history",
+  step: "GET plans/{plan}/steps/{step}",
+  event: "POST plans/{plan}/steps/{step}/events",
+  orders: "POST orders",
+  schedules: "GET schedules",
+  scheduleTimes: "GET schedules/{name}/times",
+  pause: "POST schedules/{name}/pause",
+  unpause: "POST schedules/{name}/unpause",
+  trigger: "POST schedules/{name}/trigger",
+};
+
+/** This file is `console/api.js`: the API is next to `console`, wherever both are mounted. */
+const ROOT = new URL("../", import.meta.url);
+const BASE = new URL("api/v1/", ROOT);
+
+/** Where the token is kept: until the tab is closed. */
+const TOKEN = "turnwheel-token";
+
+/** How long an answer may take before it is given up. */
+const ANSWER_MS = 15000;
+
+export class Problem extends Error {
+  constructor(status, shape) {
+    super(shape.detail ?? `the server answered ${status}`);
+    this.status = status;
+    this.title = shape.title;
+    this.detail = shape.detail;
+    this.code = shape.code;
+  }
+}
+
+export function signIn(token) {
+  sessionStorage.setItem(TOKEN, token);
+}
+
+export function signOut() {
+  sessionStorage.removeItem(TOKEN);
+}
+
+export function isSignedIn() {
+  return sessionStorage.getItem(TOKEN) !== null;
+}
+
+function headers(more = {}) {
+  const token = sessionStorage.getItem(TOKEN);
+  return token ? { ...more, Authorization: `Bearer ${token}` } : more;
+}
+
+function address(name, at, query) {
+  const [method, pattern] = operations[name].split(" ");
+  const path = pattern.replace(/\{(\w+)\}/g, (_, key) => encodeURIComponent(at[key]));
+  const url = new URL(path, name === "health" ? ROOT : BASE);
+  for (const [key, value] of Object.entries(query ?? {})) {
+    if (value !== undefined && value !== null && value !== "") url.searchParams.set(key, value);
+  }
+  return [method, url];
+}
+
+/** Asks for an operation: what stands in its path, its query, its body. Throws a Problem. */
+export async function ask(name, { at = {}, query, body, signal } = {}) {
+  const [method, url] = address(name, at, query);
+  const limit = AbortSignal.timeout(ANSWER_MS);
+  const request = { method, headers: headers(), signal: signal ? AbortSignal.any([signal, limit]) : limit };
+  if (body !== undefined) {
+    request.headers["Content-Type"] = "application/json";
+    request.body = JSON.stringify(body);
+  }
+  let answer;
+  try {
+    answer = await fetch(url, request);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    const detail = error.name === "TimeoutError"
+      ? "the server does not answer: it may be very busy, or stopped"
+      : "the server cannot be reached: look whether «turnwheel serve» runs";
+    throw new Problem(0, { title: "No answer", detail });
+  }
+  const text = await answer.text();
+  let value = null;
+  try {
+    value = text ? JSON.parse(text) : null;
+  } catch {
+    throw new Problem(answer.status, { title: "Not understood", detail: "the answer is no JSON: something between here and the server may have answered" });
+  }
+  // A server that is not healthy says so with another status and the same shape.
+  if (!answer.ok && !(name === "health" && value)) throw new Problem(answer.status, value ?? {});
+  return value;
+}
+
+/** How the world is doing: its figures, and how many plans are in which state. */
+export async function figures(signal) {
+  const stats = await ask("stats", { signal });
+  const all = { ...stats, states: {}, results: {}, total: 0, journal: stats.figures ?? {} };
+  for (const group of stats.plans) {
+    all.total += group.plans;
+    all.states[group.state] = (all.states[group.state] ?? 0) + group.plans;
+    all.results[group.result] = (all.results[group.result] ?? 0) + group.plans;
+  }
+  return all;
+}
+
+/** Tells when something has happened, of one plan or of all, until the stream ends. */
+export async function follow(plan, onNews, signal) {
+  const [, url] = address("events", {}, plan ? { plan } : { plans_only: true });
+  const answer = await fetch(url, { headers: headers({ Accept: "text/event-stream" }), signal });
+  if (!answer.ok || !answer.body) throw new Problem(answer.status, {});
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    // What is new is asked for: here only that something is.
+    if (/^data:/m.test(value)) onNews();
+  }
+}
