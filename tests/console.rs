@@ -195,9 +195,9 @@ fn under_another_path_it_is_the_same() {
     };
     assert!(get("/deep/wheel").contains("<title>Turnwheel</title>"));
     assert!(get("/deep/wheel/console/app.js").contains("import"));
-    // As `api.js` asks: next to `console/`.
-    let stats: Value =
-        serde_json::from_str(&get("/deep/wheel/console/../api/v1/stats")).expect("JSON");
+    // `api.js` asks next to `console/`.
+    assert!(get("/deep/wheel/console/api.js").contains("new URL(\"../\", import.meta.url)"));
+    let stats: Value = serde_json::from_str(&get("/deep/wheel/api/v1/stats")).expect("JSON");
     assert!(stats["plans"].is_array(), "{stats}");
     server.abort();
     world.shutdown().expect("it ends");

@@ -20,6 +20,7 @@ const ALL: &[Asset] = assets![
     "app.js",
     "api.js",
     "dom.js",
+    "flows.js",
     "format.js",
     "overview.js",
     "picture.js",

@@ -3,6 +3,7 @@
 import { ask, follow, isSignedIn, Problem, signIn, signOut } from "./api.js";
 import { failure, h, put } from "./dom.js";
 import { span, tick } from "./format.js";
+import { flow, flows } from "./flows.js";
 import { overview } from "./overview.js";
 import { plan } from "./plan.js";
 import { plans } from "./plans.js";
@@ -18,7 +19,7 @@ const NEWS_MS = 500;
 /** After how long a stream that has ended is asked for again. */
 const AGAIN_MS = 5000;
 
-const PAGES = { "": overview, plans, plan, schedules, letters, world };
+const PAGES = { "": overview, plans, plan, flows, flow, schedules, letters, world };
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 
@@ -46,7 +47,7 @@ async function show() {
   // The link to the content is no page.
   if (location.hash === "#main") return main.focus();
   const { name, rest, query } = place();
-  const key = `${name}/${rest[0] ?? ""}`;
+  const key = `${name}/${(name === "plan" ? rest.slice(0, 1) : rest).join("/")}`;
   clearTimeout(timer);
   // The same page with other words keeps what it knows.
   if (current?.key === key && current.page.change) {
@@ -56,7 +57,7 @@ async function show() {
   current?.abort.abort();
   const make = PAGES[name];
   for (const link of document.querySelectorAll("#nav a")) {
-    const of = name === "plan" ? "plans" : name || "overview";
+    const of = { plan: "plans", flow: "flows" }[name] ?? (name || "overview");
     if (link.dataset.page === of) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -198,7 +199,7 @@ function key(event) {
   }
   if (isGoing) {
     isGoing = false;
-    const to = { o: "#/", p: "#/plans", s: "#/schedules", d: "#/letters", w: "#/world" }[event.key];
+    const to = { o: "#/", p: "#/plans", f: "#/flows", s: "#/schedules", d: "#/letters", w: "#/world" }[event.key];
     if (to) location.hash = to;
     return;
   }
@@ -220,7 +221,7 @@ function key(event) {
 
 function help() {
   const keys = [["j, k or arrows", "next and previous in a list"], ["Enter", "open"], ["/", "search"],
-    ["g then o, p, s, d, w", "overview, plans, schedules, dead letters, world"], ["Escape", "leave a field or a dialog"]];
+    ["g then o, p, f, s, d, w", "overview, plans, flows, schedules, dead letters, world"], ["Escape", "leave a field or a dialog"]];
   const dialog = h("dialog", { "aria-label": "Keys", on: { close: () => dialog.remove() } },
     h("h2", {}, "Keys"),
     h("dl", { class: "facts" }, keys.map(([name, text]) => h("div", {}, h("dt", {}, h("kbd", {}, name)), h("dd", {}, text)))),

@@ -35,6 +35,7 @@ export function bytes(value) {
 /** A duration in milliseconds. */
 export function span(ms) {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return "";
+  if (ms === 0) return "0 ms";
   if (ms < 1) return `${(ms * 1000).toFixed(0)} µs`;
   if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
   const seconds = ms / 1000;

@@ -148,7 +148,8 @@ export function graphPicture(root, graph, open) {
 
 /** The timeline: when each step did what. */
 export function timelinePicture(root, timeline, open) {
-  const { bars } = timeline;
+  // Planning is over in no time: it is shown only if it was not.
+  const bars = timeline.bars.filter((bar) => bar.phase !== "plan" || bar.state !== "success");
   if (bars.length === 0) return put(root, h("p", { class: "quiet" }, "No step has begun yet."));
   const end = timeline.state === "stopped" || timeline.state === "paused" ? Date.parse(timeline.until) : Math.max(now(), Date.parse(timeline.until));
   const pages = Math.ceil(bars.length / BARS);

@@ -48,7 +48,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
   /** What was loaded for each tab, of which version of the plan, and when. */
   const loaded = new Map();
   const head = h("div", {});
-  const tabs = h("div", { class: "tabs", role: "tablist" });
+  const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the plan" });
   const body = h("section", { "aria-live": "off" });
   const steps = new Steps(id, signal, refresh);
   put(root, head, tabs, body);
@@ -56,7 +56,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
 
   function drawTabs() {
     put(tabs, Object.keys(TABS).map((name) => h("a", {
-      href: `#/plan/${encodeURIComponent(id)}/${name}`, role: "tab", "aria-selected": String(name === tab), "data-key": `tab-${name}`,
+      href: `#/plan/${encodeURIComponent(id)}/${name}`, "aria-current": name === tab ? "page" : null, "data-key": `tab-${name}`,
     }, name)));
   }
 
@@ -89,7 +89,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
       plan.cancel && h("p", { class: "why" }, `${plan.cancel.by} has asked for its end `, ago(plan.cancel.at), plan.cancel.is_forced && ", not waiting for code that runs"),
       plan.is_reverting && h("p", { class: "why" }, "What was done is being taken back."),
       h("progress", { max: 1, value: plan.progress, "aria-label": "How far it is" }),
-      h("p", { class: "buttons" }, plan.possible.map((order) =>
+      h("p", { class: "buttons" }, [...plan.possible].sort((one, other) => HARD.has(one) - HARD.has(other)).map((order) =>
         h("button", { class: HARD.has(order) ? "hard" : "main", "data-key": `order-${order}`, on: { click: () => give(order) } }, words(order)))),
       facts([
         ["Action", plan.label !== plan.action && plan.action], ["Begun by", plan.by], ["Created", [clock(plan.created_at), " ", ago(plan.created_at)]],

@@ -9,13 +9,15 @@ const ROW = 30;
 /** Rows beyond the edge that are drawn too. */
 const BEYOND = 12;
 
-/** The steps of all actions as a flat list with depths, as a tree is drawn. */
+/** The steps of all actions as a flat list with depths, as a tree is drawn. Planning that went well is left out where there is more. */
 export function flatten(tree) {
   const rows = [];
   for (const action of tree.nodes) {
-    if (action.steps.length !== 1) rows.push({ depth: action.depth, text: action.name, state: action.state });
-    const depth = action.steps.length === 1 ? action.depth : action.depth + 1;
-    for (const node of action.steps) rows.push({ depth, node, phase: node.phase === "run" ? "" : node.phase });
+    const some = action.steps.filter((node) => node.phase !== "plan" || node.state !== "success");
+    const steps = some.length ? some : action.steps;
+    if (steps.length !== 1) rows.push({ depth: action.depth, text: action.name, state: action.state });
+    const depth = steps.length === 1 ? action.depth : action.depth + 1;
+    for (const node of steps) rows.push({ depth, node, phase: node.phase === "run" ? "" : node.phase });
   }
   return rows;
 }
@@ -67,7 +69,10 @@ export class Steps {
       const bad = this.#rows.findIndex((row) => row.node && BAD.has(row.node.state));
       const busy = this.#rows.findIndex((row) => row.node && ACTIVE.has(row.node.state));
       const to = bad >= 0 ? bad : busy;
-      if (this.#chosen === null && to >= 0) this.#choose(to);
+      if (this.#chosen === null && to >= 0) {
+        this.#choose(to);
+        requestAnimationFrame(() => this.#see());
+      }
     }
     if (this.#chosen !== null) this.#at = Math.max(0, this.#rows.findIndex((row) => row.node?.id === this.#chosen));
     this.#draw();
