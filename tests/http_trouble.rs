@@ -175,6 +175,23 @@ fn many_probes_at_once_share_one_commit() {
 }
 
 #[test]
+fn who_waits_for_a_plan_is_answered_when_the_server_stops() {
+    let mut served = Served::new();
+    let plan = served.start("ask", &json!(null));
+    served.suspended(&plan);
+    let host = served.address().to_owned();
+    let head = format!("GET /api/v1/plans/{plan}?wait_ms=60000 HTTP/1.1\r\nhost: {host}\r\n\r\n");
+    let waiting = raw(&served, head.as_bytes());
+    while !served.get("/metrics").text.contains("turnwheel_http_requests_under_way 2") {
+        std::thread::yield_now();
+    }
+    served.tell_to_stop();
+    let answered = answer(waiting);
+    assert!(answered.contains("200 OK") && answered.contains("\"running\""), "{answered}");
+    assert!(served.stopped().is_drained);
+}
+
+#[test]
 fn a_stop_finishes_answers_and_refuses_new_work() {
     let mut served = Served::new();
     let plan = served.start("ask", &json!(null));

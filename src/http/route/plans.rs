@@ -214,8 +214,10 @@ pub(in crate::http) async fn get(
             return Err(Problem::new(Code::QueryInvalid, detail));
         }
         // Whether it has ended or not, it is shown as it is afterwards.
-        if let Ok(ended) = tokio::time::timeout(wait, handle.finished()).await {
-            return Ok(Answer(show::plan(api.world(), &ended?)));
+        tokio::select! {
+            ended = handle.finished() => return Ok(Answer(show::plan(api.world(), &ended?))),
+            () = tokio::time::sleep(wait) => {}
+            () = api.stopped() => {}
         }
     }
     let view = handle.view().await?;
