@@ -12,21 +12,21 @@ use turnwheel_runtime::{Completer, Timer};
 use super::beats::Beats;
 use super::decide::{Decisions, Effect};
 use super::locks::Beginning;
-use super::message::{CallReturned, Committed, Deliver, Order, Report, Wake};
+use super::message::{CallReturned, Deliver, Order, Report, Wake};
 use super::queue::{Place, Ticket};
 use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
-use crate::journal::{decode, decode_plan, encode, encode_plan, Tally};
+use crate::journal::{decode, decode_plan, encode_plan};
 use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
 use crate::plan::{Plan, PlanState, Record};
-use crate::store::{Append, PlanRow, Seq, Verdict};
+use crate::store::{PlanRow, Seq, Verdict};
 use crate::time::Time;
 use crate::world::{BusyPlan, Shared, Undelivered};
 
 /// A plan whose entry was not written is read again after this time.
-const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
+pub(super) const AFTER_STORE_FAILURE: Duration = Duration::from_secs(1);
 
 /// The actor of one plan.
 pub(crate) struct PlanActor {
@@ -36,15 +36,15 @@ pub(crate) struct PlanActor {
     /// Why the plan could not be read: nothing is done with it then.
     pub(super) unreadable: Option<StoreError>,
     /// The newest entry that is durable; 0 before the first.
-    head: Seq,
-    entries: u32,
+    pub(super) head: Seq,
+    pub(super) entries: u32,
     /// Decided and not handed to the journal.
     pub(super) records: Vec<Record>,
     pub(super) effects: Vec<Effect>,
     pub(super) answers: Vec<Answer>,
     pub(super) key: Option<String>,
     /// Handed to the journal, not durable: what to do when it is.
-    under_way: Option<(Vec<Effect>, Vec<Answer>)>,
+    pub(super) under_way: Option<(Vec<Effect>, Vec<Answer>)>,
     /// Calls of code that have not returned: which one of the step, and how to tell it to end.
     pub(super) running: HashMap<StepId, (u32, CancelFlag)>,
     /// Steps that wait for places in queues, by the number of their call.
@@ -311,57 +311,10 @@ impl Handler<CallReturned> for PlanActor {
     }
 }
 
-impl Handler<Committed> for PlanActor {
-    type Reply = ();
-
-    fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
-        let Some((effects, answers)) = self.under_way.take() else { return };
-        let outcome = self.judged(outcome);
-        for answer in answers {
-            answer(&outcome);
-        }
-        match outcome {
-            Ok(Verdict::Written(seq)) => {
-                self.head = seq;
-                self.entries += 1;
-                self.beginning = None;
-                self.note_left_behind();
-                self.give_locks_back();
-                self.carry_out(effects, cx);
-                self.settle(cx);
-                self.tell_watchers();
-            }
-            Ok(Verdict::LockTaken { .. }) => {
-                for answer in std::mem::take(&mut self.answers) {
-                    answer(&outcome);
-                }
-                self.lost_lock(cx);
-            }
-            // Its key is taken: there is no such plan. Other verdicts are for changes, not for entries.
-            Ok(_) => self.forget(cx),
-            Err(error) => {
-                for answer in std::mem::take(&mut self.answers) {
-                    answer(&Err(error.clone()));
-                }
-                let again = self.world.now().after(AFTER_STORE_FAILURE);
-                if self.head > 0 && self.world.owns(self.id) {
-                    self.world.wakes().set(self.id, again);
-                }
-                self.forget(cx);
-            }
-        }
-    }
-}
-
 impl PlanActor {
     /// What was decided and is not handed to the journal.
     pub(super) fn decided(&self) -> &[Record] {
         &self.records
-    }
-
-    /// Whether nothing of it is on its way to the journal.
-    pub(super) fn is_settled(&self) -> bool {
-        self.under_way.is_none() && self.records.is_empty()
     }
 
     pub(super) fn decisions(&mut self) -> Option<Decisions<'_>> {
@@ -463,41 +416,6 @@ impl PlanActor {
         self.arm(cx);
     }
 
-    fn append(&mut self, cx: &mut Context<'_, Self>) {
-        if self.beats.due().is_some() {
-            self.take_beats();
-        }
-        self.note_hooks();
-        let (take, release) = self.locking();
-        let Some(plan) = &self.plan else { return };
-        let tally = Tally::of(&self.records, plan.result());
-        let records = encode(&std::mem::take(&mut self.records));
-        let epoch = self.world.epoch();
-        let key = self.key.take();
-        let append = Append { plan: self.id, prev: self.head, epoch, records, key, take, release };
-        let row = row(plan);
-        let effects = std::mem::take(&mut self.effects);
-        self.under_way = Some((effects, std::mem::take(&mut self.answers)));
-        let myself = cx.myself();
-        let ticket = Box::new(move |outcome| {
-            if myself.tell(Committed(outcome)).is_err() {
-                tracing::debug!("a plan's actor ended before its entry was durable");
-            }
-        });
-        self.world.journal().append(append, row, tally, ticket);
-    }
-
-    /// Events that steps have left behind are dead letters.
-    fn note_left_behind(&mut self) {
-        let Some(plan) = &mut self.plan else { return };
-        for (step, event) in plan.take_left_behind() {
-            let (id, payload) = (event.id, event.payload);
-            let reason = format!("step {step} ended before it took the event");
-            let letter = Undelivered { plan: self.id, step, id, payload, reason };
-            self.world.letters().add(self.world.now(), letter);
-        }
-    }
-
     fn count_busy(&mut self) {
         let is_busy = self.under_way.is_some()
             || !self.running.is_empty()
@@ -510,7 +428,7 @@ impl PlanActor {
         }
     }
 
-    fn tell_watchers(&self) {
+    pub(super) fn tell_watchers(&self) {
         let Some(plan) = &self.plan else {
             return self.world.watchers().tell(self.id, || Err(self.absence()));
         };

@@ -9,6 +9,7 @@
 //! | `plans` | the same, for plans that wait for plans |
 //! | `beats` | signs of life of steps, and what follows when there are none |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
+//! | `entry` | hands one entry at a time to the journal, and goes on when it is durable |
 //! | `chunks` | takes what the code of steps adds to the output stream |
 //! | `alarm` | its one timer |
 //! | `begin` | how a plan begins |
@@ -34,6 +35,7 @@ mod chunks;
 mod decide;
 mod effects;
 mod elsewhere;
+mod entry;
 mod failed;
 mod fair;
 mod finalize;
