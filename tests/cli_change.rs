@@ -57,8 +57,10 @@ fn what_nobody_means_is_refused() {
 fn failed_steps_are_skipped_and_the_plan_goes_on_later() {
     let (folder, plans) = Folder::with_plans();
     let paused = plans.paused.to_string();
+    let dry = ["cancel", "--state", "running,paused", "--limit", "1", "--dry-run", "--json"];
+    assert_eq!(folder.json(&dry)["plans"], json!([plans.waits.to_string()]), "the oldest");
     folder.ok(&["skip", &paused]);
-    folder.ok(&["resume", &paused]);
+    folder.ok(&["resume", &paused, "--no-wait"]);
     let world = folder.world();
     let view = world.plan(plans.paused).finished().wait().expect("it ends");
     assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Warning));

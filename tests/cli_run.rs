@@ -164,6 +164,8 @@ fn a_flow_that_was_killed_goes_on() {
     signal(&child, "-KILL");
     child.wait().expect("it was killed");
     assert_eq!(folder.json(&["show", &plan, "--json"])["state"], "running");
+    let refused = folder.run(&["resume", &plan, "--no-wait"]);
+    assert_eq!(refused.code(), 1, "it is not paused: there is nothing to write down");
     folder.write("gate", "");
     let again = folder.run(&["resume", &plan]);
     assert_eq!(again.ok().trim(), "\"2\\n\"", "the command was begun twice");
