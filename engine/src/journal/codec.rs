@@ -182,7 +182,8 @@ fn checksum(bytes: &[u8]) -> [u8; 4] {
         sum = (sum ^ u64::from_le_bytes(word)).wrapping_mul(MIX);
         sum ^= sum >> 32;
     }
-    ((sum ^ (sum >> 32)) as u32).to_le_bytes()
+    // Once more, so that each bit of the last word reaches those that are kept.
+    ((sum.wrapping_mul(MIX) >> 32) as u32).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -193,16 +194,49 @@ mod tests {
     #[test]
     fn every_changed_bit_is_found() {
         let plan = PlanId::from_bytes([7; 16]);
-        let records = [Record::Note { at: Time(1), text: "a line of some length".to_owned() }];
+        // Whatever is left over of the last eight bytes.
+        for more in 0..8 {
+            let text = "a line of some length".to_owned() + &"x".repeat(more);
+            let records = [Record::Note { at: Time(1), text }];
+            let bytes = encode(&records);
+            assert_eq!(decode(plan, &bytes).expect("it is whole"), records);
+            for bit in 0..bytes.len() * 8 {
+                let mut hit = bytes.clone();
+                hit[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(plan, &hit).is_err(), "bit {bit}");
+            }
+            for length in 0..bytes.len() {
+                assert!(decode(plan, &bytes[..length]).is_err(), "{length} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn large_texts_are_values_aside_and_come_back_as_they_were() {
+        let plan = PlanId::from_bytes([7; 16]);
+        let note = |length: usize| Record::Note { at: Time(1), text: "x".repeat(length) };
+        let aside = VALUE_ASIDE_BYTES;
+        let records = [note(aside - 1), note(aside), note(3), note(2 * aside), note(aside)];
         let bytes = encode(&records);
+        let all = parts(&bytes).expect("it has values");
+        let lengths: Vec<usize> = all.values.iter().map(|(_, value)| value.len()).collect();
+        assert_eq!(lengths, [aside, 2 * aside, aside]);
+        assert!(all.body.len() < aside + 100 && all.values[0] == all.values[2]);
         assert_eq!(decode(plan, &bytes).expect("it is whole"), records);
-        for bit in 0..bytes.len() * 8 {
+        assert!(parts(&encode(&records[..1])).is_none());
+
+        // A changed bit of a value or of the body is found, and so is a value that is gone or exchanged.
+        let all = all.values.len() * 40 + 9;
+        for place in [all, all + 3, all + aside, bytes.len() - 1, bytes.len() - aside - 1] {
             let mut hit = bytes.clone();
-            hit[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(plan, &hit).is_err(), "bit {bit}");
+            hit[place] ^= 1;
+            assert!(decode(plan, &hit).is_err(), "byte {place}");
         }
-        for length in 0..bytes.len() {
-            assert!(decode(plan, &bytes[..length]).is_err(), "{length} bytes");
-        }
+        let mut fewer = parts(&bytes).expect("it has values");
+        fewer.values.swap(0, 1);
+        assert!(decode(plan, &fewer.whole()).is_err());
+        fewer.values.swap(0, 1);
+        fewer.values.pop();
+        assert!(decode(plan, &fewer.whole()).is_err());
     }
 }
