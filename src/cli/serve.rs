@@ -21,6 +21,7 @@ Who may ask:
   Clients send «Authorization: Bearer SECRET», or name and secret as basic authentication.
 
 What is where:
+  /console/               the console, for a browser; / leads there
   /api/v1/…               the API; /api/v1/openapi.json describes it
   /health                 200 if something was committed to the store within the last seconds
   /metrics                figures, as Prometheus reads them

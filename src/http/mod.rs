@@ -3,6 +3,7 @@
 //!
 //! | path | what is there |
 //! | --- | --- |
+//! | `console/` | the console: pages for a browser; the root leads there |
 //! | `api/v1/…` | the API; `api/v1/openapi.json` describes it (OpenAPI 3.1) |
 //! | `health`, `health/live` | whether it does its work, whether it answers at all |
 //! | `metrics` | figures, as Prometheus reads them |

@@ -11,6 +11,10 @@ const RATE_SECONDS: usize = 10;
 /// Significant digits of the histograms: one percent, some kilobytes.
 const DIGITS: u8 = 2;
 
+/// The greatest value that the histograms tell from others: ten minutes in microseconds. Their range is
+/// said at the begin, for what is clamped to a range makes it no wider.
+const VALUE_MAX: u64 = 600_000_000;
+
 /// What one entry counts for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
@@ -131,7 +135,9 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn new() -> Self {
-        let histogram = || Histogram::new(DIGITS).expect("two digits are a valid precision");
+        let histogram = || {
+            Histogram::new_with_max(VALUE_MAX, DIGITS).expect("the range and the digits are valid")
+        };
         Self {
             stats: JournalStats::default(),
             commit_us: histogram(),
@@ -194,5 +200,23 @@ impl Meter {
             commit_entries: Spread::of(&self.commit_entries),
             ..self.stats.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_a_commit_took_is_told_as_it_was() {
+        let mut meter = Meter::new();
+        meter.took(3, 9_140_000);
+        meter.took(400, 20_000_000);
+        meter.took(1, u64::MAX);
+        let stats = meter.stats(0);
+        assert_eq!(stats.commit_us.count, 3);
+        assert!(stats.commit_us.p50.abs_diff(20_000) <= 200, "{:?}", stats.commit_us);
+        assert!(stats.commit_us.max >= VALUE_MAX, "{:?}", stats.commit_us);
+        assert!(stats.commit_entries.max.abs_diff(400) <= 4, "{:?}", stats.commit_entries);
     }
 }

@@ -34,7 +34,14 @@ export function flows(root, _rest, _query, { signal }) {
   return {
     title: "Flows",
     async refresh() {
-      all = await ask("flows", { signal });
+      try {
+        all = await ask("flows", { signal });
+      } catch (error) {
+        // A program that embeds a world may run none.
+        if (error.status !== 404) throw error;
+        shown = "";
+        return put(list, notice("This server runs no flows", "Its plans begin with the actions of the program that serves.", h("p", {}, h("a", { href: "#/world" }, "Actions that plans can begin with"))));
+      }
       const now = JSON.stringify(all);
       if (now === shown) return;
       shown = now;
