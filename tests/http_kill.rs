@@ -154,7 +154,7 @@ fn a_second_server_over_the_same_file_says_who_has_it() {
         .arg(&store)
         .output()
         .expect("the program starts");
-    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(second.status.code(), Some(4));
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(said.contains("is in use"), "{said}");
 }

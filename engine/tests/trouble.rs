@@ -72,7 +72,7 @@ fn what_is_too_large_is_refused_with_its_size_and_the_limit() {
     let event = theatre.world.event(plan.id(), step, None, &large);
     assert!(theatre.done(event).unwrap_err().to_string().contains("limit"));
     let beat = theatre.world.heartbeat(plan.id(), step, 1, &large);
-    assert!(theatre.done(beat).unwrap_err().to_string().contains("the details"));
+    assert!(theatre.done(beat).unwrap_err().to_string().contains("limit"));
 }
 
 /// Plans as many steps as it is told, or steps without end.
