@@ -200,8 +200,9 @@ fn begins(strategy: &Strategy, event: &CloudEvent) -> bool {
             let Some(value) = event.attribute(name) else { return false };
             match wanted {
                 Template::Expression(text) => {
-                    let names = ["$context", "$input", "$task", "$workflow", "$runtime"];
-                    let nothing = [&Value::Null; 5];
+                    let names = super::scope::Stage::Definition { is_effect: false }.names(&[]);
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    let nothing = vec![&Value::Null; names.len()];
                     let program = super::expr::Program::compile(text, &names);
                     let answer = program.ok().and_then(|it| it.run(&value, &nothing, 0.0).ok());
                     answer.is_some_and(|answer| answer == Value::Bool(true) || answer == value)

@@ -311,6 +311,8 @@ pub(crate) struct SubFlow {
     pub(crate) version: String,
     pub(crate) input: Option<Template>,
     pub(crate) is_awaited: bool,
+    /// Whether its output is that of the task.
+    pub(crate) has_output: bool,
 }
 
 /// Tasks around tasks.

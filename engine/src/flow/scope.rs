@@ -32,7 +32,7 @@ impl Stage {
                 &["$context", "$task", "$workflow", "$runtime", "$secrets"]
             }
             Self::Definition { is_effect: false } => {
-                &["$context", "$input", "$task", "$workflow", "$runtime"]
+                &["$context", "$input", "$task", "$workflow", "$runtime", "$authorization"]
             }
             Self::Definition { is_effect: true } => &[
                 "$context",
@@ -43,8 +43,18 @@ impl Stage {
                 "$secrets",
                 "$authorization",
             ],
-            Self::Output => &["$context", "$input", "$task", "$workflow", "$runtime"],
-            Self::Export => &["$context", "$input", "$output", "$task", "$workflow", "$runtime"],
+            Self::Output => {
+                &["$context", "$input", "$task", "$workflow", "$runtime", "$authorization"]
+            }
+            Self::Export => &[
+                "$context",
+                "$input",
+                "$output",
+                "$task",
+                "$workflow",
+                "$runtime",
+                "$authorization",
+            ],
         };
         let mut own: Vec<String> = scope.iter().map(|name| format!("${name}")).collect();
         // In one order, so that what was compiled when the text was read is found when it is run.

@@ -190,6 +190,12 @@ impl Reader<'_> {
             return Some(Authentication { scheme, properties: Properties::Secret(secret_name) });
         }
         let what = format!("«{name}»");
+        if let (Scheme::Bearer, Content::Text(_)) = (scheme, &body.content) {
+            // A short form that the specification uses in an example.
+            let token = self.text_template(body, &what, EFFECT);
+            let properties = Template::Object(vec![("token".to_owned(), token)]);
+            return Some(Authentication { scheme, properties: Properties::Written(properties) });
+        }
         let fields = self.object(body, &what, known, required);
         if matches!(scheme, Scheme::OAuth2 | Scheme::Oidc) {
             self.oauth2(fields);
@@ -271,10 +277,22 @@ impl Reader<'_> {
         match way.as_str() {
             "container" => {
                 let hint = "use «shell» with a command that starts one, such as «docker run»";
-                self.unsupported(body, "run: container", hint);
+                self.unsupported_field(fields, "container", "run: container", hint);
                 None
             }
-            "workflow" => self.sub_flow(body, is_awaited),
+            "workflow" => {
+                let has_output = match returns {
+                    None | Some(Returns::Stdout) => true,
+                    Some(Returns::None) => false,
+                    Some(_) => {
+                        let at = field(fields, "return").unwrap_or(node);
+                        let hint = "it gives its output, or «none»";
+                        self.wrong_so(at, "a workflow has no exit code and no stderr", hint);
+                        true
+                    }
+                };
+                self.sub_flow(body, is_awaited, has_output)
+            }
             "shell" | "script" => {
                 let command =
                     self.command(way, body, stage, is_awaited, returns.unwrap_or_default());
@@ -302,7 +320,7 @@ impl Reader<'_> {
         let fields = self.object(node, &what, &known, required);
         let stdin = field(fields, "stdin").map(|n| self.template(n, "«stdin»", stage));
         let arguments = field(fields, "arguments");
-        let arguments = arguments.map(|n| self.list_template(n, "«arguments»", stage));
+        let arguments = arguments.map(|n| self.arguments(n, way == "shell", stage));
         let environment = field(fields, "environment");
         let environment = environment.map(|n| self.object_template(n, "«environment»", stage));
         let program = if way == "shell" {
@@ -312,6 +330,26 @@ impl Reader<'_> {
             self.script(node, fields)?
         };
         Some(Command { program, stdin, arguments, environment, is_awaited, returns })
+    }
+
+    /// A list; for commands also an object of options, as the first versions of the DSL had it.
+    fn arguments(&mut self, node: &Node, is_shell: bool, stage: Stage) -> Template {
+        let Content::Map(options) = &node.content else {
+            return self.list_template(node, "«arguments»", stage);
+        };
+        if !is_shell {
+            let hint = "the arguments of a script are a list, its variables «environment»";
+            self.wrong_so(node, "«arguments» must be a list and is an object", hint);
+        }
+        let mut list = Vec::new();
+        for (name, at, value) in options {
+            let name = Node { at: *at, content: Content::Text(name.clone()) };
+            list.push(self.template(&name, "«arguments»", stage));
+            if !value.is_nothing() {
+                list.push(self.template(value, "«arguments»", stage));
+            }
+        }
+        Template::List(list)
     }
 
     fn script(&mut self, node: &Node, fields: Fields<'_>) -> Option<CommandProgram> {
@@ -333,7 +371,7 @@ impl Reader<'_> {
         Some(CommandProgram::Script { language: known, code })
     }
 
-    fn sub_flow(&mut self, node: &Node, is_awaited: bool) -> Option<Kind> {
+    fn sub_flow(&mut self, node: &Node, is_awaited: bool, has_output: bool) -> Option<Kind> {
         let known = ["namespace", "name", "version", "input"];
         let required = ["namespace", "name"];
         let fields = self.object(node, "«run.workflow»", &known, &required);
@@ -349,7 +387,7 @@ impl Reader<'_> {
         };
         let (namespace, name) = (text("namespace")?, text("name")?);
         let version = text("version").unwrap_or_else(|| "latest".to_owned());
-        let flow = SubFlow { namespace, name, version, input, is_awaited };
+        let flow = SubFlow { namespace, name, version, input, is_awaited, has_output };
         Some(Kind::Flow(Box::new(flow)))
     }
 }

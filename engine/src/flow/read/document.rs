@@ -14,7 +14,7 @@ use crate::flow::{hash, Definition};
 const WORKFLOW: [&str; 8] =
     ["document", "input", "use", "do", "timeout", "output", "schedule", "evaluate"];
 
-const USE: [&str; 9] = [
+const USE: [&str; 8] = [
     "authentications",
     "catalogs",
     "errors",
@@ -23,7 +23,6 @@ const USE: [&str; 9] = [
     "retries",
     "secrets",
     "timeouts",
-    "components",
 ];
 
 const DOCUMENT: [&str; 8] =
@@ -153,13 +152,8 @@ impl Reader<'_> {
 
     fn components(&mut self, node: &Node) {
         let fields = self.object(node, "use", &USE, &[]);
-        if let Some(catalogs) = field(fields, "catalogs") {
-            let hint = "write what you need of them into «use.functions»";
-            self.unsupported(catalogs, "use.catalogs", hint);
-        }
-        if let Some(components) = field(fields, "components") {
-            self.unsupported(components, "use.components", "write them into «use» itself");
-        }
+        let hint = "write what you need of them into «use.functions»";
+        self.unsupported_field(fields, "catalogs", "use.catalogs", hint);
         if let Some(secrets) = field(fields, "secrets") {
             for secret in self.list(secrets, "use.secrets") {
                 let name = self.text(secret, "the name of a secret");
@@ -249,7 +243,12 @@ impl Reader<'_> {
         }
         let (name, _, value) = fields.first()?;
         match name.as_str() {
-            "every" => self.fixed_span(value, "schedule.every").map(Start::Every),
+            "every" => self.fixed_span(value, "schedule.every").map(|every| {
+                if every < std::time::Duration::from_secs(1) {
+                    self.wrong(value, "schedule.every must be a second at least");
+                }
+                Start::Every(every)
+            }),
             "after" => {
                 let hint = "use «every», or end with a «wait» and a «run.workflow» of itself";
                 self.unsupported(value, "schedule.after", hint);

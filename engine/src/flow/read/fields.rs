@@ -139,6 +139,19 @@ impl Reader<'_> {
         self.wrong_so(at, format!("{what} is not supported"), instead);
     }
 
+    /// The same, at the name of a field.
+    pub(super) fn unsupported_field(
+        &mut self,
+        fields: Fields<'_>,
+        name: &str,
+        what: &str,
+        instead: &str,
+    ) {
+        for (_, at, _) in fields.iter().filter(|(known, _, _)| known == name) {
+            self.problems.add(*at, format!("{what} is not supported"), Some(instead.to_owned()));
+        }
+    }
+
     /// What a name stands for, or what is wrong with it.
     pub(super) fn known<'k, T>(
         &mut self,

@@ -2,7 +2,7 @@
 
 use super::fields::{field, Fields};
 use super::Reader;
-use crate::flow::expr::strip;
+use crate::flow::expr::{strip, Template};
 use crate::flow::model::{Correlation, Filter, ForEach, Kind, Listen, ReadAs, Strategy, Until};
 use crate::flow::scope::Stage;
 use crate::flow::text::{Content, Node};
@@ -156,14 +156,13 @@ impl Reader<'_> {
         let what = format!("the correlation «{name}»");
         let fields = self.object(node, &what, &["from", "expect"], &["from"]);
         let from = field(fields, "from").and_then(|n| self.expression(n, "«from»", STAGE));
-        let expect = field(fields, "expect").map(|node| {
-            if let Content::Text(text) = &node.content {
-                if strip(text).is_none() && text.starts_with('.') {
-                    let hint = format!("write ${{ {text} }} if it is an expression");
-                    self.wrong_so(node, "«expect» looks like an expression", &hint);
-                }
+        let expect = field(fields, "expect").map(|node| match &node.content {
+            // A constant or an expression: what begins as a path is none of the constants.
+            Content::Text(text) if strip(text).is_none() && text.starts_with(['.', '$']) => {
+                let text = self.expression(node, "«expect»", STAGE).unwrap_or_default();
+                Template::Expression(text)
             }
-            self.template(node, "«expect»", STAGE)
+            _ => self.template(node, "«expect»", STAGE),
         });
         Some(Correlation { name: name.to_owned(), from: from?, expect })
     }

@@ -30,6 +30,11 @@ const KINDS: [(&str, &[&str]); 12] = [
 impl Reader<'_> {
     /// A list of tasks. Each element has one name.
     pub(super) fn block(&mut self, node: &Node, pointer: &str) -> Block {
+        self.tasks_of(node, pointer, true)
+    }
+
+    /// The same; tasks that are run at once lead to none of the others.
+    fn tasks_of(&mut self, node: &Node, pointer: &str, are_in_order: bool) -> Block {
         let items = self.list(node, "a list of tasks");
         let mut named = Vec::new();
         for (index, item) in items.iter().enumerate() {
@@ -42,7 +47,10 @@ impl Reader<'_> {
             }
         }
         let siblings: Vec<String> = named.iter().map(|(_, name, _)| name.clone()).collect();
-        let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
+        let mut siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
+        if !are_in_order {
+            siblings.clear();
+        }
         let first = self.tasks.len();
         self.reserve(named.len());
         for (at, (index, name, task)) in named.iter().enumerate() {
@@ -291,7 +299,7 @@ impl Reader<'_> {
         let fields = self.object(node, "«fork»", &["branches", "compete"], &["branches"]);
         let is_race = field(fields, "compete").is_some_and(|n| self.boolean(n, "«fork.compete»"));
         let branches = field(fields, "branches")?;
-        let branches = self.block(branches, &format!("{pointer}/fork/branches"));
+        let branches = self.tasks_of(branches, &format!("{pointer}/fork/branches"), false);
         if branches.is_empty() {
             self.wrong(node, "«fork» has no branches");
         }

@@ -209,10 +209,8 @@ impl Reader<'_> {
                 self.unsupported(format, &format!("the schema format «{text}»"), "use «json»");
             }
         }
-        if let Some(resource) = field(fields, "resource") {
-            let what = format!("{what}.resource");
-            self.unsupported(resource, &what, "write the schema into «document»");
-        }
+        let hint = "write the schema into «document»";
+        self.unsupported_field(fields, "resource", &format!("{what}.resource"), hint);
         let Some(document) = field(fields, "document") else {
             if field(fields, "resource").is_none() {
                 self.wrong(node, format!("{what} must have the field «document»"));

@@ -73,6 +73,7 @@ impl RunAsync for FlowPlan {
             context: Value::Null,
             vars: serde_json::Map::new(),
             is_extended: false,
+            extends: None,
         };
         let next = run(&self.bench, step, &definition, None, &input).await?;
         let outcome = step.output.outcome.as_ref();

@@ -1,8 +1,8 @@
-//! Tasks that run others one after the other: blocks, loops, attempts, handlers, extensions.
+//! Tasks that run others one after the other: blocks, loops, attempts, handlers.
 
 use serde_json::{json, Map, Value};
 
-use super::machine::{Machine, Told, Turn};
+use super::machine::{Machine, Turn};
 use super::state::{Notice, Outcome, Phase};
 use crate::flow::fault::Fault;
 use crate::flow::model::{Backoff, Directive, Kind, Retry, TaskId, Try};
@@ -255,97 +255,5 @@ impl Machine<'_> {
             self.asks.notices.push((limit, Notice::Late(ATTEMPT + self.cursor.round)));
         }
         Ok(())
-    }
-
-    /// The task with what extends it: the parts before, the task, the parts after.
-    pub(super) fn extended(&mut self, is_new: bool, told: Told) -> Result<Turn, Fault> {
-        let Some(task) = self.env.task else {
-            return Err(Fault::runtime("a workflow cannot be extended"));
-        };
-        if is_new {
-            if !matches!(told, Told::Begin) {
-                return Ok(Turn::Wait("nothing".to_owned()));
-            }
-            for (index, extension) in self.env.flow.extensions.iter().enumerate() {
-                let is_meant =
-                    extension.extend == "all" || extension.extend == task.kind.extended_as();
-                let applies = match &extension.when {
-                    Some(when) if is_meant => {
-                        self.env.holds(when, self.env.raw, Stage::Condition)?
-                    }
-                    _ => is_meant,
-                };
-                if applies {
-                    self.cursor.extensions.push(index);
-                }
-            }
-            self.cursor.value = self.env.raw.clone();
-            return self.extended_go_to(0);
-        }
-        if let Some(context) = &self.cursor.context {
-            self.env.context = context.clone();
-        }
-        let (part, outcome) = match told {
-            Told::Part(part, outcome) => (part, outcome.unwrap_or_default()),
-            Told::Notice(Notice::Late(part)) if part == self.cursor.part => {
-                self.asks.drops.push(part);
-                let fault = Fault::timeout("the task takes too long").from_task(&task.pointer);
-                (part, Outcome::fault(fault))
-            }
-            _ => return Ok(self.wait()),
-        };
-        if part != self.cursor.part {
-            return Ok(self.wait());
-        }
-        if outcome.fault.is_some() {
-            return Ok(Turn::Done(outcome));
-        }
-        if let Some(context) = outcome.context {
-            self.env.context = context.clone();
-            self.cursor.context = Some(context);
-        }
-        let (before, _) = self.extension_parts();
-        let is_before = self.cursor.index < before.len();
-        if self.cursor.index == before.len() {
-            self.cursor.value = outcome.output;
-            self.cursor.then = outcome.then;
-        } else if is_before && outcome.then == Directive::Exit {
-            // The extension stands for the task.
-            let then = task.then.clone();
-            let outcome = Outcome { then, ..Outcome::of(outcome.output) };
-            return Ok(Turn::Done(self.with_context(outcome)));
-        }
-        self.extended_go_to(self.cursor.index + 1)
-    }
-
-    fn extension_parts(&self) -> (Vec<TaskId>, Vec<TaskId>) {
-        let all = self.cursor.extensions.iter().map(|index| &self.env.flow.extensions[*index]);
-        let before = all.clone().flat_map(|extension| extension.before.clone()).collect();
-        (before, all.flat_map(|extension| extension.after.clone()).collect())
-    }
-
-    pub(super) fn extended_part(&self) -> Option<TaskId> {
-        let (before, after) = self.extension_parts();
-        let own = self.env.flow.by_pointer.get(self.env.pointer()).copied();
-        let all: Vec<TaskId> = before.into_iter().chain(own).chain(after).collect();
-        all.get(self.cursor.index).copied()
-    }
-
-    fn extended_go_to(&mut self, index: usize) -> Result<Turn, Fault> {
-        self.cursor.index = index;
-        match self.extended_part() {
-            Some(id) => {
-                self.cursor.part += 1;
-                let own = Map::new();
-                self.ask(id, self.cursor.part, self.cursor.value.clone(), own)?;
-                // The task's own limit is watched by who has asked for all of it.
-                Ok(self.wait())
-            }
-            None => {
-                let then = self.cursor.then.clone();
-                let outcome = Outcome { then, ..Outcome::of(self.cursor.value.clone()) };
-                Ok(Turn::Done(self.with_context(outcome)))
-            }
-        }
     }
 }

@@ -80,7 +80,10 @@ impl Effect<'_, '_> {
             _ => return Err(Fault::runtime("it does nothing outside")),
         };
         self.env.secrets = None;
-        self.env.authorization = Value::Null;
+        if let Some(parameter) = self.env.authorization.get_mut("parameter") {
+            // What comes now is stored.
+            *parameter = Value::String(MASK.to_owned());
+        }
         self.env.end(raw, None)
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{json, Map, Value};
 
-use super::state::{Outcome, TaskInput};
+use super::state::{Extends, Outcome, TaskInput};
 use crate::flow::duration;
 use crate::flow::expr::Template;
 use crate::flow::fault::Fault;
@@ -33,6 +33,7 @@ pub(crate) struct Env<'a> {
     pub(crate) raw: &'a Value,
     /// The transformed input.
     pub(crate) input: Value,
+    /// The context; nothing as long as nobody has exported one.
     pub(crate) context: Value,
     pub(crate) vars: Map<String, Value>,
     /// The transformed output, once there is one.
@@ -41,6 +42,10 @@ pub(crate) struct Env<'a> {
     pub(crate) raw_output: Value,
     pub(crate) secrets: Option<Value>,
     pub(crate) authorization: Value,
+    /// When the task began.
+    pub(crate) began: Time,
+    /// The task that it is before or after.
+    pub(crate) extends: Option<&'a Extends>,
 }
 
 impl<'a> Env<'a> {
@@ -62,6 +67,8 @@ impl<'a> Env<'a> {
             raw_output: Value::Null,
             secrets: None,
             authorization: Value::Null,
+            began: around.now,
+            extends: input.extends.as_deref(),
         }
     }
 
@@ -78,6 +85,8 @@ impl<'a> Env<'a> {
             raw_output: Value::Null,
             secrets: None,
             authorization: Value::Null,
+            began: around.now,
+            extends: None,
         }
     }
 
@@ -109,7 +118,7 @@ impl<'a> Env<'a> {
             return Value::Null;
         }
         match name {
-            "$context" => self.context.clone(),
+            "$context" => self.context(),
             "$input" => self.input.clone(),
             "$output" => self.output.clone(),
             "$secrets" => self.secrets.clone().unwrap_or_else(|| json!({})),
@@ -123,25 +132,51 @@ impl<'a> Env<'a> {
         }
     }
 
+    /// What was exported last; before that, by the specification, the transformed input of the
+    /// workflow. That is made again from what the plan was given: so no task has to carry it.
+    fn context(&self) -> Value {
+        match self.task {
+            _ if !self.context.is_null() => return self.context.clone(),
+            None => return self.input.clone(),
+            Some(_) => {}
+        }
+        let input = self.root_input();
+        let around = Env::of_workflow(self.flow, self.around, &input);
+        // It was transformed before, or no task would be here.
+        around.transformed(&self.flow.input, &input, Stage::WorkflowInput).unwrap_or(Value::Null)
+    }
+
     fn task_descriptor(&self) -> Value {
-        let Some(task) = self.task else { return Value::Null };
+        let Some(own) = self.task else { return Value::Null };
+        // What is before or after a task tells of that one.
+        let extended = self.extends.and_then(|extends| {
+            let id = self.flow.by_pointer.get(&extends.at)?;
+            Some((self.flow.task(*id), &extends.input, &extends.output, Time(extends.began)))
+        });
+        let (task, input, output, began) =
+            extended.unwrap_or((own, self.raw, &self.raw_output, self.began));
         // What extensions look at in their conditions is the definition itself.
         let mut fields = task.definition.as_object().cloned().unwrap_or_default();
         fields.insert("name".to_owned(), json!(task.name));
         fields.insert("reference".to_owned(), json!(task.pointer));
         fields.insert("definition".to_owned(), task.definition.clone());
-        fields.insert("input".to_owned(), self.raw.clone());
-        fields.insert("output".to_owned(), self.raw_output.clone());
-        fields.insert("startedAt".to_owned(), moment(self.around.now));
+        fields.insert("input".to_owned(), input.clone());
+        fields.insert("output".to_owned(), output.clone());
+        fields.insert("startedAt".to_owned(), moment(began));
         Value::Object(fields)
     }
 
-    fn workflow_descriptor(&self) -> Value {
+    /// The raw input of the workflow.
+    fn root_input(&self) -> Value {
         let root: Value = self.around.root.read().unwrap_or(Value::Null);
+        root.get("input").cloned().unwrap_or(Value::Null)
+    }
+
+    fn workflow_descriptor(&self) -> Value {
         json!({
             "id": self.around.plan.to_string(),
             "definition": self.flow.source,
-            "input": root.get("input").cloned().unwrap_or(Value::Null),
+            "input": self.root_input(),
             "startedAt": moment(self.around.created_at),
         })
     }
@@ -177,7 +212,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    fn transformed(
+    pub(crate) fn transformed(
         &self,
         transform: &Transform,
         value: &Value,
@@ -187,6 +222,13 @@ impl<'a> Env<'a> {
             Some(template) => self.fill(template, value, stage),
             None => Ok(value.clone()),
         }
+    }
+
+    /// A new context.
+    pub(crate) fn exported(&self, template: &Template, on: &Value) -> Result<Value, Fault> {
+        let context = self.fill(template, on, Stage::Export)?;
+        // «Nothing» would be the context that there is before one was exported.
+        Ok(if context.is_null() { json!({}) } else { context })
     }
 
     /// What comes before a task does something: its condition, the schema of its input, its transformed
@@ -201,10 +243,7 @@ impl<'a> Env<'a> {
                 return Ok(false);
             }
         }
-        if let Some(schema) = &transform.schema {
-            let wrong = |problem| Fault::validation(format!("the input: {problem}"));
-            schema.validate(self.raw).map_err(wrong)?;
-        }
+        check(transform, self.raw, "the input")?;
         self.input = self.transformed(transform, self.raw, stage)?;
         Ok(true)
     }
@@ -217,23 +256,25 @@ impl<'a> Env<'a> {
             None => (&self.flow.output, Stage::WorkflowOutput),
         };
         self.output = self.transformed(transform, &self.raw_output, stage)?;
-        if let Some(schema) = &transform.schema {
-            let wrong = |problem| Fault::validation(format!("the output: {problem}"));
-            schema.validate(&self.output).map_err(wrong)?;
-        }
+        check(transform, &self.output, "the output")?;
         let mut outcome = Outcome::of(self.output.clone());
         let Some(task) = self.task else { return Ok(outcome) };
         outcome.then = then.unwrap_or_else(|| task.then.clone());
         if let Some(template) = &task.export.with {
-            let context = self.fill(template, &self.output, Stage::Export)?;
-            if let Some(schema) = &task.export.schema {
-                let wrong = |problem| Fault::validation(format!("the context: {problem}"));
-                schema.validate(&context).map_err(wrong)?;
-            }
+            let context = self.exported(template, &self.output)?;
+            check(&task.export, &context, "the context")?;
             outcome.context = Some(context);
+        } else if task.export.schema.is_some() {
+            check(&task.export, &self.context(), "the context")?;
         }
         Ok(outcome)
     }
+}
+
+/// Whether a value is as its schema says.
+pub(super) fn check(transform: &Transform, value: &Value, what: &str) -> Result<(), Fault> {
+    let wrong = |problem| Fault::validation(format!("{what}: {problem}"));
+    transform.schema.as_ref().map_or(Ok(()), |schema| schema.validate(value).map_err(wrong))
 }
 
 /// A moment as the DSL describes it.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::env::check;
 use super::machine::{Machine, Turn};
 use super::state::Listening;
 use crate::flow::event::CloudEvent;
 use crate::flow::expr::Template;
 use crate::flow::fault::Fault;
-use crate::flow::model::{Filter, Kind, Listen, ReadAs, Strategy, Until};
+use crate::flow::model::{Filter, ForEach, Kind, Listen, ReadAs, Strategy, Until};
 use crate::flow::scope::Stage;
 
 /// Events that a task may take.
@@ -138,11 +139,7 @@ impl Machine<'_> {
         };
         if each.block.is_empty() {
             // Only its output is another one.
-            let output =
-                self.with_item(&value, listening.count, |machine| match &each.output.with {
-                    Some(template) => machine.env.fill(template, &value, Stage::Output),
-                    None => Ok(value.clone()),
-                })?;
+            let output = self.iterated(each, &value, listening.count, &value)?;
             listening.got.push(output);
             listening.count += 1;
             return Ok(());
@@ -161,19 +158,10 @@ impl Machine<'_> {
         let listening = self.cursor.listening.as_ref();
         let item = listening.and_then(|listening| listening.queue.first().cloned());
         let count = listening.map_or(0, |listening| listening.count);
-        let output = self.with_item(&item.unwrap_or_default(), count, |machine| {
-            let output = match each.and_then(|each| each.output.with.as_ref()) {
-                Some(template) => machine.env.fill(template, &value, Stage::Output)?,
-                None => value.clone(),
-            };
-            if let Some(template) = each.and_then(|each| each.export.with.as_ref()) {
-                machine.env.output.clone_from(&output);
-                let context = machine.env.fill(template, &output, Stage::Export)?;
-                machine.env.context.clone_from(&context);
-                machine.cursor.context = Some(context);
-            }
-            Ok(output)
-        })?;
+        let output = match each {
+            Some(each) => self.iterated(each, &item.unwrap_or_default(), count, &value)?,
+            None => value,
+        };
         if let Some(listening) = &mut self.cursor.listening {
             listening.queue.remove(0);
             listening.got.push(output);
@@ -187,6 +175,28 @@ impl Machine<'_> {
             }
         }
         self.go_on_listening()
+    }
+
+    /// What becomes of an event: its output, checked, and what it exports.
+    fn iterated(
+        &mut self,
+        each: &ForEach,
+        item: &Value,
+        count: u32,
+        value: &Value,
+    ) -> Result<Value, Fault> {
+        self.with_item(item, count, |machine| {
+            let output = machine.env.transformed(&each.output, value, Stage::Output)?;
+            check(&each.output, &output, "the output of an event")?;
+            if let Some(template) = &each.export.with {
+                machine.env.output.clone_from(&output);
+                let context = machine.env.exported(template, &output)?;
+                check(&each.export, &context, "the context")?;
+                machine.env.context.clone_from(&context);
+                machine.cursor.context = Some(context);
+            }
+            Ok(output)
+        })
     }
 
     /// Evaluates with the variables of the iterator.

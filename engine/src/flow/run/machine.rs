@@ -92,6 +92,9 @@ pub(crate) fn turn(
         asks: Asks::default(),
         item: None,
     };
+    if !is_new {
+        machine.env.began = crate::time::Time(machine.cursor.began);
+    }
     let turn = machine.turn(is_new, told);
     let turn = turn
         .unwrap_or_else(|fault| Turn::Done(Outcome::fault(fault.from_task(machine.env.pointer()))));
@@ -132,7 +135,13 @@ impl Machine<'_> {
             Told::Notice(Notice::Late(part)) => self.late(part),
             Told::Notice(Notice::Awake(round)) => self.awake(round),
             Told::Notice(Notice::Event(event)) => self.heard(&event),
-            Told::Flow(outcome) => self.done(outcome?),
+            Told::Flow(outcome) => {
+                let output = outcome?;
+                match self.env.task.map(|task| &task.kind) {
+                    Some(Kind::Flow(sub)) if !sub.has_output => self.done(Value::Null),
+                    _ => self.done(output),
+                }
+            }
         }
     }
 
@@ -293,6 +302,7 @@ impl Machine<'_> {
         }
         let is_extended = !self.is_extended
             && !task.is_of_extension
+            && self.env.extends.is_none()
             && self.env.flow.extensions.iter().any(|extension| {
                 extension.extend == "all" || extension.extend == task.kind.extended_as()
             });
@@ -301,7 +311,8 @@ impl Machine<'_> {
             self.asks.notices.push((limit, Notice::Late(tag)));
         }
         let (at, context) = (task.pointer.clone(), self.env.context.clone());
-        let input = TaskInput { at, raw, context, vars, is_extended };
+        let extends = self.extends_for(task);
+        let input = TaskInput { at, raw, context, vars, is_extended, extends };
         let is_effect = task.kind.is_effect() && !is_extended;
         self.asks.parts.push(Asked { tag, is_effect, input });
         Ok(())
@@ -369,11 +380,14 @@ impl Machine<'_> {
                 let (branches, is_race) = (branches.len(), *is_race);
                 self.branch_ended(part, outcome, branches, is_race)
             }
-            Some(Kind::Function { .. }) => match outcome.fault {
-                Some(fault) => Err(fault),
-                None => {
+            Some(Kind::Function { .. }) => match (outcome.fault, outcome.then) {
+                (Some(fault), _) => Err(fault),
+                (None, then) => {
                     self.cursor.context = outcome.context.or(self.cursor.context.take());
-                    self.done(outcome.output)
+                    match then {
+                        Directive::End => self.ended(outcome.output),
+                        _ => self.done(outcome.output),
+                    }
                 }
             },
             _ if part != self.cursor.part => Ok(self.wait()),

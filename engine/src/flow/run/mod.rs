@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `state` | what steps are given and keep |
 //! | `env` | what expressions see, and the way of data through a task |
-//! | `machine`, `block`, `listen` | one turn of a task that is no effect. Pure. |
+//! | `machine`, `block`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
 //! | `action` | the actions of the world that call them |
 //! | `effect`, `http`, `openapi`, `auth`, `process` | tasks that do something outside |
 
@@ -13,6 +13,7 @@ mod auth;
 mod block;
 mod effect;
 mod env;
+mod extend;
 mod http;
 mod listen;
 mod machine;

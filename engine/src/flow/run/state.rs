@@ -43,6 +43,23 @@ pub struct TaskInput {
     /// Whether it is the task with what extends it, instead of the task itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_extended: bool,
+    /// The task that it is before or after, if it is a part of an extension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) extends: Option<Box<Extends>>,
+}
+
+/// The task that a part of an extension is before or after: what `$task` is there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Extends {
+    /// Where it is in the definition: a JSON pointer.
+    pub(crate) at: String,
+    /// Its raw input.
+    pub(crate) input: Value,
+    /// Its output, after it.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub(crate) output: Value,
+    /// When the whole of them began.
+    pub(crate) began: u64,
 }
 
 /// What a task's step keeps while it runs, and what came of it.
