@@ -91,6 +91,51 @@ fn a_world_keeps_its_file_also_when_nobody_keeps_the_store() {
     assert!(SqliteStore::new(&path).writer().is_ok(), "it is free again");
 }
 
+/// A program that is being started has copies of all open files until it runs, that of the lock among them.
+#[cfg(unix)]
+#[test]
+fn a_file_is_free_once_it_is_closed_also_while_programs_are_started() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::process::Command::new("true").status().expect("every system has it");
+                }
+            });
+        }
+        let tries: Vec<_> = (0..50).map(|_| SqliteStore::new(&path).writer().map(drop)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        for tried in tries {
+            tried.expect("the one before has closed it");
+        }
+    });
+}
+
+#[test]
+fn who_looks_for_the_holder_is_in_nobodys_way() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plans.db");
+    drop(SqliteStore::new(&path).writer().unwrap());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                SqliteStore::new(&path).holder().expect("the lock can be read");
+            }
+        });
+        let tries: Vec<_> = (0..50).map(|_| SqliteStore::new(&path).writer().map(drop)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        for tried in tries {
+            tried.expect("the one before has closed it");
+        }
+    });
+}
+
 #[test]
 fn a_newer_file_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -72,7 +72,8 @@ fn what_is_too_large_is_refused_with_its_size_and_the_limit() {
     let event = theatre.world.event(plan.id(), step, None, &large);
     assert!(theatre.done(event).unwrap_err().to_string().contains("limit"));
     let beat = theatre.world.heartbeat(plan.id(), step, 1, &large);
-    assert!(theatre.done(beat).unwrap_err().to_string().contains("limit"));
+    let refused = theatre.done(beat).unwrap_err().to_string();
+    assert!(refused.contains("sign of life") && refused.contains("limit"), "{refused}");
 }
 
 /// Plans as many steps as it is told, or steps without end.

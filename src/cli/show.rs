@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{json, Value};
+use turnwheel::engine::picture::name_of;
 use turnwheel::engine::plan::{ActionData, Step};
 use turnwheel::engine::{ActionError, Payload, PlanView, StepId, Time};
 
@@ -12,7 +13,6 @@ use super::paint::{one_line, print, print_json, table, Paint};
 use super::place::Place;
 use super::settings::Settings;
 use super::span;
-use super::tree::name;
 
 /// The longest value that is shown whole without --json, in bytes.
 const VALUE_SHOWN: usize = 2_000;
@@ -224,7 +224,7 @@ fn step_row(paint: Paint, plan: &PlanView, step: &Step) -> Vec<String> {
     let ran = if step.calls > 0 { span::long(step.execution_time()) } else { String::new() };
     vec![
         step.id.to_string(),
-        one_line(&name(plan.action(step.action))),
+        one_line(&name_of(plan.action(step.action))),
         step.kind.name().to_owned(),
         paint.step(step.state),
         step.attempt.to_string(),
@@ -242,7 +242,7 @@ fn step_text(paint: Paint, plan: &PlanView, step: &Step) -> String {
         &mut text,
         paint,
         "step",
-        &format!("{}, the {} phase of {}", step.id, step.kind.name(), one_line(&name(action))),
+        &format!("{}, the {} phase of {}", step.id, step.kind.name(), one_line(&name_of(action))),
     );
     line(&mut text, paint, "state", &paint.step(step.state));
     line(&mut text, paint, "waits for", &one_line(&step.waits_for));

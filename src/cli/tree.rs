@@ -1,7 +1,7 @@
 //! `turnwheel tree`: the actions of a plan under those that planned them, and its sub-plans.
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::TaskInput;
+use turnwheel::engine::picture::name_of;
 use turnwheel::engine::plan::ActionData;
 use turnwheel::engine::store::{Filter, Order, StoreView};
 use turnwheel::engine::{ActionId, PlanId, PlanView, StepState};
@@ -115,19 +115,8 @@ fn branches(paint: Paint, plan: &PlanView, roots: &[&ActionData], indent: &str, 
     }
 }
 
-/// What an action is called: a task of a flow by its place in the definition.
-pub(super) fn name(action: &ActionData) -> String {
-    if !action.name.starts_with("flow.") {
-        return action.name.clone();
-    }
-    match action.input.read::<TaskInput>() {
-        Ok(task) => task.at.trim_start_matches('/').to_owned(),
-        Err(_) => action.name.clone(),
-    }
-}
-
 fn action_line(paint: Paint, plan: &PlanView, action: &ActionData) -> String {
-    let mut line = one_line(&name(action));
+    let mut line = one_line(&name_of(action));
     for step in [action.run_step, action.finalize_step].into_iter().flatten() {
         let step = plan.step(step);
         line.push_str(&format!(
@@ -156,7 +145,7 @@ fn json_of(view: &mut StoreView, id: PlanId, goes_down: bool, depth: usize) -> R
             let state = |step: Option<_>| step.map(|step| plan.step(step).state.name());
             json!({
                 "id": action.id.0,
-                "name": name(action),
+                "name": name_of(action),
                 "action": action.name,
                 "parent": action.parent.map(|parent| parent.0),
                 "run_step": action.run_step.map(|step| step.0),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use turnwheel_engine::picture::Can;
+use turnwheel_engine::picture::{name_of, Can};
 use turnwheel_engine::plan::Step;
 use turnwheel_engine::store::PlanRow;
 use turnwheel_engine::{
@@ -173,7 +173,7 @@ pub(super) fn step(plan: &Plan, step: &Step, shown: &PlanShown) -> api::StepInfo
         id: step.id.0,
         phase: step.kind.name().to_owned(),
         action: step.action.0,
-        name: data.name.clone(),
+        name: action.map_or_else(|| name_of(data), |shown| shown.name.clone()),
         state: step.state.name().to_owned(),
         shown: action.map_or_else(String::new, |shown| shown.state.clone()),
         outcome: action.and_then(|shown| shown.summary.clone()),

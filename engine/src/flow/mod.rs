@@ -30,5 +30,6 @@ pub use io::{
     HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult, Program,
     ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
+pub(crate) use run::place_of;
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
 pub use text::{Problem, Problems};

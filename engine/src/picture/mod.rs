@@ -14,6 +14,7 @@
 mod able;
 mod graph;
 mod history;
+mod name;
 mod node;
 mod timeline;
 mod tree;
@@ -22,6 +23,7 @@ pub use able::{Can, CanDo};
 pub use graph::{Edge, EdgeKind, Joint, PlanGraph};
 pub(crate) use history::Telling;
 pub use history::{CallSpan, PlanHistory};
+pub use name::name_of;
 pub use node::{PlanHead, StepNode};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
 pub use tree::{PlanTree, TreeNode};

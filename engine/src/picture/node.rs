@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{Can, CanDo};
+use super::{name_of, Can, CanDo};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::plan::{Plan, PlanResult, PlanState, Step, StepKind, StepState, SubPlanCounts, Waiting};
@@ -79,7 +79,7 @@ pub struct StepNode {
     pub step: StepId,
     /// Its action.
     pub action: ActionId,
-    /// The name of its action.
+    /// What its action is called, as [`name_of`] says.
     pub name: String,
     /// Which phase of its action it is.
     pub kind: StepKind,
@@ -135,7 +135,7 @@ impl StepNode {
         Self {
             step: step.id,
             action: step.action,
-            name: plan.action(step.action).name.clone(),
+            name: name_of(plan.action(step.action)),
             kind: step.kind,
             state: step.state,
             attempts: step.attempt,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::PlanHead;
+use super::{name_of, PlanHead};
 use crate::id::{ActionId, StepId};
 use crate::plan::{Plan, Step, StepKind, StepState};
 use crate::time::Time;
@@ -29,7 +29,7 @@ pub struct Bar {
     pub step: StepId,
     /// Its action.
     pub action: ActionId,
-    /// The name of its action.
+    /// What its action is called, as [`name_of`] says.
     pub name: String,
     /// Which phase of its action it is.
     pub kind: StepKind,
@@ -78,7 +78,7 @@ impl Bar {
         Self {
             step: step.id,
             action: step.action,
-            name: plan.action(step.action).name.clone(),
+            name: name_of(plan.action(step.action)),
             kind: step.kind,
             state: step.state,
             spans,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::node::SubPlanCountsOf;
-use super::{PlanHead, StepNode};
+use super::{name_of, PlanHead, StepNode};
 use crate::id::ActionId;
 use crate::plan::{ActionData, Plan, StepState};
 
@@ -24,7 +24,7 @@ pub struct PlanTree {
 pub struct TreeNode {
     /// Its id.
     pub action: ActionId,
-    /// Its name.
+    /// What it is called, as [`name_of`] says.
     pub name: String,
     /// The version that planned it.
     pub version: u32,
@@ -79,7 +79,7 @@ impl Plan {
         let states = steps.iter().map(|step| step.state);
         TreeNode {
             action: action.id,
-            name: action.name.clone(),
+            name: name_of(action),
             version: action.version,
             parent: action.parent,
             depth,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 use turnwheel_runtime::completion::block_on;
 
@@ -17,7 +18,7 @@ use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
 use crate::flow::model::{Kind, SubFlow, Task};
 use crate::flow::Definition;
-use crate::plan::Planner;
+use crate::plan::{ActionData, Planner};
 
 /// The root of a flow's plan.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Action for FlowPlan {
     }
 
     fn present(&self, view: &mut ActionView<'_>) {
-        present(view, "/");
+        present(view);
     }
 }
 
@@ -100,7 +101,7 @@ impl Action for FlowTask {
     }
 
     fn present(&self, view: &mut ActionView<'_>) {
-        present(view, "");
+        present(view);
     }
 }
 
@@ -125,7 +126,7 @@ impl Action for FlowEffect {
     }
 
     fn present(&self, view: &mut ActionView<'_>) {
-        present(view, "");
+        present(view);
     }
 }
 
@@ -293,10 +294,24 @@ fn sub_flow(bench: &Bench, sub: &SubFlow) -> Result<crate::flow::Flow, ActionErr
     })
 }
 
-fn present(view: &mut ActionView<'_>, root: &str) {
-    let at = view.shown.input.get("at").and_then(Value::as_str).unwrap_or(root).to_owned();
-    if !at.is_empty() && root.is_empty() {
-        view.shown.name = at.trim_start_matches('/').to_owned();
+/// Where in the definition the task of an action is, without the first slash; nothing if it is no task.
+pub(crate) fn place_of(action: &ActionData) -> Option<String> {
+    /// What of a [`TaskInput`] is read.
+    #[derive(Deserialize)]
+    struct At {
+        at: String,
+    }
+    if action.name != FlowTask::NAME && action.name != FlowEffect::NAME {
+        return None;
+    }
+    let At { at } = action.input.read().ok()?;
+    Some(at.trim_start_matches('/').to_owned()).filter(|at| !at.is_empty())
+}
+
+fn present(view: &mut ActionView<'_>) {
+    let action = view.plan().action(view.shown.id);
+    if let Some(place) = place_of(action) {
+        view.shown.name = place;
     }
     let outcome = view.shown.output.get("outcome").cloned().unwrap_or(Value::Null);
     if let Some(fault) = outcome.get("fault") {

@@ -21,6 +21,7 @@ mod openapi;
 mod process;
 mod state;
 
+pub(crate) use action::place_of;
 pub use action::FlowPlan;
 pub(crate) use action::{FlowEffect, FlowTask};
 pub(crate) use listen::is_like;

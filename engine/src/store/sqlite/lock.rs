@@ -3,9 +3,16 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::thread;
+
+use fs4::fs_std::FileExt;
 
 use super::beside;
 use crate::error::StoreError;
+
+/// How often a lock is asked for that nobody has who writes: who only looks ([`Lock::holder`]) has it for
+/// microseconds.
+const TRIES: usize = 1_000;
 
 /// The locked file beside the store. It is unlocked when this is dropped or the process ends, however
 /// it ends.
@@ -21,7 +28,7 @@ impl Lock {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).read(true).write(true);
         let file = options.open(&name).map_err(failed)?;
-        if !fs4::fs_std::FileExt::try_lock_exclusive(&file).map_err(failed)? {
+        if !take_from_readers(&file).map_err(failed)? {
             let store = store.display().to_string();
             return Err(StoreError::InUse { store, holder: said(&name) });
         }
@@ -41,7 +48,10 @@ impl Lock {
             Err(error) => return Err(failed(error)),
         };
         // A shared lock is refused as long as somebody writes; it is given back at once.
-        let is_free = fs4::fs_std::FileExt::try_lock_shared(&file).map_err(failed)?;
+        let is_free = FileExt::try_lock_shared(&file).map_err(failed)?;
+        if is_free {
+            FileExt::unlock(&file).map_err(failed)?;
+        }
         Ok((!is_free).then(|| said(&name)))
     }
 
@@ -58,6 +68,29 @@ impl Lock {
         file.write_all(line.as_bytes())?;
         file.set_len(line.len() as u64)
     }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a program that another thread is starting right now has a copy of
+        // it, and the lock is held until the last copy is closed. An error leaves it to that.
+        let _ = FileExt::unlock(&self.0);
+    }
+}
+
+/// Whether the file could be locked. It is refused at once if a writer has it, and not by those who look.
+fn take_from_readers(file: &File) -> io::Result<bool> {
+    for _ in 0..TRIES {
+        if FileExt::try_lock_exclusive(file)? {
+            return Ok(true);
+        }
+        if !FileExt::try_lock_shared(file)? {
+            return Ok(false);
+        }
+        FileExt::unlock(file)?;
+        thread::yield_now();
+    }
+    Ok(false)
 }
 
 /// What the holder of a lock has said of itself.
