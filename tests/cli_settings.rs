@@ -107,3 +107,26 @@ fn shells_get_their_completions() {
     folder.run(&["completions", "tcsh"]).fails(2, &["bash"]);
     folder.run(&["completions"]).fails(2, &["<SHELL>"]);
 }
+
+#[test]
+#[cfg(all(unix, feature = "server"))]
+fn a_server_waits_for_the_disk_as_the_settings_say() {
+    use std::io::{BufRead, BufReader};
+    let folder = Folder::new();
+    for (sync, shown) in [("off", "sync: Off"), ("normal", "sync: Normal"), ("full", "sync: Full")]
+    {
+        let mut server = folder
+            .command(&["serve", "--listen", "127.0.0.1:0"])
+            .env("TURNWHEEL_SYNC", sync)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("the binary was built for this test");
+        let log = BufReader::new(server.stderr.take().expect("it is piped"));
+        let mut lines = log.lines().map(|line| line.expect("text"));
+        let line = lines.find(|line| line.contains("listening")).expect("it says that it listens");
+        server.kill().expect("it runs");
+        server.wait().expect("it is a child");
+        assert!(line.contains(shown), "{line}");
+    }
+}

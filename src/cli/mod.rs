@@ -1,6 +1,8 @@
 //! The command line: what a person types, and the exit codes they get back.
 
 mod backup;
+#[cfg(feature = "server")]
+mod bench;
 mod check;
 mod completions;
 mod config;
@@ -90,6 +92,8 @@ enum Verb {
     Config(config::Arguments),
     Completions(completions::Arguments),
     Doctor(doctor::Arguments),
+    #[cfg(feature = "server")]
+    Bench(bench::Arguments),
 }
 
 /// Parses the command line, runs the verb and returns the exit code.
@@ -123,6 +127,8 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
     match verb {
         #[cfg(feature = "server")]
         Verb::Serve(arguments) => serve::run(&settings, arguments),
+        #[cfg(feature = "server")]
+        Verb::Bench(arguments) => bench::run(&settings, arguments),
         Verb::Run(arguments) => run::run(&settings, arguments),
         Verb::Check(arguments) => check::run(&settings, arguments),
         Verb::List(arguments) => list::run(&settings, arguments),

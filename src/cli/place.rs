@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use turnwheel::engine::store::StoreView;
-use turnwheel::engine::{BuildError, Opening, SqliteStore, StoreError, World, WorldBuilder};
+use turnwheel::engine::{
+    BuildError, Opening, SqliteStore, SqliteSync, StoreError, World, WorldBuilder,
+};
 
 use super::exit::{Exit, IN_USE};
 use super::remote::Remote;
@@ -20,11 +22,12 @@ pub(crate) enum Hands {
 /// The store that the settings name.
 pub(crate) struct Place {
     file: PathBuf,
+    sync: SqliteSync,
 }
 
 impl Place {
     pub(crate) fn of(settings: &Settings) -> Self {
-        Self { file: settings.store() }
+        Self { file: settings.store(), sync: settings.sync() }
     }
 
     pub(crate) fn name(&self) -> String {
@@ -32,7 +35,7 @@ impl Place {
     }
 
     pub(crate) fn store(&self) -> SqliteStore {
-        SqliteStore::new(&self.file)
+        SqliteStore::new(&self.file).sync(self.sync)
     }
 
     /// The store, if there is such a file.

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde_json::{json, Map, Value};
 use turnwheel::engine::flow::{self, Flow, FlowError, Flows};
 use turnwheel::engine::{
-    BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, SqliteStore, SqliteSync,
-    StoreError, TriggerOptions, World,
+    BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, StoreError, TriggerOptions, World,
 };
 use turnwheel::io::HostIo;
 use turnwheel::runtime::completion::block_on;
@@ -185,12 +184,7 @@ pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
 
 /// A world that goes on with nothing by itself, over the store of the settings.
 fn open(settings: &Settings) -> Result<Runner, Exit> {
-    let sync = match settings.get("sync").0 {
-        "off" => SqliteSync::Off,
-        "normal" => SqliteSync::Normal,
-        _ => SqliteSync::Full,
-    };
-    let store = SqliteStore::new(settings.store()).sync(sync);
+    let store = Place::of(settings).store();
     let io = host_io(settings);
     let builder = World::builder().flows(io.clone()).opening(Opening::OnRequest);
     match builder.build(store) {

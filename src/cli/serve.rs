@@ -10,6 +10,7 @@ use turnwheel::work::Workers;
 
 use super::exit::Exit;
 use super::outside::host_io;
+use super::place::Place;
 use super::settings::Settings;
 
 /// Text after the options in `turnwheel help serve`.
@@ -107,7 +108,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         .thread_name("http")
         .build()
         .map_err(|error| failed(&error, "check the limits on threads of this process"))?;
-    let store = SqliteStore::new(settings.store());
+    let store = Place::of(settings).store();
     let workers = Workers::new();
     let io = host_io(settings);
     let builder = World::builder().action(workers.action()).flows(io);
@@ -142,7 +143,7 @@ async fn serve(
     // Other verbs find the server by it.
     store.announce(&server.url())?;
     announce(&server.url())?;
-    tracing::info!(address = %server.address(), "listening");
+    tracing::info!(address = %server.address(), ?store, "listening");
     let stopped = server.run(stop).await;
     tracing::info!(is_drained = stopped.is_drained, "stopped");
     Ok(stopped.is_drained)

@@ -10,6 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use turnwheel::engine::SqliteSync;
+
 pub(crate) use keys::{KEYS, SECRET_VARIABLES};
 
 use super::exit::Exit;
@@ -158,6 +160,15 @@ impl Settings {
 
     pub(crate) fn store(&self) -> PathBuf {
         PathBuf::from(self.get("store").0)
+    }
+
+    /// When a commit waits for the disk.
+    pub(crate) fn sync(&self) -> SqliteSync {
+        match self.get("sync").0 {
+            "off" => SqliteSync::Off,
+            "normal" => SqliteSync::Normal,
+            _ => SqliteSync::Full,
+        }
     }
 
     pub(crate) fn colour(&self) -> Colour {
