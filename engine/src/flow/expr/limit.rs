@@ -12,9 +12,11 @@ use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::native::{bome, v, Fun};
 use jaq_core::ops::Math;
-use jaq_core::path::{Part, Path};
+use jaq_core::path::Part;
 use jaq_core::{Cv, DataT, Error, Exn, Lut, Native, ValXs};
 use jaq_json::{Num, Val};
+
+use super::update;
 
 /// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate, whose
 /// code is not optimized.
@@ -170,11 +172,19 @@ pub(super) fn natives() -> Vec<Fun<Limited>> {
             v(0),
             Native::new(|cv| if cv.0.data().bears(&cv.1) { box_once(Ok(cv.1)) } else { halted() }),
         ),
+        ("#plain", v(0), Native::new(|cv| box_once(Ok(update::plain(cv.1))))),
+        ("__set", v(2), Native::<Limited>::new(|cv| set(cv))),
+        ("__delete", v(1), Native::<Limited>::new(|cv| delete(cv))),
         ("#times", v(2), Native::<Limited>::new(|cv| times(cv))),
         ("#shallow", v(0), Native::<Limited>::new(|cv| shallow(cv))),
         ("range", v(3), Native::<Limited>::new(|cv| range(cv))),
         ("now", v(0), Native::new(|cv| box_once(Ok(Val::Num(Num::Float(cv.0.data().now)))))),
     ]
+}
+
+/// Whether a native makes a text of a value.
+fn is_text(name: &str) -> bool {
+    name.starts_with('@') || matches!(name, "tostring" | "tojson")
 }
 
 /// Natives and definitions that reach outside of the expression, or end the process.
@@ -235,6 +245,19 @@ fn shallow(cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
         }
     }
     box_once(Ok(cv.1))
+}
+
+/// `__set(path; value)`.
+fn set(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
+    let (value, path) = (cv.0.pop_var(), cv.0.pop_var());
+    let Val::Arr(path) = path else { return bome(Err(Error::str("a path is an array"))) };
+    bome(update::set(cv.1, &path, value))
+}
+
+/// `__delete(path)`.
+fn delete(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
+    let Val::Arr(path) = cv.0.pop_var() else { return bome(Err(Error::str("a path is an array"))) };
+    box_once(Ok(update::delete(cv.1, &path)))
 }
 
 /// `range(from; to; by)`, which counts.
@@ -324,15 +347,15 @@ pub(super) fn def(def: Def<&str>, depth: usize) -> Result<Def<&str>, TooDeep> {
     Ok(Def { body: pipe(call("#tick"), body), ..def })
 }
 
-fn call(name: &str) -> Term<&str> {
+pub(super) fn call(name: &str) -> Term<&str> {
     Term::Call(name, Vec::new())
 }
 
-fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
+pub(super) fn pipe<'s>(left: Term<&'s str>, right: Term<&'s str>) -> Term<&'s str> {
     Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
 }
 
-fn bound<'s>(value: Term<&'s str>, name: &'s str, rest: Term<&'s str>) -> Term<&'s str> {
+pub(super) fn bound<'s>(value: Term<&'s str>, name: &'s str, rest: Term<&'s str>) -> Term<&'s str> {
     let pattern = Some(Pattern::Var(name));
     Term::BinOp(Box::new(value), BinaryOp::Pipe(pattern), Box::new(rest))
 }
@@ -361,7 +384,7 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             let is_fixed = parts.iter().all(|part| !matches!(part, StrPart::Term(_)));
             let parts = parts.into_iter().map(|part| {
                 Ok(match part {
-                    StrPart::Term(inner) => StrPart::Term(inside(inner)?),
+                    StrPart::Term(inner) => StrPart::Term(pipe(inside(inner)?, call("#plain"))),
                     other => other,
                 })
             });
@@ -397,6 +420,9 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
         Term::Call("fromjson", arguments) => {
             pipe(call("#shallow"), Term::Call("fromjson", arguments))
         }
+        Term::Call(name, arguments) if arguments.is_empty() && is_text(name) => {
+            pipe(call("#plain"), Term::Call(name, arguments))
+        }
         Term::Call(name, arguments) => Term::Call(name, all(arguments)?),
         Term::Path(inner, path) => {
             let parts = path.0.into_iter().map(|(part, optional)| {
@@ -408,7 +434,7 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
                 };
                 Ok((part, optional))
             });
-            Term::Path(boxed(inner)?, Path(parts.collect::<Result<_, _>>()?))
+            update::sliced(boxed(inner)?, parts.collect::<Result<_, _>>()?)
         }
         other => other,
     })
@@ -445,6 +471,9 @@ fn binary<'s>(
     operator: BinaryOp<&'s str>,
     right: Box<Term<&'s str>>,
 ) -> Term<&'s str> {
+    if let Some(update) = update::known(&left, &operator, &right) {
+        return pipe(update, call("#size"));
+    }
     match operator {
         BinaryOp::Math(Math::Mul) => {
             let (l, r) = (Term::Var("$#l"), Term::Var("$#r"));

@@ -3,11 +3,14 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `limit` | what keeps expressions within limits |
+//! | `update` | updates as jq has them |
+//! | `prelude.jq` | what jq has and jaq has not |
 //! | [`Program`] | one compiled expression |
 //! | `template` | data with expressions in it |
 
 mod limit;
 mod template;
+mod update;
 
 use std::fmt;
 
@@ -34,6 +37,9 @@ const RESULTS_MAX: usize = 100_000;
 
 /// The name of the expression among the definitions that it uses.
 const MAIN: &str = "__main";
+
+/// Definitions of jq that are missing, or other ones, where the rest is from.
+const PRELUDE: &str = include_str!("prelude.jq");
 
 /// Stack for evaluations.
 const STACK: usize = STACK_MAX + (5 << 20);
@@ -136,9 +142,12 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let deep = |refused: limit::TooDeep| NoProgram { message: refused.0.to_owned(), at: 0 };
     let body = limit::term(term, 0).map_err(deep)?;
     let main = Def { name: MAIN, args: Vec::new(), body };
+    let own = load::parse(PRELUDE, |parser| parser.defs()).unwrap_or_default();
     let known = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     // The definitions of `range` with fewer arguments use the native one.
     let known = known.filter(|def| def.name == "range" || !limit::is_foreign(def.name));
+    // Those that come later are meant where both are there.
+    let known = known.chain(own);
     let known: Result<Vec<_>, _> = known.map(|def| limit::def(def, 0)).collect();
     let defs = known.map_err(deep)?.into_iter().chain([main]);
     let program = File { code: MAIN, path: () };
@@ -273,7 +282,9 @@ fn number_to_json(number: &Num) -> Value {
         Num::Int(number) => Value::from(*number as i64),
         Num::Float(number) => float(*number),
         Num::BigInt(_) | Num::Dec(_) => {
-            number.to_string().parse::<f64>().map_or(Value::Null, float)
+            let text = number.to_string();
+            let whole = text.parse::<u64>().map(Value::from);
+            whole.unwrap_or_else(|_| text.parse::<f64>().map_or(Value::Null, float))
         }
     }
 }

@@ -1,0 +1,74 @@
+# What jq has and jaq has not, or has in another way.
+
+def debug: .;
+def debug(msgs): .;
+
+def toarray: if isarray then . else [.] end;
+def isvalid(f): try (f | true) catch false;
+def leaf_paths: paths(scalars);
+def recurse_down: recurse;
+def ascii: [.] | implode;
+def have_literal_numbers: true;
+def have_decnum: false;
+
+def ltrimstr($x): if isstring and ($x | isstring) and startswith($x) then .[($x | length):] end;
+def rtrimstr($x):
+  if isstring and ($x | isstring) and endswith($x) and $x != "" then .[:length - ($x | length)] end;
+def trimstr($x): ltrimstr($x) | rtrimstr($x);
+
+def flatten($depth):
+  if $depth < 0 then error("flatten depth must not be negative")
+  else reduce .[] as $x ([]; . +
+    if ($x | isarray) and $depth > 0 then ($x | flatten($depth - 1)) else [$x] end) end;
+
+def from_entries: reduce .[] as $x ({}; . + {
+  ($x | if .key != null then .key elif .k != null then .k elif .name != null then .name
+    elif .Name != null then .Name elif .Key != null then .Key elif .K != null then .K
+    elif .key == false then false else null end
+    | if isstring then . else tojson end):
+  ($x | if has("value") then .value elif has("v") then .v else .Value end)
+});
+
+def delpaths($paths): reduce ($paths | sort | reverse | .[]) as $path (.; __delete($path));
+def del(f): delpaths([path(f)]);
+def __update($path; f): [first(getpath($path) | f)] as $new
+  | if $new == [] then delpaths([$path]) else __set($path; $new[0]) end;
+def setpath($path; $value): __set($path; $value);
+
+def join($separator): reduce .[] as $x (null;
+  (if . == null then "" else . + $separator end)
+  + ($x | if . == null then "" elif isboolean or isnumber then tojson end)) // "";
+
+def INDEX(stream; f): reduce stream as $row ({}; .[$row | f | tostring] = $row);
+def INDEX(f): INDEX(.[]; f);
+def IN(s): any(s == .; .);
+def IN(source; s): any(source == s; .);
+
+def tostream:
+  path(def r: (.[]? | r), .; r) as $p | getpath($p)
+  | reduce path(.[]?) as $q ([$p, .]; [$p + $q]);
+def fromstream(f): { x: null, e: false } as $begin
+  | foreach f as $i ($begin;
+      if .e then $begin end
+      | if $i | length == 2
+        then setpath(["e"]; $i[0] | length == 0) | setpath(["x"] + $i[0]; $i[1])
+        else setpath(["e"]; $i[0] | length == 1) end;
+      if .e then .x else empty end);
+def truncate_stream(stream): . as $n | null | stream
+  | if (.[0] | length) > $n then setpath([0]; .[0][$n:]) else empty end;
+
+def dateadd(unit; n): . + n;
+def datesub(unit; n): . - n;
+def date: todate;
+
+def @csv:
+  if isarray | not then error("\(type) cannot be written as CSV: only an array can") end
+  | map(if isnumber or isboolean then tojson elif . == null then ""
+    elif isstring then "\"" + (split("\"") | join("\"\"")) + "\""
+    else error("\(type) is not valid in a CSV row") end) | join(",");
+def @tsv:
+  if isarray | not then error("\(type) cannot be written as TSV: only an array can") end
+  | map(if isnumber or isboolean then tojson elif . == null then ""
+    elif isstring then split("\\") | join("\\\\") | split("\t") | join("\\t")
+      | split("\n") | join("\\n") | split("\r") | join("\\r")
+    else error("\(type) is not valid in a TSV row") end) | join("\t");
