@@ -33,8 +33,15 @@ pub use turnwheel_actors as actors;
 pub use turnwheel_engine as engine;
 pub use turnwheel_runtime as runtime;
 
-/// The example of the README, so that it stays true.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-#[derive(Debug)]
-pub struct ReadmeExample;
+/// README.md and the pages of the guide, whose Rust blocks are tests; `tests/guide` looks at the others.
+#[cfg(all(doctest, feature = "server"))]
+mod guide {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/actions.md")]
+    mod actions {}
+    #[doc = include_str!("../docs/embed.md")]
+    mod embed {}
+    #[doc = include_str!("../docs/http.md")]
+    mod http {}
+}

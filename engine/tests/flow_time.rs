@@ -10,7 +10,7 @@ use flow_common::{load, Stage};
 use serde_json::json;
 use turnwheel_engine::flow::{FakeIo, FlowPlan, Flows, HttpResponse};
 use turnwheel_engine::testkit::{Client, CrashPoints, Workload};
-use turnwheel_engine::{PlanState, WorldBuilder};
+use turnwheel_engine::{PlanState, Waiting, WorldBuilder};
 
 #[test]
 fn a_wait_is_a_durable_timer_and_never_early() {
@@ -31,6 +31,35 @@ do:
     let stage = stage.crash(Duration::from_secs(5));
     let result = stage.result(&stage.world.plan(id));
     assert_eq!(result.unwrap(), json!({ "had": 1 }));
+}
+
+#[test]
+fn what_a_flow_waits_for_is_what_its_task_waits_for() {
+    let io = FakeIo::new().on_http(|_| Ok(HttpResponse { status: 503, ..HttpResponse::default() }));
+    let waits = |rest: &str| {
+        let stage = Stage::new(io.clone());
+        let view = stage.view(&stage.start(&load(rest), json!({})));
+        (view.waiting(), view.waits_for())
+    };
+    let listens = "
+do:
+  - approval:
+      listen: { to: { one: { with: { type: org.example.approved } } } }
+      timeout: { after: { hours: 24 } }
+";
+    let (waiting, text) = waits(listens);
+    assert_eq!((waiting, text.as_str()), (Waiting::Event, "/do/0/approval waits for events"));
+    let (waiting, text) = waits("\ndo:\n  - rest: { wait: { hours: 1 } }\n");
+    assert_eq!((waiting, text.as_str()), (Waiting::Timer, "/do/0/rest waits for its time"));
+    let tries = "
+do:
+  - careful:
+      try: [ { get: { call: http, with: { method: get, endpoint: 'https://a.example/' } } } ]
+      catch: { retry: { delay: PT1H, limit: { attempt: { count: 3 } } } }
+";
+    let (waiting, text) = waits(tries);
+    assert_eq!(waiting, Waiting::Timer);
+    assert_eq!(text, "/do/0/careful waits for its next attempt");
 }
 
 #[test]

@@ -99,6 +99,22 @@ impl Plan {
         self.steps[asker.index()].inbox.push_back(Event { id: None, payload, at });
     }
 
+    /// Of a step that waits and those that it has asked for: the one that the others wait for, the
+    /// newest if there are several.
+    pub(super) fn waiting_part<'a>(&'a self, mut step: &'a Step) -> &'a Step {
+        let waits = |part: &Step| matches!(part.state, StepState::Suspended | StepState::Retrying);
+        // Who is asked has a higher id than who asks, so this ends; all who are asked stand at the end.
+        loop {
+            let mut asked = self.steps.iter().rev().take_while(|part| part.asker.is_some());
+            let of = step.id;
+            let is_part = |part: &&Step| part.asker.is_some_and(|(asker, _)| asker == of);
+            match asked.find(|part| is_part(part) && waits(part)) {
+                Some(part) => step = part,
+                None => return step,
+            }
+        }
+    }
+
     /// Which step has asked for a step.
     pub(crate) fn asker_of(&self, id: StepId) -> Option<StepId> {
         self.step(id).asker.map(|(asker, _)| asker)

@@ -132,6 +132,10 @@ impl Plan {
         let find = |state| self.steps.iter().find(|step| step.state == state);
         if self.counts.of(&[StepState::Suspended]) > 0 {
             let Some(step) = find(StepState::Suspended) else { return nothing() };
+            let step = self.waiting_part(step);
+            if step.state == StepState::Retrying {
+                return next_attempt(step);
+            }
             if self.children.are_open(step.id) {
                 let counts = self.children.counts(step.id);
                 let text = format!("{} of {} sub-plans", counts.pending, counts.total);
@@ -143,7 +147,7 @@ impl Plan {
         }
         if self.counts.of(&[StepState::Retrying]) > 0 {
             let Some(step) = find(StepState::Retrying) else { return nothing() };
-            return (Waiting::Retry, format!("attempt {} of step {}", step.attempt + 1, step.id));
+            return next_attempt(step);
         }
         if self.counts.of(&[StepState::RevertRetrying]) > 0 {
             let Some(step) = find(StepState::RevertRetrying) else { return nothing() };
@@ -152,6 +156,10 @@ impl Plan {
         }
         nothing()
     }
+}
+
+fn next_attempt(step: &Step) -> (Waiting, String) {
+    (Waiting::Retry, format!("attempt {} of step {}", step.attempt + 1, step.id))
 }
 
 fn nothing() -> (Waiting, String) {
