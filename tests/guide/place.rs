@@ -77,7 +77,8 @@ impl Place {
         for name in HOST_COMMANDS {
             place.stand_in(name, "exit 0");
         }
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+        let made =
+            rcgen::generate_simple_self_signed(["localhost", "127.0.0.1"].map(str::to_owned));
         let made = made.expect("a certificate can be made");
         fs::write(at("work/chain.pem"), made.cert.pem()).expect("the folder is writable");
         fs::write(at("work/key.pem"), made.signing_key.serialize_pem()).expect("it is writable");
