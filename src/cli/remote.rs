@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http::{Request, Response};
-use ureq::tls::TlsConfig;
 
 use super::exit::{Exit, NOT_FOUND};
 use super::settings::Settings;
@@ -31,9 +30,6 @@ impl Remote {
             .http_status_as_error(false)
             // It is on this machine: a proxy would not find it.
             .proxy(None)
-            // Its process holds the lock of the store. Its certificate names the host as others see it,
-            // so that no name would fit the address that the lock file has.
-            .tls_config(TlsConfig::builder().disable_verification(true).build())
             .build();
         Self {
             agent: config.into(),
