@@ -9,6 +9,7 @@
 //! * [`actors`]: typed actors and keyed entities.
 //! * [`engine`]: durable workflows.
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
+//! * `incident` (feature `server` or `cli`): what is remembered of processes that did not end in order.
 //! * `io` (feature `io`): what flows do outside, on this host.
 //! * `work` (feature `server`): steps whose work programs in other languages do.
 //! * `client` (feature `client`): the same over HTTP, from another process.
@@ -24,6 +25,8 @@ mod console;
 pub mod doctor;
 #[cfg(feature = "server")]
 pub mod http;
+#[cfg(any(feature = "server", feature = "cli"))]
+pub mod incident;
 #[cfg(feature = "io")]
 pub mod io;
 #[cfg(feature = "server")]

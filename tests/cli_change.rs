@@ -227,6 +227,7 @@ fn a_server_that_has_the_store_is_asked() {
     let (address, asked) = server(vec![
         (200, json!({})),
         (409, refused),
+        (200, json!({ "steps": [{ "id": 2, "phase": "run" }] })),
         (200, json!({})),
         (401, json!({ "title": "who are you" })),
         (200, json!({})),
@@ -254,9 +255,10 @@ fn a_server_that_has_the_store_is_asked() {
         )
     );
     assert!(asked[1].ends_with(&json!({ "order": "skip", "step": 2 }).to_string()), "{}", asked[1]);
-    assert_eq!(asked[2], format!("POST /api/v1/plans/{waits}/steps/2/events HTTP/1.1 - {event}"));
-    assert!(asked[3].starts_with("POST /api/v1/schedules/a%20b/pause "), "{}", asked[3]);
-    assert!(asked[4].starts_with("PUT /api/v1/schedules/n HTTP/1.1 bearer t-1 {"), "{}", asked[4]);
+    assert!(asked[2].starts_with(&format!("GET /api/v1/plans/{waits}/steps?")), "{}", asked[2]);
+    assert_eq!(asked[3], format!("POST /api/v1/plans/{waits}/steps/2/events HTTP/1.1 - {event}"));
+    assert!(asked[4].starts_with("POST /api/v1/schedules/a%20b/pause "), "{}", asked[4]);
+    assert!(asked[5].starts_with("PUT /api/v1/schedules/n HTTP/1.1 bearer t-1 {"), "{}", asked[5]);
     // Nobody is there any more.
     folder.run(&["event", "send", &waits, "1"]).fails(1, &["does not answer", &address]);
     world.shutdown().expect("it ends");

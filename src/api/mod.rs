@@ -34,6 +34,6 @@ pub use work::{
     Callback, Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld,
 };
 pub use world::{
-    ActionEntry, Actions, CountInfo, DeadLetterInfo, DeadLetterPage, Health, LockInfo, Locks,
-    QueueInfo, Queues, Redeliver, Stats, WaitingInfo,
+    ActionEntry, Actions, CountInfo, DeadLetterInfo, DeadLetterPage, Health, IncidentInfo,
+    LockInfo, Locks, QueueInfo, Queues, Redeliver, Stats, WaitingInfo, WorldInfo,
 };

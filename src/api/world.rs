@@ -82,6 +82,50 @@ pub struct Health {
     pub version: String,
 }
 
+/// Which world this is, where it runs, and what has happened to those before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct WorldInfo {
+    /// The version of the server.
+    pub version: String,
+    /// What the world is called.
+    pub name: String,
+    /// Its store.
+    pub store: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub process: u32,
+    /// When it began.
+    pub started_at: String,
+    /// What the time is there.
+    pub now: String,
+    /// Processes that have ended without closing, the newest first.
+    pub incidents: Vec<IncidentInfo>,
+}
+
+/// A process that has ended without closing: by `kill -9`, a crash, or a loss of power.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct IncidentInfo {
+    /// When the next one found that, and went on.
+    pub found_at: String,
+    /// What its world was called.
+    pub name: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub process: u32,
+    /// When it had begun.
+    pub since: String,
+    /// Plans that were under way, and went on.
+    pub continued: u64,
+    /// Plans that were paused, and waited for somebody as before.
+    pub paused: u64,
+    /// The same in words.
+    pub text: String,
+}
+
 /// How the world is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

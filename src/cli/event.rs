@@ -14,6 +14,7 @@ use super::find::PlanRef;
 use super::outside::host_io;
 use super::paint::{print, print_json, tell};
 use super::place::{Hands, Place};
+use super::remote::Remote;
 use super::settings::Settings;
 
 /// The most that is read of standard input or a file, in bytes: what an event may have.
@@ -160,7 +161,11 @@ fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {
     let plan = send.plan.find(&mut view)?;
     let step = match send.step {
         Some(step) => StepId(step),
-        None => the_one_that_waits(&mut view, plan)?,
+        None => match place.served_by(settings)? {
+            // It knows what is not in the file yet.
+            Some(server) => the_one(plan, &waiting_there(&server, plan)?)?,
+            None => the_one(plan, &waiting_here(&mut view, plan)?)?,
+        },
     };
     if view.plan(plan)?.find_step(step).is_none() {
         return Err(Exit::not_found(format!("plan {plan} has no step {step}"))
@@ -184,15 +189,29 @@ fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {
     print(&format!("step {step} of plan {plan} has the event\n"))
 }
 
-/// The step of a plan that waits for an event, if there is one alone.
-fn the_one_that_waits(view: &mut StoreView, plan: PlanId) -> Result<StepId, Exit> {
+/// The steps of a plan that wait for events, as the file has it.
+fn waiting_here(view: &mut StoreView, plan: PlanId) -> Result<Vec<StepId>, Exit> {
     let view = view.plan(plan)?;
     let waits = |step: &&turnwheel::engine::plan::Step| {
         step.state == StepState::Suspended && step.kind == StepKind::Run
     };
-    let waiting: Vec<StepId> = view.steps.iter().filter(waits).map(|step| step.id).collect();
-    match waiting[..] {
-        [step] => Ok(step),
+    Ok(view.steps.iter().filter(waits).map(|step| step.id).collect())
+}
+
+/// The same as a server has it.
+fn waiting_there(server: &Remote, plan: PlanId) -> Result<Vec<StepId>, Exit> {
+    let path = format!("/plans/{plan}/steps?state=suspended&limit=500");
+    let page = server.send("GET", &path, None)?;
+    let steps = page["steps"].as_array().into_iter().flatten();
+    let waits = steps.filter(|step| step["phase"] == StepKind::Run.name());
+    let ids = waits.filter_map(|step| u32::try_from(step["id"].as_u64()?).ok());
+    Ok(ids.map(StepId).collect())
+}
+
+/// The one of them.
+fn the_one(plan: PlanId, waiting: &[StepId]) -> Result<StepId, Exit> {
+    match waiting {
+        [step] => Ok(*step),
         [] => Err(Exit::failed(format!("no step of plan {plan} waits for an event"))
             .advice("turnwheel show PLAN tells what it is doing")),
         _ => {

@@ -253,6 +253,11 @@ fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> 
         world.shutdown()?;
     }
     report(settings, target, order, &outcomes, false)?;
+    let mut advices: Vec<&str> =
+        outcomes.iter().filter_map(|outcome| Some(&*outcome.problem.as_ref()?.advice)).collect();
+    advices.sort_unstable();
+    advices.dedup();
+    advices.iter().filter(|advice| !advice.is_empty()).for_each(|advice| tell!("{advice}"));
     match outcomes.iter().find_map(|outcome| outcome.problem.as_ref()) {
         None => Ok(()),
         // What went wrong with which plan was said already.

@@ -6,8 +6,11 @@ use turnwheel::engine::store::StoreView;
 use turnwheel::engine::{
     BuildError, Opening, SqliteStore, SqliteSync, StoreError, World, WorldBuilder,
 };
+use turnwheel::incident;
+use turnwheel::runtime::completion::block_on;
 
 use super::exit::{Exit, IN_USE};
+use super::paint::tell;
 use super::remote::Remote;
 use super::settings::Settings;
 
@@ -28,6 +31,16 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn of(settings: &Settings) -> Self {
         Self { file: settings.store(), sync: settings.sync() }
+    }
+
+    /// The store to run plans in, as the settings want it.
+    pub(crate) fn writable(settings: &Settings) -> SqliteStore {
+        let store = Self::of(settings).store();
+        if settings.text("store-max").is_some() {
+            store.set_bytes_max(settings.bytes("store-max") as u64);
+        }
+        store.set_reserve(settings.bytes("store-reserve") as u64);
+        store
     }
 
     pub(crate) fn name(&self) -> String {
@@ -68,7 +81,10 @@ impl Place {
         // A file that is no store must not become one by this.
         self.view()?;
         match builder.opening(Opening::AtRest).build(self.store()) {
-            Ok(world) => Ok(Hands::Own(world)),
+            Ok(world) => {
+                note(&world);
+                Ok(Hands::Own(world))
+            }
             Err(BuildError::Store(StoreError::InUse { holder, .. })) => {
                 self.server(&holder, settings).map(Hands::Server)
             }
@@ -81,10 +97,16 @@ impl Place {
         Ok(self.existing()?.holder()?.is_some_and(|holder| holder.contains(" serving ")))
     }
 
+    /// The server that has the store, if one has it.
+    pub(crate) fn served_by(&self, settings: &Settings) -> Result<Option<Remote>, Exit> {
+        let holder = self.existing()?.holder()?.filter(|holder| holder.contains(" serving "));
+        holder.map(|holder| self.server(&holder, settings)).transpose()
+    }
+
     /// The server that has the store, as the lock file says.
     pub(crate) fn server(&self, holder: &str, settings: &Settings) -> Result<Remote, Exit> {
         match holder.split_once(" serving ") {
-            Some((_, address)) => Ok(Remote::new(address, settings)),
+            Some((_, address)) => Remote::new(address, settings),
             None => Err(Exit::new(
                 IN_USE,
                 format!("the store {} is in use by {holder}, which does not serve it", self.name()),
@@ -93,5 +115,17 @@ impl Place {
                 "wait for that process, stop it, or have it serve the store (turnwheel serve)",
             )),
         }
+    }
+}
+
+/// Says that the process before has ended without closing, and writes it down for those who ask later.
+pub(crate) fn note(world: &World) {
+    match block_on(incident::note(world)) {
+        Ok(Ok(found)) => found.iter().for_each(|incident| tell!("turnwheel: {incident}")),
+        Ok(Err(error)) => {
+            tell!("turnwheel: that a process did not end in order is not noted: {error}")
+        }
+        // Only where nobody may wait, which is not here.
+        Err(refused) => tell!("turnwheel: what was before is not looked at: {refused}"),
     }
 }

@@ -1,9 +1,11 @@
 //! The server that has a store: what is changed is asked of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http::{Request, Response};
+use ureq::tls::{parse_pem, Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::exit::{Exit, NOT_FOUND};
 use super::settings::Settings;
@@ -24,19 +26,23 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    pub(crate) fn new(address: &str, settings: &Settings) -> Self {
-        let config = ureq::Agent::config_builder()
+    /// The server at the address that it has announced, or at the one of the settings.
+    pub(crate) fn new(announced: &str, settings: &Settings) -> Result<Self, Exit> {
+        let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER))
             .http_status_as_error(false)
             // It is on this machine: a proxy would not find it.
-            .proxy(None)
-            .build();
-        Self {
-            agent: config.into(),
+            .proxy(None);
+        if let Some(file) = settings.text("server-certificates") {
+            config = config.tls_config(trusting(file)?);
+        }
+        let address = settings.text("server").unwrap_or(announced);
+        Ok(Self {
+            agent: config.build().into(),
             address: address.trim_end_matches('/').to_owned(),
             token: settings.text("token").map(str::to_owned),
             by: settings.by(),
-        }
+        })
     }
 
     /// Where it is.
@@ -97,8 +103,15 @@ impl Remote {
 
     fn read(&self, sent: Result<Response<ureq::Body>, ureq::Error>) -> Result<Value, Exit> {
         let mut answer = sent.map_err(|error| {
-            Exit::failed(format!("the server {} does not answer: {error}", self.address))
-                .advice("it has the store; look whether it is alive, or stop it")
+            let failed =
+                Exit::failed(format!("the server {} does not answer: {error}", self.address));
+            if self.address.starts_with("https:") && error.to_string().contains("certificate") {
+                return failed.advice(
+                    "name the file with the certificates to trust as server-certificates in the \
+                     configuration, and the address that they are for as server",
+                );
+            }
+            failed.advice("it has the store; look whether it is alive, or stop it")
         })?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string();
@@ -122,4 +135,23 @@ impl Remote {
     fn unsendable(&self, error: &ureq::http::Error) -> Exit {
         Exit::failed(format!("nothing can be asked of the server {}: {error}", self.address))
     }
+}
+
+/// TLS that trusts what the certificates of a file vouch for, and nobody else.
+fn trusting(file: &str) -> Result<TlsConfig, Exit> {
+    let wrong = |problem: &dyn std::fmt::Display| {
+        Exit::usage(format!("the certificates {file}: {problem}"))
+            .advice("server-certificates names a file in PEM; turnwheel config print shows it")
+    };
+    let text = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let mut trusted: Vec<Certificate<'static>> = Vec::new();
+    for item in parse_pem(&text) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(&error))? {
+            trusted.push(certificate);
+        }
+    }
+    if trusted.is_empty() {
+        return Err(wrong(&"it holds no certificate"));
+    }
+    Ok(TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(trusted))).build())
 }

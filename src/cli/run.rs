@@ -18,7 +18,7 @@ use super::event::read_json;
 use super::exit::{Exit, INTERRUPTED};
 use super::outside::host_io;
 use super::paint::{print, tell};
-use super::place::Place;
+use super::place::{self, Place};
 use super::progress::Progress;
 use super::remote::Remote;
 use super::settings::Settings;
@@ -184,11 +184,14 @@ pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
 
 /// A world that goes on with nothing by itself, over the store of the settings.
 fn open(settings: &Settings) -> Result<Runner, Exit> {
-    let store = Place::of(settings).store();
+    let store = Place::writable(settings);
     let io = host_io(settings);
     let builder = World::builder().flows(io.clone()).opening(Opening::OnRequest);
     match builder.build(store) {
-        Ok(world) => Ok(Runner::Here(world, io)),
+        Ok(world) => {
+            place::note(&world);
+            Ok(Runner::Here(world, io))
+        }
         Err(BuildError::Store(StoreError::InUse { holder, .. })) => {
             Place::of(settings).server(&holder, settings).map(Runner::Server)
         }

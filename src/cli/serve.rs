@@ -2,16 +2,19 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use turnwheel::engine::{SqliteStore, World};
 use turnwheel::http::serve::{start_log, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
+use turnwheel::incident;
 use turnwheel::work::Workers;
 
 use super::exit::Exit;
 use super::outside::host_io;
 use super::place::Place;
 use super::settings::Settings;
+use super::span;
 
 /// Text after the options in `turnwheel help serve`.
 const AFTER_HELP: &str = "\
@@ -72,6 +75,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES")]
     body_bytes_max: Option<usize>,
 
+    /// How long the head of a request may take, with the time between two requests of a connection.
+    #[arg(long, value_name = "TIME", value_parser = span::duration, default_value = "60s")]
+    head_within: Duration,
+
+    /// How long a peer may take nothing of what is sent to it, before its connection is cut.
+    #[arg(long, value_name = "TIME", value_parser = span::duration, default_value = "30s")]
+    write_within: Duration,
+
+    /// How long requests that are under way, and then steps that run, may take to end at a stop; what has
+    /// not ended by then is interrupted, and begins anew at the next start.
+    #[arg(long, value_name = "TIME", value_parser = span::duration, default_value = "10s")]
+    stop_within: Duration,
+
     /// How lines of the log look, on standard error.
     #[arg(long, value_enum, default_value = "text", env = "TURNWHEEL_LOG_FORMAT")]
     log_format: Format,
@@ -90,6 +106,9 @@ enum Format {
     Json,
 }
 
+/// How long commands have to end when this process ends.
+const COMMANDS: Duration = Duration::from_secs(30);
+
 /// Serves until somebody stops it.
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let format = match arguments.log_format {
@@ -99,7 +118,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     start_log(format, &arguments.log)
         .map_err(|error| wrong(&error, "see turnwheel help serve for what can be logged"))?;
     let options = options(arguments)?;
-    let mut listen = Listen::at(arguments.listen);
+    let mut listen = Listen::at(arguments.listen)
+        .head_within(arguments.head_within)
+        .write_within(arguments.write_within)
+        .stop_within(arguments.stop_within);
     if let (Some(chain), Some(key)) = (&arguments.tls_certificates, &arguments.tls_key) {
         listen = listen.tls(chain, key);
     }
@@ -108,19 +130,27 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         .thread_name("http")
         .build()
         .map_err(|error| failed(&error, "check the limits on threads of this process"))?;
-    let store = Place::of(settings).store();
+    let store = Place::writable(settings);
     let workers = Workers::new();
     let io = host_io(settings);
-    let builder = World::builder().action(workers.action()).flows(io);
+    let builder = World::builder().action(workers.action()).flows(io.clone());
     let world = builder.build(store.clone()).map_err(|error| {
         Exit::from(error).advice("stop what uses the store, or take another file with --store")
     })?;
     workers.attach(&world);
     let options = options.workers(&workers);
+    runtime.block_on(note(&world));
     let outcome = runtime.block_on(serve(&world, &store, options, listen));
-    let shut = world.shutdown();
+    let shut = world.shutdown_within(arguments.stop_within);
+    // What comes of commands counts no more; they must not go on beside the next attempt.
+    let have_ended = io.end(COMMANDS);
     let is_drained = outcome?;
-    shut.map_err(|error| failed(&error, "what was under way goes on at the next start"))?;
+    if shut.is_err() || !have_ended {
+        tracing::warn!("what runs now is interrupted, and begins anew at the next start");
+    }
+    if !have_ended {
+        return Err(failed(&"commands do not end", "look for processes that are left over"));
+    }
     if !is_drained {
         return Err(failed(
             &"some requests were not answered in time",
@@ -128,6 +158,17 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         ));
     }
     Ok(())
+}
+
+/// Logs and writes down that the process before has ended without closing.
+async fn note(world: &World) {
+    match incident::note(world).await {
+        Ok(found) => found.iter().for_each(|incident| tracing::warn!("{incident}")),
+        Err(error) => {
+            let before = world.predecessors().len();
+            tracing::warn!(%error, before, "processes have ended without closing, which is not noted");
+        }
+    }
 }
 
 async fn serve(
@@ -162,6 +203,9 @@ fn stop_signal() -> std::io::Result<impl std::future::Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{signal, SignalKind};
+        // A limit on the size of files (LimitFSIZE, ulimit -f) is a store that is full, and no death. Who
+        // has asked for the signal once is not killed by it, whether it is read or not.
+        let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         Ok(async move {

@@ -43,6 +43,7 @@ pub(super) struct Figures {
     under_way: Gauge,
     streams: Gauge,
     cut_off: Counter,
+    unread: Counter,
     seen: Arc<Mutex<Option<Seen>>>,
 }
 
@@ -79,10 +80,13 @@ impl Figures {
         let cut_off = Counter::default();
         let help = "Streams of live events that were ended because their readers were too slow";
         registry.register("live_streams_cut_off", help, cut_off.clone());
+        let unread = Counter::default();
+        let help = "Connections that were ended because their peers took nothing of what was sent";
+        registry.register("http_connections_unread", help, unread.clone());
         let seen = Arc::default();
         let of_world = OfWorld { world: world.clone(), seen: Arc::clone(&seen) };
         registry.register_collector(Box::new(of_world));
-        Self { registry, answered, seconds, under_way, streams, cut_off, seen }
+        Self { registry, answered, seconds, under_way, streams, cut_off, unread, seen }
     }
 
     pub(super) fn begin(&self) -> UnderWay {
@@ -99,6 +103,11 @@ impl Figures {
     /// One was ended because its reader was too slow.
     pub(super) fn cut_off(&self) {
         self.cut_off.inc();
+    }
+
+    /// Counts the connections whose peers take nothing.
+    pub(super) fn unread(&self) -> Counter {
+        self.unread.clone()
     }
 
     pub(super) fn answered(

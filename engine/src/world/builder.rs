@@ -245,12 +245,13 @@ impl WorldBuilder {
         let row = self.row(&cpu, &queues);
         let kind = row.kind;
         let checks = self.checks.unwrap_or(kind == WorldKind::Executor);
-        let epoch = hub.register(row, checks).await?;
+        let (epoch, predecessors) = hub.register(row, checks).await?;
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
             group: cpu.clone(),
             began: cpu.wall().into(),
             epoch,
+            predecessors,
             journal: hub.journal.clone(),
             plans,
             wakes: OnceLock::new(),

@@ -102,6 +102,8 @@ pub(crate) struct Shared {
     group: Group,
     /// The number of this world, and the epoch of all that it writes.
     epoch: u64,
+    /// Worlds that were found dead at the start.
+    predecessors: Vec<WorldView>,
     hub: Arc<Hub>,
     journal: Journal,
     plans: Entities,
@@ -333,6 +335,11 @@ impl World {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// The name of the store, for people.
+    pub fn store_name(&self) -> &str {
+        &self.shared.store
     }
 
     /// What is launched at its times: schedules.

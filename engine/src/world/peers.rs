@@ -71,6 +71,20 @@ pub struct WorldView {
     pub meta: Meta,
 }
 
+impl WorldView {
+    fn of(row: &WorldRow, heard: Option<Time>) -> Self {
+        Self {
+            id: row.epoch,
+            name: row.name.clone(),
+            kind: row.kind,
+            since: row.since,
+            heard,
+            slots: row.slots.len(),
+            meta: Meta::of(row),
+        }
+    }
+}
+
 /// How a world was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -98,19 +112,26 @@ impl World {
         self.shared().epoch()
     }
 
+    /// The worlds that this one has found dead when it began: their processes have ended without closing,
+    /// by a crash, by `kill -9` or by a loss of power. What they had under way goes on here.
+    ///
+    /// ```
+    /// use turnwheel_engine::{MemoryStore, World};
+    ///
+    /// let world = World::builder().build(MemoryStore::new())?;
+    /// assert!(world.predecessors().is_empty());
+    /// # world.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn predecessors(&self) -> &[WorldView] {
+        self.shared().predecessors()
+    }
+
     /// The worlds that are registered with the store, the oldest first.
     pub fn worlds(&self) -> Vec<WorldView> {
         let hub = self.shared().hub();
         let heard = hub.heard.lock();
-        let view = |row: &WorldRow| WorldView {
-            id: row.epoch,
-            name: row.name.clone(),
-            kind: row.kind,
-            since: row.since,
-            heard: heard.get(&row.epoch).copied(),
-            slots: row.slots.len(),
-            meta: Meta::of(row),
-        };
+        let view = |row: &WorldRow| WorldView::of(row, heard.get(&row.epoch).copied());
         hub.worlds().rows.iter().map(view).collect()
     }
 
@@ -203,23 +224,24 @@ impl World {
 
 impl Hub {
     /// The worlds that do not answer.
-    async fn dead(self: &Arc<Self>) -> Vec<u64> {
+    async fn dead(self: &Arc<Self>) -> Vec<WorldView> {
         let mut dead = Vec::new();
         for row in &self.worlds().rows {
             if Arc::clone(self).ping(0, row.epoch, PING_LIMIT).await.is_err() {
-                dead.push(row.epoch);
+                dead.push(WorldView::of(row, None));
             }
         }
         dead
     }
 
-    /// Registers a world. Its row, and the version of the change in which it came.
+    /// Registers a world. Its number, and those that were found dead by that.
     pub(super) async fn register(
         self: &Arc<Self>,
         row: WorldRow,
         checks: bool,
-    ) -> Result<u64, StoreError> {
-        let dead = if checks { self.dead().await } else { Vec::new() };
+    ) -> Result<(u64, Vec<WorldView>), StoreError> {
+        let found = if checks { self.dead().await } else { Vec::new() };
+        let dead: Vec<u64> = found.iter().map(|world| world.id).collect();
         let lost = |failure: turnwheel_runtime::Failure| StoreError::Failed(failure.to_string());
         let others = self.worlds().rows.iter().any(|row| row.kind == WorldKind::Executor);
         let live = if others && row.kind == WorldKind::Executor {
@@ -234,11 +256,15 @@ impl Hub {
             Some(shares::join(worlds, row, &dead, &live))
         })
         .await?;
-        epoch.await.map_err(lost)
+        Ok((epoch.await.map_err(lost)?, found))
     }
 }
 
 impl Shared {
+    fn predecessors(&self) -> &[WorldView] {
+        &self.predecessors
+    }
+
     /// Those who wait for plans that this world does not own any more wait for their owner.
     pub(crate) fn give_watchers_away(self: &Arc<Self>) {
         for (plan, watchers) in self.watchers().leave(|plan| self.owns(plan)) {

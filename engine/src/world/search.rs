@@ -53,7 +53,7 @@ fn lost(failure: Failure) -> StoreError {
 }
 
 impl World {
-    /// Brings the rows to what is durable now.
+    /// Brings the rows to what is durable now, as far as the store can be written.
     pub(super) async fn caught_up(&self) -> Result<(), StoreError> {
         let journal = &self.shared.journal;
         // Rows that were behind at the start follow when their plans are read: that is waited for. One
@@ -69,7 +69,14 @@ impl World {
                 tracing::debug!(%error, "a row stays behind its journal");
             }
         }
-        journal.flush().await.map_err(lost)?
+        match journal.flush().await.map_err(lost)? {
+            // Reading is possible while nothing can be written: some rows say what was before.
+            Err(error @ (StoreError::Full(_) | StoreError::Failed(_))) => {
+                tracing::warn!(%error, "rows stay behind their journal");
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 
     /// Asks the store when its rows say everything that is durable.
@@ -97,7 +104,8 @@ impl World {
         })
     }
 
-    /// The plans that fit, newest first unless said otherwise, as of now.
+    /// The plans that fit, newest first unless said otherwise, as of now. While the store takes no writes,
+    /// for instance because it is full, the rows of plans that have changed last say what was before.
     ///
     /// # Errors
     ///

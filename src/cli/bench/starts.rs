@@ -83,7 +83,7 @@ pub(super) fn run(
         None => Some(Served::start(&scratch, settings, &scratch.join("starts.db"), &[])?),
     };
     let url = own.as_ref().map(Served::url).or(named).unwrap_or_default().to_owned();
-    Remote::new(&url, settings).post("/flows", "application/yaml", ONE_STEP.to_owned(), None)?;
+    Remote::new(&url, settings)?.post("/flows", "application/yaml", ONE_STEP.to_owned(), None)?;
     let connections = arguments.connections;
     tell!("starting flows with {connections} connections for {} …", span::long(arguments.time));
     let load = load(settings, &url, usize::from(connections), arguments.time)?;
@@ -151,6 +151,6 @@ fn load(settings: &Settings, url: &str, connections: usize, time: Duration) -> R
 
 /// Plans that have ended since the server was started.
 fn ended(url: &str, settings: &Settings) -> Result<f64, Exit> {
-    let stats = Remote::new(url, settings).send("GET", "/stats", None)?;
+    let stats = Remote::new(url, settings)?.send("GET", "/stats", None)?;
     Ok(stats["figures"]["plans_ended"].as_f64().unwrap_or(f64::NAN))
 }

@@ -66,6 +66,18 @@ pub(crate) const KEYS: &[Key] = &[
         "full",
         "when a commit waits for the disk: full survives a loss of power, normal a killed process",
     ),
+    key(
+        "store-max",
+        Kind::Bytes,
+        "",
+        "how large the store may become; as large as the disk has room for if nothing is said",
+    ),
+    key(
+        "store-reserve",
+        Kind::Bytes,
+        "64MiB",
+        "the room that is kept for plans under way: with less left, new plans are refused",
+    ),
     key("by", Kind::Text, "", "who is noted in histories for what is done; else the user's name"),
     key("colour", Kind::Choice(&["auto", "always", "never"]), "auto", "whether output is coloured"),
     key(
@@ -73,6 +85,18 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "the token for a server that asks for one; better in the environment",
+    ),
+    key(
+        "server",
+        Kind::Text,
+        "",
+        "the address of the server that has the store, if it is not what the server says itself",
+    ),
+    key(
+        "server-certificates",
+        Kind::Path,
+        "",
+        "a file with the certificates (PEM) to trust when a server is asked over TLS",
     ),
     key(
         "io.secrets",

@@ -16,3 +16,4 @@ pub(super) mod start;
 pub(super) mod steps;
 pub(super) mod system;
 pub(super) mod work;
+pub(super) mod world;

@@ -14,7 +14,7 @@ mod tls;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -51,6 +52,7 @@ pub struct Listen {
     connections_max: usize,
     stop_within: Duration,
     write_within: Duration,
+    head_within: Duration,
 }
 
 impl Listen {
@@ -62,6 +64,7 @@ impl Listen {
             connections_max: CONNECTIONS_MAX,
             stop_within: STOP_WITHIN,
             write_within: WRITE_WITHIN,
+            head_within: HEAD_WITHIN,
         }
     }
 
@@ -80,6 +83,13 @@ impl Listen {
     /// How long requests under way may take to end at a stop, instead of [`STOP_WITHIN`].
     pub fn stop_within(mut self, limit: Duration) -> Self {
         self.stop_within = limit;
+        self
+    }
+
+    /// How long the head of a request may take, with the time between two requests of a connection, instead
+    /// of [`HEAD_WITHIN`]. A connection that takes longer is cut.
+    pub fn head_within(mut self, limit: Duration) -> Self {
+        self.head_within = limit;
         self
     }
 
@@ -186,10 +196,18 @@ impl Server {
         self.address
     }
 
-    /// As an address that a browser understands.
+    /// As an address that a browser on this machine understands.
     pub fn url(&self) -> String {
         let scheme = if self.listen.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            let here: IpAddr = match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            };
+            address.set_ip(here);
+        }
+        format!("{scheme}://{address}")
     }
 
     /// Serves until `stop` has ended, then stops in order.
@@ -232,7 +250,11 @@ impl Server {
         watcher: Watcher,
     ) -> impl Future<Output = ()> + Send + 'static {
         let router = self.router.clone();
-        let within = self.listen.write_within;
+        let limits = Limits {
+            write_within: self.listen.write_within,
+            head_within: self.listen.head_within,
+            unread: self.api.figures().unread(),
+        };
         #[cfg(feature = "tls")]
         let tls = self.tls.clone();
         async move {
@@ -243,25 +265,32 @@ impl Server {
             if let Some(tls) = tls {
                 let limit = super::limits::HANDSHAKE_WITHIN;
                 match tokio::time::timeout(limit, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => serve(stream, within, router, watcher).await,
+                    Ok(Ok(stream)) => serve(stream, limits, router, watcher).await,
                     Ok(Err(error)) => tracing::debug!(%error, "a handshake has failed"),
                     Err(_) => tracing::debug!("a handshake took too long"),
                 }
                 return;
             }
-            serve(stream, within, router, watcher).await;
+            serve(stream, limits, router, watcher).await;
         }
     }
 }
 
-async fn serve<IO>(stream: IO, write_within: Duration, router: Router, watcher: Watcher)
+/// How patient a connection is, and who counts that it was not patient enough.
+struct Limits {
+    write_within: Duration,
+    head_within: Duration,
+    unread: Counter,
+}
+
+async fn serve<IO>(stream: IO, limits: Limits, router: Router, watcher: Watcher)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = TokioIo::new(Patient::new(stream, write_within));
+    let stream = TokioIo::new(Patient::new(stream, limits.write_within, limits.unread));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
+        .header_read_timeout(limits.head_within)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(stream, TowerToHyperService::new(router));
     if let Err(error) = watcher.watch(connection).await {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{ready, Context, Poll};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -17,12 +18,14 @@ pub(super) struct Patient<IO> {
     limit: Pin<Box<Sleep>>,
     /// Whether a write waits for its peer, so that the limit counts.
     is_waiting: bool,
+    /// How many such peers there were.
+    unread: Counter,
 }
 
 impl<IO> Patient<IO> {
-    pub(super) fn new(stream: IO, within: Duration) -> Self {
+    pub(super) fn new(stream: IO, within: Duration, unread: Counter) -> Self {
         let limit = Box::pin(tokio::time::sleep(within));
-        Self { stream, within, limit, is_waiting: false }
+        Self { stream, within, limit, is_waiting: false, unread }
     }
 
     fn judge<T>(
@@ -39,6 +42,7 @@ impl<IO> Patient<IO> {
             self.limit.as_mut().reset(Instant::now() + self.within);
         }
         ready!(self.limit.as_mut().poll(cx));
+        self.unread.inc();
         let problem = format!("the peer took nothing for {:?}", self.within);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, problem)))
     }

@@ -1,0 +1,48 @@
+//! Which world this is, and what has happened to those before it.
+
+use axum::extract::State;
+use axum::Json as Answer;
+
+use crate::api::{IncidentInfo, WorldInfo};
+use crate::http::problem::Problem;
+use crate::http::show;
+use crate::http::state::Api;
+use crate::incident::{self, Incident};
+
+/// Which world this is, where it runs, and which processes before it have ended without closing
+#[utoipa::path(
+    get, path = "/world", tag = "world", operation_id = "getWorld",
+    responses((status = 200, description = "The world", body = WorldInfo)),
+)]
+pub(in crate::http) async fn get(State(api): State<Api>) -> Result<Answer<WorldInfo>, Problem> {
+    let world = api.world();
+    let mut incidents = incident::all(world).await?;
+    incidents.reverse();
+    let stats = world.stats().await?;
+    let me = world.worlds().into_iter().find(|known| known.id == world.id());
+    let (name, meta) = me.map(|me| (me.name, me.meta)).unwrap_or_default();
+    Ok(Answer(WorldInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        name,
+        store: world.store_name().to_owned(),
+        host: meta.host,
+        process: meta.process,
+        started_at: show::time(stats.since),
+        now: show::time(stats.at),
+        incidents: incidents.into_iter().map(info).collect(),
+    }))
+}
+
+fn info(incident: Incident) -> IncidentInfo {
+    let text = incident.to_string();
+    IncidentInfo {
+        found_at: show::time(incident.found_at),
+        name: incident.name,
+        host: incident.host,
+        process: incident.process,
+        since: show::time(incident.since),
+        continued: incident.continued,
+        paused: incident.paused,
+        text,
+    }
+}
