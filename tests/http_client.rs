@@ -49,7 +49,7 @@ fn plans_are_begun_waited_for_ordered_and_told() {
     assert_eq!(refused.code(), Some("plan-state"));
     let filter = Filter { states: vec!["stopped".to_owned()], ..Filter::default() };
     let (order, dry_run) = (ManyOrder::Delete, true);
-    let bulk = turnwheel::api::BulkOrder { filter, order, dry_run, limit: None };
+    let bulk = turnwheel::api::BulkOrder { filter, plans: Vec::new(), order, dry_run, limit: None };
     assert_eq!(client.order_many(&bulk).unwrap().touched, 3);
     assert_eq!(client.plans(&[("result", "error"), ("limit", "5")]).unwrap().plans.len(), 1);
     assert!(client.health().unwrap().is_healthy);

@@ -159,3 +159,28 @@ fn a_bulk_takes_no_more_than_it_may_and_tells_how_far_it_is() {
         "the rest, with a page of one"
     );
 }
+
+#[test]
+fn only_named_plans_are_touched_and_missing_ones_are_told() {
+    let theatre = Theatre::new();
+    let [good, bad, wait] = three(&theatre);
+    let nobody = turnwheel_engine::PlanId::from_bytes([7; 16]);
+    let named = [wait.id(), nobody, good.id()];
+    let bulk = theatre.world.bulk(Filter::default()).only(&named);
+    let no_such = "there is no such plan that fits";
+    let dry = theatre.sim.block_on(bulk.dry_run(BulkOrder::Cancel)).unwrap().unwrap();
+    assert_eq!(told(&dry), ["would", no_such, "it is over"]);
+    let done = theatre.sim.block_on(bulk.run(BulkOrder::Cancel, "ann")).unwrap().unwrap();
+    assert_eq!(told(&done), ["done", no_such, "it is over"]);
+    assert_eq!(theatre.settle(&wait).result(), PlanResult::Cancelled);
+    assert_eq!(theatre.settle(&bad).state, PlanState::Paused);
+    // The filter holds besides, and the first of too many are taken.
+    let paused = Filter { states: vec![PlanState::Paused], ..Filter::default() };
+    let ids = [good.id(), bad.id()];
+    let bulk = theatre.world.bulk(paused).only(&ids);
+    let dry = theatre.sim.block_on(bulk.dry_run(BulkOrder::Cancel)).unwrap().unwrap();
+    assert_eq!(told(&dry), [no_such, "would"]);
+    let first = bulk.plans_max(NonZeroUsize::new(1).unwrap());
+    let dry = theatre.sim.block_on(first.dry_run(BulkOrder::Cancel)).unwrap().unwrap();
+    assert_eq!((told(&dry).len(), dry.has_more), (1, true));
+}

@@ -48,8 +48,8 @@ pub use failure::Failure;
 #[cfg(not(turnwheel_loom))]
 pub use group::{
     Budget, BuildError, ClassMetrics, Group, GroupBuilder, GroupMetrics, IdlePolicy, Latency,
-    PerWorker, ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind, TaskBuilder, TaskInfo,
-    TimersFull, WorkerMetrics,
+    LatencyBucket, PerWorker, ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind,
+    TaskBuilder, TaskInfo, TimersFull, WorkerMetrics,
 };
 #[cfg(not(turnwheel_loom))]
 pub use retry::{Attempt, Backoff, Delays, Retried, Retry, RetryError};

@@ -110,8 +110,13 @@ pub struct OrderDone {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BulkOrder {
-    /// Which plans. It has to say something.
+    /// Which plans. It has to say something, unless plans are named.
+    #[serde(default)]
     pub filter: Filter,
+    /// Only these plans of those that fit, by their ids; 1,000 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "server", schema(max_items = 1000))]
+    pub plans: Vec<String>,
     /// What is done with each of them.
     pub order: ManyOrder,
     /// Only say which plans would be touched, and which not and why.

@@ -20,6 +20,8 @@ const ALL: &[Asset] = assets![
     "app.js",
     "api.js",
     "dom.js",
+    "editor.js",
+    "flowgraph.js",
     "flows.js",
     "format.js",
     "overview.js",

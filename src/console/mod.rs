@@ -11,6 +11,7 @@
 //! | `api.js` | requests, problems, what else the server says by itself |
 //! | `dom.js` | elements from data, always as text |
 //! | `format.js` | times, durations and numbers as people read them |
+//! | `editor.js`, `flowgraph.js` | a flow as a text with what is wrong at its line, and as a graph |
 //! | `overview.js`, `plans.js`, `plan.js`, `steps.js`, `picture.js`, `flows.js`, `schedules.js`, `world.js` | the pages |
 
 mod asset;

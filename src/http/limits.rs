@@ -48,6 +48,9 @@ pub const HISTORY_SHOWN: usize = 1_000;
 /// Plans that one order may be for.
 pub const BULK_MAX: usize = 10_000;
 
+/// Plans that one order may name.
+pub const BULK_NAMED_MAX: usize = 1_000;
+
 /// Plans that one order is for if nothing is said.
 pub const BULK: usize = 1_000;
 

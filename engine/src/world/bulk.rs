@@ -173,6 +173,7 @@ pub struct Bulk {
     filter: Filter,
     at_once: usize,
     plans_max: usize,
+    only: Option<Arc<[PlanId]>>,
     on_progress: Option<OnProgress>,
 }
 
@@ -202,7 +203,7 @@ impl World {
     /// ```
     pub fn bulk(&self, filter: Filter) -> Bulk {
         let (at_once, plans_max) = (BULK_AT_ONCE, BULK_PLANS_MAX);
-        Bulk { world: self.clone(), filter, at_once, plans_max, on_progress: None }
+        Bulk { world: self.clone(), filter, at_once, plans_max, only: None, on_progress: None }
     }
 }
 
@@ -216,6 +217,13 @@ impl Bulk {
     /// How many plans are taken at most, instead of [`BULK_PLANS_MAX`].
     pub fn plans_max(mut self, plans: NonZeroUsize) -> Self {
         self.plans_max = plans.get();
+        self
+    }
+
+    /// Only these plans, in this order, of those that fit. One that there is not, or that does not fit, is
+    /// left, and the report says so.
+    pub fn only(mut self, plans: &[PlanId]) -> Self {
+        self.only = Some(plans.into());
         self
     }
 
@@ -268,6 +276,17 @@ impl Bulk {
         let mut page = Filter { limit: PAGE, ..self.filter.clone() };
         page.created_before = Some(page.created_before.map_or(now, |before| before.min(now)));
         let mut found = Found::default();
+        if let Some(only) = self.only.clone() {
+            page.limit = 1;
+            found.has_more = only.len() > self.plans_max;
+            for ids in only[..only.len().min(self.plans_max)].chunks(PAGE) {
+                let (ids, page) = (ids.to_vec(), page.clone());
+                let question =
+                    move |reader: &mut dyn StoreReader| named(reader, &ids, &page, order);
+                found.plans.extend(self.world.ask(question).await?);
+            }
+            return Ok(found);
+        }
         loop {
             let asked = page.clone();
             let question = move |reader: &mut dyn StoreReader| looked_at(reader, &asked, order);
@@ -381,6 +400,30 @@ fn looked_at(
             Err(error) => return Err(error),
         };
         plans.push((BulkPlan { plan: row.id, label: row.label, outcome }, row.head));
+    }
+    Ok(plans)
+}
+
+/// As `looked_at`, for plans by their ids.
+fn named(
+    reader: &mut dyn StoreReader,
+    ids: &[PlanId],
+    filter: &Filter,
+    order: BulkOrder,
+) -> Result<Vec<(BulkPlan, Seq)>, StoreError> {
+    let mut plans = Vec::with_capacity(ids.len());
+    for id in ids {
+        let (after, before) = around(*id);
+        let one = Filter { after, before, ..filter.clone() };
+        match looked_at(reader, &one, order)?.pop() {
+            Some(found) => plans.push(found),
+            None => {
+                let outcome =
+                    BulkOutcome::Left { why: "there is no such plan that fits".to_owned() };
+                let missing = BulkPlan { plan: *id, label: String::new(), outcome };
+                plans.push((missing, Seq::default()));
+            }
+        }
     }
     Ok(plans)
 }

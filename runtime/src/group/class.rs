@@ -12,6 +12,8 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Class {
     name: Box<str>,
+    /// Its place among the classes of its group, in the order in which they were made.
+    index: usize,
     /// Jobs between two clock reads in a turn.
     stride: AtomicU32,
     /// Made at the first sample.
@@ -38,12 +40,16 @@ impl Sampled {
 }
 
 impl Class {
-    pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.into(), stride: AtomicU32::new(1), sampled: Mutex::new(None) }
+    pub(crate) fn new(name: &str, index: usize) -> Self {
+        Self { name: name.into(), index, stride: AtomicU32::new(1), sampled: Mutex::new(None) }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// Jobs that may run before the clock is read.

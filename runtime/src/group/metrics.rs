@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use super::class::Sampled;
 use super::Group;
 use crate::sync::Ordering;
 use crate::task::{AnyTask, Phase};
@@ -14,7 +15,7 @@ use crate::task::{AnyTask, Phase};
 pub struct GroupMetrics {
     /// One entry for each worker.
     pub workers: Vec<WorkerMetrics>,
-    /// One entry for each class that was sampled.
+    /// One entry for each class that was sampled or has live tasks.
     pub classes: Vec<ClassMetrics>,
     /// Live tasks.
     pub tasks: usize,
@@ -55,6 +56,11 @@ pub struct WorkerMetrics {
     pub requeues: u64,
     /// Tasks waiting in its own queue.
     pub queued: u64,
+    /// Nanoseconds without work: it was parked, the time until now included if it is.
+    pub idle_ns: u64,
+    /// For how long its turn lasts, to within the watchdog's period of 100 ms; nothing for a turn that
+    /// the watchdog has not seen yet.
+    pub running_ns: Option<u64>,
 }
 
 /// Sampled latencies of one class: about one turn in 256.
@@ -63,6 +69,8 @@ pub struct WorkerMetrics {
 pub struct ClassMetrics {
     /// Name of the class.
     pub class: String,
+    /// Live tasks.
+    pub tasks: usize,
     /// Turns sampled.
     pub turns: u64,
     /// Jobs in the sampled turns.
@@ -71,6 +79,20 @@ pub struct ClassMetrics {
     pub waited: Latency,
     /// Length of the turn.
     pub ran: Latency,
+    /// How the waits are spread.
+    pub waited_spread: Vec<LatencyBucket>,
+    /// How the lengths are spread.
+    pub ran_spread: Vec<LatencyBucket>,
+}
+
+/// Turns whose latency is between the bucket before and this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LatencyBucket {
+    /// The longest latency of the bucket; each one reaches twice as far as the one before.
+    pub upto: Duration,
+    /// Turns.
+    pub turns: u64,
 }
 
 /// Quantiles of a latency, to two digits.
@@ -104,6 +126,17 @@ impl Latency {
     }
 }
 
+/// The shortest latencies, in nanoseconds, that a spread tells apart.
+const BUCKET_NS: u64 = 1_000;
+
+fn spread(histogram: &Histogram<u32>) -> Vec<LatencyBucket> {
+    let bucket = |step: hdrhistogram::iterators::IterationValue<u32>| LatencyBucket {
+        upto: Duration::from_nanos(step.value_iterated_to()),
+        turns: step.count_since_last_iteration(),
+    };
+    histogram.iter_log(BUCKET_NS, 2.0).map(bucket).collect()
+}
+
 /// One live task at one moment.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -135,21 +168,11 @@ impl Group {
     /// Counters and latencies now. Reads counters while they move; never stops a worker.
     pub fn metrics(&self) -> GroupMetrics {
         let shared = self.shared();
-        let mut classes = Vec::new();
-        shared.each_class(|class| {
-            if let Some(sampled) = class.sampled() {
-                classes.push(ClassMetrics {
-                    class: class.name().to_owned(),
-                    turns: sampled.ran.len(),
-                    jobs: sampled.jobs,
-                    waited: Latency::of(&sampled.waited),
-                    ran: Latency::of(&sampled.ran),
-                });
-            }
-        });
+        let now_ns = shared.now_ns();
+        let mut classes = shared.class_metrics();
         classes.sort_by(|one, other| one.class.cmp(&other.class));
         GroupMetrics {
-            workers: shared.workers.iter().map(worker_metrics).collect(),
+            workers: shared.workers.iter().map(|worker| worker_metrics(worker, now_ns)).collect(),
             classes,
             tasks: shared.registry.live(),
             injected: shared.injector.len() + shared.system.len(),
@@ -159,6 +182,18 @@ impl Group {
             parked: shared.sleep.parked(),
             long_turns: shared.watchdog.long_turns(),
         }
+    }
+
+    /// The tasks whose turn the watchdog has seen to last, with the worker of each; few, and none in a group
+    /// that is well. Cost: for each of them a look through the list of live tasks.
+    pub fn long_turns(&self) -> Vec<TaskInfo> {
+        let shared = self.shared();
+        let lasts = |worker: &&crate::worker::Shared| held_ns(worker, shared.now_ns()).is_some();
+        let running = |worker: &crate::worker::Shared| {
+            shared.registry.find(worker.running.load(Ordering::Acquire))
+        };
+        let tasks = shared.workers.iter().filter(lasts).filter_map(running);
+        tasks.map(|task| self.info(&task)).filter(|info| info.running_for.is_some()).collect()
     }
 
     /// The live tasks. Takes one of sixteen locks at a time, each for a copy of its pointers.
@@ -204,7 +239,58 @@ impl Group {
     }
 }
 
-fn worker_metrics(worker: &crate::worker::Shared) -> WorkerMetrics {
+impl crate::group::GroupShared {
+    fn class_metrics(&self) -> Vec<ClassMetrics> {
+        let mut found = Vec::new();
+        self.each_class(|class| {
+            found.push((class.index(), class.name().to_owned(), class.sampled()))
+        });
+        let live = self.registry.by_class(found.len());
+        let none = Latency::default();
+        let metrics = |(index, class, sampled): (usize, String, Option<Sampled>)| {
+            let tasks = live[index];
+            match sampled {
+                None if tasks == 0 => None,
+                None => {
+                    let (waited_spread, ran_spread) = (Vec::new(), Vec::new());
+                    let (waited, ran, turns, jobs) = (none, none, 0, 0);
+                    Some(ClassMetrics {
+                        class,
+                        tasks,
+                        turns,
+                        jobs,
+                        waited,
+                        ran,
+                        waited_spread,
+                        ran_spread,
+                    })
+                }
+                Some(sampled) => Some(ClassMetrics {
+                    class,
+                    tasks,
+                    turns: sampled.ran.len(),
+                    jobs: sampled.jobs,
+                    waited: Latency::of(&sampled.waited),
+                    ran: Latency::of(&sampled.ran),
+                    waited_spread: spread(&sampled.waited),
+                    ran_spread: spread(&sampled.ran),
+                }),
+            }
+        };
+        found.into_iter().filter_map(metrics).collect()
+    }
+}
+
+/// For how long the turn of a worker lasts, if the watchdog has seen it.
+fn held_ns(worker: &crate::worker::Shared, now_ns: u64) -> Option<u64> {
+    if worker.running.load(Ordering::Acquire).is_null() {
+        return None;
+    }
+    let since_ns = worker.held.since_ns(worker.stats.turns.get())?;
+    Some(now_ns.saturating_sub(since_ns))
+}
+
+fn worker_metrics(worker: &crate::worker::Shared, now_ns: u64) -> WorkerMetrics {
     let stats = &worker.stats;
     WorkerMetrics {
         turns: stats.turns.get(),
@@ -216,5 +302,7 @@ fn worker_metrics(worker: &crate::worker::Shared) -> WorkerMetrics {
         timers: stats.timers.get(),
         requeues: stats.requeues.get(),
         queued: worker.waiting(),
+        idle_ns: stats.idle_ns(now_ns),
+        running_ns: held_ns(worker, now_ns),
     }
 }

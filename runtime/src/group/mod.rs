@@ -16,7 +16,7 @@ mod watchdog;
 
 pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
 pub(crate) use class::Class;
-pub use metrics::{ClassMetrics, GroupMetrics, Latency, TaskInfo, WorkerMetrics};
+pub use metrics::{ClassMetrics, GroupMetrics, Latency, LatencyBucket, TaskInfo, WorkerMetrics};
 pub use per_worker::PerWorker;
 pub(crate) use shared::{
     count_on, count_queued, schedule, schedule_on, worker_of, GroupShared, Simulated, WorkerHook,

@@ -25,6 +25,8 @@ pub(crate) struct Registry {
 struct Shard {
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// How many of them each class has, by its index: counted under the lock that is held anyway.
+    by_class: Vec<u32>,
     is_closed: bool,
 }
 
@@ -66,6 +68,11 @@ impl Registry {
             list.entries.push(Entry { task, generation: 0 });
             (list.entries.len() - 1) as u32
         };
+        let class = header.class().index();
+        if list.by_class.len() <= class {
+            list.by_class.resize(class + 1, 0);
+        }
+        list.by_class[class] += 1;
         self.live.fetch_add(1, Ordering::Relaxed);
         header.registered.store((index << SHARD_BITS) | shard as u32, Ordering::Release);
         Ok(())
@@ -81,6 +88,7 @@ impl Registry {
         entry.task = None;
         entry.generation = entry.generation.wrapping_add(1);
         list.free.push(index);
+        list.by_class[header.class().index()] -= 1;
     }
 
     /// Counts a removed task as ended, after its futures are settled.
@@ -117,6 +125,17 @@ impl Registry {
 
     pub(crate) fn live(&self) -> usize {
         self.live.load(Ordering::SeqCst)
+    }
+
+    /// How many tasks each class has, by its index; at most so many classes. One shard is locked at a time.
+    pub(crate) fn by_class(&self, classes: usize) -> Vec<usize> {
+        let mut counts = vec![0; classes];
+        for shard in &self.shards {
+            for (count, live) in counts.iter_mut().zip(&shard.lock().by_class) {
+                *count += *live as usize;
+            }
+        }
+        counts
     }
 
     /// A number for a task: place and generation.

@@ -281,7 +281,7 @@ impl GroupShared {
         if let Some(class) = classes.get(name) {
             return NonNull::from(&**class);
         }
-        let class = Box::new(Class::new(name));
+        let class = Box::new(Class::new(name, classes.len()));
         let pointer = NonNull::from(&*class);
         classes.insert(name.into(), class);
         pointer

@@ -197,10 +197,16 @@ impl Search {
                     }
                 }
             }
-            if limit != Some(Duration::ZERO) {
+            if limit == Some(Duration::ZERO) {
+                local.now_ns.set(group.now_ns());
+            } else {
+                let stats = &local.shared().stats;
+                stats.parks_owner(group.now_ns());
                 park(limit);
+                let now_ns = group.now_ns();
+                stats.unparked_owner(now_ns);
+                local.now_ns.set(now_ns);
             }
-            local.now_ns.set(group.now_ns());
             let Some(next) = group.sleep.reconsider(local.index) else {
                 local.shared().stats.wakes.add_owner(1);
                 group.watchdog.awake();

@@ -31,4 +31,31 @@ pub(crate) struct Stats {
     pub(crate) wakes: Count,
     pub(crate) timers: Count,
     pub(crate) requeues: Count,
+    /// Nanoseconds that it was parked.
+    idle_ns: Count,
+    /// Since when it is parked; 0 while it is not.
+    idle_since_ns: AtomicU64,
+}
+
+impl Stats {
+    /// The worker is about to park.
+    pub(crate) fn parks_owner(&self, now_ns: u64) {
+        self.idle_since_ns.store(now_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// It was parked until now.
+    pub(crate) fn unparked_owner(&self, now_ns: u64) {
+        let since_ns = self.idle_since_ns.load(Ordering::Relaxed);
+        self.idle_ns.add_owner(now_ns.saturating_sub(since_ns));
+        self.idle_since_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// How long it was parked in all, the time until now included if it is.
+    pub(crate) fn idle_ns(&self, now_ns: u64) -> u64 {
+        let current_ns = match self.idle_since_ns.load(Ordering::Relaxed) {
+            0 => 0,
+            since_ns => now_ns.saturating_sub(since_ns),
+        };
+        self.idle_ns.get() + current_ns
+    }
 }

@@ -8,6 +8,7 @@ export const operations = {
   actions: "GET actions",
   locks: "GET locks",
   events: "GET events",
+  publish: "POST events",
   deadLetters: "GET dead-letters",
   redeliver: "POST dead-letters/{name}/redeliver",
   plans: "GET plans",
@@ -23,12 +24,17 @@ export const operations = {
   orders: "POST orders",
   flows: "GET flows",
   flow: "GET flows/{namespace}/{name}/{version}",
+  addFlow: "POST flows",
+  checkFlow: "POST flows/check",
   startFlow: "POST flows/{namespace}/{name}/{version}/start",
   schedules: "GET schedules",
   scheduleTimes: "GET schedules/{name}/times",
   pause: "POST schedules/{name}/pause",
   unpause: "POST schedules/{name}/unpause",
   trigger: "POST schedules/{name}/trigger",
+  backfill: "POST schedules/{name}/backfill",
+  putSchedule: "PUT schedules/{name}",
+  removeSchedule: "DELETE schedules/{name}",
 };
 
 /** This file is `console/api.js`: the API is next to `console`, wherever both are mounted. */
@@ -48,6 +54,8 @@ export class Problem extends Error {
     this.title = shape.title;
     this.detail = shape.detail;
     this.code = shape.code;
+    /** Each with its line and column, where a text was refused. */
+    this.problems = shape.problems ?? [];
   }
 }
 
@@ -61,6 +69,17 @@ export function signOut() {
 
 export function isSignedIn() {
   return sessionStorage.getItem(TOKEN) !== null;
+}
+
+let isPressed = false;
+addEventListener("pointerdown", () => { isPressed = true; }, true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { isPressed = false; }, true);
+
+/** What is under a finger or a pressed button stays until that is up: else the click would get lost. */
+async function settled() {
+  for (let tries = 0; isPressed && tries < 20; tries += 1) await new Promise((resolve) => { setTimeout(resolve, 50); });
+  // The click itself comes right after.
+  if (isPressed) isPressed = false;
 }
 
 function headers(more = {}) {
@@ -79,19 +98,25 @@ function address(name, at, query) {
 }
 
 /** Asks for an operation: what stands in its path, its query, its body. Throws a Problem. */
-export async function ask(name, { at = {}, query, body, signal } = {}) {
+export async function ask(name, { at = {}, query, body, text: plain, signal } = {}) {
   const [method, url] = address(name, at, query);
   const limit = AbortSignal.timeout(ANSWER_MS);
-  const request = { method, headers: headers(), signal: signal ? AbortSignal.any([signal, limit]) : limit };
+  // An order that was given is not taken back by leaving the page.
+  const isQuestion = method === "GET" && signal;
+  const request = { method, headers: headers(), signal: isQuestion ? AbortSignal.any([signal, limit]) : limit };
   if (body !== undefined) {
     request.headers["Content-Type"] = "application/json";
     request.body = JSON.stringify(body);
+  } else if (plain !== undefined) {
+    // A definition: JSON is YAML too.
+    request.headers["Content-Type"] = name === "publish" ? "application/cloudevents+json" : "application/yaml";
+    request.body = plain;
   }
   let answer;
   try {
     answer = await fetch(url, request);
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (isQuestion && signal.aborted) throw error;
     const detail = error.name === "TimeoutError"
       ? "the server does not answer: it may be very busy, or stopped"
       : "the server cannot be reached: look whether «turnwheel serve» runs";
@@ -106,6 +131,7 @@ export async function ask(name, { at = {}, query, body, signal } = {}) {
   }
   // A server that is not healthy says so with another status and the same shape.
   if (!answer.ok && !(name === "health" && value)) throw new Problem(answer.status, value ?? {});
+  if (method === "GET") await settled();
   return value;
 }
 

@@ -3,6 +3,7 @@
 import { ask, follow, isSignedIn, Problem, signIn, signOut } from "./api.js";
 import { failure, h, put } from "./dom.js";
 import { span, tick } from "./format.js";
+import { editor } from "./editor.js";
 import { flow, flows } from "./flows.js";
 import { overview } from "./overview.js";
 import { plan } from "./plan.js";
@@ -19,7 +20,7 @@ const NEWS_MS = 500;
 /** After how long a stream that has ended is asked for again. */
 const AGAIN_MS = 5000;
 
-const PAGES = { "": overview, plans, plan, flows, flow, schedules, letters, world };
+const PAGES = { "": overview, plans, plan, flows, flow, "add-flow": editor, schedules, letters, world };
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 
@@ -55,9 +56,11 @@ async function show() {
     return refresh();
   }
   current?.abort.abort();
+  // What was asked on the page that is left is not done.
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.dispatchEvent(new Event("cancel", { cancelable: true }));
   const make = PAGES[name];
   for (const link of document.querySelectorAll("#nav a")) {
-    const of = { plan: "plans", flow: "flows" }[name] ?? (name || "overview");
+    const of = { plan: "plans", flow: "flows", "add-flow": "flows" }[name] ?? (name || "overview");
     if (link.dataset.page === of) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -67,6 +70,7 @@ async function show() {
   if (!make) {
     current = null;
     put(root, failure({ title: "There is no such page", detail: "The address may be old. Choose a page above." }));
+    main.dataset.shown = location.hash;
     return;
   }
   const abort = new AbortController();
@@ -87,6 +91,8 @@ async function refresh() {
   }
   shown.busy = true;
   lastRefresh = Date.now();
+  const of = location.hash;
+  main.setAttribute("aria-busy", String(main.dataset.shown !== of));
   try {
     await shown.page.refresh();
     if (shown.failed) main.querySelector(".failed")?.remove();
@@ -103,6 +109,10 @@ async function refresh() {
     shown.failed = true;
   } finally {
     shown.busy = false;
+    if (shown === current) {
+      main.dataset.shown = of;
+      main.setAttribute("aria-busy", "false");
+    }
   }
   if (shown !== current) return;
   if (shown.again) {
@@ -125,13 +135,14 @@ function askToken(error) {
   const input = h("input", { type: "password", name: "token", autocomplete: "current-password", required: true });
   put(main, h("form", {
     class: "notice",
-    on: { submit: (event) => { event.preventDefault(); signIn(input.value.trim()); current = null; show(); } },
+    on: { submit: (event) => { event.preventDefault(); signIn(input.value.trim()); current = null; show(); drawOut(); } },
   },
   h("h2", {}, "A token is needed"),
   h("p", {}, error.detail ?? "This server wants to know who asks."),
   h("label", {}, "Token ", input),
   h("p", { class: "quiet" }, "It is kept in this tab until that is closed."),
   h("p", {}, h("button", { type: "submit", class: "main" }, "Sign in"))));
+  main.dataset.shown = location.hash;
   input.focus();
 }
 
@@ -153,9 +164,14 @@ async function health() {
   shown.className = `health ${state}`;
   shown.title = title;
   if (shown.textContent !== text) shown.textContent = text;
-  const out = h("button", { class: "link", on: { click: () => { signOut(); location.reload(); } } }, "Sign out");
-  if (isSignedIn()) shown.append(" ", out);
+  drawOut();
   setTimeout(health, document.hidden ? 60000 : 10000);
+}
+
+/** Who has given a token can take it back. */
+function drawOut() {
+  const out = h("button", { class: "link", on: { click: () => { signOut(); location.reload(); } } }, "Sign out");
+  put(document.getElementById("out"), isSignedIn() && out);
 }
 
 /** News of the server: a page that follows them need not ask again and again. */
@@ -168,15 +184,31 @@ async function life(shown) {
     waiting = setTimeout(() => { waiting = 0; refresh(); }, wait);
   };
   while (!signal.aborted) {
+    // Browsers have few connections to one server, for all their tabs: only one that is seen keeps one.
+    await seen(signal);
+    const hidden = new AbortController();
+    const leave = () => { if (document.hidden) hidden.abort(); };
+    document.addEventListener("visibilitychange", leave);
     try {
       shown.isLive = true;
-      await follow(shown.page.follows, news, signal);
+      await follow(shown.page.follows, news, AbortSignal.any([signal, hidden.signal]));
     } catch {
       // Without the stream the page asks every now and then, as it does anyway.
     }
+    document.removeEventListener("visibilitychange", leave);
     shown.isLive = false;
-    await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS); });
+    if (!hidden.signal.aborted) await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS); });
   }
+}
+
+/** Waits until the tab is seen, or its page is left. */
+function seen(signal) {
+  return new Promise((resolve) => {
+    const look = () => { if (!document.hidden || signal.aborted) resolve(); };
+    document.addEventListener("visibilitychange", look, { signal });
+    signal.addEventListener("abort", look);
+    look();
+  });
 }
 
 function move(by) {
@@ -199,7 +231,7 @@ function key(event) {
   }
   if (isGoing) {
     isGoing = false;
-    const to = { o: "#/", p: "#/plans", f: "#/flows", s: "#/schedules", d: "#/letters", w: "#/world" }[event.key];
+    const to = { o: "#/", p: "#/plans", f: "#/flows", s: "#/schedules", e: "#/letters", d: "#/letters", w: "#/world" }[event.key];
     if (to) location.hash = to;
     return;
   }
@@ -221,8 +253,8 @@ function key(event) {
 
 function help() {
   const keys = [["j, k or arrows", "next and previous in a list"], ["Enter", "open"], ["/", "search"],
-    ["g then o, p, f, s, d, w", "overview, plans, flows, schedules, dead letters, world"], ["Escape", "leave a field or a dialog"]];
-  const dialog = h("dialog", { "aria-label": "Keys", on: { close: () => dialog.remove() } },
+    ["g then o, p, f, s, e, w", "overview, plans, flows, schedules, events, world"], ["Escape", "leave a field or a dialog"]];
+  const dialog = h("dialog", { "aria-label": "Keys", on: { close: () => dialog.remove(), cancel: () => dialog.close() } },
     h("h2", {}, "Keys"),
     h("dl", { class: "facts" }, keys.map(([name, text]) => h("div", {}, h("dt", {}, h("kbd", {}, name)), h("dd", {}, text)))),
     h("button", { on: { click: () => dialog.close() } }, "Close"));
@@ -233,6 +265,9 @@ function help() {
 window.addEventListener("hashchange", show);
 document.addEventListener("keydown", key);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+// A browser may keep a document that was left, with its connections.
+window.addEventListener("pagehide", () => { current?.abort.abort(); current = null; });
+window.addEventListener("pageshow", (event) => { if (event.persisted) show(); });
 setInterval(tick, 1000);
 show();
 health();

@@ -15,7 +15,7 @@ function fill(element, props, kids) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "on") {
       for (const [event, handler] of Object.entries(value)) element.addEventListener(event, handler);
-    } else if (name === "value" || name === "checked" || name === "disabled") {
+    } else if (name === "value" || name === "checked" || name === "disabled" || name === "hidden") {
       element[name] = value;
     } else {
       element.setAttribute(name, value === true ? "" : String(value));
@@ -84,19 +84,51 @@ export function failure(error, again) {
     again && h("button", { on: { click: again } }, "Try again"));
 }
 
-/** Asks before something is done; `fields` may hold inputs. Answers whether it is to be done. */
-export function confirm(title, text, action, fields = []) {
+/** What went wrong, in words. */
+export function reason(error) {
+  return error instanceof SyntaxError ? `That is no JSON: ${error.message}` : error.detail ?? error.message ?? String(error);
+}
+
+/**
+ * Asks before something is done, and does it; `fields` may hold inputs. When it is refused the dialog
+ * stays, with what was typed and the reason. Answers what was done, or nothing.
+ */
+export function order(title, text, verb, fields, perform) {
   return new Promise((resolve) => {
-    const done = (value) => { dialog.close(); dialog.remove(); resolve(value); };
-    const form = h("form", { on: { submit: (event) => { event.preventDefault(); done(true); } } },
-      h("h2", {}, title), h("p", {}, text), fields,
-      h("p", { class: "buttons" },
-        h("button", { type: "submit", class: "main" }, action),
-        h("button", { type: "button", on: { click: () => done(false) } }, "Do nothing")));
-    const dialog = h("dialog", { "aria-label": title, on: { cancel: (event) => { event.preventDefault(); done(false); } } }, form);
+    const back = document.activeElement?.getAttribute("data-key");
+    const done = (value) => {
+      dialog.close();
+      dialog.remove();
+      if (back) document.querySelector(`[data-key="${CSS.escape(back)}"]`)?.focus({ preventScroll: true });
+      resolve(value);
+    };
+    const problem = h("p", { class: "why error", role: "alert", hidden: true });
+    const go = h("button", { type: "submit", class: "main" }, verb);
+    const submit = async (event) => {
+      event.preventDefault();
+      if (go.disabled) return;
+      go.disabled = true;
+      problem.hidden = true;
+      try {
+        done(await perform());
+      } catch (error) {
+        put(problem, reason(error), (error.problems ?? []).map((one) => h("div", {}, `Line ${one.line}: ${one.message}`)));
+        problem.hidden = false;
+        go.disabled = false;
+      }
+    };
+    const form = h("form", { on: { submit } },
+      h("h2", {}, title), h("p", {}, text), fields, problem,
+      h("p", { class: "buttons" }, go, h("button", { type: "button", on: { click: () => done(undefined) } }, "Do nothing")));
+    const dialog = h("dialog", { "aria-label": title, on: { cancel: (event) => { event.preventDefault(); done(undefined); } } }, form);
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+/** Asks before something is done; `fields` may hold inputs. Answers whether it is to be done. */
+export async function confirm(title, text, action, fields = []) {
+  return await order(title, text, action, fields, () => true) === true;
 }
 
 /** A line that says what came of something, and goes away. */

@@ -1,7 +1,8 @@
 // Flows: which there are, their source and tasks, and a form to start one.
 
 import { ask } from "./api.js";
-import { confirm, facts, h, json, notice, put, say, table } from "./dom.js";
+import { flowPicture } from "./flowgraph.js";
+import { facts, h, json, notice, order, put, table } from "./dom.js";
 import { number } from "./format.js";
 
 /** How many flows are listed at first, and more each time. */
@@ -17,11 +18,12 @@ export function flows(root, _rest, _query, { signal }) {
   const list = h("div", {});
   const search = h("input", { type: "search", "data-search": true, placeholder: "Name of a flow", "aria-label": "Search flows",
     on: { input: () => { text = search.value.trim().toLowerCase(); draw(); } } });
-  put(root, h("h1", {}, "Flows"), h("div", { class: "filters" }, search), list);
+  const head = h("div", { class: "head" }, h("h1", {}, "Flows"), h("a", { class: "button main", href: "#/add-flow", "data-key": "add" }, "Add a flow…"));
+  put(root, head, h("div", { class: "filters" }, search), list);
 
   function draw() {
     if (all.flows.length === 0) {
-      return put(list, notice("There is no flow", "Add one: POST api/v1/flows with a file of the Serverless Workflow DSL, or run one: turnwheel run FILE."));
+      return put(list, notice("There is no flow", "Add one here, with POST api/v1/flows, or run one from a shell: turnwheel run FILE."));
     }
     const fit = all.flows.filter((flow) => `${flow.namespace}/${flow.name}`.toLowerCase().includes(text));
     const rows = fit.slice(0, most).map((flow) => h("tr", {}, h("td", { class: "name" }, h("a", { href: link(flow), "data-item": true, "data-key": link(flow) }, flow.name)),
@@ -40,6 +42,7 @@ export function flows(root, _rest, _query, { signal }) {
         // A program that embeds a world may run none.
         if (error.status !== 404) throw error;
         shown = "";
+        head.querySelector("a")?.remove();
         return put(list, notice("This server runs no flows", "Its plans begin with the actions of the program that serves.", h("p", {}, h("a", { href: "#/world" }, "Actions that plans can begin with"))));
       }
       const now = JSON.stringify(all);
@@ -93,14 +96,11 @@ export function flow(root, rest, _query, { signal }) {
     const text = h("textarea", { name: "input", rows: 8, spellcheck: "false" });
     text.value = "{}";
     const fields = form ? form.labels : [h("p", {}, h("label", {}, "Input, as JSON", text))];
-    if (!await confirm(`Start «${detail.name}»`, "The plan is durable when the answer comes.", "Start", fields)) return;
-    try {
+    const begun = await order(`Start «${detail.name}»`, "The plan is durable when the answer comes.", "Start", fields, () => {
       const input = form ? form.read() : JSON.parse(text.value || "null");
-      const begun = await ask("startFlow", { at, body: { input }, signal });
-      location.hash = `#/plan/${begun.id}`;
-    } catch (error) {
-      say(error instanceof SyntaxError ? `That is no JSON: ${error.message}` : error.detail ?? error.message, true);
-    }
+      return ask("startFlow", { at, body: { input }, signal });
+    });
+    if (begun) location.hash = `#/plan/${begun.id}`;
   }
 
   return {
@@ -110,16 +110,20 @@ export function flow(root, rest, _query, { signal }) {
       const now = JSON.stringify(detail);
       if (now === shown) return;
       shown = now;
+      const graph = h("div", {});
+      flowPicture(graph, detail.source);
       put(root, h("p", { class: "crumbs" }, h("a", { href: "#/flows" }, "Flows")),
-        h("div", { class: "head" }, h("h1", {}, detail.title ?? detail.name), h("button", { class: "main", on: { click: () => start(detail) } }, "Start…")),
+        h("div", { class: "head" }, h("h1", {}, detail.title ?? detail.name), h("span", { class: "buttons" },
+          h("a", { class: "button", href: `#/add-flow?of=${[detail.namespace, detail.name, detail.version].map(encodeURIComponent).join("/")}` }, "Change it…"),
+          h("a", { class: "button", href: `#/plans?labels=${encodeURIComponent(`flow.namespace=${detail.namespace},flow.name=${detail.name}`)}` }, "Its plans"),
+          h("button", { class: "main", "data-key": "start", on: { click: () => start(detail) } }, "Start…"))),
         facts([["Name", detail.name], ["Namespace", detail.namespace], ["Version", detail.version], ["Hash", detail.hash], ["Secrets that it uses", detail.secrets.join(", ")]]),
-        h("h2", {}, "Tasks"), detail.tasks.length === 0 ? h("p", { class: "quiet" }, "It has none.")
-          : h("ul", { class: "tasks" }, detail.tasks.map((task) => {
+        h("h2", {}, "Graph"), graph, h("details", {}, h("summary", {}, `Its tasks as a list (${number(detail.tasks.length)})`), h("ul", { class: "tasks" }, detail.tasks.map((task) => {
             const parts = task.path.split("/").filter((part) => part && part !== "do" && !/^\d+$/.test(part));
             const row = h("li", { title: task.path }, h("b", {}, parts.at(-1) ?? task.path), h("span", { class: "quiet" }, ` ${task.kind}`));
             row.style.marginLeft = `${Math.min(Math.max(parts.length - 1, 0), 10)}rem`;
             return row;
-          })),
+          }))),
         detail.input_schema && [h("h2", {}, "Input schema"), json(detail.input_schema)],
         h("h2", {}, "Source"), json(detail.source));
     },

@@ -1,7 +1,7 @@
 // One plan: what it did and when, why it waits, what can be done with it now.
 
 import { ask } from "./api.js";
-import { badge, confirm, facts, h, json, put, say, table } from "./dom.js";
+import { badge, facts, h, json, order as askFor, put, say, table } from "./dom.js";
 import { ago, between, clock, number, planLink, span, words } from "./format.js";
 import { graphPicture, timelinePicture } from "./picture.js";
 import { Steps } from "./steps.js";
@@ -63,15 +63,12 @@ export function plan(root, rest, _query, { signal, refresh }) {
   async function give(order) {
     const time = h("input", { type: "datetime-local", name: "time", step: 1 });
     const fields = order === "delay_until" ? [h("p", {}, h("label", {}, "Time, in UTC ", time))] : [];
-    if (!await confirm(`${words(order)}?`, ORDERS[order] ?? "The plan is given this order.", words(order), fields)) return;
-    const body = { order };
-    if (order === "delay_until" && time.value) body.start_at = new Date(`${time.value}Z`).toISOString();
-    try {
-      const done = await ask("order", { at: { plan: id }, body, signal });
-      say(`${words(order)}: done, noted for ${done.by}.`);
-    } catch (error) {
-      say(error.detail ?? error.message, true);
-    }
+    const done = await askFor(`${words(order)}?`, ORDERS[order] ?? "The plan is given this order.", words(order), fields, () => {
+      const body = { order };
+      if (order === "delay_until" && time.value) body.start_at = new Date(`${time.value}Z`).toISOString();
+      return ask("order", { at: { plan: id }, body, signal });
+    });
+    if (done) say(`${words(order)}: done, noted for ${done.by}.`);
     refresh();
   }
 

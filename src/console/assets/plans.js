@@ -1,16 +1,19 @@
 // The list of plans: counts, filters, pages, orders for many.
 
 import { ask, figures } from "./api.js";
-import { badge, confirm, h, notice, put, say, table } from "./dom.js";
+import { badge, h, notice, order as askFor, put, say, table } from "./dom.js";
 import { ago, between, number, planLink, serverNow, words } from "./format.js";
 
 export const STATES = ["pending", "scheduled", "planning", "planned", "running", "paused", "stopped"];
 const RESULTS = ["pending", "success", "warning", "error", "cancelled", "reverted"];
 const WAITS = ["decision", "permission", "plan", "time", "lock", "sub-plans", "event", "timer", "retry", "place"];
 const ORDERS = ["cancel", "cancel_now", "resume", "skip_failed", "retry_failed", "halt", "delete"];
+/** The ones that are offered for ticked plans. */
+const TICKED = ["resume", "skip_failed", "retry_failed", "cancel", "cancel_now", "halt", "delete"];
+const HARD = new Set(["cancel", "cancel_now", "halt", "delete"]);
 const FIELDS = ["state", "result", "waits", "label", "labels", "action", "key", "by", "caller", "order", "limit", "cursor"];
 const PLAN_ID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
-const COLUMNS = [["Plan"], ["State"], ["Result"], ["Why it waits", "grow"], ["Created"], ["Took"]];
+const COLUMNS = [["", "tick"], ["Plan"], ["State"], ["Result"], ["Why it waits", "grow"], ["Created"], ["Took"]];
 
 /** Names that are counted, the known ones first. */
 export function orderOf(counts) {
@@ -26,8 +29,11 @@ export function plans(root, _rest, query, { signal, refresh }) {
   const form = h("form", { class: "filters", role: "search" });
   const list = h("div", { "aria-live": "off" });
   const foot = h("p", { class: "buttons" });
-  put(root, h("div", { class: "head" }, h("h1", {}, "Plans"), h("button", { on: { click: () => many(asked) } }, "Orders for all that fit…")),
-    counts, form, list, foot);
+  /** Plans that are ticked, by their ids; those of other pages too. */
+  const ticked = new Set();
+  const ticks = h("div", { class: "ticks", role: "status" });
+  put(root, h("div", { class: "head" }, h("h1", {}, "Plans"), h("button", { "data-key": "many", on: { click: () => many(asked) } }, "Orders for all that fit…")),
+    counts, form, ticks, list, foot);
   drawForm(form, asked, go);
 
   function go(changes) {
@@ -71,6 +77,7 @@ export function plans(root, _rest, query, { signal, refresh }) {
       if (text === shown) return;
       shown = text;
       put(list, page.plans.length ? table(COLUMNS, page.plans.map(row), "Plans") : nothing(all, asked));
+      drawTicks();
       drawFoot(page);
     },
   };
@@ -87,7 +94,12 @@ export function plans(root, _rest, query, { signal, refresh }) {
 
   function row(plan) {
     const labels = Object.entries(plan.labels ?? {});
-    return h("tr", { class: `row-${plan.state}` },
+    const tick = h("input", { type: "checkbox", "aria-label": `Tick ${plan.label || plan.action} ${plan.id}`, "data-key": `tick-${plan.id}`, checked: ticked.has(plan.id) });
+    tick.addEventListener("change", () => {
+      tick.checked ? ticked.add(plan.id) : ticked.delete(plan.id);
+      drawTicks();
+    });
+    return h("tr", { class: `row-${plan.state}` }, h("td", { class: "tick" }, tick),
       h("td", { class: "name" }, h("a", { href: `#/plan/${plan.id}`, title: plan.id, "data-item": true, "data-key": plan.id }, plan.label || plan.action),
         plan.label !== plan.action && h("span", { class: "quiet" }, ` ${plan.action}`),
         labels.length > 0 && h("div", {}, labels.slice(0, 6).map(([name, value]) =>
@@ -100,20 +112,68 @@ export function plans(root, _rest, query, { signal, refresh }) {
       h("td", {}, between(plan.started_at, plan.ended_at)));
   }
 
+  function drawTicks() {
+    const shownIds = [...list.querySelectorAll("td.tick input")];
+    const all = () => {
+      const isOn = shownIds.some((tick) => !tick.checked);
+      for (const tick of shownIds) {
+        if (tick.checked !== isOn) {
+          tick.checked = isOn;
+          tick.dispatchEvent(new Event("change"));
+        }
+      }
+    };
+    const clear = () => {
+      ticked.clear();
+      for (const tick of shownIds) tick.checked = false;
+      drawTicks();
+    };
+    put(ticks, shownIds.length > 0 && h("p", { class: "buttons" },
+      h("button", { "data-key": "tick-all", on: { click: all } }, shownIds.every((tick) => tick.checked) ? "Tick none of this page" : "Tick all of this page"),
+      ticked.size > 0 && [h("b", {}, `${number(ticked.size)} ticked`),
+        ...TICKED.map((name) => h("button", { class: HARD.has(name) ? "hard" : "", "data-key": `ticked-${name}`, on: { click: () => some(name) } }, words(name))),
+        h("button", { class: "link", "data-key": "tick-clear", on: { click: clear } }, "Untick all")]));
+  }
+
+  /** What would come of an order, as a list of plans. */
+  function report(look) {
+    const line = (one) => h("li", {}, planLink(one.plan, one.label || one.plan), ` ${words(one.outcome)}`, one.why && `: ${one.why}`);
+    return h("ul", { class: "report" }, look.plans.slice(0, 20).map(line), look.plans.length > 20 && h("li", { class: "quiet" }, `and ${number(look.plans.length - 20)} more`));
+  }
+
+  /** Looks what an order would do, asks, and gives it. */
+  async function give(order, of) {
+    const look = await ask("orders", { body: { ...of, order, dry_run: true }, signal });
+    const text = `${number(look.touched)} plans would be touched, ${number(look.left)} left as they are.`
+      + (look.has_more ? " More plans fit: give the order again afterwards." : "");
+    if (look.touched === 0) {
+      const why = look.plans.find((one) => one.why)?.why;
+      return say(`${text} Nothing was changed${why ? `: ${why}` : ""}.`, true);
+    }
+    const verb = `${words(order)} ${number(look.touched)} ${look.touched === 1 ? "plan" : "plans"}`;
+    const done = await askFor(`${words(order)}: sure?`, text, verb, [report(look)], () => ask("orders", { body: { ...of, order }, signal }));
+    if (!done) return;
+    say(`${number(done.touched)} done, ${number(done.left)} left, ${number(done.failed)} failed.`, done.failed > 0);
+    return done;
+  }
+
+  async function some(order) {
+    try {
+      if (await give(order, { plans: [...ticked] })) ticked.clear();
+    } catch (error) {
+      say(error.detail ?? error.message, true);
+    }
+    shown = "";
+    refresh();
+  }
+
   async function many(asked) {
     const order = h("select", { name: "order" }, ORDERS.map((name) => h("option", { value: name }, words(name))));
     const label = h("p", {}, h("label", {}, "Order ", order));
-    if (!await confirm("Orders for all that fit", "First it is only looked which plans would be touched; nothing is changed.", "Look", [label])) return;
-    const filter = bulkFilter(asked);
+    const text = "First it is only looked which plans would be touched; nothing is changed.";
+    if (!await askFor("Orders for all that fit", text, "Look", [label], () => true)) return;
     try {
-      const look = await ask("orders", { body: { filter, order: order.value, dry_run: true }, signal });
-      const some = look.plans.slice(0, 20).map((one) => h("li", {}, planLink(one.plan, one.label || one.plan), ` ${words(one.outcome)}`, one.why && `: ${one.why}`));
-      const text = `${number(look.touched)} plans would be touched, ${number(look.left)} left as they are.`
-        + (look.has_more ? " More plans fit: give the order again afterwards." : "");
-      if (look.touched === 0) return say(`${text} Nothing was changed.`);
-      if (!await confirm(`${words(order.value)}: sure?`, text, `${words(order.value)} ${number(look.touched)} plans`, [h("ul", { class: "report" }, some)])) return;
-      const done = await ask("orders", { body: { filter, order: order.value }, signal });
-      say(`${number(done.touched)} done, ${number(done.left)} left, ${number(done.failed)} failed.`, done.failed > 0);
+      await give(order.value, { filter: bulkFilter(asked) });
     } catch (error) {
       say(error.detail ?? error.message, true);
     }

@@ -1,7 +1,7 @@
 // The steps of a plan as a tree, of which only what can be seen is drawn; and one step with all there is.
 
 import { ask } from "./api.js";
-import { badge, confirm, facts, h, json, put, say } from "./dom.js";
+import { badge, facts, h, json, order, put, say } from "./dom.js";
 import { ago, between, clock, span, words } from "./format.js";
 
 /** The height of a row; the style sheet has the same. */
@@ -199,7 +199,7 @@ export class Steps {
 
   async #do(can) {
     const step = this.#step;
-    const text = h("textarea", { rows: 8, spellcheck: "false", name: "json" });
+    const text = h("textarea", { rows: 8, spellcheck: "false", name: "json", id: "json" });
     const ways = {
       skip: ["Skip it?", "It is left out when the plan is resumed.", null],
       retry: ["Begin it anew?", "It and all steps that come after it are put back to their begin; resume the plan then.", null],
@@ -209,17 +209,16 @@ export class Steps {
     const [title, note, value] = ways[can] ?? [`${words(can)}?`, "The step is given this order.", null];
     const hasText = can === "send_event" || can === "edit_input";
     text.value = JSON.stringify(value, null, 2);
-    if (!await confirm(title, note, words(can), hasText ? [text] : [])) return;
-    try {
-      const at = { plan: this.#id, step: step.id };
+    const at = { plan: this.#id, step: step.id };
+    const signal = this.#signal;
+    const done = await order(title, note, words(can), hasText ? [h("label", { class: "hidden", for: "json" }, "JSON"), text] : [], async () => {
       const given = hasText ? JSON.parse(text.value) : null;
-      if (can === "send_event") await ask("event", { at, body: { event: given }, signal: this.#signal });
-      else if (can === "edit_input") await ask("order", { at, body: { order: "edit_input", action: step.action, input: given }, signal: this.#signal });
-      else await ask("order", { at, body: { order: can, step: step.id }, signal: this.#signal });
-      say(`${words(can)}: done.`);
-    } catch (error) {
-      say(error instanceof SyntaxError ? `That is no JSON: ${error.message}` : error.detail ?? error.message, true);
-    }
+      if (can === "send_event") await ask("event", { at, body: { event: given }, signal });
+      else if (can === "edit_input") await ask("order", { at, body: { order: "edit_input", action: step.action, input: given }, signal });
+      else await ask("order", { at, body: { order: can, step: step.id }, signal });
+      return true;
+    });
+    if (done) say(`${words(can)}: done.`);
     this.#again();
   }
 }

@@ -1,7 +1,7 @@
 // The world: actions, queues, locks, the journal; and events that nobody took.
 
 import { ask, figures } from "./api.js";
-import { confirm, facts, h, json, notice, put, say, table } from "./dom.js";
+import { facts, h, json, notice, order, put, say, table } from "./dom.js";
 import { ago, bytes, clock, number, planLink, rate, serverNow, span } from "./format.js";
 
 /** How many letters are shown at first, and more each time. */
@@ -15,16 +15,13 @@ export function world(root, _rest, _query, { signal }) {
     input.value = "null";
     const label = h("input", { name: "label", placeholder: "name=value" });
     const fields = [h("p", {}, h("label", {}, "Input, as JSON", input)), h("p", {}, h("label", {}, "A label, if you want ", label))];
-    if (!await confirm(`Begin «${action}»`, "The plan is durable when the answer comes.", "Begin", fields)) return;
-    try {
+    const begun = await order(`Begin «${action}»`, "The plan is durable when the answer comes.", "Begin", fields, () => {
       const body = { action, input: JSON.parse(input.value || "null") };
       const at = label.value.indexOf("=");
       if (label.value) body.labels = at < 0 ? { [label.value]: "" } : { [label.value.slice(0, at)]: label.value.slice(at + 1) };
-      const begun = await ask("start", { body, signal });
-      location.hash = `#/plan/${begun.id}`;
-    } catch (error) {
-      say(error instanceof SyntaxError ? `The input is no JSON: ${error.message}` : error.detail ?? error.message, true);
-    }
+      return ask("start", { body, signal });
+    });
+    if (begun) location.hash = `#/plan/${begun.id}`;
   }
 
   return {
@@ -67,13 +64,34 @@ export function letters(root, _rest, _query, { signal, refresh }) {
 
   async function again(letter) {
     const step = h("input", { type: "number", min: 1, value: letter.step, name: "step" });
-    if (!await confirm("Send it again?", "It goes to this step, or to another one of the same plan; if it is taken it leaves the list.", "Send", [h("p", {}, h("label", {}, "Step ", step))])) return;
-    try {
+    const text = "It goes to this step, or to another one of the same plan; if it is taken it leaves the list.";
+    const done = await order("Send it again?", text, "Send", [h("p", {}, h("label", {}, "Step ", step))], async () => {
       await ask("redeliver", { at: { name: letter.number }, body: { step: Number(step.value) }, signal });
-      say("It was taken, and is durable.");
-    } catch (error) {
-      say(error.detail ?? error.message, true);
-    }
+      return true;
+    });
+    if (done) say("It was taken, and is durable.");
+    refresh();
+  }
+
+  async function publish() {
+    const field = (label, input) => h("p", {}, h("label", {}, `${label} `, input));
+    const type = h("input", { name: "type", required: true, spellcheck: "false", placeholder: "com.shop.paid" });
+    const source = h("input", { name: "source", required: true, spellcheck: "false", value: "/console" });
+    const subject = h("input", { name: "subject", spellcheck: "false" });
+    const data = h("textarea", { name: "data", rows: 6, spellcheck: "false" });
+    data.value = "{}";
+    const text = "A CloudEvent: the flows that listen for such a one get it, and those that begin with one begin.";
+    const fields = [field("Type", type), field("Source", source), field("Subject, if it has one", subject), field("Data, as JSON", data)];
+    // The same id when it is tried again: an event is taken once.
+    const id = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+    const done = await order("Publish an event", text, "Publish", fields, () => {
+      const event = { specversion: "1.0", id, type: type.value.trim(), source: source.value.trim(), data: JSON.parse(data.value || "null") };
+      if (subject.value.trim()) event.subject = subject.value.trim();
+      return ask("publish", { text: JSON.stringify(event), signal });
+    });
+    if (!done) return;
+    const begun = done.started.slice(0, 10).map((id) => [" ", planLink(id)]);
+    say([`It is durable. ${number(done.delivered)} ${done.delivered === 1 ? "task has" : "tasks have"} got it; ${number(done.started.length)} ${done.started.length === 1 ? "plan has" : "plans have"} begun.`, begun]);
     refresh();
   }
 
@@ -83,14 +101,15 @@ export function letters(root, _rest, _query, { signal, refresh }) {
         h("button", { "data-item": true, "data-key": `letter-${letter.number}`, on: { click: () => again(letter) } }, "Send again…")),
       h("p", { class: "error" }, letter.reason),
       h("details", {}, h("summary", {}, "What it says"), json(letter.event, 10000))));
-    put(root, h("h1", {}, "Dead letters"),
+    put(root, h("div", { class: "head" }, h("h1", {}, "Events"), h("button", { class: "main", "data-key": "publish", on: { click: publish } }, "Publish an event…")),
+      h("h2", {}, "Dead letters"),
       h("p", { class: "quiet" }, `Events that no step has taken: ${number(all.total)} since the world began. They are kept in memory, the newest of them.`),
       rows.length ? h("ul", { class: "cards" }, rows) : notice("None", "Every event was taken by its step."),
       all.letters.length > most && h("button", { "data-key": "more", on: { click: () => { most += LETTERS; draw(); } } }, "More"));
   }
 
   return {
-    title: "Dead letters",
+    title: "Events",
     async refresh() {
       all = await ask("deadLetters", { signal });
       const text = JSON.stringify(all);

@@ -4,13 +4,13 @@ use std::num::NonZeroUsize;
 
 use axum::extract::State;
 use axum::Json as Answer;
-use turnwheel_engine::{BulkOrder as Kind, BulkOutcome, BulkReport};
+use turnwheel_engine::{BulkOrder as Kind, BulkOutcome, BulkReport, PlanId};
 
 use super::plans::filter;
 use crate::api::{BulkDone, BulkOrder, BulkPlan, Filter, ManyOrder};
 use crate::http::body::{Json, Who};
 use crate::http::code::Code;
-use crate::http::limits::{BULK, BULK_MAX};
+use crate::http::limits::{BULK, BULK_MAX, BULK_NAMED_MAX};
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
@@ -28,16 +28,24 @@ pub(in crate::http) async fn order(
     Json(asked): Json<BulkOrder>,
 ) -> Result<Answer<BulkDone>, Problem> {
     let wrong = |detail: &str| Problem::new(Code::BodyInvalid, format!("the body: {detail}"));
-    if asked.filter == Filter::default() {
+    if asked.filter == Filter::default() && asked.plans.is_empty() {
         return Err(wrong("the filter says nothing, so it means all plans: name states at least"));
     }
+    if asked.plans.len() > BULK_NAMED_MAX {
+        return Err(wrong(&format!("it names more than {BULK_NAMED_MAX} plans: use a filter")));
+    }
+    let named: Result<Vec<PlanId>, _> = asked.plans.iter().map(|id| id.parse()).collect();
+    let named = named.map_err(|error| wrong(&format!("plans: {error}")))?;
     let limit = asked.limit.map_or(BULK, |limit| limit as usize);
     let limit = NonZeroUsize::new(limit).filter(|limit| limit.get() <= BULK_MAX);
     let Some(limit) = limit else {
         return Err(wrong(&format!("the limit has to be from 1 to {BULK_MAX}")));
     };
     let filter = filter(&asked.filter).map_err(|problem| wrong(&problem))?;
-    let bulk = api.world().bulk(filter).plans_max(limit);
+    let mut bulk = api.world().bulk(filter).plans_max(limit);
+    if !named.is_empty() {
+        bulk = bulk.only(&named);
+    }
     let kind = match asked.order {
         ManyOrder::Cancel => Kind::Cancel,
         ManyOrder::CancelNow => Kind::CancelNow,
@@ -56,7 +64,11 @@ pub(in crate::http) async fn order(
         let report =
             run.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))??;
         let outcome = format!("{} done, {} left", report.touched(), report.left());
-        trace::audit(&who, &format!("bulk {kind:?}"), &format!("{:?}", asked.filter), &outcome);
+        let of = match asked.plans.len() {
+            0 => format!("{:?}", asked.filter),
+            named => format!("{named} plans by their ids, {:?}", asked.filter),
+        };
+        trace::audit(&who, &format!("bulk {kind:?}"), &of, &outcome);
         report
     };
     Ok(Answer(done(asked.order, asked.dry_run, report)))

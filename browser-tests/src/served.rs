@@ -1,0 +1,255 @@
+//! A server on a free port, over a world with actions that fail, wait and go on.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+use tokio::sync::oneshot;
+use turnwheel::engine::flow::{CloudEvent, Flows};
+use turnwheel::engine::{
+    Action, ActionError, MemoryStore, Next, Payload, PlanId, Planner, Run, Runs, StepContext,
+    Store, TriggerOptions, Triggering, World, WorldBuilder,
+};
+use turnwheel::http::serve::{Listen, Server, Stopped};
+use turnwheel::http::{Access, Options};
+use turnwheel::io::{HostIo, IoOptions};
+use turnwheel::runtime::completion::block_on;
+
+/// Waits for an event, and answers it.
+#[derive(Debug)]
+struct Wait;
+
+impl Action for Wait {
+    const NAME: &'static str = "wait";
+    type Input = Value;
+    type Output = Value;
+    type Phases = Runs;
+}
+
+impl Run for Wait {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        match step.event::<Value>()? {
+            Some(event) => {
+                step.output = event;
+                Ok(Next::Done)
+            }
+            None => Ok(Next::suspend("an event of somebody")),
+        }
+    }
+}
+
+/// Fails unless its input says that it is mended.
+#[derive(Debug)]
+struct Mend;
+
+#[derive(Serialize, Deserialize)]
+struct Mended {
+    is_mended: bool,
+}
+
+impl Action for Mend {
+    const NAME: &'static str = "mend";
+    type Input = Mended;
+    type Output = Value;
+    type Phases = Runs;
+}
+
+impl Run for Mend {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.input.is_mended {
+            step.output = json!("it is whole");
+            return Ok(Next::Done);
+        }
+        Err(ActionError::new("broken", "it is broken and wants to be mended"))
+    }
+}
+
+/// Does nothing: one of many.
+#[derive(Debug)]
+struct Brick;
+
+impl Action for Brick {
+    const NAME: &'static str = "brick";
+    type Input = u32;
+    type Output = u32;
+    type Phases = Runs;
+}
+
+impl Run for Brick {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        step.output = step.input;
+        Ok(Next::Done)
+    }
+}
+
+/// Plans so many bricks, a hundred beside each other in each row.
+#[derive(Debug)]
+struct Wall;
+
+impl Action for Wall {
+    const NAME: &'static str = "wall";
+    type Input = u32;
+    type Output = ();
+    type Phases = ();
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, bricks: u32) -> Result<(), ActionError> {
+        planner.sequence(|planner| {
+            for row in 0..bricks.div_ceil(100) {
+                planner.concurrence(|planner| {
+                    for brick in (row * 100..bricks).take(100) {
+                        planner.plan_action::<Brick>(brick)?;
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What a world is described with.
+pub type Builder = WorldBuilder;
+
+/// A server on a free port of this machine over a world of its own. It stops when this is dropped.
+#[derive(Debug)]
+pub struct Served {
+    url: String,
+    world: World,
+    open: Mutex<VecDeque<Triggering>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Stopped>>,
+}
+
+impl Served {
+    /// Over a world in memory, for everybody on this machine.
+    pub fn new() -> Self {
+        Self::over(MemoryStore::new())
+    }
+
+    /// Over a world with this store.
+    ///
+    /// # Panics
+    ///
+    /// The store cannot be used, or there is no free port.
+    pub fn over(store: impl Store) -> Self {
+        let world = Self::builder().build(store).expect("a world");
+        Self::with(world, Options::new(Access::Loopback))
+    }
+
+    /// A world with the actions `wait`, `mend`, `brick` and `wall`, and with flows.
+    pub fn builder() -> Builder {
+        let io = HostIo::new(IoOptions::default());
+        World::builder().action(Wait).action(Mend).action(Brick).action(Wall).flows(io)
+    }
+
+    /// Over this world, with these options.
+    ///
+    /// # Panics
+    ///
+    /// There is no free port.
+    pub fn with(world: World, options: Options) -> Self {
+        let (told, url) = std::sync::mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = world.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            let listen = Listen::at("127.0.0.1:0".parse().expect("an address"));
+            runtime.block_on(async {
+                let server = Server::bind(&served, options, listen).await.expect("a free port");
+                told.send(server.url()).expect("somebody waits");
+                server.run(async { drop(stopped.await) }).await
+            })
+        });
+        let url = url.recv().expect("the server listens");
+        let open = Mutex::default();
+        Self { url, world, open, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// The address of a page of the console, such as `plans`.
+    pub fn page(&self, name: &str) -> String {
+        format!("{}/console/#/{name}", self.url)
+    }
+
+    /// Begins a plan, and answers its id once it is durable.
+    ///
+    /// # Panics
+    ///
+    /// It is refused.
+    pub fn begin(&self, action: &str, input: &Value) -> PlanId {
+        let input = Payload::of(input).expect("it can be stored");
+        let named = self.world.trigger_named(action, TriggerOptions::new(), input);
+        named.triggering.wait().expect("it is taken").id()
+    }
+
+    /// Begins one of many plans with labels; what becomes of all of them [`Served::settle`] waits for.
+    pub fn begin_labelled(&self, action: &str, input: &Value, labels: &[(&str, String)]) {
+        let input = Payload::of(input).expect("it can be stored");
+        let options = labels
+            .iter()
+            .fold(TriggerOptions::new(), |options, (name, value)| options.label(*name, value));
+        let begun = self.world.trigger_named(action, options, input).triggering;
+        let mut open = self.open.lock().expect("nobody panics with it");
+        open.push_back(begun);
+        // So many share their commits.
+        if open.len() >= 2_000 {
+            let first = open.pop_front().expect("there are many");
+            first.wait().expect("it is taken");
+        }
+    }
+
+    /// Waits until all plans that were begun are durable.
+    ///
+    /// # Panics
+    ///
+    /// One was refused.
+    pub fn settle(&self) {
+        let open = std::mem::take(&mut *self.open.lock().expect("nobody panics with it"));
+        for begun in open {
+            begun.wait().expect("it is taken");
+        }
+    }
+
+    /// Cancels a plan, and waits until it is over.
+    pub fn cancel(&self, plan: PlanId) {
+        let handle = self.world.plan(plan);
+        let done = block_on(handle.cancel("somebody else")).expect("it is answered");
+        done.expect("nobody gives it up").expect("it is not over");
+        self.over_with(plan);
+    }
+
+    /// Waits until a plan is over or paused.
+    pub fn over_with(&self, plan: PlanId) {
+        self.world.plan(plan).finished().wait().expect("it is there");
+    }
+
+    /// Publishes an event for flows, and waits until it is durable.
+    pub fn publish(&self, event: &Value) {
+        let flows = Flows::new(&self.world).expect("the world has flows");
+        let event = CloudEvent::from_value(event.clone()).expect("it is an event");
+        block_on(flows.publish(event)).expect("it is answered").expect("it is taken");
+    }
+
+    /// Its world.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // What was under way is left as it is.
+        let _ = self.world.shutdown();
+    }
+}

@@ -1,0 +1,149 @@
+//! For everybody: by keyboard alone, in dark and light, on a phone, with a token.
+
+use serde_json::json;
+use turnwheel::engine::MemoryStore;
+use turnwheel::http::{Access, Options, Role, Token};
+use turnwheel_browser::{Chromium, Page, Served};
+
+/// Every page, by its address.
+const PAGES: [&str; 8] =
+    ["", "plans", "flows", "add-flow", "schedules", "letters", "runtime", "world"];
+
+fn browser(name: &str) -> (Chromium, Page) {
+    let (browser, mut page) = Chromium::start().expect("a browser");
+    page.called(name);
+    page.size(1280, 900);
+    (browser, page)
+}
+
+#[test]
+fn work_is_done_by_keyboard_alone() {
+    let (_browser, mut page) = browser("keyboard");
+    let served = Served::new();
+    served.begin("wait", &json!({}));
+    page.open(&served.page(""));
+    page.see("h1");
+    // The first stop leads over the navigation to the content.
+    page.press("Tab");
+    assert!(page.has_focus(".skip"), "the skip link comes first");
+    page.press("Enter");
+    page.wait("document.activeElement.id === 'main'");
+    page.tab_to(".tile", 3);
+    page.press("?");
+    page.see("dialog");
+    page.press("Escape");
+    page.see_no("dialog");
+    page.press("g");
+    page.press("p");
+    page.see("link:wait");
+    page.press("/");
+    page.wait("document.activeElement.matches('[data-search]')");
+    page.type_text("wait");
+    page.press("Escape");
+    page.press("j");
+    page.wait("document.activeElement.matches('[data-item]')");
+    assert!(page.has_focus("link:wait"), "the first plan has the focus, and shows it");
+    page.press("Enter");
+    page.see("text:It waits: ");
+    page.tab_to("button:send event…", 30);
+    page.press("Enter");
+    page.see("dialog");
+    page.tab_to("dialog textarea", 3);
+    page.press("ControlA");
+    page.type_text("{\"by\": \"keys\"}");
+    page.tab_to("dialog button.main", 2);
+    page.press("Enter");
+    page.see("text:send event: done.");
+    page.see(".head .s-success");
+    // The list of steps is one stop; arrows go through it.
+    page.tab_to(".steps", 30);
+    page.press("ArrowDown");
+    page.press("Enter");
+    page.see(".panel h2");
+    page.is_sound();
+}
+
+/// The contrast of text with what is behind it, for all that is seen: the least, and where.
+const CONTRAST: &str = "(() => {
+  const rgb = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => {
+    const part = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if ((c[3] ?? 1) > 0.5) return c; } return [255, 255, 255]; };
+  let worst = [21, ''];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility() || e.closest('svg, .hidden, .skip')) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < worst[0]) worst = [ratio, e.outerHTML.slice(0, 120)];
+  }
+  return worst;
+})()";
+
+#[test]
+fn every_page_is_readable_in_dark_and_light_and_fits_a_phone() {
+    let (_browser, mut page) = browser("looks");
+    let served = Served::new();
+    let plan = served.begin("mend", &json!({ "is_mended": false }));
+    served.begin("wait", &json!({}));
+    let plan = format!("plan/{plan}");
+    let parts =
+        ["", "/graph", "/timeline", "/history", "/data"].map(|part| format!("{plan}{part}"));
+    let pages = PAGES.map(str::to_owned).into_iter().chain(parts);
+    for name in pages {
+        for (is_dark, width) in [(false, 1280), (true, 1280), (false, 390), (true, 390)] {
+            page.dark(is_dark);
+            page.size(width, 844);
+            page.open_new(&served.page(&name));
+            page.see("#main h1, #main .notice");
+            page.wait("!document.querySelector('#main').innerText.includes('Loading…')");
+            page.is_sound();
+            let back = page.eval("getComputedStyle(document.documentElement).backgroundColor");
+            let expected = if is_dark { "rgb(18, 22, 28)" } else { "rgb(255, 255, 255)" };
+            assert_eq!(back, expected, "{name}");
+            let worst = page.eval(CONTRAST);
+            let ratio = worst[0].as_f64().unwrap_or_default();
+            assert!(ratio >= 4.5, "{name}, dark {is_dark}: contrast {ratio:.2} of {}", worst[1]);
+            let look = name.replace(&plan, "plan").replace(['/', '?'], "-");
+            let kind = if is_dark { "dark" } else { "light" };
+            page.shot(&format!(
+                "{}-{kind}-{width}",
+                if look.is_empty() { "overview" } else { &look }
+            ));
+        }
+    }
+}
+
+#[test]
+fn who_has_no_token_is_asked_for_it() {
+    let (_browser, mut page) = browser("token");
+    let world = Served::builder().build(MemoryStore::new()).expect("a world");
+    let tokens = vec![
+        Token::new("ann", Role::Operate, "a secret of the operator"),
+        Token::new("rob", Role::Read, "a secret of the reader"),
+    ];
+    let served = Served::with(world, Options::new(Access::Tokens(tokens)));
+    let plan = served.begin("wait", &json!({}));
+    page.open(&served.page(&format!("plan/{plan}")));
+    page.see("text:A token is needed");
+    page.write("field:Token", "a wrong one");
+    page.click("button:Sign in");
+    page.see("text:A token is needed");
+    // Who may only read is told so by what is refused.
+    page.write("field:Token", "a secret of the reader");
+    page.click("button:Sign in");
+    page.click("button:cancel");
+    page.click("dialog button.main");
+    page.see("dialog [role=alert]");
+    page.press("Escape");
+    page.see_no("dialog");
+    page.click("button:Sign out");
+    page.write("field:Token", "a secret of the operator");
+    page.click("button:Sign in");
+    page.click("button:cancel");
+    page.click("dialog button.main");
+    page.see(".head .s-cancelled");
+    page.see("text:noted for ann");
+}

@@ -1,0 +1,226 @@
+//! Real work in the console: flows, events, failed steps, many plans, schedules.
+
+use serde_json::json;
+use turnwheel_browser::{Chromium, Page, Served};
+
+const ASK: &str = "document: { dsl: '1.0.3', namespace: shop, name: ask, version: '1.0.0' }
+input:
+  schema:
+    document:
+      type: object
+      required: [name]
+      properties: { name: { type: string, title: Who }, amount: { type: integer, default: 3 } }
+do:
+  - greet: { set: { text: '${ \"hello \\(.name) \\(.amount)\" }' } }
+  - paid:
+      listen: { to: { one: { with: { type: com.shop.paid } } } }
+";
+
+fn console(name: &str) -> (Chromium, Page, Served) {
+    let served = Served::new();
+    let (browser, mut page) = Chromium::start().expect("a browser");
+    page.called(name);
+    page.size(1280, 900);
+    (browser, page, served)
+}
+
+#[test]
+fn a_flow_is_added_drawn_started_from_its_form_and_watched_to_its_event() {
+    let (_browser, mut page, served) = console("flow");
+    page.open(&served.page("flows"));
+    page.see("text:There is no flow");
+    page.click("link:Add a flow…");
+    // What is wrong is shown at its line.
+    page.write("#source", &ASK.replace("listen:", "lisen:"));
+    page.see("text:is wrong");
+    page.see("button:Line 11");
+    page.see(".gutter .bad");
+    page.shot("flow-wrong");
+    page.click("button:Line 11");
+    page.wait("document.activeElement.id === 'source'");
+    page.write("#source", ASK);
+    page.see("text:can be saved: it has 2 tasks");
+    page.click("button:Save as a new version");
+    // Its graph, before it has run.
+    page.see("h1");
+    page.wait("document.querySelectorAll('svg .task').length === 2");
+    page.shot("flow");
+    page.click("button:Start…");
+    // A field that is needed is asked for by the browser itself.
+    page.click("dialog button.main");
+    page.wait("document.querySelector('dialog input:invalid') !== null");
+    page.write("field:Who", "ann");
+    page.click("dialog button.main");
+    page.see("text:It waits: ");
+    // The page is told of what happens while it is open.
+    page.wait("document.querySelector('.head .badge')?.textContent === 'running'");
+    let event = json!({
+        "specversion": "1.0", "id": "1", "source": "/test", "type": "com.shop.paid", "data": { "by": "ann" },
+    });
+    served.publish(&event);
+    page.see(".head .s-success");
+    page.click("link:data");
+    page.see("text:\"by\": \"ann\"");
+    page.click("link:graph");
+    page.see("svg .node");
+    page.shot("flow-plan-graph");
+    page.is_sound();
+    // The same version with something else is refused, in words, and the next one is taken.
+    page.open(&served.page("flows"));
+    page.click("link:ask");
+    page.click("link:Change it…");
+    page.see("text:1.0.1 can be saved");
+    let changed = "document.querySelector('#source').value.replace('1.0.1', '1.0.0').replace('hello', 'good day')";
+    let changed = page.eval(changed);
+    page.write("#source", changed.as_str().expect("a text"));
+    page.click("button:Save as a new version");
+    page.click("button:Raise its version");
+    page.see("text:1.0.1 can be saved");
+    page.click("button:Save as a new version");
+    page.see("text:1.0.1");
+    page.see("button:Start…");
+    page.is_sound();
+}
+
+#[test]
+fn a_step_gets_its_event_from_the_browser() {
+    let (_browser, mut page, served) = console("event");
+    page.open(&served.page(""));
+    page.see("text:There is no plan yet");
+    served.begin("wait", &json!({}));
+    page.open(&served.page("plans"));
+    page.click("link:wait");
+    page.see("text:It waits: ");
+    page.click("button:send event…");
+    page.write("dialog textarea", "{ broken");
+    page.click("button:send event");
+    page.see("text:That is no JSON");
+    page.write("dialog textarea", "{\"paid\": 5}");
+    page.click("button:send event");
+    page.see("text:send event: done.");
+    page.see(".head .s-success");
+    page.click("link:data");
+    page.see("text:\"paid\": 5");
+    page.click("link:history");
+    page.see("table");
+    page.click("link:timeline");
+    page.see("svg .bar");
+    page.is_sound();
+}
+
+#[test]
+fn failed_steps_are_skipped_retried_and_mended() {
+    let (_browser, mut page, served) = console("failed");
+    let broken = json!({ "is_mended": false });
+    let skipped = served.begin("mend", &broken);
+    page.open(&served.page(&format!("plan/{skipped}")));
+    page.see("text:it is broken and wants to be mended");
+    page.click("button:skip…");
+    page.click("dialog button.main");
+    page.see("text:skip: done.");
+    page.click("button:resume");
+    page.click("dialog button.main");
+    page.see("text:resume: done");
+    page.see(".head .s-stopped");
+
+    let mended = served.begin("mend", &broken);
+    page.open(&served.page(&format!("plan/{mended}")));
+    page.see("text:it is broken and wants to be mended");
+    page.click("button:retry…");
+    page.click("dialog button.main");
+    page.see("text:retry: done.");
+    page.click("button:edit input…");
+    page.write("dialog textarea", "{\"is_mended\": true}");
+    page.click("dialog button.main");
+    page.see("text:edit input: done.");
+    page.click("button:resume");
+    page.click("dialog button.main");
+    page.see(".head .s-success");
+    page.see("text:it is whole");
+
+    // What cannot be done any more is said in words, too.
+    let gone = served.begin("wait", &json!({}));
+    page.open(&served.page(&format!("plan/{gone}")));
+    page.click("button:cancel");
+    page.see("dialog");
+    served.cancel(gone);
+    page.click("dialog button.main");
+    page.see("dialog [role=alert]");
+    page.press("Escape");
+    page.see_no("dialog");
+    page.is_sound();
+}
+
+#[test]
+fn plans_are_ticked_and_ordered_and_all_that_fit_are_too() {
+    let (_browser, mut page, served) = console("bulk");
+    for _ in 0..7 {
+        served.begin("wait", &json!({}));
+    }
+    served.begin("brick", &json!(1));
+    page.open(&served.page("plans?state=running"));
+    page.wait("document.querySelectorAll('td.tick input').length === 7");
+    page.click("tbody tr:nth-child(1) input");
+    page.click("tbody tr:nth-child(3) input");
+    page.see("text:2 ticked");
+    page.shot("plans-ticked");
+    page.click("button:cancel");
+    page.see("text:2 plans would be touched");
+    page.click("button:cancel 2 plans");
+    page.see("text:2 done, 0 left, 0 failed.");
+    page.wait("document.querySelectorAll('td.tick input').length === 5");
+    page.see_no("text:ticked");
+    page.click("button:Orders for all that fit…");
+    page.write("dialog select", "cancel");
+    page.click("button:Look");
+    page.see("text:5 plans would be touched");
+    page.click("button:cancel 5 plans");
+    page.see("text:5 done, 0 left, 0 failed.");
+    page.see("text:No plan fits");
+    // An order that would touch none says why, and asks nothing.
+    page.open(&served.page("plans?action=brick"));
+    page.wait("document.querySelectorAll('td.tick input').length === 1");
+    page.click("button:Tick all of this page");
+    page.click("button:resume");
+    page.see("text:only a paused plan can be resumed");
+    page.is_sound();
+}
+
+#[test]
+fn a_schedule_is_added_paused_made_up_for_and_removed() {
+    let (_browser, mut page, served) = console("schedule");
+    page.open(&served.page("schedules"));
+    page.see("text:There is no schedule");
+    page.click("button:Add a schedule…");
+    page.write("field:Name", "nightly");
+    page.write("field:Launches", "brick");
+    page.write("field:When", "cron");
+    page.write("field:Pattern", "0 0 31 2 x");
+    page.write("field:Input", "7");
+    page.click("dialog button.main");
+    page.see("dialog [role=alert]");
+    page.write("field:Pattern", "0 0 * * *");
+    page.click("dialog button.main");
+    page.see("text:«nightly» is saved; it launches next at");
+    page.click("button:Pause");
+    page.write("field:Why", "the disk is exchanged");
+    page.click("dialog button.main");
+    page.see("text:the disk is exchanged");
+    page.shot("schedule-paused");
+    page.click("button:Go on");
+    page.click("dialog button.main");
+    page.see("button:Pause");
+    page.click("button:Backfill…");
+    page.write("field:From, in UTC", "2026-01-01T00:00:00");
+    page.write("field:Until, in UTC", "2026-01-04T00:00:00");
+    page.see("text:3 times are in this range");
+    page.click("dialog button.main");
+    page.see("text:3 times are in the range: the launches are under way.");
+    page.open(&served.page("plans?action=brick"));
+    page.wait("document.querySelectorAll('td.tick input').length === 3");
+    page.open(&served.page("schedules"));
+    page.click("button:Remove");
+    page.click("dialog button.main");
+    page.see("text:There is no schedule");
+    page.is_sound();
+}
