@@ -17,6 +17,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Verbs that change nothing, so that they can be asked again.
 const LOOKS: [&str; 7] = ["list", "show", "tree", "logs", "stats", "export", "schedule list"];
 
+pub(crate) fn is_shell(block: &Block) -> bool {
+    matches!(block.language.as_str(), "sh" | "console")
+}
+
+/// Whether this host has what pages ask servers with.
+pub(crate) fn has_curl() -> bool {
+    let found = std::process::Command::new("curl").arg("--version").output();
+    found.is_ok_and(|output| output.status.success())
+}
+
 /// A command with what the page shows of it.
 struct Step<'a> {
     line: usize,

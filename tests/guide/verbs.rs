@@ -82,6 +82,9 @@ fn the_page_of_verbs_is_what_the_binary_says() {
     let codes = everything.lines().skip_while(|line| *line != "Exit codes:").skip(1);
     for line in codes.take_while(|line| !line.is_empty()) {
         let code = line.split_whitespace().next().expect("a line has a code");
-        assert!(page.contains(&format!("\n| {code} |")), "docs/cli.md does not tell exit code {code}");
+        assert!(
+            page.contains(&format!("\n| {code} |")),
+            "docs/cli.md does not tell exit code {code}"
+        );
     }
 }
