@@ -23,12 +23,13 @@ mod blocks;
 mod cargo;
 mod checker;
 mod files;
+mod links;
 mod place;
 mod shell;
 mod verbs;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use blocks::{Block, Fault};
 use place::Place;
@@ -56,7 +57,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-fn text_of(page: &PathBuf) -> String {
+fn text_of(page: &Path) -> String {
     fs::read_to_string(page).expect("the page is there")
 }
 
