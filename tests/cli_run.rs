@@ -175,6 +175,36 @@ fn a_flow_that_was_killed_goes_on() {
     assert!(over.stdout().contains("only a paused plan can be resumed"), "{}", over.stdout());
 }
 
+/// Its command holds a pipe open for as long as it lives, and does what it can to live on.
+#[cfg(unix)]
+const HOLD: &str = "document: { dsl: '1.0.3', namespace: test, name: hold, version: '1.0.0' }
+do:
+  - hold:
+      run:
+        shell:
+          command: trap '' TERM INT HUP; exec 3> pipe; (trap '' TERM HUP; sleep 1000) & echo x >> begun; wait; wait
+";
+
+#[cfg(unix)]
+#[test]
+fn a_command_ends_with_the_process_that_has_started_it() {
+    let folder = Folder::new();
+    flow(&folder, "hold", HOLD);
+    let pipe = folder.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "there is mkfifo");
+    let reading = std::thread::spawn(move || {
+        let mut pipe = std::fs::File::open(pipe).expect("somebody writes");
+        std::io::Read::read_to_end(&mut pipe, &mut Vec::new()).expect("it can be read")
+    });
+    let (mut child, _) = begun(&folder, &["run", "hold.yaml"]);
+    assert!(!reading.is_finished(), "the command holds it");
+    signal(&child, "-KILL");
+    child.wait().expect("it was killed");
+    // It ends when nobody holds the other side any more: neither the command nor what it has begun.
+    assert_eq!(reading.join().expect("it ends"), 0);
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_it_cleanly_and_says_how_to_go_on() {

@@ -8,10 +8,12 @@
 //! | --- | --- |
 //! | `options` | the limits, with their defaults |
 //! | `http` | one request with its redirections; `target` where they lead, `digest` authentication |
-//! | `process` | commands in groups of their own, which are ended as a whole |
+//! | `process` | commands in groups of their own, which are ended as a whole; `guard` when this process is gone |
 //! | `secrets` | secrets, from the environment or a folder |
 
 mod digest;
+#[cfg(unix)]
+mod guard;
 mod http;
 mod options;
 #[cfg(unix)]

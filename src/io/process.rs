@@ -20,10 +20,11 @@ use turnwheel_engine::flow::{
     IoCall, IoError, IoErrorKind, Process, ProcessResult, Program, ScriptLanguage,
 };
 
+use super::guard::Guard;
 use super::options::IoOptions;
 
 /// The shell of the system.
-const SHELL: &str = "/bin/sh";
+pub(super) const SHELL: &str = "/bin/sh";
 
 /// Bytes of a command line or script that the system takes as one argument.
 const CODE_BYTES_MAX: usize = 100 * 1_024;
@@ -54,12 +55,14 @@ pub(super) fn run(
     let has_input = process.stdin.is_some();
     command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let guard = Guard::begin().map_err(|error| not_started(&name, &error))?;
+    let group = guard.group();
+    command.process_group(group.map_or(0, |group| group.as_raw_pid()));
     let mut child = command.spawn().map_err(|error| not_started(&name, &error))?;
     let input = process.stdin.clone().unwrap_or_default().into_bytes();
     let outputs = (child.stdout.take(), child.stderr.take());
     let stdin = child.stdin.take();
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let mut watched = Watched { child, group, name, is_reaped: false };
+    let mut watched = Watched { child, group, name, is_reaped: false, _guard: guard };
     let (Some(stdout), Some(stderr)) = outputs else {
         return Err(watched.failed("it has no outputs"));
     };
@@ -94,6 +97,7 @@ pub(super) fn detach(
     let mut command = Command::new(SHELL);
     command.args(["-c", "\"$@\" </dev/null >/dev/null 2>&1 &", "sh"]).arg(program).args(arguments);
     prepare(&mut command, options, process, call);
+    command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let ended = command.status().map_err(|error| not_started(&name, &error))?;
     if ended.success() {
@@ -163,7 +167,7 @@ fn command_line(process: &Process) -> Result<(PathBuf, Vec<String>), IoError> {
 }
 
 fn prepare(command: &mut Command, options: &IoOptions, process: &Process, call: &IoCall<'_>) {
-    command.env_clear().process_group(0);
+    command.env_clear();
     for name in &options.environment {
         if let Some(value) = env::var_os(name) {
             command.env(name, value);
@@ -285,6 +289,8 @@ struct Watched {
     group: Option<Pid>,
     name: String,
     is_reaped: bool,
+    /// The last one to go: it keeps the number of the group.
+    _guard: Guard,
 }
 
 impl Drop for Watched {

@@ -13,6 +13,7 @@ use super::event::CloudEvent;
 use super::fault::Fault;
 use super::flows::{result, FlowEntry, FlowError, INDEX, STORED_AS};
 use super::io::Io;
+use super::loops::Loops;
 use super::model::{Listen, Start};
 use super::run::FlowPlan;
 use crate::error::{BuildError, StoreError};
@@ -27,6 +28,7 @@ pub(crate) struct Bench {
     /// In the order in which they were added.
     pub(super) index: Mutex<Vec<FlowEntry>>,
     pub(crate) bus: Bus,
+    pub(crate) loops: Loops,
 }
 
 impl fmt::Debug for Bench {
@@ -91,6 +93,7 @@ impl Bench {
             flows: Mutex::new(HashMap::new()),
             index: Mutex::new(Vec::new()),
             bus: Bus::default(),
+            loops: Loops::default(),
         }
     }
 

@@ -11,6 +11,7 @@ mod fault;
 mod flows;
 mod hash;
 mod io;
+mod loops;
 mod model;
 mod read;
 mod run;

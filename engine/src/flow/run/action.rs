@@ -109,9 +109,12 @@ impl RunAsync for FlowTask {
     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         let start: Which = step.plan_input()?;
         let definition = self.bench.definition_later(&start.definition).await.map_err(faulted)?;
-        let input = step.input.clone();
-        let task = task_of(&definition, &input.at)?;
-        run(&self.bench, step, &definition, Some(task), &input).await
+        let task = task_of(&definition, &step.input.at)?;
+        // The input can be large: it is lent, and not copied for each turn.
+        let input = std::mem::take(&mut step.input);
+        let next = run(&self.bench, step, &definition, Some(task), &input).await;
+        step.input = input;
+        next
     }
 }
 
@@ -173,6 +176,7 @@ fn around<A: Action>(step: &StepContext<A>) -> Around {
         created_at: step.plan_created_at(),
         now: step.now(),
         root: step.root().clone(),
+        items: None,
     }
 }
 
@@ -209,8 +213,13 @@ async fn run<A: Action<Output = TaskOutput>>(
     input: &TaskInput,
 ) -> Result<Next, ActionError> {
     let told = told(bench, step).await?;
-    let around = around(step);
+    let mut around = around(step);
+    around.items = bench.loops.take(step.plan_id(), step.step_id());
     let (ended, asks) = turn(definition, task, &around, input, &mut step.output, told);
+    let items = asks.items.clone().or_else(|| around.items.take());
+    if let (Turn::Wait(_), Some(items)) = (&ended, items) {
+        bench.loops.keep(step.plan_id(), step.step_id(), items);
+    }
     if let Some(event) = asks.publish.clone() {
         // Each step has its own number in the plan: an event that is published again is the same one.
         let mut event = event;

@@ -1,5 +1,7 @@
 //! Tasks that run others one after the other: blocks, loops, attempts, handlers.
 
+use std::sync::Arc;
+
 use serde_json::{json, Map, Value};
 
 use super::machine::{Machine, Turn};
@@ -54,7 +56,7 @@ impl Machine<'_> {
                     Some(item) => item.clone(),
                     None => {
                         let items = self.items(&it.list)?;
-                        items.into_iter().nth(self.cursor.round as usize).unwrap_or(Value::Null)
+                        items.get(self.cursor.round as usize).cloned().unwrap_or_default()
                     }
                 };
                 own.insert(it.each.clone(), item);
@@ -76,22 +78,31 @@ impl Machine<'_> {
         Ok(own)
     }
 
-    /// The items of a loop: those that there were when it began, whatever its tasks export.
-    fn items(&mut self, list: &str) -> Result<Vec<Value>, Fault> {
-        let first = self.first_context.clone();
-        let now = std::mem::replace(&mut self.env.context, first);
-        let items = self.env.evaluate(list, &self.env.input, STAGE);
-        self.env.context = now;
-        match items? {
-            Value::Array(items) => Ok(items),
-            Value::Null => Ok(Vec::new()),
+    /// The items of a loop: those that there were when it began, whatever its tasks export. They are
+    /// evaluated when it begins, and again after a start of the world: from the same, so they are the same.
+    fn items(&mut self, list: &str) -> Result<Arc<Vec<Value>>, Fault> {
+        let known = self.asks.items.as_ref().or(self.env.around.items.as_ref());
+        if let Some(known) = known {
+            return Ok(Arc::clone(known));
+        }
+        self.env.begun()?;
+        let items = self.env.as_at_first(|env| env.evaluate(list, &env.input, STAGE));
+        let items = match items? {
+            Value::Array(items) => items,
+            Value::Null => Vec::new(),
             Value::Object(fields) => {
                 let items =
                     fields.into_iter().map(|(key, value)| json!({ "key": key, "value": value }));
-                Ok(items.collect())
+                items.collect()
             }
-            other => Err(Fault::expression(format!("«for.in» must give a list and gives {other}"))),
-        }
+            other => {
+                let problem = format!("«for.in» must give a list and gives {other}");
+                return Err(Fault::expression(problem));
+            }
+        };
+        let items = Arc::new(items);
+        self.asks.items = Some(Arc::clone(&items));
+        Ok(items)
     }
 
     /// Begins the round of a loop, if there is one more.
@@ -100,7 +111,7 @@ impl Machine<'_> {
             return Err(Fault::runtime("it is no loop"));
         };
         let items = self.items(&it.list)?;
-        let Some(item) = items.into_iter().nth(self.cursor.round as usize) else {
+        let Some(item) = items.get(self.cursor.round as usize).cloned() else {
             return self.done(self.cursor.value.clone());
         };
         if let Some(condition) = &it.condition {

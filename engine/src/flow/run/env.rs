@@ -1,5 +1,7 @@
 //! What an expression of a task sees, and the way of data through a task.
 
+use std::sync::Arc;
+
 use serde_json::{json, Map, Value};
 
 use super::state::{Extends, Outcome, TaskInput};
@@ -21,6 +23,8 @@ pub(crate) struct Around {
     pub(crate) now: Time,
     /// The input of the plan's root.
     pub(crate) root: Payload,
+    /// The items of the loop that the task is, if they are known from its turns before.
+    pub(crate) items: Option<Arc<Vec<Value>>>,
 }
 
 /// A task that is being run, and what its expressions see.
@@ -44,6 +48,12 @@ pub(crate) struct Env<'a> {
     pub(crate) authorization: Value,
     /// When the task began.
     pub(crate) began: Time,
+    /// What expressions take for now.
+    pub(crate) clock: Time,
+    /// The context as it was when the task began.
+    pub(crate) first_context: Option<&'a Value>,
+    /// Whether the transformed input is known.
+    pub(crate) has_begun: bool,
     /// The task that it is before or after.
     pub(crate) extends: Option<&'a Extends>,
 }
@@ -68,6 +78,9 @@ impl<'a> Env<'a> {
             secrets: None,
             authorization: Value::Null,
             began: around.now,
+            clock: around.now,
+            first_context: Some(&input.context),
+            has_begun: false,
             extends: input.extends.as_deref(),
         }
     }
@@ -86,6 +99,9 @@ impl<'a> Env<'a> {
             secrets: None,
             authorization: Value::Null,
             began: around.now,
+            clock: around.now,
+            first_context: None,
+            has_begun: false,
             extends: None,
         }
     }
@@ -106,7 +122,7 @@ impl<'a> Env<'a> {
         let program = self.flow.program(text, &names)?;
         let values: Vec<Value> = names.iter().map(|name| self.variable(name, text)).collect();
         let values: Vec<&Value> = values.iter().collect();
-        let now = self.around.now.0 as f64 / 1_000_000.0;
+        let now = self.clock.0 as f64 / 1_000_000.0;
         program
             .run(on, &values, now)
             .map_err(|problem| Fault::expression(format!("«{}»: {problem}", shortened(text))))
@@ -245,7 +261,27 @@ impl<'a> Env<'a> {
         }
         check(transform, self.raw, "the input")?;
         self.input = self.transformed(transform, self.raw, stage)?;
+        self.has_begun = true;
         Ok(true)
+    }
+
+    /// The same for a task of whose input a turn has needed nothing so far.
+    pub(crate) fn begun(&mut self) -> Result<(), Fault> {
+        if self.has_begun {
+            return Ok(());
+        }
+        // It was not left out, or there would be no further turn.
+        self.as_at_first(|env| env.begin(Stage::Input { is_effect: false })).map(|_| ())
+    }
+
+    /// Evaluates with what there was when the task began.
+    pub(crate) fn as_at_first<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> T) -> T {
+        let first = self.first_context.cloned().unwrap_or_default();
+        let context = std::mem::replace(&mut self.context, first);
+        let clock = std::mem::replace(&mut self.clock, self.began);
+        let outcome = evaluate(self);
+        (self.context, self.clock) = (context, clock);
+        outcome
     }
 
     /// What comes after: the transformed output, its schema, the exported context.

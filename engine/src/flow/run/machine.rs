@@ -1,5 +1,6 @@
 //! One turn of a task that is no effect: from what it is told to what it asks for. No side effects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -42,6 +43,8 @@ pub(crate) struct Asks {
     pub(crate) publish: Option<CloudEvent>,
     /// A flow to run: its input.
     pub(crate) flow: Option<Value>,
+    /// The items of a loop, to be known in its next turn.
+    pub(crate) items: Option<Arc<Vec<Value>>>,
 }
 
 /// How a turn ends.
@@ -60,8 +63,6 @@ pub(crate) struct Machine<'a> {
     pub(crate) main: Option<&'a Block>,
     pub(crate) cursor: Cursor,
     pub(crate) asks: Asks,
-    /// The context as it was when the task began.
-    pub(crate) first_context: Value,
     /// The item of the round of a loop, once it is known.
     pub(crate) item: Option<Value>,
 }
@@ -83,15 +84,7 @@ pub(crate) fn turn(
     let cursor = state.cursor.take().unwrap_or_default();
     let main = task.is_none().then_some(&flow.main);
     let is_extended = input.is_extended;
-    let mut machine = Machine {
-        first_context: env.context.clone(),
-        env,
-        is_extended,
-        main,
-        cursor,
-        asks: Asks::default(),
-        item: None,
-    };
+    let mut machine = Machine { env, is_extended, main, cursor, asks: Asks::default(), item: None };
     if !is_new {
         machine.env.began = crate::time::Time(machine.cursor.began);
     }
@@ -114,7 +107,8 @@ impl Machine<'_> {
             Some(task) => Stage::Input { is_effect: task.kind.is_effect() },
             None => Stage::WorkflowInput,
         };
-        if !self.env.begin(stage)? {
+        let is_known = !is_new && self.env.around.items.is_some();
+        if !is_known && !self.env.begin(stage)? {
             let outcome = Outcome { is_skipped: true, ..Outcome::of(self.env.raw.clone()) };
             return Ok(Turn::Done(outcome));
         }
@@ -255,6 +249,7 @@ impl Machine<'_> {
 
     /// The task is done.
     pub(crate) fn done(&mut self, raw: Value) -> Result<Turn, Fault> {
+        self.env.begun()?;
         let outcome = self.env.end(raw, None)?;
         Ok(Turn::Done(self.with_context(outcome)))
     }
@@ -269,6 +264,7 @@ impl Machine<'_> {
 
     /// A part has ended the whole flow.
     pub(crate) fn ended(&mut self, raw: Value) -> Result<Turn, Fault> {
+        self.env.begun()?;
         let then = self.env.task.map(|_| Directive::End);
         let outcome = self.env.end(raw, then)?;
         Ok(Turn::Done(self.with_context(outcome)))
@@ -307,6 +303,7 @@ impl Machine<'_> {
                 extension.extend == "all" || extension.extend == task.kind.extended_as()
             });
         if let Some(timeout) = task.timeout.as_ref() {
+            self.env.begun()?;
             let limit = self.env.duration(timeout)?;
             self.asks.notices.push((limit, Notice::Late(tag)));
         }

@@ -28,7 +28,7 @@ pub(crate) struct Which {
 }
 
 /// What a task's step is given.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskInput {
     /// Where the task is in the definition: a JSON pointer.
     pub at: String,
