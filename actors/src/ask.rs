@@ -44,6 +44,7 @@ impl<M, R> std::fmt::Debug for Ask<M, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match &self.state {
             State::Refused(error) => error.to_string(),
+            State::Waiting(waiting) if waiting.taker.has_taken() => "over".to_owned(),
             State::Waiting(_) | State::Intercepted(_) => "waiting".to_owned(),
             State::Over => "over".to_owned(),
         };
@@ -103,18 +104,30 @@ impl<M, R> Future for Ask<M, R> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Waiting(waiting) = &mut self.state {
-            let polled = waiting.poll(cx);
-            if let Poll::Ready(answer) = polled {
-                self.state = State::Over;
-                return Poll::Ready(answer.map_err(Refusal::into_error));
-            }
-            return Poll::Pending;
+            return match waiting.taker.poll(cx.waker()) {
+                Poll::Pending => Poll::Pending,
+                // The state stays: who polls once more is told by the taker that it is over.
+                Poll::Ready(Taken::Value(Ok(answer))) => Poll::Ready(Ok(answer)),
+                Poll::Ready(taken) => Poll::Ready(Err(self.unanswered(taken))),
+            };
         }
         self.poll_otherwise(cx)
     }
 }
 
 impl<M, R> Ask<M, R> {
+    /// There is no answer.
+    #[cold]
+    fn unanswered(&mut self, taken: Taken<Answer<R>>) -> AskError<M> {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        match (taken, state) {
+            (Taken::Value(Err(failure)), _) => unanswered(failure),
+            (Taken::Expired, State::Waiting(waiting)) => AskError::TimedOut(waiting.time_spent()),
+            // A reply answers in any case, and what was taken is not there again.
+            _ => unanswered(Failure::Cancelled),
+        }
+    }
+
     /// Polls a call that does not only wait for its answer.
     #[cold]
     #[inline(never)]
@@ -133,35 +146,15 @@ impl<M, R> Ask<M, R> {
     }
 }
 
-/// Why there is no answer to a message that was taken.
-enum Refusal {
-    TimedOut(TimeSpent),
-    Failed(Failure),
-}
-
-impl Refusal {
-    fn into_error<M>(self) -> AskError<M> {
-        match self {
-            Self::TimedOut(spent) => AskError::TimedOut(spent),
-            Self::Failed(failure) => match failure.downcast_ref::<CallCycle>() {
-                Some(cycle) => AskError::Cycle { chain: cycle.names.clone(), message: None },
-                None => AskError::Unanswered(failure),
-            },
-        }
+/// What the failure of a call means to its caller.
+fn unanswered<M>(failure: Failure) -> AskError<M> {
+    match failure.downcast_ref::<CallCycle>() {
+        Some(cycle) => AskError::Cycle { chain: cycle.names.clone(), message: None },
+        None => AskError::Unanswered(failure),
     }
 }
 
 impl<R> Waiting<R> {
-    #[inline]
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, Refusal>> {
-        self.taker.poll(cx.waker()).map(|taken| match taken {
-            Taken::Value(answer) => answer.map_err(Refusal::Failed),
-            Taken::Expired => Err(Refusal::TimedOut(self.time_spent())),
-            // A reply answers in any case, and what was taken is not polled again.
-            Taken::Lost | Taken::Over => Err(Refusal::Failed(Failure::Cancelled)),
-        })
-    }
-
     fn time_spent(&self) -> TimeSpent {
         let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
         let call = self.taker.exchange().notes();

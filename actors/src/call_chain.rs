@@ -14,9 +14,19 @@ struct Link {
 }
 
 impl Drop for Link {
+    #[inline(always)]
     fn drop(&mut self) {
-        // Not by recursion: a chain may be longer than a stack.
-        let mut next = self.parent.take();
+        if let Some(parent) = self.parent.take() {
+            Self::unlink(parent);
+        }
+    }
+}
+
+impl Link {
+    /// Not by recursion: a chain may be longer than a stack.
+    #[inline(never)]
+    fn unlink(parent: Arc<Self>) {
+        let mut next = Some(parent);
         while let Some(mut link) = next.and_then(Arc::into_inner) {
             next = link.parent.take();
         }

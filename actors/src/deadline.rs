@@ -138,9 +138,9 @@ impl Deadlines {
     #[inline]
     pub(crate) fn add(&self, deadline_ns: u64, call: SharedExchange<Call>) {
         let mut entry = Some(Entry { deadline_ns, call });
-        let settled = match self.own.own(|list| list.add(&mut entry)) {
+        let settled = match self.own.own(|list| list.add(entry.take())) {
             Some(settled) => settled,
-            None => self.shard().lock().add(&mut entry),
+            None => self.add_shared(entry.take()),
         };
         if settled.is_crowded {
             self.sweep();
@@ -150,6 +150,11 @@ impl Deadlines {
         if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
             self.arm(deadline_ns);
         }
+    }
+
+    #[inline(never)]
+    fn add_shared(&self, entry: Option<Entry>) -> Settled {
+        self.shard().lock().add(entry)
     }
 
     /// The list of this thread, which is no worker.
@@ -245,8 +250,8 @@ impl List {
     }
 
     /// Takes the entry in; answers what was settled before it.
-    #[inline]
-    fn add(&mut self, entry: &mut Option<Entry>) -> Settled {
+    #[inline(always)]
+    fn add(&mut self, entry: Option<Entry>) -> Settled {
         let mut calls = [None, None];
         for place in &mut calls {
             if self.queue.front().is_none_or(|first| !first.call.is_settled()) {
@@ -254,7 +259,7 @@ impl List {
             }
             *place = self.queue.pop_front().map(|first| first.call);
         }
-        if let Some(entry) = entry.take() {
+        if let Some(entry) = entry {
             if self.queue.back().is_none_or(|last| last.deadline_ns <= entry.deadline_ns) {
                 self.queue.push_back(entry);
             } else {

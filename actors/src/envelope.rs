@@ -49,7 +49,8 @@ where
 {
     #[inline(always)]
     fn run(self, seat: &mut Seat<A>, cx: &mut Context<'_, Seat<A>>) {
-        A::receive(seat, self.open(), cx.reborrow());
+        self.guard.delivered();
+        A::receive_told(seat, self.message, cx.reborrow());
     }
 }
 

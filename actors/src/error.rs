@@ -40,6 +40,9 @@ impl<M> From<TellError<M>> for Failure {
 /// A call without an answer.
 #[must_use]
 #[non_exhaustive]
+// A tag of a whole word. Left to itself, the compiler puts it into four bytes of a duration, and the
+// processor stalls where an answer is moved as words right after it was made.
+#[repr(u64)]
 pub enum AskError<M> {
     /// The actor did not take the message: full or closed.
     Refused(TellError<M>),

@@ -170,6 +170,13 @@ pub trait Receive<M, K>: Actor {
     /// Takes a message in a turn of the actor.
     #[doc(hidden)]
     fn receive(seat: &mut Seat<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>);
+
+    /// As [`Receive::receive`] of a message that was told and that nothing goes with.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn receive_told(seat: &mut Seat<Self>, message: M, turn: Turn<'_, Self>) {
+        Self::receive(seat, Delivery { message, baggage: None, reply: None }, turn);
+    }
 }
 
 /// The context of the runtime as the seat sees it.
@@ -182,6 +189,12 @@ impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
     fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
         let access = <A as Handler<M>>::ACCESS;
         seat.handle_plain::<_, _, kind::Plain>(delivery, access, turn, A::handle);
+    }
+
+    #[inline(always)]
+    fn receive_told(seat: &mut Seat<A>, message: M, turn: Turn<'_, A>) {
+        let access = <A as Handler<M>>::ACCESS;
+        seat.handle_told::<_, _, kind::Plain>(message, access, turn, A::handle);
     }
 }
 

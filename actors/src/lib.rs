@@ -24,6 +24,7 @@ pub mod intercept;
 mod loan;
 mod macros;
 mod onward;
+mod plain;
 pub mod pool;
 mod recipient;
 pub mod registry;

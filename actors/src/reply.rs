@@ -102,7 +102,7 @@ impl<R> ReplyTo<R> {
     }
 
     /// Answers.
-    #[inline]
+    #[inline(always)]
     pub fn send(mut self, answer: R) {
         self.answer(Ok(answer));
     }
@@ -112,7 +112,7 @@ impl<R> ReplyTo<R> {
         self.answer(Err(failure));
     }
 
-    #[inline]
+    #[inline(always)]
     fn answer(&mut self, answer: Answer<R>) {
         if let Some(giver) = self.giver.take() {
             giver.exchange().notes().settle_load();

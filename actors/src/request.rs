@@ -280,6 +280,23 @@ impl Ambient {
         }
     }
 
+    /// What is ambient for a plain handler: it has answered when it returns, so that no call of its own
+    /// can wait for it.
+    #[inline(always)]
+    pub(crate) fn plain(baggage: Option<Arc<Baggage>>, deadline_ns: u64) -> Self {
+        Self { baggage, deadline_ns, ..Self::default() }
+    }
+
+    /// Drops what [`Ambient::plain`] made, without a look at all that it does not hold.
+    #[inline(always)]
+    pub(crate) fn end_plain(mut self) {
+        debug_assert!(self.chain.is_empty(), "nobody waits for a plain handler");
+        debug_assert!(self.asker.is_none(), "a plain handler waits for nobody");
+        debug_assert!(self.call.is_none() && self.above.get().is_none(), "nor do its calls");
+        drop(self.baggage.take());
+        std::mem::forget(self);
+    }
+
     /// What is ambient now, for what goes on beside the handler: the actor does not wait for it.
     pub(crate) fn inherited() -> Self {
         let inherit = |ambient: &Self| Self {
@@ -345,7 +362,7 @@ pub(crate) fn outgoing() -> Outgoing {
         deadline_ns: ambient.deadline_ns,
         made_for: ambient.call.clone(),
     })
-    .unwrap_or(Outgoing {
+    .unwrap_or_else(|| Outgoing {
         baggage: None,
         chain: CallChain::default(),
         deadline_ns: u64::MAX,

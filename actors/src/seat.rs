@@ -1,6 +1,5 @@
 //! The state of an actor's task: the actor itself and what the crate keeps beside it.
 
-use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use turnwheel_runtime::Failure;
@@ -13,9 +12,7 @@ use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
 use crate::envelope::Delivery;
 use crate::gate::Gate;
-use crate::handler::{
-    Access, Admits, AsyncHandler, InterleavedHandler, Receive, ReplyHandler, Turn,
-};
+use crate::handler::{Access, Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
 use crate::intercept::Chain;
 use crate::loan::{Home, Loan};
 use crate::reply::ReplyTo;
@@ -96,6 +93,12 @@ impl<A: Actor> Rest<A> {
 
     pub(crate) fn defer(&mut self, run: Deferred<A>) {
         self.cold().deferred.push(run);
+    }
+
+    /// Notes the begin of a message.
+    #[inline(always)]
+    pub(crate) fn note_begin(&mut self) {
+        self.handled = self.handled.wrapping_add(1);
     }
 
     /// Messages begun, modulo 2^32: whether it makes progress.
@@ -214,68 +217,6 @@ impl<A: Actor> Seat<A> {
     pub(crate) fn fetch(&mut self) {
         if self.actor.is_none() {
             self.actor = self.rest.cold.as_ref().and_then(|cold| cold.home.lock().take());
-        }
-    }
-
-    /// A plain message: no future, no waiting.
-    #[inline(always)]
-    pub(crate) fn handle_plain<M, R, K>(
-        &mut self,
-        delivery: Delivery<M, R>,
-        access: Access,
-        turn: Turn<'_, A>,
-        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
-    ) where
-        A: Receive<M, K, Reply = R>,
-        M: Send + 'static,
-        K: 'static,
-        R: Send + 'static,
-    {
-        if self.rest.is_plain {
-            return self.plain(delivery, turn, handle);
-        }
-        match self.admit::<M, K>(delivery, access, &turn) {
-            Some(delivery) if self.rest.is_intercepted() => {
-                self.plain_intercepted(delivery, turn, handle);
-            }
-            Some(delivery) => self.plain(delivery, turn, handle),
-            None => {}
-        }
-    }
-
-    #[inline(always)]
-    fn plain<M, R: Send + 'static>(
-        &mut self,
-        delivery: Delivery<M, R>,
-        turn: Turn<'_, A>,
-        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
-    ) {
-        let Delivery { message, baggage, reply } = delivery;
-        let Some(actor) = &mut self.actor else {
-            return self.nobody_home::<M>(&turn);
-        };
-        self.rest.handled = self.rest.handled.wrapping_add(1);
-        let mut cx = Context::new(turn, &mut self.rest);
-        if baggage.is_none() && reply.is_none() {
-            // The answer of a message that was told is dropped: nobody asked.
-            drop(handle(actor, message, &mut cx));
-            return;
-        }
-        let Some(reply) = reply else {
-            let ambient = Ambient { baggage, ..Ambient::default() };
-            drop(ambient.within(|| handle(actor, message, &mut cx)));
-            return;
-        };
-        if !reply.begin(cx.system().group().recent_ns()) {
-            return cx.expired::<M>();
-        }
-        let mut cx = cx.asked_by(&reply);
-        let deadline_ns = reply.call().map_or(u64::MAX, |call| call.deadline_ns);
-        let ambient = Ambient { baggage, deadline_ns, ..Ambient::default() };
-        let run = AssertUnwindSafe(|| ambient.within(|| handle(actor, message, &mut cx)));
-        let outcome = catch_unwind(run);
-        if let Some(panic) = settle(Some(reply), outcome) {
-            resume_unwind(panic);
         }
     }
 
@@ -398,7 +339,7 @@ impl<A: Actor> Seat<A> {
 
     /// Notes the begin of a handler. False if its deadline has passed.
     pub(crate) fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
-        self.rest.handled = self.rest.handled.wrapping_add(1);
+        self.rest.note_begin();
         // Not the turn's clock: the actor may run in another group than the system's.
         let now_ns = self.rest.system.group().recent_ns();
         let begun = delivery.reply.as_ref().is_none_or(|reply| reply.begin(now_ns));
@@ -460,7 +401,7 @@ impl<A: Actor> Seat<A> {
 }
 
 /// Answers a call with what its handler came to; gives a panic back.
-fn settle<R>(reply: Option<ReplyTo<R>>, outcome: Result<R, Panic>) -> Option<Panic> {
+pub(crate) fn settle<R>(reply: Option<ReplyTo<R>>, outcome: Result<R, Panic>) -> Option<Panic> {
     match (outcome, reply) {
         (Ok(answer), Some(reply)) => reply.send(answer),
         (Ok(_), None) => {}

@@ -284,6 +284,11 @@ impl<T, N: Notes> Taker<T, N> {
         unsafe { self.exchange.as_ref() }
     }
 
+    /// Whether the value was taken.
+    pub fn has_taken(&self) -> bool {
+        self.has_taken
+    }
+
     /// A handle for somebody else.
     pub fn share(&self) -> SharedExchange<N> {
         SharedExchange::of(self.exchange(), self.exchange)

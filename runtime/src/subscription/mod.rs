@@ -207,10 +207,15 @@ impl ReadyStack {
     }
 
     /// Appends everything to the queue, oldest first.
+    #[inline(always)]
     pub(crate) fn take(&self, queue: &mut VecDeque<Arc<Source>>) {
-        if self.0.load(Ordering::Relaxed).is_null() {
-            return;
+        if !self.0.load(Ordering::Relaxed).is_null() {
+            self.take_some(queue);
         }
+    }
+
+    #[inline(never)]
+    fn take_some(&self, queue: &mut VecDeque<Arc<Source>>) {
         // Acquire: pairs with the exchange in `push`.
         let mut head = self.0.swap(ptr::null_mut(), Ordering::Acquire);
         let from = queue.len();

@@ -285,19 +285,21 @@ impl Header {
     }
 
     /// The cold part; one allocation at its first use.
+    #[inline(always)]
     pub(crate) fn extra_or_make(&self) -> &Extra {
-        if let Some(extra) = self.extra() {
-            return extra;
+        match self.extra() {
+            Some(extra) => extra,
+            None => self.make_extra(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_extra(&self) -> &Extra {
         let fresh = Box::into_raw(Box::default());
         // AcqRel: publishes the new part, or shows the one that was faster.
-        let set = self.extra.compare_exchange(
-            ptr::null_mut(),
-            fresh,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        match set {
+        let (none, (set, seen)) = (ptr::null_mut(), (Ordering::AcqRel, Ordering::Acquire));
+        match self.extra.compare_exchange(none, fresh, set, seen) {
             // SAFETY: it stays until the cell is freed.
             Ok(_) => unsafe { &*fresh },
             Err(winner) => {

@@ -5,7 +5,7 @@
 //! given back to the system: what a million tasks have needed serves the next million.
 
 use std::alloc::{self, Layout};
-use std::cell::RefCell;
+use std::cell::UnsafeCell;
 
 use crate::sync::Mutex;
 
@@ -28,8 +28,8 @@ static COMMON: [Mutex<Vec<Batch>>; CLASSES] = [const { Mutex::new(Vec::new()) };
 struct Magazines([Batch; CLASSES]);
 
 thread_local! {
-    static MINE: RefCell<Magazines> =
-        const { RefCell::new(Magazines([const { Vec::new() }; CLASSES])) };
+    static MINE: UnsafeCell<Magazines> =
+        const { UnsafeCell::new(Magazines([const { Vec::new() }; CLASSES])) };
 }
 
 impl Drop for Magazines {
@@ -52,17 +52,19 @@ const fn class_of(layout: Layout) -> Option<usize> {
     }
 }
 
-/// Memory for this layout.
+/// Memory for this layout. In line, where the layout is known: then a few instructions.
+#[inline(always)]
 pub(crate) fn take(layout: Layout) -> *mut u8 {
     let Some(class) = class_of(layout) else {
         return from_system(layout);
     };
     MINE.try_with(|mine| {
-        let batch = &mut mine.borrow_mut().0[class];
-        if batch.is_empty() {
-            *batch = refill(class);
+        // SAFETY: the magazines belong to this thread, and no call below re-enters them.
+        let batch = unsafe { &mut (*mine.get()).0[class] };
+        match batch.pop() {
+            Some(place) => place.0,
+            None => refill(batch, class),
         }
-        batch.pop().map_or_else(|| from_system(line_layout(class, 1)), |place| place.0)
     })
     .unwrap_or_else(|_| from_system(line_layout(class, 1)))
 }
@@ -72,6 +74,7 @@ pub(crate) fn take(layout: Layout) -> *mut u8 {
 /// # Safety
 ///
 /// It came from [`take`] with the same layout and nobody uses it any more.
+#[inline(always)]
 pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
     let Some(class) = class_of(layout) else {
         // SAFETY: without a class it came from the allocator with this layout.
@@ -79,21 +82,46 @@ pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
         return;
     };
     let kept = MINE.try_with(|mine| {
-        let batch = &mut mine.borrow_mut().0[class];
-        batch.push(Place(place));
-        if batch.len() >= 2 * BATCH {
-            let half = batch.split_off(BATCH);
-            COMMON[class].lock().push(half);
+        // SAFETY: the magazines belong to this thread, and no call below re-enters them.
+        let batch = unsafe { &mut (*mine.get()).0[class] };
+        if batch.len() == batch.capacity() {
+            make_room(batch, class);
         }
+        batch.push(Place(place));
     });
     if kept.is_err() {
-        // The thread is ending and its magazines are gone.
-        COMMON[class].lock().push(vec![Place(place)]);
+        give_at_thread_exit(place, class);
     }
 }
 
+/// Passes the later half of a full batch on.
 #[cold]
-fn refill(class: usize) -> Batch {
+#[inline(never)]
+fn make_room(batch: &mut Batch, class: usize) {
+    if batch.len() >= 2 * BATCH {
+        let half = batch.split_off(BATCH);
+        COMMON[class].lock().push(half);
+    } else {
+        batch.reserve_exact(2 * BATCH - batch.len());
+    }
+}
+
+/// The thread is ending and its magazines are gone.
+#[cold]
+#[inline(never)]
+fn give_at_thread_exit(place: *mut u8, class: usize) {
+    COMMON[class].lock().push(vec![Place(place)]);
+}
+
+/// Fills an empty batch, and answers one of its places.
+#[cold]
+#[inline(never)]
+fn refill(batch: &mut Batch, class: usize) -> *mut u8 {
+    *batch = fresh(class);
+    batch.pop().map_or_else(|| from_system(line_layout(class, 1)), |place| place.0)
+}
+
+fn fresh(class: usize) -> Batch {
     if let Some(batch) = COMMON[class].lock().pop() {
         return batch;
     }

@@ -5,7 +5,7 @@
 //! takes too where somebody is at work, or where there is no such barrier.
 
 use super::barrier;
-use crate::sync::{compiler_fence, spin_hint, AtomicBool, Mutex, Ordering, UnsafeCell};
+use crate::sync::{compiler_fence, spin_hint, AtomicBool, Mutex, MutexGuard, Ordering, UnsafeCell};
 
 /// Spins of a visitor for an owner inside its section, before it sleeps between its looks: an owner that
 /// lasts longer was preempted.
@@ -35,6 +35,22 @@ unsafe impl<T: Send> Send for Section<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Section<T> {}
 
+/// The owner inside its section; left when it is dropped, also by a panic.
+enum Inside<'a> {
+    Announced(&'a AtomicBool),
+    Locked { _guard: MutexGuard<'a, ()> },
+}
+
+impl Drop for Inside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Self::Announced(is_busy) = self {
+            // Release: pairs with the visitor's look.
+            is_busy.store(false, Ordering::Release);
+        }
+    }
+}
+
 impl<T> Section<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
@@ -58,36 +74,34 @@ impl<T> Section<T> {
     /// did comes before it.
     #[inline(always)]
     pub(crate) unsafe fn enter_owner<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
-        /// Ends the section, also after a panic.
-        struct Leave<'a>(&'a AtomicBool);
-        impl Drop for Leave<'_> {
-            #[inline(always)]
-            fn drop(&mut self) {
-                // Release: pairs with the visitor's look.
-                self.0.store(false, Ordering::Release);
-            }
-        }
+        let _inside = self.come_in_owner();
+        // SAFETY: announced, no visitor is at work, and those that come wait for us; with the lock,
+        // visitors have it not, and the owner is here.
+        self.value.with_mut(|value| run(unsafe { &mut *value }))
+    }
+
+    /// Keeps visitors out: by the announcement, or by the lock.
+    #[inline(always)]
+    fn come_in_owner(&self) -> Inside<'_> {
         assert!(!self.is_busy.load(Ordering::Relaxed), "a section within itself");
         if self.is_asymmetric {
             // Pairs with the barrier in `visit`: either the visitor sees us busy, or we see its claim.
             self.is_busy.store(true, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
-            let leave = Leave(&self.is_busy);
+            let inside = Inside::Announced(&self.is_busy);
             // Acquire: pairs with the end of `visit`.
             if !self.is_claimed.load(Ordering::Acquire) {
-                // SAFETY: no visitor is at work, and those that come wait for us.
-                return self.value.with_mut(|value| run(unsafe { &mut *value }));
+                return inside;
             }
-            drop(leave);
+            drop(inside);
         }
-        self.enter_locked(run)
+        self.come_in_locked()
     }
 
     #[cold]
-    fn enter_locked<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
-        let _locked = self.lock.lock();
-        // SAFETY: visitors have the lock, and the owner is here, or kept out by whoever is.
-        self.value.with_mut(|value| run(unsafe { &mut *value }))
+    #[inline(never)]
+    fn come_in_locked(&self) -> Inside<'_> {
+        Inside::Locked { _guard: self.lock.lock() }
     }
 
     /// Uses the value from any thread. Costs a system call; waits for whoever is at work.
