@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod completions;
 mod config;
+mod delete;
 mod doctor;
 mod event;
 mod exit;
@@ -84,6 +85,8 @@ enum Verb {
     Retry(orders::Retry),
     #[command(after_help = orders::AFTER_HELP)]
     Resume(orders::Resume),
+    #[command(after_help = delete::AFTER_HELP)]
+    Delete(delete::Delete),
     Event(event::Arguments),
     Schedule(schedule::Arguments),
     Backup(backup::Backup),
@@ -141,6 +144,7 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Skip(arguments) => orders::skip(&settings, arguments),
         Verb::Retry(arguments) => orders::retry(&settings, arguments),
         Verb::Resume(arguments) => orders::resume(&settings, arguments),
+        Verb::Delete(arguments) => delete::delete(&settings, arguments),
         Verb::Event(arguments) => event::run(&settings, arguments),
         Verb::Schedule(arguments) => schedule::run(&settings, arguments),
         Verb::Backup(arguments) => backup::backup(&settings, arguments),

@@ -36,7 +36,6 @@ store, plan or step; 4 another process has the store and does not serve it.";
 
 /// Which plans an order is for.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
 pub(crate) struct Target {
     /// Which plans: ids, last letters of ids, or «last».
     plans: Vec<PlanRef>,
@@ -51,7 +50,7 @@ pub(crate) struct Target {
 
     /// Only say which plans would be asked.
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -219,18 +218,18 @@ impl Ask {
 }
 
 /// What became of a plan.
-struct Outcome {
-    plan: PlanId,
-    name: String,
-    problem: Option<Exit>,
+pub(super) struct Outcome {
+    pub(super) plan: PlanId,
+    pub(super) name: String,
+    pub(super) problem: Option<Exit>,
 }
 
 fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> {
     let place = Place::of(settings);
     let mut view = place.view()?;
-    let plans = target.plans(&mut view, order)?;
+    let plans = target.plans(&mut view, |state| order.is_for(state))?;
     if target.dry_run {
-        return report(settings, target, order, &plans, true);
+        return report(settings, target, order.name(), &plans, true);
     }
     let hands = if plans.is_empty() { None } else { Some(place.hands(settings)?) };
     let by = settings.by();
@@ -252,7 +251,12 @@ fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> 
     if let Some(Hands::Own(world)) = &hands {
         world.shutdown()?;
     }
-    report(settings, target, order, &outcomes, false)?;
+    report(settings, target, order.name(), &outcomes, false)?;
+    ended(&outcomes)
+}
+
+/// How the command ends, after what became of each plan was told.
+pub(super) fn ended(outcomes: &[Outcome]) -> Result<(), Exit> {
     let mut advices: Vec<&str> =
         outcomes.iter().filter_map(|outcome| Some(&*outcome.problem.as_ref()?.advice)).collect();
     advices.sort_unstable();
@@ -288,7 +292,11 @@ fn order_here(world: &World, plan: PlanId, ask: Ask, by: &str) -> Result<(), Exi
 
 impl Target {
     /// The plans that are meant; those that are named are taken whatever their state.
-    fn plans(&self, view: &mut StoreView, order: Order) -> Result<Vec<Outcome>, Exit> {
+    pub(super) fn plans(
+        &self,
+        view: &mut StoreView,
+        is_for: impl Fn(PlanState) -> bool,
+    ) -> Result<Vec<Outcome>, Exit> {
         let is_all = self.which.is_all();
         if self.plans.is_empty() && is_all {
             return Err(Exit::usage("no plan is named")
@@ -310,17 +318,17 @@ impl Target {
         if !is_all {
             let mut filter = self.which.filter(self.limit as usize);
             filter.order = Listing::OldestFirst;
-            let rows = view.list(&filter)?.into_iter().filter(|row| order.is_for(row.state));
+            let rows = view.list(&filter)?.into_iter().filter(|row| is_for(row.state));
             found.extend(rows.map(|row| Outcome { plan: row.id, name: row.label, problem: None }));
         }
         Ok(found)
     }
 }
 
-fn report(
+pub(super) fn report(
     settings: &Settings,
     target: &Target,
-    order: Order,
+    order: &str,
     outcomes: &[Outcome],
     is_dry_run: bool,
 ) -> Result<(), Exit> {
@@ -336,7 +344,7 @@ fn report(
             .collect();
         let plans: Vec<String> = done.iter().map(|outcome| outcome.plan.to_string()).collect();
         return print_json(&json!({
-            "order": order.name(), "plans": plans, "refused": refused, "is_dry_run": is_dry_run,
+            "order": order, "plans": plans, "refused": refused, "is_dry_run": is_dry_run,
         }));
     }
     let paint = Paint::stdout(settings.colour());
@@ -344,8 +352,8 @@ fn report(
     for Outcome { plan, name, problem } in outcomes {
         let said = match problem {
             Some(problem) => paint.bad(&one_line(&problem.message)),
-            None if is_dry_run => format!("would be asked: {}", order.name()),
-            None => paint.good(&format!("{} is done", order.name())),
+            None if is_dry_run => format!("would be asked: {order}"),
+            None => paint.good(&format!("{order} is done")),
         };
         text.push_str(&format!("{plan} {} {said}\n", one_line(name)));
     }
