@@ -69,7 +69,7 @@ impl Screen {
     }
 
     /// All that was shown until its end.
-    fn to_end(mut self) -> String {
+    fn rest(mut self) -> String {
         while let Ok(bytes) = self.shown.recv_timeout(PATIENCE) {
             self.text.push_str(&String::from_utf8_lossy(&bytes));
         }
@@ -103,7 +103,7 @@ fn a_terminal_shows_the_tree_of_a_flow_while_it_runs() {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{:?}", output.status);
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "\"1\\n\"");
-    let text = screen.to_end();
+    let text = screen.rest();
     let after = text.rfind("▶ do/1").map_or("", |at| &text[at..]);
     assert!(after.contains("\u{1b}[2K") || after.contains("\u{1b}[J"), "it is cleared: {text:?}");
 }
@@ -120,7 +120,7 @@ fn an_interrupt_on_a_terminal_says_how_to_go_on_and_loses_nothing() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     assert!(output.stdout.is_empty());
-    let text = screen.to_end();
+    let text = screen.rest();
     assert!(text.contains("interrupted; the flow goes on with: turnwheel resume "), "{text}");
     folder.write("gate", "");
     assert_eq!(folder.ok(&["resume", "last"]).trim(), "\"2\\n\"", "the command was begun twice");
@@ -133,5 +133,5 @@ fn who_wants_it_quiet_sees_nothing() {
     folder.write("gate", "");
     let (child, screen) = run_on_terminal(&folder, &["run", "gate.yaml", "--quiet"]);
     assert!(child.wait_with_output().expect("it ends").status.success());
-    assert_eq!(screen.to_end(), "");
+    assert_eq!(screen.rest(), "");
 }
