@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use tokio::sync::oneshot;
+use turnwheel::actors::{Actor, Context, Entities, Entity, Handler};
 use turnwheel::engine::flow::{CloudEvent, Flows};
 use turnwheel::engine::{
     Action, ActionError, MemoryStore, Next, Payload, PlanId, Planner, Run, Runs, StepContext,
@@ -109,6 +110,35 @@ impl Action for Wall {
     }
 }
 
+/// Answers how often it was asked.
+#[derive(Debug)]
+struct Account(u64);
+
+impl Actor for Account {
+    type Error = std::convert::Infallible;
+}
+
+impl Entity for Account {
+    type Key = String;
+    const NAME: &'static str = "account";
+
+    fn create(_: &String) -> Self {
+        Self(0)
+    }
+}
+
+/// Asks an account.
+struct Count;
+
+impl Handler<Count> for Account {
+    type Reply = u64;
+
+    fn handle(&mut self, _: Count, _: &mut Context<'_, Self>) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+}
+
 /// What a world is described with.
 pub type Builder = WorldBuilder;
 
@@ -117,6 +147,7 @@ pub type Builder = WorldBuilder;
 pub struct Served {
     url: String,
     world: World,
+    entities: Entities,
     open: Mutex<VecDeque<Triggering>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Stopped>>,
@@ -150,6 +181,9 @@ impl Served {
     ///
     /// There is no free port.
     pub fn with(world: World, options: Options) -> Self {
+        let entities = Entities::builder(world.plan_entities().system()).store(world.states());
+        let entities = entities.build();
+        let options = options.entities(&entities);
         let (told, url) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = world.clone();
@@ -164,7 +198,7 @@ impl Served {
         });
         let url = url.recv().expect("the server listens");
         let open = Mutex::default();
-        Self { url, world, open, stop: Some(stop), thread: Some(thread) }
+        Self { url, world, entities, open, stop: Some(stop), thread: Some(thread) }
     }
 
     /// The address of a page of the console, such as `plans`.
@@ -217,6 +251,11 @@ impl Served {
         let done = block_on(handle.cancel("somebody else")).expect("it is answered");
         done.expect("nobody gives it up").expect("it is not over");
         self.over_with(plan);
+    }
+
+    /// Activates an entity of the type `account`.
+    pub fn ask_account(&self, key: &str) {
+        self.entities.get::<Account>(key).ask(Count).wait().expect("it answers");
     }
 
     /// Waits until a plan is over or paused.

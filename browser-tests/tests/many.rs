@@ -21,6 +21,11 @@ fn a_plan_of_ten_thousand_steps_can_be_looked_through() {
     page.wait(
         "(at => at && at.ariaPosInSet === at.ariaSetSize)(document.querySelector('.step-row.at'))",
     );
+    page.see("text:Actions 1 to 1,000 of 10,001.");
+    page.click("button:Later");
+    page.see("text:Actions 1,001 to 2,000 of 10,001.");
+    page.click("button:Earlier");
+    page.see("text:Actions 1 to 1,000 of 10,001.");
     page.write("field:Search steps", "7777");
     page.wait("document.querySelectorAll('.step-row').length === 1");
     page.click(".step-row");

@@ -6,8 +6,8 @@ use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel_browser::{Chromium, Page, Served};
 
 /// Every page, by its address.
-const PAGES: [&str; 8] =
-    ["", "plans", "flows", "add-flow", "schedules", "letters", "runtime", "world"];
+const PAGES: [&str; 9] =
+    ["", "plans", "flows", "add-flow", "schedules", "letters", "entities", "runtime", "world"];
 
 fn browser(name: &str) -> (Chromium, Page) {
     let (browser, mut page) = Chromium::start().expect("a browser");

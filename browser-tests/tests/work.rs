@@ -63,6 +63,8 @@ fn a_flow_is_added_drawn_started_from_its_form_and_watched_to_its_event() {
     page.see("text:\"by\": \"ann\"");
     page.click("link:graph");
     page.see("svg .node");
+    // Tasks are called as in the definition.
+    page.wait("[...document.querySelectorAll('svg .node text')].some((text) => text.textContent.endsWith('. paid'))");
     page.shot("flow-plan-graph");
     page.is_sound();
     // The same version with something else is refused, in words, and the next one is taken.
@@ -222,5 +224,32 @@ fn a_schedule_is_added_paused_made_up_for_and_removed() {
     page.click("button:Remove");
     page.click("dialog button.main");
     page.see("text:There is no schedule");
+    page.is_sound();
+}
+
+#[test]
+fn entities_and_workers_are_looked_at() {
+    let (_browser, mut page, served) = console("inside");
+    served.ask_account("ann");
+    served.ask_account("bob");
+    served.begin("brick", &json!(1));
+    page.open(&served.page("entities"));
+    page.see("row:account 2 2");
+    page.write("field:Type", "account");
+    page.write("field:Key", "ann");
+    page.click("button:Look");
+    page.see("text:a message goes to its mailbox");
+    page.shot("entity");
+    page.write("field:Key", "eve");
+    page.click("button:Look");
+    page.see("text:a message activates it");
+    page.open(&served.page("runtime"));
+    page.see("text:Group «plans»");
+    page.see("text:Group «journal»");
+    // Two looks are needed to say how busy it is.
+    page.see(".load meter");
+    page.write("field:Search classes", "account");
+    page.wait("document.querySelectorAll('.spread, td .quiet').length > 0");
+    page.shot("runtime");
     page.is_sound();
 }

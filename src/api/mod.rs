@@ -9,6 +9,7 @@ mod order;
 mod picture;
 mod plan;
 mod problem;
+mod runtime;
 mod schedule;
 mod start;
 mod step;
@@ -24,6 +25,10 @@ pub use plan::{
     SubPlanInfo, TimerInfo,
 };
 pub use problem::Problem;
+pub use runtime::{
+    BucketInfo, ClassInfo, EntityInfo, EntityTypeInfo, EntityTypes, GroupInfo, LatencyInfo,
+    RuntimeInfo, StoredInfo, TurnInfo, WorkerInfo,
+};
 pub use schedule::{
     Backfill, BackfillDone, CatchUpSpec, LaunchInfo, OverlapSpec, PauseInfo, ScheduleInfo,
     SchedulePage, SchedulePause, ScheduleSpec, ScheduleSpecInfo, ScheduleTimes, TimingSpec,

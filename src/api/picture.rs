@@ -77,8 +77,14 @@ pub struct Tree {
     pub state: String,
     /// Its result.
     pub result: String,
+    /// How many of its actions fit what was asked for.
+    pub total: u32,
+    /// The place of the first one of this page among them, counted from 0.
+    pub from: u32,
     /// Its actions in the order in which a tree is drawn.
     pub nodes: Vec<TreeNode>,
+    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    pub next: Option<String>,
 }
 
 /// An action in the tree.

@@ -12,7 +12,7 @@
 //! | `dom.js` | elements from data, always as text |
 //! | `format.js` | times, durations and numbers as people read them |
 //! | `editor.js`, `flowgraph.js` | a flow as a text with what is wrong at its line, and as a graph |
-//! | `overview.js`, `plans.js`, `plan.js`, `steps.js`, `picture.js`, `flows.js`, `schedules.js`, `world.js` | the pages |
+//! | `overview.js`, `plans.js`, `plan.js`, `steps.js`, `picture.js`, `flows.js`, `schedules.js`, `entities.js`, `runtime.js`, `world.js` | the pages |
 
 mod asset;
 

@@ -42,6 +42,7 @@ codes! {
     BodyTypeWrong = "body-type-wrong", UNSUPPORTED_MEDIA_TYPE, "The body has the wrong type";
     CallbackUnknown = "callback-unknown", NOT_FOUND, "There is no such callback";
     CursorInvalid = "cursor-invalid", BAD_REQUEST, "The cursor is not one of this list";
+    EntityUnknown = "entity-unknown", NOT_FOUND, "There is no such type of entities, or no such key";
     EventInvalid = "event-invalid", BAD_REQUEST, "The request is no event";
     FlowExists = "flow-exists", CONFLICT, "This version of the flow has another content";
     FlowInvalid = "flow-invalid", UNPROCESSABLE_ENTITY, "The flow cannot be used";

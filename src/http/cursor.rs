@@ -9,6 +9,7 @@ pub(super) enum List {
     Plans,
     Steps,
     Schedules,
+    Tree,
 }
 
 impl List {
@@ -17,6 +18,7 @@ impl List {
             Self::Plans => b'p',
             Self::Steps => b's',
             Self::Schedules => b'c',
+            Self::Tree => b't',
         }
     }
 }

@@ -48,6 +48,15 @@ pub const HISTORY_SHOWN: usize = 1_000;
 /// Plans that one order may be for.
 pub const BULK_MAX: usize = 10_000;
 
+/// Bytes of an entity's stored state that are shown.
+pub const STATE_SHOWN_BYTES: usize = 100_000;
+
+/// Actions on a page of a plan's tree, at most.
+pub const TREE_PAGE_MAX: usize = 5_000;
+
+/// Actions on a page of a plan's tree if nothing is said.
+pub const TREE_PAGE: usize = 1_000;
+
 /// Plans that one order may name.
 pub const BULK_NAMED_MAX: usize = 1_000;
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use turnwheel_actors::Entities;
+use turnwheel_runtime::Group;
+
 use super::access::Access;
 use super::limits::{BODY_BYTES_MAX, BODY_WITHIN, HEALTH_FRESH, PROBE_WITHIN};
 use crate::work::Workers;
@@ -25,6 +28,8 @@ pub struct Options {
     pub(super) health_fresh: Duration,
     pub(super) probe_within: Duration,
     pub(super) workers: Option<Workers>,
+    pub(super) groups: Vec<Group>,
+    pub(super) entities: Vec<Entities>,
 }
 
 impl Options {
@@ -38,6 +43,8 @@ impl Options {
             health_fresh: HEALTH_FRESH,
             probe_within: PROBE_WITHIN,
             workers: None,
+            groups: Vec::new(),
+            entities: Vec::new(),
         }
     }
 
@@ -64,6 +71,19 @@ impl Options {
     /// Hands out the tasks of these workers at `api/v1/work`.
     pub fn workers(mut self, workers: &Workers) -> Self {
         self.workers = Some(workers.clone());
+        self
+    }
+
+    /// Shows this group of the host application at `api/v1/runtime` too; the world's own are there.
+    pub fn group(mut self, group: &Group) -> Self {
+        self.groups.push(group.clone());
+        self
+    }
+
+    /// Shows these entities of the host application at `api/v1/entities` too, and lets them be looked up;
+    /// stored states can be read by whoever may read.
+    pub fn entities(mut self, entities: &Entities) -> Self {
+        self.entities.push(entities.clone());
         self
     }
 

@@ -7,6 +7,7 @@ use turnwheel_engine::picture::{
 };
 use turnwheel_engine::watch::{Happening, What};
 
+use super::cursor::{self, List};
 use super::show::{self, error, ms, names, said, time, times};
 use crate::api;
 
@@ -58,8 +59,13 @@ pub(super) fn graph(graph: PlanGraph) -> api::Graph {
     }
 }
 
-/// Who planned whom.
-pub(super) fn tree(tree: PlanTree) -> api::Tree {
+/// Who planned whom: a page of those that fit.
+pub(super) fn tree(
+    tree: PlanTree,
+    fits: impl Fn(&turnwheel_engine::picture::TreeNode) -> bool,
+    from: usize,
+    limit: usize,
+) -> api::Tree {
     let (plan, state, result) = head(&tree.plan);
     let of = |of: turnwheel_engine::picture::TreeNode| api::TreeNode {
         action: of.action.0,
@@ -71,7 +77,12 @@ pub(super) fn tree(tree: PlanTree) -> api::Tree {
         state: of.state.name().to_owned(),
         steps: of.steps.into_iter().map(node).collect(),
     };
-    api::Tree { plan, state, result, nodes: tree.nodes.into_iter().map(of).collect() }
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let fitting: Vec<_> = tree.nodes.into_iter().filter(|node| fits(node)).collect();
+    let (total, end) = (fitting.len(), from.saturating_add(limit));
+    let next = (end < total).then(|| cursor::write(List::Tree, &number(end).to_be_bytes()));
+    let nodes = fitting.into_iter().skip(from).take(limit).map(of).collect();
+    api::Tree { plan, state, result, total: number(total), from: number(from), nodes, next }
 }
 
 /// When each step did what.

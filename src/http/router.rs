@@ -16,7 +16,7 @@ use super::code::Code;
 use super::problem::Problem;
 use super::route::{
     actions, bulk, callbacks, cloudevents, events, flows, letters, live, orders, pictures, plans,
-    schedules, start, steps, system, work, world,
+    runtime, schedules, start, steps, system, work, world,
 };
 use super::state::Api;
 use super::{access, trace};
@@ -94,6 +94,9 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(actions::queues))
         .routes(routes!(actions::locks))
         .routes(routes!(actions::stats))
+        .routes(routes!(runtime::runtime))
+        .routes(routes!(runtime::types))
+        .routes(routes!(runtime::entity))
         .routes(routes!(world::get))
 }
 

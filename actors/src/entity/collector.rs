@@ -122,7 +122,7 @@ fn make_room<E: Entity>(sweep: &mut Sweep<E>, cx: &mut Turn<'_, E>) {
 }
 
 impl<E: Entity> Directory<E> {
-    fn idle(&self) -> Duration {
+    pub(super) fn idle(&self) -> Duration {
         let is_own = E::IDLE != super::IDLE_DEFAULT;
         let set = self.settings(|settings| {
             let of_type = settings.idle_of.get(&std::any::TypeId::of::<E>()).copied();

@@ -129,6 +129,7 @@ impl<E: Entity> Directory<E> {
         });
         let myself: Weak<dyn Sheds> = made.weak();
         shared.memory.register(myself);
+        shared.types.add(made.weak());
         made
     }
 
@@ -270,6 +271,7 @@ impl<E: Entity> Directory<E> {
             return Err(Refusal::Refused(SubmitErrorKind::Closed));
         };
         let id = spawn::next_id(&self.system);
+        self.counters.activations.fetch_add(1, Ordering::Relaxed);
         let mut seat = Seat::vacant(id, self.system.clone());
         if !self.incoming.is_empty() {
             seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));

@@ -14,6 +14,7 @@
 //! | `collector` | finds what is idle, or too much |
 //! | `room`, `memory` | how many there may be and how much they may take; who waits, who goes first |
 //! | `stuck` | replaces activations that make no progress |
+//! | `overview` | which types there are, and how one entity is, for people who look |
 //! | `standing` | whether an activation is still the one of its key |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
 //! | [`reminder`] | durable schedules, which activate an entity when they are due |
@@ -50,6 +51,7 @@ mod ending;
 mod hooks;
 mod key;
 mod memory;
+mod overview;
 mod placement;
 mod reference;
 pub mod reminder;
@@ -66,6 +68,7 @@ pub(crate) use directory::Directory;
 pub use hooks::EntityContext;
 pub use key::{EntityKey, KeyTooLong, KEY_BYTES_MAX};
 pub(crate) use memory::Memory;
+pub use overview::{EntityLook, EntityState, EntityType, LookError};
 pub use placement::{Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
 #[doc(inline)]
@@ -203,6 +206,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) memory: Arc<Memory>,
     directories: Directories,
+    types: overview::Types,
     reminders: Option<Arc<reminder::Service>>,
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use turnwheel_runtime::Backoff;
 
 use super::directories::Directories;
+use super::overview::Types;
 use super::reminder::{self, Reminders};
 #[cfg(doc)]
 use super::NoRoom;
@@ -158,7 +159,14 @@ impl EntitiesBuilder {
             Arc::new(reminder::Service::new(reminders, system.group(), &settings.placement))
         };
         let reminders = settings.reminders.as_ref().map(service);
-        let shared = Arc::new(Shared { system, settings, memory, directories, reminders });
+        let shared = Arc::new(Shared {
+            system,
+            settings,
+            memory,
+            directories,
+            types: Types::default(),
+            reminders,
+        });
         if let Some(reminders) = &shared.reminders {
             reminder::start(reminders, &shared);
         }

@@ -25,12 +25,18 @@ pub struct EntityStats {
 /// What is counted.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
+    pub(super) activations: AtomicU64,
     pub(super) shed: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) replaced: AtomicU64,
 }
 
 impl<E: Entity> Directory<E> {
+    /// Activations since the begin.
+    pub(super) fn activations(&self) -> u64 {
+        self.counters.activations.load(Ordering::Relaxed)
+    }
+
     pub(super) fn stats(&self) -> EntityStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         EntityStats {

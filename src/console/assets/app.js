@@ -3,11 +3,13 @@
 import { ask, follow, isSignedIn, Problem, signIn, signOut } from "./api.js";
 import { failure, h, put } from "./dom.js";
 import { span, tick } from "./format.js";
+import { entities } from "./entities.js";
 import { editor } from "./editor.js";
 import { flow, flows } from "./flows.js";
 import { overview } from "./overview.js";
 import { plan } from "./plan.js";
 import { plans } from "./plans.js";
+import { runtime } from "./runtime.js";
 import { schedules } from "./schedules.js";
 import { letters, world } from "./world.js";
 
@@ -20,7 +22,7 @@ const NEWS_MS = 500;
 /** After how long a stream that has ended is asked for again. */
 const AGAIN_MS = 5000;
 
-const PAGES = { "": overview, plans, plan, flows, flow, "add-flow": editor, schedules, letters, world };
+const PAGES = { "": overview, plans, plan, flows, flow, "add-flow": editor, schedules, letters, entities, runtime, world };
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 
@@ -119,7 +121,7 @@ async function refresh() {
     shown.again = false;
     return refresh();
   }
-  const wait = shown.isLive ? LIVE_REFRESH_MS : REFRESH_MS;
+  const wait = shown.page.every ?? (shown.isLive ? LIVE_REFRESH_MS : REFRESH_MS);
   timer = setTimeout(refresh, document.hidden ? wait * 10 : wait);
 }
 
@@ -231,7 +233,7 @@ function key(event) {
   }
   if (isGoing) {
     isGoing = false;
-    const to = { o: "#/", p: "#/plans", f: "#/flows", s: "#/schedules", e: "#/letters", d: "#/letters", w: "#/world" }[event.key];
+    const to = { o: "#/", p: "#/plans", f: "#/flows", s: "#/schedules", e: "#/letters", d: "#/letters", n: "#/entities", r: "#/runtime", w: "#/world" }[event.key];
     if (to) location.hash = to;
     return;
   }
@@ -253,7 +255,7 @@ function key(event) {
 
 function help() {
   const keys = [["j, k or arrows", "next and previous in a list"], ["Enter", "open"], ["/", "search"],
-    ["g then o, p, f, s, e, w", "overview, plans, flows, schedules, events, world"], ["Escape", "leave a field or a dialog"]];
+    ["g then o, p, f, s, e", "overview, plans, flows, schedules, events"], ["g then n, r, w", "entities, runtime, world"], ["Escape", "leave a field or a dialog"]];
   const dialog = h("dialog", { "aria-label": "Keys", on: { close: () => dialog.remove(), cancel: () => dialog.close() } },
     h("h2", {}, "Keys"),
     h("dl", { class: "facts" }, keys.map(([name, text]) => h("div", {}, h("dt", {}, h("kbd", {}, name)), h("dd", {}, text)))),

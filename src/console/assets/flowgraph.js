@@ -41,8 +41,8 @@ function about(kind, task) {
 function insideOf(kind, task) {
   const list = (value) => (Array.isArray(value) ? value : []);
   if (kind === "do") return [["", list(task.do)]];
-  if (kind === "for") return [["each", list(task.do)]];
-  if (kind === "try") return [["try", list(task.try)], ...(task.catch?.do ? [["catch", list(task.catch.do)]] : [])];
+  if (kind === "for") return [["", list(task.do)]];
+  if (kind === "try") return [["", list(task.try)], ...(task.catch?.do ? [["catch", list(task.catch.do)]] : [])];
   if (kind === "fork") return list(task.fork?.branches).map((branch) => [Object.keys(branch)[0] ?? "", [branch]]);
   if (kind === "listen" && task.foreach?.do) return [["each event", list(task.foreach.do)]];
   return [];
@@ -119,7 +119,7 @@ function blockOf(block, depth) {
       const next = !isLast && (goes.some(([to]) => to === "continue" || at.get(to) === index + 1) || (one.kind === "switch" && !(one.task.switch ?? []).some((entry) => !Object.values(entry)[0]?.when)));
       const stops = goes.some(([to]) => END.has(to));
       return [next && [s("path", { class: "edge", d: `M${middle} ${end}V${tops[index + 1] - 4}` }), tip(middle, tops[index + 1], 0, 1)],
-        stops && s("g", {}, s("title", {}, "It ends here"), s("circle", { class: "stop", cx: middle + most / 2 - 8, cy: end + 9, r: 5 }))];
+        stops && s("g", {}, s("title", {}, "It ends here"), s("circle", { class: "stop", cx: middle + one.width / 2 - 12, cy: end + 9, r: 5 }))];
     });
     const around = jumps.map(({ from, to, label }, lane) => {
       const [one, other] = [tasks[from], tasks[to]];

@@ -118,7 +118,7 @@ export function flow(root, rest, _query, { signal }) {
           h("a", { class: "button", href: `#/plans?labels=${encodeURIComponent(`flow.namespace=${detail.namespace},flow.name=${detail.name}`)}` }, "Its plans"),
           h("button", { class: "main", "data-key": "start", on: { click: () => start(detail) } }, "Start…"))),
         facts([["Name", detail.name], ["Namespace", detail.namespace], ["Version", detail.version], ["Hash", detail.hash], ["Secrets that it uses", detail.secrets.join(", ")]]),
-        h("h2", {}, "Graph"), graph, h("details", {}, h("summary", {}, `Its tasks as a list (${number(detail.tasks.length)})`), h("ul", { class: "tasks" }, detail.tasks.map((task) => {
+        h("h2", {}, "Graph"), graph, h("details", { class: "below" }, h("summary", {}, `Its tasks as a list (${number(detail.tasks.length)})`), h("ul", { class: "tasks" }, detail.tasks.map((task) => {
             const parts = task.path.split("/").filter((part) => part && part !== "do" && !/^\d+$/.test(part));
             const row = h("li", { title: task.path }, h("b", {}, parts.at(-1) ?? task.path), h("span", { class: "quiet" }, ` ${task.kind}`));
             row.style.marginLeft = `${Math.min(Math.max(parts.length - 1, 0), 10)}rem`;

@@ -93,6 +93,14 @@ export function planLink(id, text) {
   return h("a", { href: `#/plan/${encodeURIComponent(id)}`, title: id }, text ?? short(id));
 }
 
+/** What a step is called: a task of a flow by the names on the way to it, without their places. */
+export function taskName(name) {
+  if (!/^do\/\d+\//.test(name)) return name;
+  const parts = name.split("/");
+  const names = parts.filter((_, at) => at > 0 && /^\d+$/.test(parts[at - 1]));
+  return names.map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")).join(" › ");
+}
+
 /** What is in the words of the API, for people. */
 export function words(name) {
   return String(name).replaceAll("_", " ");

@@ -1,7 +1,7 @@
 // A plan as a graph and as a timeline, drawn from the nodes, edges and bars that the API says.
 
 import { h, put, s } from "./dom.js";
-import { now, number, span } from "./format.js";
+import { now, number, span, taskName } from "./format.js";
 
 const BOX = { width: 172, height: 30, gap: 26, side: 14, edge: 10 };
 /** Boxes beside each other; of more the first, what needs a look, and a sum. */
@@ -71,11 +71,11 @@ function drawBox(box, open) {
   const { node } = box;
   const go = () => open(node.id);
   return s("g", {
-    class: `node s-${node.state}`, tabindex: 0, role: "link", "data-item": true, "data-key": `node-${node.id}`, "aria-label": `Step ${node.id}, ${node.name}, ${node.state}`,
+    class: `node s-${node.state}`, tabindex: 0, role: "link", "data-item": true, "data-key": `node-${node.id}`, "aria-label": `Step ${node.id}, ${taskName(node.name)}, ${node.state}`,
     on: { click: go, keydown: (event) => { if (event.key === "Enter") go(); } },
-  }, s("title", {}, `${node.id}. ${node.name}: ${node.state}${node.waits_for ? `, ${node.waits_for}` : ""}`),
+  }, s("title", {}, `${node.id}. ${taskName(node.name)}: ${node.state}${node.waits_for ? `, ${node.waits_for}` : ""}`),
   s("rect", { x, y, width: box.width, height: BOX.height, rx: 5 }),
-  s("text", { x: x + 8, y: y + 19 }, cut(`${node.id}. ${node.name}`, 23)),
+  s("text", { x: x + 8, y: y + 19 }, cut(`${node.id}. ${taskName(node.name)}`, 23)),
   node.progress > 0 && node.progress < 1 && s("rect", { class: "done", x, y: y + BOX.height - 3, width: box.width * node.progress, height: 3 }));
 }
 
@@ -173,12 +173,12 @@ export function timelinePicture(root, timeline, open) {
   const drawn = part.map(({ bar, spans, from, to }, at) => {
     const y = 24 + at * row;
     const go = () => open(bar.step);
-    const text = `Step ${bar.step}, ${bar.name} ${bar.phase}, ${bar.state}, ${span(to - from)}`;
+    const text = `Step ${bar.step}, ${taskName(bar.name)} ${bar.phase}, ${bar.state}, ${span(to - from)}`;
     return s("g", {
       class: `bar s-${bar.state}`, tabindex: 0, role: "link", "data-item": true, "data-key": `bar-${bar.step}`, "aria-label": text,
       on: { click: go, keydown: (event) => { if (event.key === "Enter") go(); } },
     }, s("title", {}, text), s("rect", { class: "hit", x: 0, y, width, height: row - 2 }),
-    s("text", { x: 4, y: y + 14 }, cut(`${bar.step}. ${bar.name}`, Math.floor(names / 7.5))),
+    s("text", { x: 4, y: y + 14 }, cut(`${bar.step}. ${taskName(bar.name)}`, Math.floor(names / 7.5))),
     spans.map((one) => s("rect", { class: `time k-${one.kind}`, x: names + (one.from - least) * scale, y: y + 3, width: Math.max(2, (one.to - one.from) * scale), height: row - 8, rx: 2 },
       s("title", {}, `${one.kind.replaceAll("_", " ")}, attempt ${one.attempt}, ${span(one.to - one.from)}`))),
     s("text", { class: "axis", x: names + Math.max(2, (to - least) * scale) + 4, y: y + 14 }, span(to - from)));

@@ -119,7 +119,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
       graphPicture(body, data, open);
     } else if (tab === "timeline") {
       timelinePicture(body, data, open);
-    } else if (data.nodes.length === 0) {
+    } else if (data.nodes.length === 0 && !steps.isSifted()) {
       put(body, h("p", { class: "quiet" }, "It has no steps yet: they come with planning."));
     } else {
       steps.show(body, data, detail);
@@ -142,13 +142,16 @@ export function plan(root, rest, _query, { signal, refresh }) {
     const name = TABS[of];
     if (!name) return false;
     const known = loaded.get(of);
-    const isOver = detail.state === "stopped" && known?.version === detailText;
-    const isSoon = known && total(detail) >= MANY_STEPS && Date.now() - known.at < MANY_MS;
+    const query = of === "steps" ? steps.query(detail) : undefined;
+    const asked = JSON.stringify(query);
+    const isSame = known !== undefined && known.asked === asked;
+    const isOver = isSame && detail.state === "stopped" && known.version === detailText;
+    const isSoon = isSame && total(detail) >= MANY_STEPS && Date.now() - known.at < MANY_MS;
     if (isOver || isSoon) return false;
-    const data = await ask(name, { at: { plan: id }, signal });
+    const data = await ask(name, { at: { plan: id }, query, signal });
     const text = JSON.stringify(data);
     const isNew = text !== known?.text || of === "timeline";
-    loaded.set(of, { data, text, version: detailText, at: Date.now() });
+    loaded.set(of, { data, text, asked, version: detailText, at: Date.now() });
     return isNew && of === tab;
   }
 

@@ -2,10 +2,12 @@
 
 import { ask } from "./api.js";
 import { badge, facts, h, json, order, put, say } from "./dom.js";
-import { ago, between, clock, span, words } from "./format.js";
+import { ago, between, clock, number, span, taskName, words } from "./format.js";
 
 /** The height of a row; the style sheet has the same. */
 const ROW = 30;
+/** How long after the last key the server is asked. */
+const TYPED_MS = 250;
 /** Rows beyond the edge that are drawn too. */
 const BEYOND = 12;
 
@@ -15,7 +17,7 @@ export function flatten(tree) {
   for (const action of tree.nodes) {
     const some = action.steps.filter((node) => node.phase !== "plan" || node.state !== "success");
     const steps = some.length ? some : action.steps;
-    if (steps.length !== 1) rows.push({ depth: action.depth, text: action.name, state: action.state });
+    if (steps.length !== 1) rows.push({ depth: action.depth, text: taskName(action.name), state: action.state });
     const depth = steps.length === 1 ? action.depth : action.depth + 1;
     for (const node of steps) rows.push({ depth, node, phase: node.phase === "run" ? "" : node.phase });
   }
@@ -24,6 +26,10 @@ export function flatten(tree) {
 
 const ACTIVE = new Set(["running", "suspended", "retrying", "skipping", "reverting", "revert_retrying", "scheduling"]);
 const BAD = new Set(["error", "revert_failed"]);
+/** How many actions are asked for at once: of a plan with more there are pages. */
+const PAGE = 1000;
+/** What each filter asks the server for, where there are pages. */
+const ASKED = { failed: [...BAD], "under way": [...ACTIVE], "not begun": ["pending"] };
 const FILTERS = {
   "all steps": () => true,
   failed: (node) => BAD.has(node.state),
@@ -35,7 +41,9 @@ export class Steps {
   #id; #signal; #again;
   #rows = []; #all = []; #at = 0; #filter = "all steps"; #text = "";
   #chosen = null; #step = null; #stepText = ""; #isPaused = false;
-  #list; #space; #window; #panel; #bar; #tree = null; #first = true;
+  #list; #space; #window; #panel; #bar; #pages; #tree = null; #first = true;
+  /** Whether the plan has more actions than are asked for at once; the pages before this one; its cursor. */
+  #isPaged = false; #back = []; #cursor = null; #timer = 0;
 
   constructor(id, signal, again) {
     this.#id = id;
@@ -49,23 +57,62 @@ export class Steps {
     }, this.#space);
     this.#panel = h("aside", { class: "panel", "aria-label": "The chosen step" }, h("p", { class: "quiet" }, "Choose a step to see all of it."));
     this.#bar = h("div", { class: "filters" });
+    this.#pages = h("p", { class: "buttons" });
+  }
+
+  /** What is asked of the server: a page of the tree. */
+  query(plan) {
+    // What needs somebody is shown first, on whichever page it is.
+    if (this.#first && this.#chosen === null && Object.values(plan.steps).reduce((sum, count) => sum + count, 0) > PAGE
+      && [...BAD].some((state) => plan.steps[state] > 0)) {
+      this.#filter = "failed";
+      this.#isPaged = true;
+    }
+    if (!this.#isPaged) return { limit: PAGE };
+    return { limit: PAGE, cursor: this.#cursor, state: ASKED[this.#filter]?.join(","), text: this.#text };
+  }
+
+  /** Whether some are left out by what was asked for. */
+  isSifted() {
+    return this.#isPaged && (this.#text !== "" || this.#filter !== "all steps");
+  }
+
+  /** Another page, or other steps. */
+  #turn(cursor, back) {
+    this.#cursor = cursor;
+    this.#back = back;
+    this.#list.scrollTop = 0;
+    this.#at = 0;
+    this.#again();
+  }
+
+  #drawPages() {
+    const { total, from, nodes, next } = this.#tree;
+    if (!this.#isPaged) return put(this.#pages);
+    const text = nodes.length === 0 ? "None fits." : `Actions ${number(from + 1)} to ${number(from + nodes.length)} of ${number(total)}${this.isSifted() ? " that fit" : ""}.`;
+    put(this.#pages, h("span", { class: "quiet" }, text),
+      this.#back.length > 0 && h("button", { "data-key": "steps-before", on: { click: () => this.#turn(this.#back.at(-1), this.#back.slice(0, -1)) } }, "Earlier"),
+      next && h("button", { "data-key": "steps-next", on: { click: () => this.#turn(next, [...this.#back, this.#cursor]) } }, "Later"));
   }
 
   show(root, tree, plan) {
     this.#isPaused = plan.state === "paused";
     if (tree !== this.#tree) {
       this.#tree = tree;
+      this.#isPaged ||= tree.next !== null;
       this.#all = flatten(tree);
       this.#sift();
+      this.#drawPages();
     }
     if (!root.contains(this.#list)) {
-      put(root, this.#bar, h("div", { class: "split" }, this.#list, this.#panel));
+      put(root, this.#bar, this.#pages, h("div", { class: "split" }, this.#list, this.#panel));
       this.#drawBar();
       new ResizeObserver(() => this.#draw()).observe(this.#list);
     }
     if (this.#first) {
       this.#first = false;
       // What needs somebody is shown first.
+      this.#drawBar();
       const bad = this.#rows.findIndex((row) => row.node && BAD.has(row.node.state));
       const busy = this.#rows.findIndex((row) => row.node && ACTIVE.has(row.node.state));
       const to = bad >= 0 ? bad : busy;
@@ -101,6 +148,13 @@ export class Steps {
   #sift() {
     const fits = FILTERS[this.#filter];
     const text = this.#text.toLowerCase();
+    if (this.isSifted()) {
+      // The server has said which; an action has steps of other kinds too.
+      const states = ASKED[this.#filter];
+      const number = this.#all.some(({ node }) => String(node?.id) === text);
+      this.#rows = this.#all.filter(({ node }) => node && (!states || states.includes(node.state)) && (!number || String(node.id) === text)).map((row) => ({ ...row, depth: 0 }));
+      return;
+    }
     const isAll = this.#filter === "all steps" && !text;
     this.#rows = isAll ? this.#all
       : this.#all.filter(({ node }) => node && fits(node) && (node.name.toLowerCase().includes(text) || String(node.id) === text)).map((row) => ({ ...row, depth: 0 }));
@@ -113,6 +167,11 @@ export class Steps {
     const change = () => {
       this.#text = search.value.trim();
       this.#filter = filter.value;
+      if (this.#isPaged) {
+        clearTimeout(this.#timer);
+        this.#timer = setTimeout(() => this.#turn(null, []), TYPED_MS);
+        return;
+      }
       this.#sift();
       this.#list.scrollTop = 0;
       this.#at = 0;
@@ -144,7 +203,7 @@ export class Steps {
     pad.style.width = `${Math.min(row.depth, 12) * 16}px`;
     if (!row.node) return h("div", props, pad, h("span", { class: "grow cut" }, row.text), badge(row.state));
     const { node } = row;
-    return h("div", props, pad, h("span", { class: `dot s-${node.state}` }), h("span", { class: "quiet num" }, node.id), h("span", { class: "grow cut" }, node.name, row.phase && h("span", { class: "quiet" }, ` ${row.phase}`), node.attempts > 1 && h("span", { class: "quiet" }, ` attempt ${node.attempts}`)),
+    return h("div", props, pad, h("span", { class: `dot s-${node.state}` }), h("span", { class: "quiet num" }, node.id), h("span", { class: "grow cut", title: node.name }, taskName(node.name), row.phase && h("span", { class: "quiet" }, ` ${row.phase}`), node.attempts > 1 && h("span", { class: "quiet" }, ` attempt ${node.attempts}`)),
       node.progress > 0 && node.progress < 1 && h("span", { class: "quiet" }, `${Math.round(node.progress * 100)} %`),
       h("span", { class: "quiet took" }, between(node.started_at, node.ended_at ?? (ACTIVE.has(node.state) ? null : node.started_at))), badge(node.state));
   }
@@ -183,7 +242,7 @@ export class Steps {
     const step = this.#step;
     const buttons = step.possible.map((can) => h("button", { class: "main", "data-key": `can-${can}`, on: { click: () => this.#do(can) } }, `${words(can)}…`));
     const error = (title, of) => of && [h("h3", {}, title), h("p", { class: "error" }, of.message), h("p", { class: "quiet" }, `Kind: ${of.kind}${of.is_final ? "; trying again cannot help" : ""}`)];
-    put(this.#panel, h("div", { class: "head" }, h("h2", {}, `${step.id}. ${step.name}`), badge(step.state)),
+    put(this.#panel, h("div", { class: "head" }, h("h2", { title: step.name }, `${step.id}. ${taskName(step.name)}`), badge(step.state)),
       step.waits_for && h("p", { class: "why" }, h("b", {}, "It waits: "), step.waits_for),
       step.is_queued && h("p", { class: "why" }, `It waits for a place in the queue «${step.queue}».`),
       buttons.length > 0 && h("p", { class: "buttons" }, buttons),

@@ -11,6 +11,7 @@ pub(super) mod live;
 pub(super) mod orders;
 pub(super) mod pictures;
 pub(super) mod plans;
+pub(super) mod runtime;
 pub(super) mod schedules;
 pub(super) mod start;
 pub(super) mod steps;

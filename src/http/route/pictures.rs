@@ -2,9 +2,17 @@
 
 use axum::extract::State;
 use axum::Json as Answer;
+use serde::Deserialize;
+use turnwheel_engine::picture::{StepNode, TreeNode};
+use utoipa::IntoParams;
 
+use super::plans::page;
+use super::steps::step_states;
 use crate::api::{Graph, History, Timeline, Tree};
-use crate::http::body::PlanAt;
+use crate::http::body::{PlanAt, Query};
+use crate::http::code::Code;
+use crate::http::cursor::{self, List};
+use crate::http::limits::{TREE_PAGE, TREE_PAGE_MAX};
 use crate::http::picture;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
@@ -23,18 +31,55 @@ pub(in crate::http) async fn graph(
     Ok(Answer(picture::graph(plan.graph())))
 }
 
+/// Which actions, and how many.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct TreeQuery {
+    /// Only actions with a step in one of these states, with commas between.
+    state: Option<String>,
+    /// Only actions whose name has this in it, or with the step of this number.
+    text: Option<String>,
+    /// How many actions; 5,000 at most.
+    #[param(minimum = 1, maximum = 5000, default = 1000)]
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
 /// Who planned whom
+///
+/// Cost: the whole plan is looked through for each page; only the page is sent.
 #[utoipa::path(
     get, path = "/plans/{plan}/tree", tag = "steps", operation_id = "getTree",
-    params(("plan" = String, Path, description = "The plan")),
-    responses((status = 200, description = "The actions, with their steps", body = Tree)),
+    params(("plan" = String, Path, description = "The plan"), TreeQuery),
+    responses((status = 200, description = "A page of the actions, with their steps", body = Tree)),
 )]
 pub(in crate::http) async fn tree(
     State(api): State<Api>,
     PlanAt(id): PlanAt,
+    Query(query): Query<TreeQuery>,
 ) -> Result<Answer<Tree>, Problem> {
+    let limit = page(query.limit.or(Some(TREE_PAGE as u32)), TREE_PAGE_MAX)?;
+    let states = step_states(query.state.as_deref())?;
+    let from = match query.cursor.as_deref().map(|text| cursor::read(List::Tree, text)) {
+        None => 0,
+        Some(place) => <[u8; 4]>::try_from(place?).map(u32::from_be_bytes).map_err(|_| {
+            let detail = "the cursor names no action: begin with the first page";
+            Problem::new(Code::CursorInvalid, detail)
+        })?,
+    };
+    let text = query.text.unwrap_or_default().to_lowercase();
+    let number: Option<u32> = text.parse().ok();
+    let fits = |node: &TreeNode| {
+        let is_named = text.is_empty()
+            || node.name.to_lowercase().contains(&text)
+            || node.steps.iter().any(|step| Some(step.step.0) == number);
+        let has_state = |step: &StepNode| states.contains(&step.state.name());
+        is_named && (states.is_empty() || node.steps.iter().any(has_state))
+    };
     let plan = api.world().plan(id).view().await?;
-    Ok(Answer(picture::tree(plan.tree())))
+    Ok(Answer(picture::tree(plan.tree(), fits, from as usize, limit)))
 }
 
 /// When each step did what

@@ -42,12 +42,7 @@ pub(in crate::http) async fn list(
     Query(query): Query<StepsQuery>,
 ) -> Result<Answer<StepPage>, Problem> {
     let limit = page(query.limit, STEP_PAGE_MAX)?;
-    let words = query.state.as_deref().unwrap_or_default();
-    let states: Vec<&str> = words.split(',').filter(|word| !word.is_empty()).collect();
-    if let Some(unknown) = states.iter().find(|name| StepState::from_name(name).is_none()) {
-        let detail = format!("there is no state of steps «{unknown}»");
-        return Err(Problem::new(Code::QueryInvalid, detail));
-    }
+    let states = step_states(query.state.as_deref())?;
     let from = match query.cursor.as_deref().map(|text| cursor::read(List::Steps, text)) {
         None => 0,
         Some(place) => <[u8; 4]>::try_from(place?).map(u32::from_be_bytes).map_err(|_| {
@@ -68,6 +63,19 @@ pub(in crate::http) async fn list(
         steps.push(show::step(&plan, step, &shown));
     }
     Ok(Answer(StepPage { steps, next }))
+}
+
+/// The states that are asked for.
+pub(in crate::http) fn step_states(words: Option<&str>) -> Result<Vec<&str>, Problem> {
+    let words = words.unwrap_or_default().split(',');
+    let states: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    match states.iter().find(|name| StepState::from_name(name).is_none()) {
+        Some(unknown) => {
+            let detail = format!("there is no state of steps «{unknown}»");
+            Err(Problem::new(Code::QueryInvalid, detail))
+        }
+        None => Ok(states),
+    }
 }
 
 /// A step of a plan
