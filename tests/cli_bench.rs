@@ -77,6 +77,36 @@ fn cold_starts_are_measured() {
 }
 
 #[test]
+fn steps_are_counted_at_each_concurrency() {
+    let folder = Folder::new();
+    let arguments = ["bench", "steps", "--plans", "1,8", "--time", "300ms", "--json"];
+    let measured = folder.json(&arguments);
+    for name in ["1 at a time, steps", "8 at a time, steps", "append + fdatasync"] {
+        assert!(figure(&measured, name).0 > 0.0, "{name}: {measured:#}");
+    }
+    assert!(figure(&measured, "1 at a time, p50").1.is_none());
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn pages_are_asked_for_and_their_store_is_kept_if_wanted() {
+    let folder = Folder::new();
+    let arguments =
+        ["bench", "pages", "--plans", "300", "--steps", "50", "--keep", "crowd", "--json"];
+    let measured = folder.json(&arguments);
+    for name in ["overview", "plans", "plan of many steps, graph", "world", "making the store"] {
+        assert!(figure(&measured, name).0 > 0.0, "{name}: {measured:#}");
+    }
+    let stats = folder.json(&["stats", "--store", "crowd/pages.db", "--json"]);
+    let states = stats["states"].as_object().expect("counts by state").values();
+    let count: u64 = states.map(|count| count.as_u64().expect("a number")).sum();
+    assert_eq!(count, 301, "{stats:#}");
+    let again = folder.json(&arguments);
+    let figures = again["figures"].as_array().expect("there are figures");
+    assert!(figures.iter().all(|figure| figure["name"] != "making the store"));
+}
+
+#[test]
 fn what_cannot_be_measured_is_told() {
     let folder = Folder::new();
     let told = folder.run(&["bench", "starts", "--dir", "missing"]);

@@ -3,41 +3,14 @@
 
 mod http_common;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use http_common::certificates::Files;
 use http_common::world;
 use tokio::sync::oneshot;
 use turnwheel::engine::MemoryStore;
 use turnwheel::http::serve::{Listen, ServeError, Server};
 use turnwheel::http::{Access, Options};
-
-struct Files {
-    folder: tempfile::TempDir,
-    root: String,
-}
-
-impl Files {
-    /// A certificate of this machine, and the root that vouches for it.
-    fn make() -> Self {
-        let mut root = rcgen::CertificateParams::new(Vec::new()).expect("no names");
-        root.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let root_key = rcgen::KeyPair::generate().expect("a key");
-        let root_made = root.self_signed(&root_key).expect("a root");
-        let issuer = rcgen::Issuer::new(root, root_key);
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        let leaf = leaf.signed_by(&key, &issuer).expect("a certificate");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("chain.pem"), leaf.pem()).expect("written");
-        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
-        Self { folder, root: root_made.pem() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-}
 
 #[test]
 fn requests_are_answered_over_tls_and_not_without() {

@@ -21,6 +21,13 @@ pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Connections at once: each costs a file descriptor and some kilobytes. Further ones wait to be accepted.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
+/// Requests of one connection that are under way at once, in HTTP/2: as many as one page of a browser asks
+/// for, and more than that.
+pub const STREAMS_MAX: u32 = 128;
+
+/// How often a connection in HTTP/2 is asked whether its peer is there, and how long the answer may take.
+pub const ALIVE_WITHIN: Duration = Duration::from_secs(20);
+
 /// How long requests under way may take to end when the server stops.
 pub const STOP_WITHIN: Duration = Duration::from_secs(20);
 

@@ -1,6 +1,7 @@
 //! A server on a free port of this machine, with actions that tests need, and a client of few words.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod certificates;
 pub(crate) mod schema;
 
 use std::io::Read as _;
@@ -118,7 +119,11 @@ impl Served {
     }
 
     /// Listening in this way.
-    pub(crate) fn listening(world: World, options: Options, how: fn(Listen) -> Listen) -> Self {
+    pub(crate) fn listening(
+        world: World,
+        options: Options,
+        how: impl FnOnce(Listen) -> Listen + Send + 'static,
+    ) -> Self {
         let (told, url) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = world.clone();

@@ -86,7 +86,7 @@ pub(super) fn run(
     tell!("serve, {} times …", arguments.runs);
     let mut listening = Vec::new();
     let healthy = repeat(arguments.runs, patience, |_| {
-        let served = Served::start(&scratch, settings, &old, &[])?;
+        let served = Served::start(&scratch, settings, &old)?;
         listening.push(served.listening_after.as_secs_f64() * 1_000.0);
         let took = healthy(&served)?;
         served.end()?;

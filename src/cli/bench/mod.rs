@@ -1,11 +1,15 @@
 //! `turnwheel bench`: how fast this machine runs flows, beside what is wanted and what the disk allows.
 
 mod cold;
+mod crowd;
 mod figures;
 mod load;
+mod pages;
 mod scratch;
 mod served;
 mod starts;
+mod steps;
+mod work;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +32,8 @@ memory (/tmp on many systems): it makes nothing durable.
 Examples:
   turnwheel bench starts                       starts of a flow a second over HTTP, each durable
   turnwheel bench cold --runs 51               from the start of the process to the end of a flow
+  turnwheel bench steps                        durable steps a second in this process
+  turnwheel bench pages                        what the console asks for, with 100,000 plans
   turnwheel bench starts --json > starts.json
 
 Exit codes: 0 measured, whether met or missed; 1 a measurement failed; 2 wrong usage;
@@ -45,6 +51,8 @@ pub(crate) struct Arguments {
 enum What {
     Starts(starts::Arguments),
     Cold(cold::Arguments),
+    Steps(steps::Arguments),
+    Pages(pages::Arguments),
 }
 
 /// What all measurements take.
@@ -64,6 +72,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     match &arguments.what {
         What::Starts(arguments) => starts::run(settings, arguments, &patience),
         What::Cold(arguments) => cold::run(settings, arguments, &patience),
+        What::Steps(arguments) => steps::run(settings, arguments, &patience),
+        What::Pages(arguments) => pages::run(settings, arguments, &patience),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A `turnwheel serve` of one's own, as a process on a free port.
 
-use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -50,16 +50,18 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Starts it over a store, with more arguments.
+    /// Starts it over a store.
     pub(super) fn start(
         scratch: &Scratch,
         settings: &Settings,
         store: &Path,
-        more: &[&str],
     ) -> Result<Self, Exit> {
         let mut command = program(scratch, settings)?;
-        command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--store"]).arg(store);
-        command.args(more.iter().map(OsStr::new)).stdout(Stdio::piped());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(store);
+        // What it logs by default, it also logs here: a line for each change.
+        let log = scratch.join("serve.log");
+        let written = File::create(&log).map_err(|error| failed(format!("its log: {error}")))?;
+        command.stdout(Stdio::piped()).stderr(written);
         let began = Instant::now();
         let mut child = command.spawn().map_err(|error| failed(format!("serve: {error}")))?;
         let mut line = String::new();
@@ -67,10 +69,11 @@ impl Served {
         let listening_after = began.elapsed();
         let url = line.trim().strip_prefix("listening on ").map(str::to_owned);
         let (Some(Ok(_)), Some(url)) = (read, url) else {
-            // What it has said about that stands on standard error.
             let _ = child.kill();
             let ended = child.wait().map_or_else(|error| error.to_string(), |how| how.to_string());
-            return Err(failed(format!("the server did not begin to listen: {ended}")));
+            let said = std::fs::read_to_string(log).unwrap_or_default();
+            let said = said.trim();
+            return Err(failed(format!("the server did not begin to listen: {ended}\n{said}")));
         };
         Ok(Self { child, url, listening_after, began })
     }

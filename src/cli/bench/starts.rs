@@ -80,7 +80,7 @@ pub(super) fn run(
     figures.add("append + fdatasync", floor.p50, "ms");
     let own = match named {
         Some(_) => None,
-        None => Some(Served::start(&scratch, settings, &scratch.join("starts.db"), &[])?),
+        None => Some(Served::start(&scratch, settings, &scratch.join("starts.db"))?),
     };
     let url = own.as_ref().map(Served::url).or(named).unwrap_or_default().to_owned();
     Remote::new(&url, settings)?.post("/flows", "application/yaml", ONE_STEP.to_owned(), None)?;

@@ -1,13 +1,16 @@
-//! Listening: connections with limits, TLS by option, an orderly stop.
+//! Listening: connections with limits, HTTP/1.1 and HTTP/2, TLS by option, an orderly stop.
 //!
 //! 1. A connection is accepted while there are fewer than the limit; others wait in the system's queue.
-//! 2. Each is served in a task of its own. Heads, bodies and writes have time limits, so that a peer that
+//! 2. Each is served in a task of its own, in the protocol that its first bytes tell (`protocol.rs`), or that
+//!    TLS has agreed on. Heads, bodies and writes have time limits, so that a peer that
 //!    drips, or reads nothing, does not hold it for ever.
 //! 3. At a stop new work is refused, live streams end, requests under way are answered; what has not ended
 //!    within the limit is cut. The world is the caller's, to be shut down afterwards.
 
+mod idle;
 mod log;
 mod patient;
+mod protocol;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -19,9 +22,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::extract::Request;
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::{service_fn, Service as _};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::counter::Counter;
@@ -30,11 +37,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use turnwheel_engine::World;
 
+use idle::{Counted, UnderWay};
 pub use log::{start_log, LogError, LogFormat};
 use patient::Patient;
+use protocol::{Begun, Protocol};
 
 use super::access::Access;
-use super::limits::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, STOP_WITHIN, WRITE_WITHIN};
+use super::limits::{
+    ALIVE_WITHIN, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, STOP_WITHIN, STREAMS_MAX,
+    WRITE_WITHIN,
+};
 use super::options::Options;
 use super::router::router;
 use super::state::Api;
@@ -255,6 +267,7 @@ impl Server {
             head_within: self.listen.head_within,
             unread: self.api.figures().unread(),
         };
+        let stopped = self.api.stopped();
         #[cfg(feature = "tls")]
         let tls = self.tls.clone();
         async move {
@@ -265,13 +278,29 @@ impl Server {
             if let Some(tls) = tls {
                 let limit = super::limits::HANDSHAKE_WITHIN;
                 match tokio::time::timeout(limit, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => serve(stream, limits, router, watcher).await,
+                    Ok(Ok(stream)) => {
+                        let agreed = stream.get_ref().1.alpn_protocol();
+                        let is_two = agreed == Some(tls::HTTP_TWO);
+                        let protocol = if is_two { Protocol::Two } else { Protocol::One };
+                        serve(stream, protocol, limits, router, watcher).await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%error, "a handshake has failed"),
                     Err(_) => tracing::debug!("a handshake took too long"),
                 }
                 return;
             }
-            serve(stream, limits, router, watcher).await;
+            // Who says nothing is let go at a stop, as those are who are between two requests.
+            let begun = tokio::select! {
+                begun = tokio::time::timeout(limits.head_within, Begun::of(stream)) => begun,
+                () = stopped => return,
+            };
+            match begun {
+                Ok(Ok((stream, protocol))) => {
+                    serve(stream, protocol, limits, router, watcher).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "a connection has ended early"),
+                Err(_) => tracing::debug!("a connection has said nothing"),
+            }
         }
     }
 }
@@ -283,17 +312,48 @@ struct Limits {
     unread: Counter,
 }
 
-async fn serve<IO>(stream: IO, limits: Limits, router: Router, watcher: Watcher)
+async fn serve<IO>(stream: IO, protocol: Protocol, limits: Limits, router: Router, watcher: Watcher)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = TokioIo::new(Patient::new(stream, limits.write_within, limits.unread));
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_within)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(stream, TowerToHyperService::new(router));
-    if let Err(error) = watcher.watch(connection).await {
+    let ended = match protocol {
+        Protocol::One => {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(limits.head_within)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .serve_connection(stream, TowerToHyperService::new(router));
+            watcher.watch(connection).await
+        }
+        Protocol::Two => {
+            // HTTP/2 has no limit for the time between two requests, and many may be under way.
+            let under_way = UnderWay::new();
+            let all = under_way.clone();
+            let router = TowerToHyperService::new(router);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (one, answer) = (all.begin(), router.call(request));
+                async move {
+                    let answer = answer.await?;
+                    Ok::<_, std::convert::Infallible>(
+                        answer.map(|body: Body| Counted::new(body, one)),
+                    )
+                }
+            });
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .keep_alive_interval(ALIVE_WITHIN)
+                .keep_alive_timeout(ALIVE_WITHIN)
+                .max_header_list_size(HEAD_BYTES_MAX as u32)
+                .max_concurrent_streams(STREAMS_MAX)
+                .serve_connection(stream, service);
+            tokio::select! {
+                ended = watcher.watch(connection) => ended,
+                () = under_way.idle(limits.head_within) => Ok(()),
+            }
+        }
+    };
+    if let Err(error) = ended {
         // Peers go away when they like.
         tracing::debug!(%error, "a connection has ended early");
     }

@@ -11,6 +11,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::ServeError;
 
+/// HTTP/2, as TLS names it.
+pub(super) const HTTP_TWO: &[u8] = b"h2";
+
 /// What accepts connections with these certificates and this key.
 pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
     let wrong = |file: &Path, problem: &dyn std::fmt::Display| ServeError::Tls {
@@ -30,6 +33,6 @@ pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, ServeErr
         .with_no_client_auth()
         .with_single_cert(certificates, private)
         .map_err(|error| wrong(key, &error))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_TWO.to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -1,0 +1,160 @@
+//! Which protocol a connection speaks: HTTP/1.1, or HTTP/2 by its preface.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{ready, Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What a client of HTTP/2 says first, and no client of HTTP/1.1 says.
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    One,
+    Two,
+}
+
+/// A stream of which something was read to know its protocol; it is read again.
+#[derive(Debug)]
+pub(super) struct Begun<IO> {
+    read: [u8; PREFACE.len()],
+    /// What of it is to be read again.
+    left: std::ops::Range<usize>,
+    stream: IO,
+}
+
+impl<IO: AsyncRead + Unpin> Begun<IO> {
+    /// Reads until it is known which protocol is spoken. Who calls limits the time.
+    pub(super) async fn of(mut stream: IO) -> io::Result<(Self, Protocol)> {
+        let (mut read, mut count) = ([0; PREFACE.len()], 0);
+        let protocol = loop {
+            let mut buffer = ReadBuf::new(&mut read[count..]);
+            poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut buffer)).await?;
+            let more = buffer.filled().len();
+            count += more;
+            if more == 0 || read[..count] != PREFACE[..count] {
+                break Protocol::One;
+            }
+            if count == PREFACE.len() {
+                break Protocol::Two;
+            }
+        };
+        Ok((Self { read, left: 0..count, stream }, protocol))
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Begun<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let myself = &mut *self;
+        if myself.left.is_empty() {
+            return Pin::new(&mut myself.stream).poll_read(cx, buffer);
+        }
+        let count = myself.left.len().min(buffer.remaining());
+        let from = myself.left.start;
+        buffer.put_slice(&myself.read[from..from + count]);
+        myself.left.start += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Begun<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Parts that come one after the other, then the end.
+    struct Parts(VecDeque<Vec<u8>>);
+
+    impl AsyncRead for Parts {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if let Some(mut part) = self.0.pop_front() {
+                let rest = part.split_off(part.len().min(buffer.remaining()));
+                buffer.put_slice(&part);
+                if !rest.is_empty() {
+                    self.0.push_front(rest);
+                }
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn now<F: std::future::Future>(future: F) -> F::Output {
+        match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("nothing is waited for"),
+        }
+    }
+
+    /// What is known of a stream on which these parts come, and what can be read of it.
+    fn known(parts: &[&[u8]]) -> (Protocol, Vec<u8>) {
+        let parts = Parts(parts.iter().map(|part| part.to_vec()).collect());
+        let (mut begun, protocol) = now(Begun::of(parts)).expect("it can be read");
+        let mut all = Vec::new();
+        loop {
+            let mut some = [0; 7];
+            let mut buffer = ReadBuf::new(&mut some);
+            now(poll_fn(|cx| Pin::new(&mut begun).poll_read(cx, &mut buffer))).expect("read");
+            if buffer.filled().is_empty() {
+                return (protocol, all);
+            }
+            all.extend_from_slice(buffer.filled());
+        }
+    }
+
+    #[test]
+    fn the_preface_tells_the_protocol_and_nothing_is_lost() {
+        let get: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        assert_eq!(known(&[get]), (Protocol::One, get.to_vec()));
+        let put: [&[u8]; 3] = [b"P", b"RI", b"NT / HTTP/1.1"];
+        assert_eq!(known(&put), (Protocol::One, put.concat()));
+        assert_eq!(known(&[]), (Protocol::One, Vec::new()));
+        assert_eq!(known(&[b"PRI * HTTP/2.0"]).0, Protocol::One);
+        let (protocol, all) = known(&[&PREFACE[..5], &PREFACE[5..], b"frames"]);
+        assert_eq!(protocol, Protocol::Two);
+        assert_eq!(all, [&PREFACE[..], b"frames"].concat());
+    }
+}
