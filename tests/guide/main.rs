@@ -1,4 +1,4 @@
-//! Every fenced block of README.md and of `docs/` is what it says.
+//! Every fenced block of README.md, of `docs/` and of `examples/flows/README.md` is what it says.
 //!
 //! | language | what is done |
 //! | --- | --- |
@@ -44,7 +44,7 @@ mod savina {
     }
 }
 
-/// The pages: README.md and all of `docs/`.
+/// The pages: README.md, all of `docs/`, and that of the example flows.
 fn pages() -> Vec<PathBuf> {
     let root = cargo::root();
     let docs = fs::read_dir(root.join("docs")).expect("the folder is there");
@@ -52,7 +52,7 @@ fn pages() -> Vec<PathBuf> {
         .map(|entry| entry.expect("the folder can be read").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();
-    pages.push(root.join("README.md"));
+    pages.extend([root.join("README.md"), root.join("examples/flows/README.md")]);
     pages.sort();
     pages
 }
@@ -112,7 +112,9 @@ fn every_block_of_every_page_is_what_it_says() {
             scope.spawn(move || {
                 let name = page.strip_prefix(cargo::root()).expect("it lies there").display();
                 let tested = library.contains(&format!("include_str!(\"../{name}\")"));
+                let begin = std::time::Instant::now();
                 let faults = check(&text_of(page), tested);
+                println!("{name}: {:.1} s", begin.elapsed().as_secs_f64());
                 let told = |fault: Fault| format!("{name}:{}: {}", fault.line, fault.text);
                 faults.into_iter().map(told).collect::<Vec<String>>()
             })
