@@ -67,8 +67,6 @@ fn what_is_not_supported_is_refused_by_its_name() {
         ("do: [ { a: { run: { script: { language: ruby, code: x } } } } ]".to_owned(), "«ruby» is not supported"),
         (format!("use: {{ catalogs: {{}} }}\n{one}"), "use.catalogs is not supported"),
         (format!("evaluate: {{ language: js }}\n{one}"), "«js» is not supported"),
-        (format!("schedule: {{ after: PT1S }}\n{one}"), "schedule.after is not supported"),
-        (format!("schedule: {{ on: {{ all: [ {{ with: {{ type: t }} }} ] }} }}\n{one}"), "«all» or «until» is not supported"),
         (format!("input: {{ schema: {{ resource: {{ endpoint: 'https://a.b' }} }} }}\n{one}"), "resource is not supported"),
         (format!("input: {{ schema: {{ format: avro, document: {{}} }} }}\n{one}"), "«avro» is not supported"),
         (format!("use: {{ authentications: {{ c: {{ certificate: {{}} }} }} }}\n{one}"), "«certificate» here is not supported"),

@@ -50,6 +50,11 @@ pub enum TimingSpec {
     At(String),
     /// When somebody says so.
     Manual {},
+    /// At once, and again so long after each end of its plan.
+    After {
+        /// The pause in milliseconds; one at least.
+        pause_ms: u64,
+    },
 }
 
 fn utc() -> String {

@@ -326,6 +326,7 @@ fn json_of(schedule: &ScheduleView) -> Value {
         }
         Timing::At(time) => json!({ "at": time.to_string() }),
         Timing::Manual => json!({ "manual": {} }),
+        Timing::After { pause_us } => json!({ "after": { "pause_ms": pause_us / 1_000 } }),
     };
     json!({
         "name": schedule.name,

@@ -56,6 +56,10 @@ pub(crate) enum RequestKind {
         word: Word,
     },
     Ping,
+    /// An event of CloudEvents is published: who listens there is told.
+    Publish {
+        event: Payload,
+    },
 }
 
 /// What plans say to one another.
@@ -91,6 +95,11 @@ pub(crate) enum AnswerKind {
     Pong,
     /// The world does not own the plan.
     Moved,
+    /// Steps that got an event, and plans that began with it.
+    Published {
+        delivered: u64,
+        started: Vec<PlanId>,
+    },
 }
 
 impl Request {
@@ -105,6 +114,7 @@ impl Request {
             RequestKind::Look { .. } => "wait",
             RequestKind::Word { .. } => "between plans",
             RequestKind::Ping => "ping",
+            RequestKind::Publish { .. } => "publish",
         }
     }
 
@@ -117,7 +127,7 @@ impl Request {
             | RequestKind::Heartbeat { plan, .. }
             | RequestKind::Look { plan, .. }
             | RequestKind::Word { plan, .. } => Some(*plan),
-            RequestKind::Ping => None,
+            RequestKind::Ping | RequestKind::Publish { .. } => None,
         }
     }
 

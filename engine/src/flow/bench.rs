@@ -85,6 +85,27 @@ pub(crate) fn begin_empty(world: &World) {
     }
 }
 
+/// Before this world has plans of another one: events wait until it is known who listens in them.
+pub(crate) fn look_again(world: &World) {
+    if let Some(plan) = world.shared().registry().get::<FlowPlan>() {
+        plan.bench.bus.become_unknown();
+    }
+}
+
+/// Tells those who listen in this world of an event that was published in another one.
+pub(crate) async fn heard_elsewhere(
+    world: &World,
+    event: &crate::payload::Payload,
+) -> Result<Published, String> {
+    let Some(plan) = world.shared().registry().get::<FlowPlan>() else {
+        return Err("this world knows no flows".to_owned());
+    };
+    let event: Value = event.read().map_err(|error| error.to_string())?;
+    let event = CloudEvent::from_value(event).map_err(|error| error.to_string())?;
+    let told = plan.bench.bus.tell(&plan.bench, world, &event).await;
+    told.map_err(|error| error.to_string())
+}
+
 impl Bench {
     pub(super) fn new(io: impl Io) -> Self {
         Self {

@@ -1,7 +1,9 @@
 //! The event bus of a world: who waits for events, and what an event begins.
 //!
-//! Who waits is in the plans; the bus keeps it in memory only, and asks the plans for it at a start. An
-//! event is kept by whoever takes it, and by nobody else: one that nobody waits for is counted and gone.
+//! Who waits is in the plans; the bus keeps it in memory only, and asks the plans for it at a start, and when
+//! this world gets plans of another one. An event is kept by whoever takes it, and by nobody else: one that
+//! nobody waits for is counted and gone. Each world tells those who listen in it; whoever publishes asks
+//! all worlds that run flows to do so.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,9 +18,11 @@ use super::event::CloudEvent;
 use super::expr::Template;
 use super::flows::FlowError;
 use super::model::{Filter, Kind, Start, Strategy, Until};
-use super::run::{is_like, FlowPlan, FlowStart, FlowTask, Notice, TaskInput};
+use super::run::{is_like, FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, STARTS};
+use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
+use crate::payload::Payload;
 use crate::plan::{PlanState, StepState};
 use crate::store::Filter as PlanFilter;
 use crate::world::{TriggerOptions, World};
@@ -26,6 +30,15 @@ use crate::Action;
 
 /// Plans that a start looks at at once.
 const PAGE: usize = 512;
+
+/// How often worlds that come and go are asked again.
+const PASSES_MAX: usize = 8;
+
+/// How long a world has to tell those who listen in it.
+const ANSWER: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// How long worlds have to come and go meanwhile.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Who waits for events.
 #[derive(Debug, Default)]
@@ -98,17 +111,76 @@ impl Bus {
         }
     }
 
+    /// From now on events wait until it is known who listens.
+    pub(super) fn become_unknown(&self) {
+        let mut early = self.early.lock();
+        if matches!(*early, Early::Known) {
+            *early = Early::default();
+        }
+    }
+
+    /// Tells all worlds over the store of an event.
     pub(crate) async fn publish(
         &self,
         bench: &Bench,
         world: &World,
         event: CloudEvent,
     ) -> Result<Published, FlowError> {
-        if !world.shared().runs_plans() {
-            let problem = "a client knows nobody who listens: publish where plans run";
-            let (flow, problem) = (event.key(), problem.to_owned());
-            return Err(FlowError::Unable { flow, problem });
+        let unable = |problem: String| FlowError::Unable { flow: event.key(), problem };
+        let (hub, own) = (world.shared().hub(), world.id());
+        let payload = Payload::of(&event).map_err(|error| unable(error.to_string()))?;
+        let mut published = Published::default();
+        for _ in 0..PASSES_MAX {
+            let mut others = hub.all_with(FlowPlan::NAME);
+            let runs_plans = world.shared().runs_plans();
+            if others.is_empty() && !runs_plans {
+                return Err(unable("no world that runs flows is there: start one".to_owned()));
+            }
+            others.retain(|other| *other != own);
+            published = Published::default();
+            if runs_plans {
+                published = self.tell(bench, world, &event).await?;
+            }
+            let mut has_changed = false;
+            for other in others {
+                let request = Request(RequestKind::Publish { event: payload.clone() });
+                match hub.call_within(own, other, request, ANSWER).await {
+                    Ok(Answer(AnswerKind::Published { delivered, started })) => {
+                        published.delivered += delivered as usize;
+                        published.started.extend(started);
+                    }
+                    // Others have its plans now: they are told in the next pass, and who has got the
+                    // event already gets it once.
+                    Err(
+                        ConnectError::Unknown { .. }
+                        | ConnectError::Gone { .. }
+                        | ConnectError::Ending { .. },
+                    ) => has_changed = true,
+                    Ok(other) => return Err(unable(format!("a strange answer: {other:?}"))),
+                    Err(error) => return Err(unable(error.to_string())),
+                }
+            }
+            if !has_changed {
+                break;
+            }
+            hub.pause(AGAIN).await;
         }
+        published.started.sort_unstable();
+        published.started.dedup();
+        if published.delivered == 0 && published.started.is_empty() {
+            self.unheard.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(event = event.key(), kind = event.kind, "nobody waits for an event");
+        }
+        Ok(published)
+    }
+
+    /// Tells those who listen in this world.
+    pub(super) async fn tell(
+        &self,
+        bench: &Bench,
+        world: &World,
+        event: &CloudEvent,
+    ) -> Result<Published, FlowError> {
         self.known().await;
         let fields = event.to_value();
         let interested: Vec<(PlanId, StepId)> = {
@@ -139,7 +211,7 @@ impl Bus {
         }
         for flow in bench.started_by_events() {
             let Some(Start::On(strategy)) = &flow.definition().schedule else { continue };
-            if !begins(strategy, &event) {
+            if !begins(strategy, event) {
                 continue;
             }
             let key = format!("event:{}:{}", flow.hash(), event.key());
@@ -147,10 +219,6 @@ impl Bus {
             let start = flow.start(json!([fields]));
             let plan = world.trigger_with::<FlowPlan>(options, start).await?;
             published.started.push(plan.id());
-        }
-        if published.delivered == 0 && published.started.is_empty() {
-            self.unheard.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(event = event.key(), kind = event.kind, "nobody waits for an event");
         }
         Ok(published)
     }
@@ -193,7 +261,9 @@ fn begins(strategy: &Strategy, event: &CloudEvent) -> bool {
     let filters = match strategy {
         Strategy::One(filter) => std::slice::from_ref(filter),
         Strategy::Any { filters, .. } if filters.is_empty() => return true,
-        Strategy::Any { filters, .. } | Strategy::All(filters) => filters.as_slice(),
+        Strategy::Any { filters, .. } => filters.as_slice(),
+        // Those are collected.
+        Strategy::All(_) => return false,
     };
     filters.iter().any(|filter| {
         filter.with.iter().all(|(name, wanted)| {
@@ -216,43 +286,49 @@ fn begins(strategy: &Strategy, event: &CloudEvent) -> bool {
 
 /// Asks all plans that run for the steps that wait for events.
 pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreError> {
-    let mut before = None;
-    loop {
-        let filter = PlanFilter {
-            states: vec![PlanState::Running],
-            action: Some(FlowPlan::NAME.to_owned()),
-            before,
-            limit: PAGE,
-            ..PlanFilter::default()
-        };
-        let rows = world.list(filter).await;
-        let rows = rows.map_err(|error| StoreError::Failed(error.to_string()))?;
-        for row in &rows {
-            if let Ok(view) = world.plan(row.id).view().await {
-                remember(bench, &view);
+    for action in [FlowPlan::NAME, FlowStarter::NAME] {
+        let mut before = None;
+        loop {
+            let filter = PlanFilter {
+                states: vec![PlanState::Running],
+                action: Some(action.to_owned()),
+                before,
+                limit: PAGE,
+                ..PlanFilter::default()
+            };
+            let rows = world.list(filter).await;
+            let rows = rows.map_err(|error| StoreError::Failed(error.to_string()))?;
+            for row in &rows {
+                if let Ok(view) = world.plan(row.id).view().await {
+                    remember(bench, &view);
+                }
+            }
+            before = rows.last().map(|row| row.id);
+            if rows.len() < PAGE {
+                break;
             }
         }
-        before = rows.last().map(|row| row.id);
-        if rows.len() < PAGE {
-            bench.bus.become_known();
-            return Ok(());
-        }
     }
+    bench.bus.become_known();
+    Ok(())
 }
 
 pub(super) fn remember(bench: &Bench, view: &crate::world::PlanView) {
-    let start = view.root().filter(|root| root.name == FlowPlan::NAME);
+    let is_flow = |name: &str| name == FlowPlan::NAME || name == FlowStarter::NAME;
+    let start = view.root().filter(|root| is_flow(&root.name));
     let start = start.and_then(|root| root.input.read::<FlowStart>().ok());
     let Some(definition) = start.and_then(|start| bench.definition(&start.definition).ok()) else {
         return;
     };
     for step in view.steps.iter().filter(|step| step.state == StepState::Suspended) {
         let action = view.action(step.action);
-        if action.name != FlowTask::NAME {
-            continue;
-        }
-        let Ok(input) = action.input.read::<TaskInput>() else { continue };
-        let task = definition.by_pointer.get(&input.at).map(|id| definition.task(*id));
+        let at = match action.name.as_str() {
+            FlowTask::NAME => action.input.read::<TaskInput>().ok().map(|input| input.at),
+            FlowStarter::NAME => Some(STARTS.to_owned()),
+            _ => None,
+        };
+        let task = at.and_then(|at| definition.by_pointer.get(&at));
+        let task = task.map(|id| definition.task(*id));
         if let Some(Kind::Listen(it)) = task.map(|task| &task.kind) {
             bench.listen(view.id, step.id, it);
         }

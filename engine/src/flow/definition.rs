@@ -93,7 +93,8 @@ impl Flow {
 
     /// Its tasks: the JSON pointer of each, and what the DSL calls it.
     pub fn tasks(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        self.definition.tasks.iter().map(|task| (task.pointer.as_str(), task.kind.name()))
+        let tasks = self.definition.tasks.iter().filter(|task| task.pointer != super::run::STARTS);
+        tasks.map(|task| (task.pointer.as_str(), task.kind.name()))
     }
 
     pub(crate) fn definition(&self) -> &Arc<Definition> {

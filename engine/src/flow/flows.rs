@@ -13,7 +13,7 @@ use super::event::CloudEvent;
 use super::fault::Fault;
 use super::io::Io;
 use super::model::Start;
-use super::run::{FlowEffect, FlowPlan, FlowStart, FlowTask, TaskOutput};
+use super::run::{FlowEffect, FlowPlan, FlowStart, FlowStarter, FlowTask, TaskOutput};
 use crate::action::Action;
 use crate::error::{PlanError, StoreError, TriggerError};
 use crate::id::PlanId;
@@ -104,6 +104,7 @@ impl WorldBuilder {
         let with = |bench: &Arc<Bench>| Arc::clone(bench);
         self.action(FlowPlan { bench: with(&bench) })
             .action(FlowTask { bench: with(&bench) })
+            .action(FlowStarter { bench: with(&bench) })
             .action(FlowEffect { bench })
     }
 }
@@ -299,8 +300,9 @@ impl Flows {
     }
 
     /// Lets a flow that was added start by itself, as its `schedule` says; one without is left alone.
-    /// A later version takes the place of an earlier one. Flows that start on events do so from the
-    /// moment they are added.
+    /// A later version takes the place of an earlier one. Flows that start on one event do so from the
+    /// moment they are added; for those that start on several of them, a plan of its own collects them
+    /// from now on.
     ///
     /// # Errors
     ///
@@ -310,13 +312,25 @@ impl Flows {
         let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
         let schedule = match &flow.definition().schedule {
             Some(Start::Every(period)) => Schedule::every(name, *period),
+            Some(Start::After(pause)) => Schedule::after(name, *pause),
             Some(Start::Cron(pattern)) => {
                 Schedule::cron(name, pattern).map_err(|error| wrong(&error))?
+            }
+            Some(Start::Collected) => {
+                let key = format!("starts:{}", flow.hash());
+                let options = TriggerOptions::new().key(key).by(flow.id());
+                let start = flow.start(Value::Null);
+                self.world.trigger_with::<FlowStarter>(options, start).await?;
+                return Ok(());
             }
             _ => return Ok(()),
         };
         let start = flow.start(Value::Object(serde_json::Map::new()));
-        let schedule = schedule.overlap(crate::schedule::Overlap::Allow);
+        let overlap = match &flow.definition().schedule {
+            Some(Start::After(_)) => crate::schedule::Overlap::Forbid,
+            _ => crate::schedule::Overlap::Allow,
+        };
+        let schedule = schedule.overlap(overlap);
         let schedule = schedule.action::<FlowPlan>(&start).map_err(|error| wrong(&error))?;
         let put = self.world.schedules().put(schedule).await.map_err(|error| wrong(&error))?;
         put.map_err(|error| wrong(&error))?;

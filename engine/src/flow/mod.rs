@@ -19,7 +19,7 @@ mod schema;
 mod scope;
 mod text;
 
-pub(crate) use bench::{begin_empty, prepare, recover};
+pub(crate) use bench::{begin_empty, heard_elsewhere, look_again, prepare, recover};
 pub use bus::Published;
 pub(crate) use definition::Definition;
 pub use definition::{load, load_all, Flow};

@@ -328,6 +328,10 @@ pub(crate) struct Extension {
 #[derive(Debug)]
 pub(crate) enum Start {
     Every(Duration),
+    /// So long after each end, and at once.
+    After(Duration),
     Cron(String),
     On(Strategy),
+    /// With several events, which a plan of its own collects.
+    Collected,
 }

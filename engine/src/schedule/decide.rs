@@ -43,7 +43,8 @@ impl Decisions<'_> {
         }
         let mut decided = Decided::default();
         if self.kept.paused.is_none() {
-            decided.wakes_at = self.come_due();
+            decided.wakes_at =
+                if self.rule.follows_ends() { self.follow() } else { self.come_due() };
             self.release();
             if self.kept.spec.overlap == Overlap::Replace && !self.kept.queue.is_empty() {
                 decided.cancels.clone_from(&self.kept.running);
@@ -71,6 +72,21 @@ impl Decisions<'_> {
             }
         }
         Some(self.now)
+    }
+
+    /// Launches when the pause after the last end is over; however late that is, it is one launch.
+    fn follow(&mut self) -> Option<Time> {
+        if self.kept.is_busy() || !self.kept.queue.is_empty() {
+            return None;
+        }
+        let next = self.rule.next(self.kept.decided)?;
+        let due = self.due(next);
+        if due > self.now {
+            return Some(due);
+        }
+        self.kept.decided = self.now;
+        self.launch(Due { planned: next, occasion: Occasion::OnTime });
+        None
     }
 
     /// When a launch is due that is planned for a time.

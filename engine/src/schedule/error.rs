@@ -34,7 +34,9 @@ pub enum ScheduleError {
         name: String,
     },
     /// The period is too short, or longer than time.
-    #[error("a period must be at least a second, and less than 292,000 years")]
+    #[error(
+        "a period must be at least a second (a pause: a millisecond), and less than 292,000 years"
+    )]
     NoPeriod,
     /// It would never launch anything.
     #[error("the schedule «{name}» never launches: {timing} has no time after now")]

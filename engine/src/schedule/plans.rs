@@ -107,10 +107,15 @@ impl Roster {
         if let Some(error) = error {
             tracing::warn!(schedule = name, %plan, %error, "a plan of a schedule is lost");
         }
+        let Some(now) = self.now() else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
         // It is not written for this alone: a start looks at the plan anyway.
         entry.kept.running.retain(|running| *running != plan);
         entry.cancelled.remove(&plan);
+        if entry.rule.follows_ends() {
+            // The pause begins.
+            entry.kept.decided = now.max(entry.kept.decided);
+        }
         self.advance(name);
         self.settle(cx);
     }

@@ -26,16 +26,27 @@ const DAYS_LEFT_OUT_MAX: usize = 3;
 const FIELDS: [&str; 7] =
     ["second", "minute", "hour", "day of the month", "month", "day of the week", "year"];
 
+const US_PER_MILLISECOND: u64 = 1_000;
 const US_PER_SECOND: u64 = 1_000_000;
 const US_PER_DAY: u64 = 86_400 * US_PER_SECOND;
 
 /// Which times a schedule has.
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
-    Cron { cron: Box<Cron>, zone: TimeZone },
-    Every { period_us: u64, offset_us: u64 },
+    Cron {
+        cron: Box<Cron>,
+        zone: TimeZone,
+    },
+    Every {
+        period_us: u64,
+        offset_us: u64,
+    },
     At(Time),
     Manual,
+    /// So long after what was decided last: the end of the plan before.
+    After {
+        pause_us: u64,
+    },
 }
 
 impl Rule {
@@ -56,6 +67,10 @@ impl Rule {
             }
             Timing::At(time) => Ok(Self::At(*time)),
             Timing::Manual => Ok(Self::Manual),
+            Timing::After { pause_us } if *pause_us < US_PER_MILLISECOND => {
+                Err(ScheduleError::NoPeriod)
+            }
+            Timing::After { pause_us } => Ok(Self::After { pause_us: *pause_us }),
         }
     }
 
@@ -73,7 +88,13 @@ impl Rule {
             }
             Self::At(time) => (*time > after).then_some(*time),
             Self::Manual => None,
+            Self::After { pause_us } => after.0.checked_add(*pause_us).map(Time),
         }
+    }
+
+    /// Whether its times depend on the ends of its plans.
+    pub(crate) fn follows_ends(&self) -> bool {
+        matches!(self, Self::After { .. })
     }
 
     /// The last time in `after..=until`.

@@ -75,6 +75,12 @@ impl Schedule {
         Self::new(name, Timing::At(time.into()))
     }
 
+    /// Launches at once, and again so long after each end of its plan, whatever that end was: one plan at a
+    /// time. A pause that a crash has interrupted begins anew.
+    pub fn after(name: impl Into<String>, pause: Duration) -> Self {
+        Self::new(name, Timing::After { pause_us: micros(pause).unwrap_or(0) })
+    }
+
     /// Launches when somebody says so.
     pub fn manual(name: impl Into<String>) -> Self {
         Self::new(name, Timing::Manual)

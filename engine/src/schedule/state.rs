@@ -96,11 +96,16 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn new(spec: Spec, now: Time) -> Self {
+        let decided = match spec.timing {
+            // The first launch is at once.
+            Timing::After { pause_us } => Time(now.0.saturating_sub(pause_us)),
+            _ => now,
+        };
         Self {
             spec,
             created_at: now,
             paused: None,
-            decided: now,
+            decided,
             going: Vec::new(),
             queue: VecDeque::new(),
             ranges: VecDeque::new(),

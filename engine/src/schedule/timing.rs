@@ -29,6 +29,11 @@ pub enum Timing {
     At(Time),
     /// When somebody says so.
     Manual,
+    /// At once, and again so long after each end of its plan.
+    After {
+        /// In microseconds.
+        pause_us: u64,
+    },
 }
 
 impl fmt::Display for Timing {
@@ -46,6 +51,9 @@ impl fmt::Display for Timing {
             }
             Self::At(time) => write!(f, "at {time}"),
             Self::Manual => f.write_str("by hand"),
+            Self::After { pause_us } => {
+                write!(f, "{:?} after each end", Duration::from_micros(*pause_us))
+            }
         }
     }
 }

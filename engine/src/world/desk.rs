@@ -75,7 +75,29 @@ impl Shared {
                 self.wakes().pong(reply);
                 pong.map(|()| Ok(Answer(AnswerKind::Pong)))
             }
+            RequestKind::Publish { event } => self.take_event(event),
         }
+    }
+
+    /// An event that was published in another world.
+    #[cfg(feature = "flow")]
+    fn take_event(self: &Arc<Self>, event: crate::payload::Payload) -> Taken {
+        let (told, taken) = completion();
+        let world = World::of(self);
+        self.hub().spawn(async move {
+            let heard = crate::flow::heard_elsewhere(&world, &event).await;
+            let _late = told.complete(heard.map(|published| {
+                let (delivered, started) = (published.delivered as u64, published.started);
+                Answer(AnswerKind::Published { delivered, started })
+            }));
+        });
+        taken.map(|outcome| outcome.map_err(ConnectError::Refused))
+    }
+
+    #[cfg(not(feature = "flow"))]
+    fn take_event(self: &Arc<Self>, _: crate::payload::Payload) -> Taken {
+        let problem = "this world knows no flows".to_owned();
+        Completion::done(Err(ConnectError::Refused(problem)))
     }
 
     fn order<M: Send + 'static>(

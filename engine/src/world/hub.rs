@@ -242,6 +242,16 @@ impl Hub {
         Some((row.epoch, homes[turn / fit.len() % homes.len()]))
     }
 
+    /// The worlds that run plans and know an action.
+    pub(crate) fn all_with(&self, action: &str) -> Vec<u64> {
+        let worlds = self.worlds();
+        let fits = |row: &&crate::store::WorldRow| {
+            row.kind == WorldKind::Executor
+                && super::peers::Meta::of(row).actions.iter().any(|known| known == action)
+        };
+        worlds.rows.iter().filter(fits).map(|row| row.epoch).collect()
+    }
+
     /// Whether a world that runs plans knows an action.
     pub(crate) fn has_action(&self, action: &str) -> bool {
         self.pick(action).is_some()
@@ -270,6 +280,22 @@ impl Hub {
             }
         })
         .await
+    }
+
+    /// The same, within a limit.
+    pub(crate) async fn call_within(
+        &self,
+        from: u64,
+        to: u64,
+        request: Request,
+        limit: Duration,
+    ) -> Result<Answer, ConnectError> {
+        within(&self.group, limit, self.call(from, to, request)).await
+    }
+
+    /// Waits for a moment.
+    pub(crate) async fn pause(&self, pause: Duration) {
+        let _slept = self.group.sleep(pause).await;
     }
 
     /// Asks the world that owns a plan, whichever that is by then.

@@ -181,9 +181,23 @@ impl Shared {
     /// Goes on with the plans of slots that are this world's since a change.
     pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
         let world = World::of(self);
+        // From now on events wait until it is known who listens in those plans.
+        #[cfg(feature = "flow")]
+        let looks = !gained.is_empty() && self.opening() == Opening::GoOn;
+        #[cfg(feature = "flow")]
+        if looks {
+            crate::flow::look_again(&world);
+        }
         self.hub.spawn(async move {
             if let Err(error) = world.adopt(gained).await {
                 tracing::error!(%error, "plans of another world do not go on");
+            }
+            #[cfg(feature = "flow")]
+            if looks {
+                if let Err(error) = crate::flow::recover(&world).await {
+                    tracing::error!(%error, "flows of another world hear no events");
+                    crate::flow::begin_empty(&world);
+                }
             }
         });
     }

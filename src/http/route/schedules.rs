@@ -254,6 +254,7 @@ fn schedule(name: &str, spec: &ScheduleSpec) -> Result<Schedule, Problem> {
         }
         TimingSpec::At(time) => Schedule::at(name, moment("timing.at", time)?),
         TimingSpec::Manual {} => Schedule::manual(name),
+        TimingSpec::After { pause_ms } => Schedule::after(name, Duration::from_millis(*pause_ms)),
     };
     let overlap = match spec.overlap {
         OverlapSpec::Allow => Overlap::Allow,
@@ -321,6 +322,7 @@ fn timing(timing: Timing) -> TimingSpec {
         }
         Timing::At(time) => TimingSpec::At(show::time(time)),
         Timing::Manual => TimingSpec::Manual {},
+        Timing::After { pause_us } => TimingSpec::After { pause_ms: pause_us / 1_000 },
     }
 }
 

@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 
 use super::fields::field;
 use super::Reader;
-use crate::flow::model::{Extension, Start};
+use crate::flow::model::{Extension, Kind, Listen, ReadAs, Start, Strategy};
+use crate::flow::run::STARTS;
 use crate::flow::scope::Stage;
 use crate::flow::text::{Content, Node, Problems};
 use crate::flow::{hash, Definition};
@@ -249,11 +250,12 @@ impl Reader<'_> {
                 }
                 Start::Every(every)
             }),
-            "after" => {
-                let hint = "use «every», or end with a «wait» and a «run.workflow» of itself";
-                self.unsupported(value, "schedule.after", hint);
-                None
-            }
+            "after" => self.fixed_span(value, "schedule.after").map(|after| {
+                if after < std::time::Duration::from_millis(1) {
+                    self.wrong(value, "schedule.after must be a millisecond at least");
+                }
+                Start::After(after)
+            }),
             "cron" => {
                 let pattern = self.text(value, "schedule.cron")?;
                 if let Err(error) = crate::Schedule::cron("check", &pattern) {
@@ -263,25 +265,34 @@ impl Reader<'_> {
             }
             "on" => {
                 let strategy = self.strategy(value, "schedule.on", true)?;
-                let hint = "begin with a «listen» task for the others";
-                let has_more = ["all", "until"].iter().find_map(|name| value.get(name));
-                if let Some(more) = has_more {
-                    self.unsupported(more, "schedule.on with «all» or «until»", hint);
-                }
-                let filters = [value.get("one")].into_iter().flatten();
-                let any = value.get("any").map(|any| match &any.content {
-                    Content::List(filters) => filters.as_slice(),
-                    _ => &[],
-                });
-                for filter in filters.chain(any.unwrap_or_default()) {
-                    if let Some(correlate) = filter.get("correlate") {
-                        self.unsupported(correlate, "schedule.on with «correlate»", hint);
+                let has_more = |strategy: &Strategy| match strategy {
+                    Strategy::One(filter) => !filter.correlate.is_empty(),
+                    Strategy::All(_) | Strategy::Any { until: Some(_), .. } => true,
+                    Strategy::Any { filters, .. } => {
+                        filters.iter().any(|filter| !filter.correlate.is_empty())
                     }
+                };
+                if has_more(&strategy) {
+                    self.collector(strategy, value);
+                    return Some(Start::Collected);
                 }
                 Some(Start::On(strategy))
             }
             _ => None,
         }
+    }
+}
+
+impl Reader<'_> {
+    /// Several events are collected as a task does that listens for them.
+    fn collector(&mut self, strategy: Strategy, node: &Node) {
+        let id = self.tasks.len();
+        self.reserve(1);
+        let task = &mut self.tasks[id];
+        task.pointer = STARTS.to_owned();
+        task.name = "on".to_owned();
+        task.definition = node.to_value();
+        task.kind = Kind::Listen(Box::new(Listen { strategy, read: ReadAs::Envelope, each: None }));
     }
 }
 

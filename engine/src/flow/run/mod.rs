@@ -6,6 +6,7 @@
 //! | `env` | what expressions see, and the way of data through a task |
 //! | `machine`, `block`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
 //! | `action` | the actions of the world that call them |
+//! | `starter` | flows that begin with several events |
 //! | `effect`, `http`, `openapi`, `auth`, `process` | tasks that do something outside |
 
 mod action;
@@ -19,11 +20,13 @@ mod listen;
 mod machine;
 mod openapi;
 mod process;
+mod starter;
 mod state;
 
 pub(crate) use action::place_of;
 pub use action::FlowPlan;
 pub(crate) use action::{FlowEffect, FlowTask};
 pub(crate) use listen::is_like;
+pub(crate) use starter::{FlowStarter, STARTS};
 pub(crate) use state::Notice;
 pub use state::{FlowStart, Outcome, TaskInput, TaskOutput};

@@ -1,0 +1,161 @@
+//! Flows that begin with several events: what has come so far is a plan of its own, which begins the flow
+//! when all are there, and goes on for the next ones.
+//!
+//! Events that belong to different ones by their correlations are collected beside one another.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::env::Around;
+use super::machine::{turn, Told, Turn};
+use super::state::{FlowStart, Notice, TaskInput, TaskOutput};
+use crate::action::{Action, ActionView, Next, Rescue, RunAsync, RunsAsync, StepContext};
+use crate::error::ActionError;
+use crate::flow::bench::Bench;
+use crate::flow::model::{Kind, Task};
+use crate::flow::Definition;
+use crate::plan::Planner;
+
+/// Where the events that a flow begins with are, in its definition.
+pub(crate) const STARTS: &str = "/schedule/on";
+
+/// Collections that are not complete; further ones take the place of the oldest.
+const OPEN_MAX: usize = 1_000;
+
+/// Collects the events that a flow begins with.
+#[derive(Debug)]
+pub(crate) struct FlowStarter {
+    pub(crate) bench: Arc<Bench>,
+}
+
+/// What has come so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Collected {
+    open: VecDeque<TaskOutput>,
+    /// Flows that were begun.
+    begun: u64,
+}
+
+impl Action for FlowStarter {
+    const NAME: &'static str = "flow.starter";
+    type Input = FlowStart;
+    type Output = Collected;
+    type Phases = RunsAsync;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: FlowStart) -> Result<(), ActionError> {
+        planner.label(format!("starts {}", input.flow));
+        planner.plan_self(input)?;
+        Ok(())
+    }
+
+    fn rescue(&self, _: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        view.shown.name = "collects the events that a flow begins with".to_owned();
+    }
+}
+
+impl RunAsync for FlowStarter {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let (bench, start) = (&self.bench, step.input.clone());
+        let definition = bench.definition_later(&start.definition).await;
+        let definition = definition.map_err(|fault| ActionError::new("definition", fault))?;
+        let task = definition.by_pointer.get(STARTS).map(|id| definition.task(*id));
+        let Some((task, Kind::Listen(listen))) = task.map(|task| (task, &task.kind)) else {
+            return Ok(Next::Done);
+        };
+        let (namespace, name) = (&definition.namespace, &definition.name);
+        let newest = bench.find(namespace, name, "latest");
+        if newest.is_some_and(|newest| newest.hash() != definition.hash) {
+            // A newer version has its own.
+            bench.forget_listener(step.plan_id(), step.step_id());
+            return Ok(Next::Done);
+        }
+        let notice: Option<Notice> = step.event()?;
+        if let Some(notice @ Notice::Event(_)) = notice {
+            let around = around(step);
+            if let Some(events) = collect(&definition, task, &around, &mut step.output, &notice)? {
+                step.output.begun += 1;
+                let key = format!("{}/{}", step.idempotency_key(), step.output.begun);
+                let flow = bench.find(namespace, name, &definition.version);
+                let flow = flow.ok_or_else(|| {
+                    ActionError::new("unknown_flow", format!("there is no flow {}", start.flow))
+                })?;
+                let begun = bench.start_detached(&flow, events, key);
+                begun.await.map_err(|error| ActionError::new("flow", error))?;
+            }
+        }
+        bench.listen(step.plan_id(), step.step_id(), listen);
+        Ok(Next::suspend(format!("the events that {} begins with", start.flow)))
+    }
+}
+
+fn around(step: &StepContext<FlowStarter>) -> Around {
+    Around {
+        plan: step.plan_id(),
+        created_at: step.plan_created_at(),
+        now: step.now(),
+        root: step.root().clone(),
+        items: None,
+    }
+}
+
+/// Puts an event to those that it belongs to; the events of a collection that is complete with it.
+fn collect(
+    definition: &Definition,
+    task: &Task,
+    around: &Around,
+    collected: &mut Collected,
+    notice: &Notice,
+) -> Result<Option<Value>, ActionError> {
+    let input = TaskInput { at: STARTS.to_owned(), ..TaskInput::default() };
+    let take = |output: &mut TaskOutput| {
+        let told = Told::Notice(notice.clone());
+        turn(definition, Some(task), around, &input, output, told).0
+    };
+    let mut fresh = TaskOutput::default();
+    turn(definition, Some(task), around, &input, &mut fresh, Told::Begin);
+    collected.open.push_back(fresh);
+    for place in 0..collected.open.len() {
+        let before = collected.open[place].clone();
+        let ended = take(&mut collected.open[place]);
+        let is_fresh = place + 1 == collected.open.len();
+        match ended {
+            Turn::Done(outcome) => {
+                collected.open.remove(place);
+                if !is_fresh {
+                    collected.open.pop_back();
+                }
+                return match outcome.fault {
+                    Some(fault) => {
+                        // It begins nothing; those that come later may.
+                        tracing::error!(flow = definition.name, %fault, "events cannot be taken");
+                        Ok(None)
+                    }
+                    None => Ok(Some(outcome.output)),
+                };
+            }
+            Turn::Wait(_) if collected.open[place] != before => {
+                if !is_fresh {
+                    collected.open.pop_back();
+                } else if collected.open.len() > OPEN_MAX {
+                    tracing::warn!(
+                        flow = definition.name,
+                        "events that wait for others are dropped"
+                    );
+                    collected.open.pop_front();
+                }
+                return Ok(None);
+            }
+            Turn::Wait(_) => {}
+        }
+    }
+    collected.open.pop_back();
+    Ok(None)
+}
