@@ -6,7 +6,7 @@ use std::time::Duration;
 use turnwheel_runtime::{Completion, Permit, Phase, SubmitError, SubmitErrorKind, Task};
 
 use crate::actor::Actor;
-use crate::ask::Ask;
+use crate::ask::{Ask, Other};
 use crate::context::Context;
 use crate::dead_letter::DeadLetterReason;
 use crate::deadline::deadline_after;
@@ -254,12 +254,39 @@ impl<A: Actor> Address<A> {
         K: 'static,
     {
         if self.is_intercepted() {
-            let myself = self.clone();
-            return outgoing::ask(self.target(), message, limit, move |message, along, limit| {
-                myself.ask_plain::<M, K>(message, along, limit)
-            });
+            return Ask::rare(self.ask_intercepted::<M, K>(message, limit));
         }
-        self.ask_plain::<M, K>(message, request::outgoing(), limit)
+        // Asked before there is a chain: one whose address is taken is built in memory.
+        if request::closes_cycle(self.raw_id()) {
+            return Ask::rare(self.cycle(message, &request::outgoing()));
+        }
+        self.ask_plain::<M, K>(message, request::outgoing_for::<(A, M, K)>(), limit)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask_intercepted<M, K>(&self, message: M, limit: Duration) -> Box<Other<M, A::Reply>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let myself = self.clone();
+        outgoing::ask(self.target(), message, limit, move |message, along, limit| {
+            match along.chain.blocks(myself.raw_id()) {
+                true => Ask::rare(myself.cycle(message, &along)),
+                false => myself.ask_plain::<M, K>(message, along, limit),
+            }
+        })
+    }
+
+    /// The call would never be answered.
+    #[cold]
+    #[inline(never)]
+    fn cycle<M, R>(&self, message: M, outgoing: &Outgoing) -> Box<Other<M, R>> {
+        let mut chain = outgoing.chain.names();
+        chain.push(self.name());
+        Other::refused(AskError::Cycle { chain, message: Some(message) })
     }
 
     #[inline(always)]
@@ -269,11 +296,6 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        if outgoing.chain.blocks(self.raw_id()) {
-            let mut chain = outgoing.chain.names();
-            chain.push(self.name());
-            return Ask::refused(AskError::Cycle { chain, message: Some(message) });
-        }
         let now_ns = self.system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
         let call = Call::new(deadline_ns, outgoing.chain).made_for(outgoing.made_for);

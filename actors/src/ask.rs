@@ -1,7 +1,6 @@
 //! The asking side of a call.
 
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -19,16 +18,33 @@ use crate::system::System;
 ///
 /// The message is sent already; waiting is all that is left to do.
 #[must_use = "a call whose answer is not awaited is a `tell`"]
+// Fields and no variants: so its words stay in registers from the call to the wait. Moved through
+// memory they are read back in pieces of other sizes than they were written in, and that stalls.
 pub struct Ask<M, R> {
-    state: State<M, R>,
-    message: PhantomData<fn() -> M>,
+    waiting: Option<Waiting<R>>,
+    /// If it does not only wait. Both are empty once that is over.
+    other: Option<Box<Other<M, R>>>,
 }
 
-enum State<M, R> {
+/// What is rare.
+pub(crate) enum Other<M, R> {
     Refused(AskError<M>),
-    Waiting(Waiting<R>),
     Intercepted(Intercepted<M, R>),
-    Over,
+}
+
+impl<M, R> Other<M, R> {
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refused(error: AskError<M>) -> Box<Self> {
+        Box::new(Self::Refused(error))
+    }
+
+    /// A call whose first attempt was made, with what goes on until its answer.
+    pub(crate) fn intercepted(
+        call: impl Future<Output = Result<R, AskError<M>>> + Send + 'static,
+    ) -> Box<Self> {
+        Box::new(Self::Intercepted(Mutex::new(Box::pin(call))))
+    }
 }
 
 /// A call with interceptors around it. The lock is for `Sync` alone, and is never taken.
@@ -42,11 +58,11 @@ struct Waiting<R> {
 
 impl<M, R> std::fmt::Debug for Ask<M, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = match &self.state {
-            State::Refused(error) => error.to_string(),
-            State::Waiting(waiting) if waiting.taker.has_taken() => "over".to_owned(),
-            State::Waiting(_) | State::Intercepted(_) => "waiting".to_owned(),
-            State::Over => "over".to_owned(),
+        let state = match (&self.waiting, self.other.as_deref()) {
+            (_, Some(Other::Refused(error))) => error.to_string(),
+            (_, Some(Other::Intercepted(_))) => "waiting".to_owned(),
+            (Some(waiting), None) if !waiting.taker.has_taken() => "waiting".to_owned(),
+            _ => "over".to_owned(),
         };
         f.debug_struct("Ask").field("state", &state).finish()
     }
@@ -56,12 +72,19 @@ impl<M, R> std::fmt::Debug for Ask<M, R> {
 impl<M, R> Unpin for Ask<M, R> {}
 
 impl<M, R> Ask<M, R> {
+    #[inline(always)]
     pub(crate) fn refused(error: AskError<M>) -> Self {
-        Self { state: State::Refused(error), message: PhantomData }
+        Self::rare(Other::refused(error))
+    }
+
+    /// One that does not only wait.
+    #[inline(always)]
+    pub(crate) fn rare(other: Box<Other<M, R>>) -> Self {
+        Self { waiting: None, other: Some(other) }
     }
 
     /// A call whose message was taken; its deadline runs from now on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn waiting(
         taker: Taker<Answer<R>, Call>,
         shared: SharedExchange<Call>,
@@ -72,14 +95,7 @@ impl<M, R> Ask<M, R> {
         if deadline_ns != u64::MAX {
             system.shared().deadlines.add(deadline_ns, shared);
         }
-        Self { state: State::Waiting(Waiting { taker, asked_ns }), message: PhantomData }
-    }
-
-    /// A call whose first attempt was made, with what goes on until its answer.
-    pub(crate) fn intercepted(
-        call: impl Future<Output = Result<R, AskError<M>>> + Send + 'static,
-    ) -> Self {
-        Self { state: State::Intercepted(Mutex::new(Box::pin(call))), message: PhantomData }
+        Self { waiting: Some(Waiting { taker, asked_ns }), other: None }
     }
 
     /// Waits for the answer, blocking the thread; only off the workers.
@@ -103,10 +119,10 @@ impl<M, R> Future for Ask<M, R> {
     // makes a call of it, which costs as much again.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Waiting(waiting) = &mut self.state {
+        if let Some(waiting) = &mut self.waiting {
             return match waiting.taker.poll(cx.waker()) {
                 Poll::Pending => Poll::Pending,
-                // The state stays: who polls once more is told by the taker that it is over.
+                // It stays: who polls once more is told by the taker that it is over.
                 Poll::Ready(Taken::Value(Ok(answer))) => Poll::Ready(Ok(answer)),
                 Poll::Ready(taken) => Poll::Ready(Err(self.unanswered(taken))),
             };
@@ -118,11 +134,11 @@ impl<M, R> Future for Ask<M, R> {
 impl<M, R> Ask<M, R> {
     /// There is no answer.
     #[cold]
+    #[inline(never)]
     fn unanswered(&mut self, taken: Taken<Answer<R>>) -> AskError<M> {
-        let state = std::mem::replace(&mut self.state, State::Over);
-        match (taken, state) {
+        match (taken, self.waiting.take()) {
             (Taken::Value(Err(failure)), _) => unanswered(failure),
-            (Taken::Expired, State::Waiting(waiting)) => AskError::TimedOut(waiting.time_spent()),
+            (Taken::Expired, Some(waiting)) => AskError::TimedOut(waiting.time_spent()),
             // A reply answers in any case, and what was taken is not there again.
             _ => unanswered(Failure::Cancelled),
         }
@@ -132,17 +148,17 @@ impl<M, R> Ask<M, R> {
     #[cold]
     #[inline(never)]
     fn poll_otherwise(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError<M>>> {
-        if let State::Intercepted(call) = &mut self.state {
+        if let Some(Other::Intercepted(call)) = self.other.as_deref_mut() {
             let polled = call.get_mut().as_mut().poll(cx);
             if polled.is_ready() {
-                self.state = State::Over;
+                self.other = None;
             }
             return polled;
         }
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Refused(error) => Poll::Ready(Err(error)),
-            _ => Poll::Ready(Err(AskError::Unanswered(Failure::Cancelled))),
-        }
+        Poll::Ready(Err(match self.other.take().map(|other| *other) {
+            Some(Other::Refused(error)) => error,
+            _ => AskError::Unanswered(Failure::Cancelled),
+        }))
     }
 }
 

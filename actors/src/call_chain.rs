@@ -66,7 +66,7 @@ impl CallChain {
     /// Whether the actor waits somewhere in this chain and takes nothing meanwhile.
     #[inline]
     pub(crate) fn blocks(&self, actor: u64) -> bool {
-        self.links().any(|link| link.asker.actor == actor && !link.asker.is_reentrant)
+        self.links().any(|link| link.asker.blocks(actor))
     }
 
     /// How many wait.
@@ -94,6 +94,14 @@ pub(crate) struct Asker {
     pub(crate) name: Name,
     /// Whether it takes calls that come back to it.
     pub(crate) is_reentrant: bool,
+}
+
+impl Asker {
+    /// Whether this is that actor, and takes nothing while it waits.
+    #[inline(always)]
+    pub(crate) fn blocks(&self, actor: u64) -> bool {
+        self.actor == actor && !self.is_reentrant
+    }
 }
 
 /// What an actor is called.

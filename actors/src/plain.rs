@@ -112,23 +112,35 @@ impl<A: Actor> Seat<A> {
         if !reply.begin(cx.system().group().recent_ns()) {
             return cx.expired::<M>();
         }
-        let mut cx = cx.asked_by(&reply);
         let deadline_ns = reply.call().map_or(u64::MAX, |call| call.deadline_ns);
         let ambient = Ambient::plain(baggage, deadline_ns);
-        let run = AssertUnwindSafe(|| ambient.within(|| handle(actor, message, &mut cx)));
+        let mut reply = Some(reply);
+        // The answer is given inside: carried out, it would go through memory.
+        let run = AssertUnwindSafe(|| {
+            let answer = match &reply {
+                Some(reply) => {
+                    let mut cx = cx.asked_by(reply);
+                    ambient.within(|| handle(actor, message, &mut cx))
+                }
+                None => unreachable!("it is given below"),
+            };
+            if let Some(reply) = reply.take() {
+                reply.send(answer);
+            }
+        });
         let outcome = catch_unwind(run);
         ambient.end_plain();
-        match outcome {
-            Ok(answer) => reply.send(answer),
-            Err(panic) => settle_panic(reply, panic),
+        if let Err(panic) = outcome {
+            end_panicked(reply, panic);
         }
     }
 }
 
+/// Lets a panic go on; its caller is told if it has no answer yet.
 #[cold]
 #[inline(never)]
-fn settle_panic<R>(reply: ReplyTo<R>, panic: Panic) {
-    if let Some(panic) = settle(Some(reply), Err(panic)) {
+fn end_panicked<R>(reply: Option<ReplyTo<R>>, panic: Panic) {
+    if let Some(panic) = settle(reply, Err(panic)) {
         resume_unwind(panic);
     }
 }

@@ -104,20 +104,25 @@ impl<R> ReplyTo<R> {
     /// Answers.
     #[inline(always)]
     pub fn send(mut self, answer: R) {
-        self.answer(Ok(answer));
+        self.answer(|| Ok(answer));
     }
 
     /// Tells the caller that there is no answer, and why.
     pub fn fail(mut self, failure: Failure) {
-        self.answer(Err(failure));
+        self.refuse(failure);
+    }
+
+    #[inline(never)]
+    fn refuse(&mut self, failure: Failure) {
+        self.answer(|| Err(failure));
     }
 
     #[inline(always)]
-    fn answer(&mut self, answer: Answer<R>) {
+    fn answer(&mut self, answer: impl FnOnce() -> Answer<R>) {
         if let Some(giver) = self.giver.take() {
             giver.exchange().notes().settle_load();
-            // Given up: the answer goes nowhere, and is dropped here.
-            let _ = giver.give(answer);
+            // Made last, so that it is built where it goes. Given up: it goes nowhere, and is dropped here.
+            let _ = giver.give(answer());
         }
     }
 
@@ -209,10 +214,10 @@ impl<R> Drop for ReplyTo<R> {
 impl<R> ReplyTo<R> {
     #[cold]
     fn end_unanswered(&mut self) {
-        self.answer(Err(if std::thread::panicking() {
+        self.refuse(if std::thread::panicking() {
             Failure::Panicked("the handler panicked before it answered".into())
         } else {
             Failure::Closed
-        }));
+        });
     }
 }

@@ -317,10 +317,28 @@ impl Ambient {
 
     #[inline(always)]
     fn with<R>(look: impl FnOnce(&Self) -> R) -> Option<R> {
-        AMBIENT.with(|ambient| ambient.look(look))
+        Scoped::look_here(&AMBIENT, look)
+    }
+
+    /// Whether a call made now to this actor closes a cycle; as of [`Ambient::outgoing_chain`].
+    #[inline(always)]
+    fn blocks(&self, actor: u64) -> bool {
+        self.asker.as_ref().is_some_and(|asker| asker.blocks(actor)) || self.chain.blocks(actor)
+    }
+
+    /// What a call made now takes along. In line: what a call of it answers comes through memory.
+    #[inline(always)]
+    fn outgoing(&self) -> Outgoing {
+        Outgoing {
+            baggage: self.baggage.clone(),
+            chain: self.outgoing_chain(),
+            deadline_ns: self.deadline_ns,
+            made_for: self.call.clone(),
+        }
     }
 
     /// The chain of a call made now.
+    #[inline(always)]
     fn outgoing_chain(&self) -> CallChain {
         match &self.asker {
             None => self.chain.clone(),
@@ -353,16 +371,23 @@ pub(crate) fn call() -> Option<WeakExchange<Call>> {
     Ambient::with(|ambient| ambient.call.clone()).flatten()
 }
 
+/// Whether a call made now to this actor would never be answered, since it waits for the call.
+#[inline(always)]
+pub(crate) fn closes_cycle(actor: u64) -> bool {
+    Ambient::with(|ambient| ambient.blocks(actor)).unwrap_or(false)
+}
+
 /// What a call made now takes along.
-#[inline]
 pub(crate) fn outgoing() -> Outgoing {
-    Ambient::with(|ambient| Outgoing {
-        baggage: ambient.baggage.clone(),
-        chain: ambient.outgoing_chain(),
-        deadline_ns: ambient.deadline_ns,
-        made_for: ambient.call.clone(),
-    })
-    .unwrap_or_else(|| Outgoing {
+    outgoing_for::<()>()
+}
+
+/// As [`outgoing`], for calls of one kind: a closure that is called from one place alone comes in line,
+/// and what it answers does not go through memory.
+#[inline(always)]
+#[expect(clippy::extra_unused_type_parameters, reason = "each kind has a closure of its own")]
+pub(crate) fn outgoing_for<Kind>() -> Outgoing {
+    Ambient::with(|ambient| ambient.outgoing()).unwrap_or_else(|| Outgoing {
         baggage: None,
         chain: CallChain::default(),
         deadline_ns: u64::MAX,

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
+use std::thread::LocalKey;
 
 /// The place of such a value; mostly of a thread.
 ///
@@ -53,6 +54,21 @@ impl<T> Scoped<T> {
         // SAFETY: it was put there by an `enter` that has not returned: the place is not shared with
         // other threads, so that this call comes from within that one, which has it borrowed.
         unsafe { self.0.get().as_ref() }.map(look)
+    }
+}
+
+impl<T: 'static> Scoped<T> {
+    /// As [`Scoped::look`] for the place of this thread. In line, whatever the closure does.
+    ///
+    /// # Panics
+    ///
+    /// The thread is ending, and its place has been dropped; one without a destructor never is.
+    #[inline(always)]
+    pub fn look_here<R>(here: &'static LocalKey<Self>, look: impl FnOnce(&T) -> R) -> Option<R> {
+        // Not within `with`: the compiler would make a call of that, with an answer in memory.
+        let value = here.with(|place| place.0.get());
+        // SAFETY: as in `look`: it is the place of this thread, and we do not leave this call.
+        unsafe { value.as_ref() }.map(look)
     }
 }
 

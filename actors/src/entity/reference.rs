@@ -108,11 +108,13 @@ impl<E: Entity> EntityRef<E> {
     {
         if self.is_intercepted() {
             let myself = self.clone();
-            return outgoing::ask(self.target(), message, limit, move |message, along, limit| {
-                myself.ask_plain::<M, K>(message, along, limit)
-            });
+            let call =
+                outgoing::ask(self.target(), message, limit, move |message, along, limit| {
+                    myself.ask_plain::<M, K>(message, along, limit)
+                });
+            return Ask::rare(call);
         }
-        self.ask_plain::<M, K>(message, request::outgoing(), limit)
+        self.ask_plain::<M, K>(message, request::outgoing_for::<(E, M, K)>(), limit)
     }
 
     #[inline(always)]

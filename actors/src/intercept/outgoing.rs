@@ -13,7 +13,7 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 use super::call::{Direction, MessageInfo};
 use super::outcome::{AnyEnd, End, Retrying};
 use super::passage::Passage;
-use crate::ask::Ask;
+use crate::ask::{Ask, Other};
 use crate::dead_letter::DeadLetterReason;
 use crate::deadline::deadline_after;
 use crate::error::{AskError, TellError};
@@ -125,7 +125,7 @@ pub(crate) fn ask<M, R>(
     message: M,
     limit: Duration,
     send: impl Fn(M, Outgoing, Duration) -> Ask<M, R> + Send + 'static,
-) -> Ask<M, R>
+) -> Box<Other<M, R>>
 where
     M: Send + 'static,
     R: Send + 'static,
@@ -135,7 +135,7 @@ where
     let end_ns = deadline_after(system.asking_ns(limit), limit).min(outgoing.deadline_ns);
     let mut trip = Trip { passage: target.passage::<M>(true), system, outgoing, end_ns, send };
     let mut call = trip.attempt(message);
-    Ask::intercepted(async move {
+    Other::intercepted(async move {
         loop {
             let mut end = call.await;
             let Some((message, delay)) = trip.end(&mut end) else { return end };

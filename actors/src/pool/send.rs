@@ -227,9 +227,11 @@ impl<A: Actor> Shared<A> {
     {
         if self.is_intercepted() {
             let pool = Arc::clone(self);
-            return outgoing::ask(self.target(), message, limit, move |message, along, limit| {
-                pool.ask_plain::<M, K>(route, message, along, limit)
-            });
+            let call =
+                outgoing::ask(self.target(), message, limit, move |message, along, limit| {
+                    pool.ask_plain::<M, K>(route, message, along, limit)
+                });
+            return Ask::rare(call);
         }
         self.ask_plain::<M, K>(route, message, request::outgoing(), limit)
     }

@@ -46,7 +46,9 @@ pub struct Giver<T, N>(Option<NonNull<Exchange<N>>>, PhantomData<T>);
 /// The side that takes. Dropping it gives the value up.
 pub struct Taker<T, N: Notes> {
     exchange: NonNull<Exchange<N>>,
-    has_taken: bool,
+    /// 1 once the value was taken. A word: of one byte in it, passed on as a word, the processor would
+    /// have to wait for the store.
+    taken: u64,
     value: PhantomData<T>,
 }
 
@@ -100,7 +102,7 @@ pub fn exchange_shared<T, N: Notes>(notes: N) -> (Giver<T, N>, Taker<T, N>, Shar
 }
 
 fn pair<T, N: Notes>(exchange: NonNull<Exchange<N>>) -> (Giver<T, N>, Taker<T, N>) {
-    let taker = Taker { exchange, has_taken: false, value: PhantomData };
+    let taker = Taker { exchange, taken: 0, value: PhantomData };
     (Giver(Some(exchange), PhantomData), taker)
 }
 
@@ -222,7 +224,7 @@ impl<T, N> Giver<T, N> {
     /// # Errors
     ///
     /// Nobody waits for it any more; the value comes back.
-    #[inline]
+    #[inline(always)]
     pub fn give(mut self, value: T) -> Result<(), T> {
         let Some(exchange) = self.0 else { unreachable!("a giver gives once") };
         if self.exchange().is_over() {
@@ -285,8 +287,9 @@ impl<T, N: Notes> Taker<T, N> {
     }
 
     /// Whether the value was taken.
+    #[inline(always)]
     pub fn has_taken(&self) -> bool {
-        self.has_taken
+        self.taken != 0
     }
 
     /// A handle for somebody else.
@@ -337,13 +340,13 @@ impl<T, N: Notes> Taker<T, N> {
     /// What there is to take in a settled word.
     #[inline]
     fn take(&mut self, seen: u64) -> Taken<T> {
-        if self.has_taken {
+        if self.has_taken() {
             return Taken::Over;
         }
         if seen & GIVEN == 0 {
             return if seen & EXPIRED != 0 { Taken::Expired } else { Taken::Lost };
         }
-        self.has_taken = true;
+        self.taken = 1;
         // SAFETY: it is there, the giver has done with it, and it is taken once.
         Taken::Value(unsafe { self.read() })
     }
@@ -401,7 +404,7 @@ impl<T, N: Notes> Drop for Taker<T, N> {
             }
         }
         let _go = Go(self.exchange);
-        if !self.has_taken {
+        if !self.has_taken() {
             self.give_up();
         }
     }

@@ -1,6 +1,6 @@
 //! A node: one queued job, its closure in line when it is a few words, and its link.
 
-use std::mem::{align_of, size_of, MaybeUninit};
+use std::mem::{align_of, size_of, ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use super::pool;
@@ -78,12 +78,15 @@ pub(crate) const fn charge<F>() -> i64 {
 /// Makes a node of a job. One pool access; one heap allocation only if the closure does not fit.
 #[inline(always)]
 pub(crate) fn make<J: Job>(job: J) -> *mut Node {
+    // Should there be no memory, the job is not dropped: for that it would have to lie in memory itself,
+    // always, and the processor would wait for its words on their way through.
+    let job = ManuallyDrop::new(job);
     let node = pool::alloc();
     // SAFETY: the pool gives exclusive, writable memory for one node.
     let place = unsafe { &mut *node };
     place.next = Link::new(ptr::null_mut());
     place.call = J::CALL;
-    store(&mut place.payload, job);
+    store(&mut place.payload, ManuallyDrop::into_inner(job));
     node
 }
 

@@ -183,27 +183,36 @@ where
 /// Puts a job at the tail of the task's submitted lane.
 #[inline(always)]
 pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
-    let seen = match header.inbox.look(header.capacity) {
+    let looked = header.inbox.look(header.capacity);
+    // Into its node before anything is decided: a job that a cold path may pass on is built in memory
+    // and moved from there, and the processor waits for the one before the other.
+    let node = node::make(job);
+    let seen = match looked {
         Ok(seen) => seen,
-        Err(refusal) => return refused(header, refusal, None, job),
+        // SAFETY: the node was just made of this job and not linked.
+        Err(refusal) => return unsafe { take_back(header, Some(refusal), node) },
     };
     if header.group.memory.is_exceeded() {
-        return Err((SubmitErrorKind::GroupMemory, job));
+        // SAFETY: as above.
+        return unsafe { take_back(header, None, node) };
     }
-    push(header, job, |node| {
-        // SAFETY: the node is fresh.
-        unsafe { header.inbox.push(node, seen, header.capacity) }
-    })
+    // SAFETY: the node is fresh.
+    let append = |node| unsafe { header.inbox.push(node, seen, header.capacity) };
+    // SAFETY: the node was just made of this job.
+    unsafe { push::<J>(header, node, append) }
 }
 
-/// Makes a node of a job and appends it.
+/// Appends a node and counts it.
+///
+/// # Safety
+///
+/// The node was made of a job of this type and is not linked; `append` links it, or refuses.
 #[inline(always)]
-fn push<J: Job>(
+unsafe fn push<J: Job>(
     header: &Header,
-    job: J,
+    node: *mut Node,
     append: impl FnOnce(*mut Node) -> Result<bool, Refusal>,
 ) -> Result<(), (SubmitErrorKind, J)> {
-    let node = node::make(job);
     let local = crate::group::worker_of(header);
     crate::group::count_on(local, header, charge::<J>());
     match append(node) {
@@ -211,12 +220,31 @@ fn push<J: Job>(
         Ok(false) => {}
         Err(refusal) => {
             crate::group::count_on(local, header, -charge::<J>());
-            // SAFETY: the node was just made of this job and not linked.
-            let job = unsafe { node::unmake(node) };
-            return refused(header, refusal, None, job);
+            // SAFETY: forwarded to the caller; it was not linked.
+            return unsafe { take_back(header, Some(refusal), node) };
         }
     }
     Ok(())
+}
+
+/// Takes a job out of its node again; without a refusal there is no memory for it.
+///
+/// # Safety
+///
+/// The node was made of a job of this type and is not linked.
+#[cold]
+#[inline(never)]
+unsafe fn take_back<J: Job>(
+    header: &Header,
+    refusal: Option<Refusal>,
+    node: *mut Node,
+) -> Result<(), (SubmitErrorKind, J)> {
+    // SAFETY: forwarded to the caller.
+    let job = unsafe { node::unmake(node) };
+    match refusal {
+        Some(refusal) => refused(header, refusal, None, job),
+        None => Err((SubmitErrorKind::GroupMemory, job)),
+    }
 }
 
 #[cold]
@@ -322,11 +350,12 @@ impl<S: Send + 'static> Permit<S> {
     pub fn submit_job<J: TaskJob<S>>(mut self, job: J) -> Result<(), SubmitError<J>> {
         self.is_used = true;
         let header = self.task.header();
-        push(header, Once::<S, J>::new(job), |node| {
-            // SAFETY: the node is fresh, and the promise is ours.
-            unsafe { header.inbox.push_reserved(node) }
-        })
-        .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
+        let node = node::make(Once::<S, J>::new(job));
+        // SAFETY: the node is fresh, and the promise is ours.
+        let append = |node| unsafe { header.inbox.push_reserved(node) };
+        // SAFETY: the node was just made of this job.
+        let pushed = unsafe { push::<Once<S, J>>(header, node, append) };
+        pushed.map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }
 }
 
