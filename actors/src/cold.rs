@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use turnwheel_runtime::Failure;
+use turnwheel_runtime::{Failure, Lender};
 
 use crate::actor::Actor;
 use crate::call_chain::Asker;
 use crate::gate::Gate;
 use crate::intercept::Chain;
-use crate::loan::Home;
 use crate::onward::Onward;
 use crate::restart::Rebirth;
 use crate::supervise::{Children, Deferred};
@@ -18,7 +17,7 @@ use crate::supervise::{Children, Deferred};
 pub(crate) struct Cold<A: Actor> {
     pub(crate) gate: Gate<A>,
     /// Where an exclusive handler's future gives the actor back, also when it is dropped.
-    pub(crate) home: Home<A>,
+    pub(crate) home: Lender<A>,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) class: Option<Arc<str>>,
     /// What goes around its messages.
@@ -51,7 +50,7 @@ impl<A: Actor> Default for Cold<A> {
     fn default() -> Self {
         Self {
             gate: Gate::default(),
-            home: Home::default(),
+            home: Lender::new(),
             name: None,
             class: None,
             chain: Chain::default(),
@@ -77,8 +76,7 @@ impl<A: Actor> Cold<A> {
     /// Whether it holds nothing, but perhaps a name that can be found again.
     pub(crate) fn is_unused(&self) -> bool {
         self.gate.is_free()
-            && Arc::strong_count(&self.home) == 1
-            && self.home.lock().is_none()
+            && self.home.is_empty()
             && self.chain.is_empty()
             && self.paused.is_empty()
             && self.rebirth.is_none()

@@ -32,8 +32,8 @@ pub trait Handler<M>: Actor {
 
 /// Takes a message with a future that borrows the actor; no other message is taken until it ends.
 ///
-/// The actor is moved into the future and back: a large actor should box its state. Cost: two
-/// allocations, one of them for the future, and one more in a handler that asks.
+/// The actor is moved aside and back: a large actor should box its state. Cost: one allocation, for
+/// the future, and one more in a handler that asks.
 pub trait AsyncHandler<M>: Actor {
     /// What `ask` is answered with; a `tell` drops it.
     type Reply: Send + 'static;

@@ -21,7 +21,6 @@ mod gate;
 pub mod handler;
 mod hooks;
 pub mod intercept;
-mod loan;
 mod macros;
 mod onward;
 mod plain;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use turnwheel_runtime::Failure;
+use turnwheel_runtime::{Failure, Lent};
 
 use crate::actor::Actor;
 use crate::address::Address;
@@ -14,7 +14,6 @@ use crate::envelope::Delivery;
 use crate::gate::Gate;
 use crate::handler::{Access, Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
 use crate::intercept::Chain;
-use crate::loan::{Home, Loan};
 use crate::reply::ReplyTo;
 use crate::request::Ambient;
 use crate::restart::Rebirth;
@@ -49,10 +48,6 @@ pub(crate) struct Rest<A: Actor> {
 impl<A: Actor> Rest<A> {
     pub(crate) fn cold(&mut self) -> &mut Cold<A> {
         self.cold.get_or_insert_default()
-    }
-
-    pub(crate) fn home(&mut self) -> Home<A> {
-        Arc::clone(&self.cold().home)
     }
 
     /// The interceptors around its messages; empty if there are none.
@@ -188,9 +183,9 @@ impl<A: Actor> Seat<A> {
     }
 
     /// Lends the actor to a future.
-    pub(crate) fn lend(&mut self) -> Option<Loan<A>> {
+    pub(crate) fn lend(&mut self) -> Option<Lent<A>> {
         let actor = self.actor.take()?;
-        Some(Loan::new(actor, self.rest.home()))
+        Some(self.rest.cold().home.lend(actor))
     }
 
     /// From now on every message is answered with this failure.
@@ -216,7 +211,7 @@ impl<A: Actor> Seat<A> {
     /// Fetches the actor home if its handler's future has ended.
     pub(crate) fn fetch(&mut self) {
         if self.actor.is_none() {
-            self.actor = self.rest.cold.as_ref().and_then(|cold| cold.home.lock().take());
+            self.actor = self.rest.cold.as_mut().and_then(|cold| cold.home.fetch());
         }
     }
 
@@ -285,9 +280,9 @@ impl<A: Actor> Seat<A> {
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.rest.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
-        let mut loan = Loan::new(actor, self.rest.home());
-        let future = async move { loan.get().handle(message, cx).await };
-        turn.await_exclusive(scope::contained(future, ambient), move |seat, cx, outcome| {
+        let mut lent = self.rest.cold().home.lend(actor);
+        let future = async move { lent.handle(message, cx).await };
+        turn.run_exclusive(scope::contained(future, ambient), move |seat, cx, outcome| {
             seat.fetch();
             let panic = settle(reply, outcome);
             seat.go_on(panic, cx);

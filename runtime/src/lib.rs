@@ -14,6 +14,7 @@ mod failure;
 mod group;
 #[cfg(not(turnwheel_loom))]
 pub mod health;
+mod lending;
 pub mod limits;
 #[cfg(turnwheel_loom)]
 #[path = "subscription/mark.rs"]
@@ -51,6 +52,7 @@ pub use group::{
     LatencyBucket, PerWorker, ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind,
     TaskBuilder, TaskInfo, TimersFull, WorkerMetrics,
 };
+pub use lending::{Lender, Lent};
 #[cfg(not(turnwheel_loom))]
 pub use retry::{Attempt, Backoff, Delays, Retried, Retry, RetryError};
 #[cfg(not(turnwheel_loom))]

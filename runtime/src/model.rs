@@ -19,6 +19,7 @@ use crate::worker::sleep::{Rest, Sleep};
 use crate::worker::slot::Slot;
 
 pub use self::future::Future;
+pub use crate::lending::Lender;
 
 pub const READY: u32 = bits::READY;
 pub const CLOSE: u32 = bits::CLOSE;

@@ -212,16 +212,16 @@ type Then<E> = Box<dyn FnOnce(&mut Seat<E>, &mut Turn<'_, E>, Outcome) + Send>;
 fn attempts<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>, ambient: Ambient) -> Activation {
     let lend = seat.lend();
     let attempts = async move {
-        let Some(mut loan) = lend else { return Err(Failure::Closed) };
+        let Some(mut lent) = lend else { return Err(Failure::Closed) };
         let mut pause = ATTEMPT_PAUSE;
         for _ in 1..E::ACTIVATION_ATTEMPTS {
-            if loan.get().activate(cx.clone()).await.is_ok() {
+            if lent.activate(cx.clone()).await.is_ok() {
                 return Ok(());
             }
             cx.sleep(pause).await?;
             pause = pause.saturating_mul(2);
         }
-        loan.get().activate(cx).await.map_err(Failure::error)
+        lent.activate(cx).await.map_err(Failure::error)
     };
     Box::pin(scope::within(attempts, ambient))
 }

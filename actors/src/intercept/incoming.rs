@@ -18,7 +18,6 @@ use crate::dead_letter::DeadLetterReason;
 use crate::envelope::Delivery;
 use crate::error::AskError;
 use crate::handler::{Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
-use crate::loan::Loan;
 use crate::reply::ReplyTo;
 use crate::request::{Ambient, RequestContext};
 use crate::scope::{self, Panic};
@@ -215,8 +214,8 @@ impl<A: Actor> Seat<A> {
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = self.actor.take() else { return };
         let cx = AsyncContext::new(self.rest.address(&turn));
-        let mut loan = Loan::new(actor, self.rest.home());
-        let future = async move { loan.get().handle(message, cx).await };
+        let mut lent = self.rest.cold().home.lend(actor);
+        let future = async move { lent.handle(message, cx).await };
         let future = around(scope::contained(future, ambient), passage);
         turn.await_exclusive(future, move |seat, turn, (end, panic)| {
             seat.fetch();

@@ -65,6 +65,19 @@ impl Source {
         })
     }
 
+    /// Makes another subscription of the same task of one that is over.
+    pub(crate) fn renew(&mut self, index: u32) {
+        debug_assert!(!self.is_attached(), "the one before is over");
+        debug_assert!(!self.has_spare.load(Ordering::Relaxed), "nobody else counts on it");
+        self.mark = Mark::new();
+        self.next = AtomicPtr::new(ptr::null_mut());
+        self.index = index;
+        self.is_cancelled = AtomicBool::new(false);
+        self.count = AtomicU32::new(0);
+        self.timer = TimerWord::new();
+        self.timer_key = AtomicU64::new(u64::MAX);
+    }
+
     /// Makes the subscription ready, once, and brings its task back. Does nothing after the
     /// subscription was removed.
     pub(crate) fn ready(self: &Arc<Self>) {

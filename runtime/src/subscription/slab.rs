@@ -103,6 +103,9 @@ pub(crate) struct Subscriptions {
     pub(crate) waiting: VecDeque<Arc<Source>>,
     /// Exclusive futures; while the first is under way, nothing else runs.
     pub(crate) exclusive: VecDeque<u32>,
+    /// The source of one that is over, for the next one. It holds the memory of the task, so it goes
+    /// with the end of that.
+    spare: Option<Arc<Source>>,
 }
 
 impl Subscriptions {
@@ -119,7 +122,7 @@ impl Subscriptions {
             self.slots.push(None);
             (self.slots.len() - 1) as u32
         });
-        let source = Source::new(header, index);
+        let source = self.source(header, index);
         let is_late = match kind {
             Kind::Timer | Kind::Condition => phase > Phase::Started,
             // A plain continuation made while closing is requested would never be waited for.
@@ -137,6 +140,23 @@ impl Subscriptions {
         }
         self.slots[index as usize] = Some(slot);
         (source, None)
+    }
+
+    /// A source; that of the one before if nobody knows it any more.
+    fn source(&mut self, header: &Header, index: u32) -> Arc<Source> {
+        if let Some(mut spare) = self.spare.take() {
+            if let Some(source) = Arc::get_mut(&mut spare) {
+                source.renew(index);
+                return spare;
+            }
+        }
+        Source::new(header, index)
+    }
+
+    /// Keeps the source of a subscription that is over; the turn under way has done with it.
+    pub(crate) fn keep(&mut self, source: Arc<Source>) -> Option<Arc<Source>> {
+        debug_assert!(!source.is_attached(), "one that is over");
+        self.spare.replace(source)
     }
 
     pub(crate) fn get(&mut self, source: &Arc<Source>) -> Option<&mut Slot> {
@@ -209,7 +229,7 @@ impl Subscriptions {
     /// Forgets what is ready: the task is over. What is queued here holds its memory.
     #[must_use]
     pub(crate) fn take_queued(&mut self) -> [VecDeque<Arc<Source>>; 3] {
-        let woken = self.woken.take().into_iter().collect();
+        let woken = self.woken.take().into_iter().chain(self.spare.take()).collect();
         [std::mem::take(&mut self.ready), std::mem::take(&mut self.waiting), woken]
     }
 

@@ -410,16 +410,33 @@ impl<S: Send + 'static> Context<'_, S> {
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
-        let subscription = self.await_future(Kind::Holding, future, then);
-        if subscription.is_registered() {
+        let source = self.begin_future(Kind::Holding, future, then);
+        self.keep_out_for(&source);
+        self.queue(Arc::clone(&source));
+        Subscription::new(source)
+    }
+
+    /// As [`Context::await_exclusive`] without a handle: two atomic operations less.
+    pub fn run_exclusive<Fut, F>(&mut self, future: Fut, then: F)
+    where
+        Fut: Future + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
+    {
+        let source = self.begin_future(Kind::Holding, future, then);
+        self.keep_out_for(&source);
+        self.queue(source);
+    }
+
+    /// Takes nothing else while this future is there.
+    fn keep_out_for(&mut self, source: &Arc<Source>) {
+        if source.is_attached() {
             let extra = self.turn.header().extra_or_make();
             // SAFETY: we are in the task's turn and the borrow ends here.
             let own = unsafe { extra.subscriptions_owner() };
-            own.exclusive.push_back(subscription.index());
+            own.exclusive.push_back(source.index);
             self.turn.owner().open = false;
             self.turn.interrupt();
         }
-        subscription
     }
 
     /// Runs a blocking closure on the group's blocking pool; its result comes back as a job.

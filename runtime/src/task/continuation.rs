@@ -17,10 +17,6 @@ impl Subscription {
         Self(source)
     }
 
-    pub(crate) fn index(&self) -> u32 {
-        self.0.index
-    }
-
     /// Drops the continuation unrun, from any thread, unless it has begun.
     pub fn cancel(&self) {
         self.0.is_cancelled.store(true, Ordering::Release);
@@ -34,15 +30,27 @@ impl Subscription {
 }
 
 impl<S: Send + 'static> Context<'_, S> {
-    /// Registers a future; one heap allocation for it and its job, one for its source.
+    /// Registers a future; one heap allocation for it and its job. Its source comes from the one before
+    /// if nobody knows that any more.
     pub(super) fn await_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Subscription
+    where
+        Fut: Future + Send + 'static,
+        F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
+    {
+        let source = self.begin_future(kind, future, then);
+        self.queue(Arc::clone(&source));
+        Subscription::new(source)
+    }
+
+    /// Registers a future; `queue` has it polled.
+    pub(super) fn begin_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Arc<Source>
     where
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
     {
         let mut then = Some(then);
         let mut future = Some(future);
-        let source = self.add(
+        self.add(
             kind,
             Box::new(move |turn, source| {
                 let is_cancelled = source.is_cancelled.load(Ordering::Acquire);
@@ -62,13 +70,11 @@ impl<S: Send + 'static> Context<'_, S> {
                 }
                 Step::Done
             }),
-        );
-        // The first poll is a job like any other, and needs no signal: the turn lasts.
-        self.queue(&source);
-        Subscription::new(source)
+        )
     }
 
-    fn queue(&mut self, source: &Arc<Source>) {
+    /// The first poll is a job like any other, and needs no signal: the turn lasts.
+    pub(super) fn queue(&mut self, source: Arc<Source>) {
         let extra = self.turn.header().extra_or_make();
         // SAFETY: we are in the task's turn and the borrow ends here.
         let own = unsafe { extra.subscriptions_owner() };
@@ -76,7 +82,7 @@ impl<S: Send + 'static> Context<'_, S> {
             source.queue_owner(&mut own.ready);
         } else if source.is_attached() {
             // Nobody else knows it yet: it needs no mark.
-            own.woken = Some(Arc::clone(source));
+            own.woken = Some(source);
         }
     }
 }

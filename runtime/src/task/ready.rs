@@ -2,6 +2,7 @@
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
+use super::extra::Extra;
 use super::run::Turn;
 use super::{current, phases};
 use crate::failure::contain;
@@ -36,7 +37,7 @@ impl Turn {
                 return false;
             }
             self.ready_job(&source, Entry::Woken);
-            source.keep_spare_owner();
+            put_back(extra, source);
             if !self.fast_jobs() {
                 return false;
             }
@@ -51,7 +52,7 @@ impl Turn {
                 return false;
             }
             self.ready_job(&source, Entry::Marked);
-            source.keep_spare_owner();
+            put_back(extra, source);
             if !self.fast_jobs() {
                 return false;
             }
@@ -113,4 +114,15 @@ impl Turn {
             resume_unwind(panic);
         }
     }
+}
+
+/// What becomes of the source of a job that has run.
+#[inline(always)]
+fn put_back(extra: &Extra, source: Arc<Source>) {
+    if source.is_attached() {
+        return source.keep_spare_owner();
+    }
+    // SAFETY: we are the runner and the borrow ends here.
+    let before = unsafe { extra.subscriptions_owner() }.keep(source);
+    drop(before);
 }

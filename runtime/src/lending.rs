@@ -1,0 +1,198 @@
+//! A value that is lent out and given back, without a lock.
+//!
+//! It lies on a *shelf* and is moved once for each way; who has it on loan reaches it there. One word
+//! says where it is, and who of the two goes last takes the shelf down. Model:
+//! `loom-tests/tests/lending.rs`.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::sync::{AtomicU8, Ordering, UnsafeCell};
+
+/// Nothing is on the shelf.
+const EMPTY: u8 = 0;
+/// The value is there, and somebody else's.
+const OUT: u8 = 1;
+/// The value is there, given back.
+const BACK: u8 = 2;
+/// The lender has gone: the shelf and the value are of who has it on loan.
+const LEFT: u8 = 3;
+
+struct Shelf<T> {
+    /// From `EMPTY` and to it by the lender alone; from `OUT` by one exchange of either side.
+    place: AtomicU8,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// Lends one value at a time.
+///
+/// ```
+/// use turnwheel_runtime::Lender;
+/// let mut lender = Lender::new();
+/// let mut lent = lender.lend(1);
+/// *lent += 1;
+/// assert_eq!(lender.fetch(), None);
+/// drop(lent);
+/// assert_eq!(lender.fetch(), Some(2));
+/// ```
+pub struct Lender<T>(Option<NonNull<Shelf<T>>>);
+
+/// A value on loan; dropping it gives it back, or drops it if its lender has gone.
+pub struct Lent<T>(NonNull<Shelf<T>>);
+
+// SAFETY: the value goes with it from thread to thread, and nothing else does.
+unsafe impl<T: Send> Send for Lender<T> {}
+// SAFETY: through a borrow only the word is read.
+unsafe impl<T: Send> Sync for Lender<T> {}
+// SAFETY: as for the lender.
+unsafe impl<T: Send> Send for Lent<T> {}
+// SAFETY: a borrow of it is a borrow of the value.
+unsafe impl<T: Sync> Sync for Lent<T> {}
+
+impl<T> Lender<T> {
+    /// One that has lent nothing. Without an allocation.
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Lends a value. One allocation at the first time, and while another value is out: that one is
+    /// dropped when it is given back.
+    pub fn lend(&mut self, value: T) -> Lent<T> {
+        let shelf = match self.0 {
+            Some(shelf) if self.is_empty() => shelf,
+            _ => self.build(),
+        };
+        // SAFETY: the lender's shelf lasts while it is there.
+        let place = unsafe { shelf.as_ref() };
+        debug_assert!(place.place.load(Ordering::Relaxed) == EMPTY, "one value at a time");
+        // SAFETY: the shelf is empty, so that nobody else reaches it.
+        place.value.with_mut(|to| unsafe { to.cast::<T>().write(value) });
+        // Relaxed: nobody looks but the lender, and who gets the loan by whatever way it goes.
+        place.place.store(OUT, Ordering::Relaxed);
+        Lent(shelf)
+    }
+
+    /// A shelf that is empty, in place of the one there was.
+    #[cold]
+    fn build(&mut self) -> NonNull<Shelf<T>> {
+        let place = AtomicU8::new(EMPTY);
+        let made = Box::new(Shelf { place, value: UnsafeCell::new(MaybeUninit::uninit()) });
+        let shelf = NonNull::from(Box::leak(made));
+        drop(std::mem::replace(self, Self(Some(shelf))));
+        shelf
+    }
+
+    /// The value, if it was given back.
+    #[inline]
+    pub fn fetch(&mut self) -> Option<T> {
+        // SAFETY: the lender's shelf lasts while it is there.
+        let shelf = unsafe { self.0?.as_ref() };
+        // Acquire: pairs with the exchange that gave it back.
+        if shelf.place.load(Ordering::Acquire) != BACK {
+            return None;
+        }
+        shelf.place.store(EMPTY, Ordering::Relaxed);
+        // SAFETY: it was given back, so it is there, and nobody else's; it is moved out once.
+        Some(shelf.value.with(|value| unsafe { value.cast::<T>().read() }))
+    }
+
+    /// Whether nothing is lent, nor given back and not fetched.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none_or(|shelf| {
+            // SAFETY: the lender's shelf lasts while it is there.
+            unsafe { shelf.as_ref() }.place.load(Ordering::Acquire) == EMPTY
+        })
+    }
+}
+
+/// Takes the shelf down, and drops the value on it.
+///
+/// # Safety
+///
+/// Nobody else reaches it, and the value is there.
+unsafe fn take_down<T>(shelf: NonNull<Shelf<T>>) {
+    // SAFETY: made of a box; nobody else reaches it.
+    let shelf = unsafe { Box::from_raw(shelf.as_ptr()) };
+    // SAFETY: it is there, and moved out once.
+    let value = shelf.value.with(|value| unsafe { value.cast::<T>().read() });
+    // In this order: the value's drop may panic.
+    drop(shelf);
+    drop(value);
+}
+
+impl<T> Drop for Lender<T> {
+    fn drop(&mut self) {
+        let Some(shelf) = self.0.take() else { return };
+        // SAFETY: the lender's shelf lasts until now.
+        let place = unsafe { &shelf.as_ref().place };
+        // AcqRel: decided by one exchange, as against who gives back; shows the value.
+        match place.swap(LEFT, Ordering::AcqRel) {
+            // It is of who has the value, and may be gone.
+            OUT => {}
+            // SAFETY: given back, so the other side reaches it no more.
+            BACK => unsafe { take_down(shelf) },
+            // SAFETY: made of a box; there is no other side.
+            _ => drop(unsafe { Box::from_raw(shelf.as_ptr()) }),
+        }
+    }
+}
+
+impl<T> Drop for Lent<T> {
+    fn drop(&mut self) {
+        // SAFETY: the shelf lasts while the value is out.
+        let place = unsafe { &self.0.as_ref().place };
+        // AcqRel: publishes the value; shows that the lender has gone. After it, nothing is touched.
+        let back = place.compare_exchange(OUT, BACK, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(seen) = back {
+            debug_assert!(seen == LEFT, "who has the value gives it back once");
+            // SAFETY: the lender has gone and has left both to us.
+            unsafe { take_down(self.0) };
+        }
+    }
+}
+
+impl<T> Deref for Lent<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is there and ours while it is out.
+        self.value().with(|value| unsafe { &*value.cast::<T>() })
+    }
+}
+
+impl<T> DerefMut for Lent<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above; borrowed as a whole.
+        self.value().with_mut(|value| unsafe { &mut *value.cast::<T>() })
+    }
+}
+
+impl<T> Lent<T> {
+    #[inline(always)]
+    fn value(&self) -> &UnsafeCell<MaybeUninit<T>> {
+        // SAFETY: the shelf lasts while the value is out.
+        unsafe { &self.0.as_ref().value }
+    }
+}
+
+impl<T> Default for Lender<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for Lender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lender").field("is_empty", &self.is_empty()).finish()
+    }
+}
+
+impl<T> fmt::Debug for Lent<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lent")
+    }
+}
