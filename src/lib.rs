@@ -12,6 +12,7 @@
 //! * `incident` (feature `server` or `cli`): what is remembered of processes that did not end in order.
 //! * `io` (feature `io`): what flows do outside, on this host.
 //! * `work` (feature `server`): steps whose work programs in other languages do.
+//! * `otlp` (feature `otlp`): spans of steps for a collector of traces.
 //! * `client` (feature `client`): the same over HTTP, from another process.
 //! * [`doctor`]: what this machine can do; the numbers behind `turnwheel doctor`.
 #![forbid(unsafe_code)]
@@ -29,6 +30,8 @@ pub mod http;
 pub mod incident;
 #[cfg(feature = "io")]
 pub mod io;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 #[cfg(feature = "server")]
 pub mod work;
 

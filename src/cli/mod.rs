@@ -27,6 +27,7 @@ mod settings;
 mod show;
 mod span;
 mod stats;
+mod traces;
 mod tree;
 
 use std::process::ExitCode;

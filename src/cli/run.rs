@@ -22,6 +22,7 @@ use super::place::{self, Place};
 use super::progress::Progress;
 use super::remote::Remote;
 use super::settings::Settings;
+use super::traces;
 
 /// How often progress is shown anew.
 const SHOWN: Duration = Duration::from_millis(100);
@@ -65,12 +66,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME[=VALUE]")]
     label: Vec<String>,
 
+    /// Collector that gets the steps as traces, OTLP over HTTP, such as <http://localhost:4318>.
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
+
     /// Show no progress.
     #[arg(long, short)]
     quiet: bool,
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
+    let exporter = traces::start(settings, arguments.otlp.as_deref())?;
+    let outcome = load_and_run(settings, arguments);
+    traces::end(exporter);
+    outcome
+}
+
+fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let path = arguments.file.display().to_string();
     let flow = flow::load(&text_of(&arguments.file)?, &path).map_err(Exit::usage)?;
     let input = read_json(&arguments.input)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use turnwheel::engine::{SqliteStore, World};
-use turnwheel::http::serve::{start_log, Listen, LogFormat, Server};
+use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
 use turnwheel::work::Workers;
@@ -15,6 +15,7 @@ use super::outside::host_io;
 use super::place::Place;
 use super::settings::Settings;
 use super::span;
+use super::traces;
 
 /// Text after the options in `turnwheel help serve`.
 const AFTER_HELP: &str = "\
@@ -88,6 +89,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = span::duration, default_value = "10s")]
     stop_within: Duration,
 
+    /// Collector that gets the steps as traces, OTLP over HTTP, such as <http://localhost:4318>.
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
+
     /// How lines of the log look, on standard error.
     #[arg(long, value_enum, default_value = "text", env = "TURNWHEEL_LOG_FORMAT")]
     log_format: Format,
@@ -115,8 +120,12 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         Format::Text => LogFormat::Text,
         Format::Json => LogFormat::Json,
     };
-    start_log(format, &arguments.log)
-        .map_err(|error| wrong(&error, "see turnwheel help serve for what can be logged"))?;
+    let (layer, exporter) = traces::of(settings, arguments.otlp.as_deref())?.unzip();
+    let started = match layer {
+        Some(layer) => start_log_and_traces(format, &arguments.log, layer),
+        None => start_log(format, &arguments.log),
+    };
+    started.map_err(|error| wrong(&error, "see turnwheel help serve for what can be logged"))?;
     let options = options(arguments)?;
     let mut listen = Listen::at(arguments.listen)
         .head_within(arguments.head_within)
@@ -144,6 +153,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let shut = world.shutdown_within(arguments.stop_within);
     // What comes of commands counts no more; they must not go on beside the next attempt.
     let have_ended = io.end(COMMANDS);
+    traces::end(exporter);
     let is_drained = outcome?;
     if shut.is_err() || !have_ended {
         tracing::warn!("what runs now is interrupted, and begins anew at the next start");

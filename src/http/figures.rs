@@ -168,6 +168,18 @@ impl Collector for OfWorld {
         family("queue_waiting", "Steps that wait for a place in a queue", &|at| {
             i64::from(queues[at].waiting)
         })?;
+        #[cfg(feature = "otlp")]
+        {
+            let fate = crate::otlp::fate();
+            let sent = ("trace_spans_sent", "Spans that a collector has taken", fate.sent);
+            let dropped =
+                ("trace_spans_dropped", "Spans that no collector has taken", fate.dropped);
+            for (name, help, value) in [sent, dropped] {
+                let counter = ConstCounter::new(value);
+                let metric = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
+                counter.encode(metric)?;
+            }
+        }
         let locks = self.world.locks();
         let held = i64::try_from(locks.iter().filter(|lock| lock.holder.is_some()).count());
         let gauge = ConstGauge::new(held.unwrap_or(i64::MAX));

@@ -284,6 +284,9 @@ fn begins(strategy: &Strategy, event: &CloudEvent) -> bool {
     })
 }
 
+/// Plans that are asked at once: reading one after the other would make a start wait for each of them.
+const AT_ONCE: usize = 64;
+
 /// Asks all plans that run for the steps that wait for events.
 pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreError> {
     for action in [FlowPlan::NAME, FlowStarter::NAME] {
@@ -298,9 +301,13 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
             };
             let rows = world.list(filter).await;
             let rows = rows.map_err(|error| StoreError::Failed(error.to_string()))?;
-            for row in &rows {
-                if let Ok(view) = world.plan(row.id).view().await {
-                    remember(bench, &view);
+            for some in rows.chunks(AT_ONCE) {
+                // All are asked before the first answer is waited for.
+                let views: Vec<_> = some.iter().map(|row| world.plan(row.id).view()).collect();
+                for view in views {
+                    if let Ok(view) = view.await {
+                        remember(bench, &view);
+                    }
                 }
             }
             before = rows.last().map(|row| row.id);

@@ -94,7 +94,7 @@ pub(super) fn run(
     figures.add("serve, listening", served.listening_after.as_secs_f64() * 1_000.0, "ms");
     let config = ureq::Agent::config_builder().proxy(None).build();
     let agent: ureq::Agent = config.into();
-    for (page, requests) in pages(large, small) {
+    for (page, requests) in pages(files(&agent, served.url())?, large, small) {
         tell!("{page} …");
         let mut ms = Vec::new();
         let mut bytes = 0;
@@ -125,6 +125,24 @@ fn names(store: &std::path::Path) -> PathBuf {
     store.with_extension("plans")
 }
 
+/// The document of the console, and the files that it names.
+fn files(agent: &ureq::Agent, url: &str) -> Result<Vec<String>, Exit> {
+    const CONSOLE: &str = "/console/";
+    let answer = agent.get(format!("{url}{CONSOLE}")).call();
+    let document = answer.and_then(|answer| answer.into_body().read_to_string());
+    let document = document.map_err(|error| failed(format!("{CONSOLE}: {error}")))?;
+    let named = ["href=\"", "src=\""].into_iter().flat_map(|begin| document.split(begin).skip(1));
+    let mut files: Vec<String> = named
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|name| name.contains('.') && !name.contains(['/', '#']))
+        .map(|name| format!("{CONSOLE}{name}"))
+        .collect();
+    files.push(CONSOLE.to_owned());
+    files.sort_unstable();
+    files.dedup();
+    Ok(files)
+}
+
 /// The bytes of an answer, which has to be a good one.
 fn asked(agent: &ureq::Agent, url: &str, path: &str) -> Result<usize, Exit> {
     let wrong = |error: ureq::Error| failed(format!("{path}: {error}"));
@@ -134,29 +152,12 @@ fn asked(agent: &ureq::Agent, url: &str, path: &str) -> Result<usize, Exit> {
 }
 
 /// What each page of the console asks for.
-fn pages(large: &str, small: &str) -> Vec<(&'static str, Vec<String>)> {
+fn pages(files: Vec<String>, large: &str, small: &str) -> Vec<(&'static str, Vec<String>)> {
     let api = |paths: &[&str]| paths.iter().map(|path| format!("/api/v1/{path}")).collect();
     let plan =
         |id: &str, picture: &str| api(&[&format!("plans/{id}"), &format!("plans/{id}/{picture}")]);
-    let files = [
-        "",
-        "console.css",
-        "app.js",
-        "api.js",
-        "dom.js",
-        "format.js",
-        "overview.js",
-        "plans.js",
-        "plan.js",
-        "steps.js",
-        "picture.js",
-        "flows.js",
-        "schedules.js",
-        "world.js",
-        "icon.svg",
-    ];
     vec![
-        ("files of the console", files.map(|file| format!("/console/{file}")).to_vec()),
+        ("files of the console", files),
         (
             "overview",
             api(&[
@@ -181,6 +182,8 @@ fn pages(large: &str, small: &str) -> Vec<(&'static str, Vec<String>)> {
         ("plan of many steps, steps", api(&[&format!("plans/{large}/steps?limit=100")])),
         ("flows", api(&["flows"])),
         ("a flow", api(&["flows", "flows/bench/order/1.0.0"])),
+        ("entities", api(&["entities"])),
+        ("runtime", api(&["runtime", "stats"])),
         ("schedules", api(&["schedules?limit=100"])),
         ("events and dead letters", api(&["dead-letters"])),
         ("world", api(&["stats", "actions", "locks"])),

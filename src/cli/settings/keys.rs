@@ -99,6 +99,12 @@ pub(crate) const KEYS: &[Key] = &[
         "a file with the certificates (PEM) to trust when a server is asked over TLS",
     ),
     key(
+        "otlp",
+        Kind::Text,
+        "",
+        "the address of a collector of traces, OTLP over HTTP, such as http://localhost:4318",
+    ),
+    key(
         "io.secrets",
         Kind::Path,
         "",

@@ -42,11 +42,7 @@ pub enum LogError {
 ///
 /// The filter cannot be understood, or this process has a log already.
 pub fn start_log(format: LogFormat, filter: &str) -> Result<(), LogError> {
-    let targets: Targets = filter.parse().map_err(|error| LogError::Filter {
-        filter: filter.to_owned(),
-        problem: format!("{error}"),
-    })?;
-    let registry = tracing_subscriber::registry().with(targets);
+    let registry = tracing_subscriber::registry().with(targets(filter)?);
     let started = match format {
         LogFormat::Text => {
             let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
@@ -59,4 +55,38 @@ pub fn start_log(format: LogFormat, filter: &str) -> Result<(), LogError> {
         }
     };
     started.map_err(|error| LogError::Started(error.to_string()))
+}
+
+/// The same, and hands the spans of steps to a collector of traces, whatever is logged.
+///
+/// # Errors
+///
+/// As [`start_log`].
+#[cfg(feature = "otlp")]
+pub fn start_log_and_traces(
+    format: LogFormat,
+    filter: &str,
+    traces: crate::otlp::Layer,
+) -> Result<(), LogError> {
+    use tracing_subscriber::Layer as _;
+    let targets = targets(filter)?;
+    let lines = match format {
+        LogFormat::Text => {
+            let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
+            fmt::layer().with_writer(io::stderr).with_ansi(is_terminal).boxed()
+        }
+        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed(),
+    };
+    let started = tracing_subscriber::registry()
+        .with(lines.with_filter(targets))
+        .with(traces.with_filter(crate::otlp::wanted()))
+        .try_init();
+    started.map_err(|error| LogError::Started(error.to_string()))
+}
+
+fn targets(filter: &str) -> Result<Targets, LogError> {
+    filter.parse().map_err(|error| LogError::Filter {
+        filter: filter.to_owned(),
+        problem: format!("{error}"),
+    })
 }

@@ -38,6 +38,8 @@ use tokio::sync::Semaphore;
 use turnwheel_engine::World;
 
 use idle::{Counted, UnderWay};
+#[cfg(feature = "otlp")]
+pub use log::start_log_and_traces;
 pub use log::{start_log, LogError, LogFormat};
 use patient::Patient;
 use protocol::{Begun, Protocol};

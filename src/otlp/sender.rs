@@ -1,0 +1,158 @@
+//! The thread that sends spans, and the bounded queue before it.
+
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::span::request;
+use super::{dropped, sent, OtlpError, ANSWER_WITHIN, BATCH_MAX, QUEUE_MAX, SENT_WITHIN};
+
+/// What the thread is given.
+enum Message {
+    Span(Value),
+    /// Send what is there, then tell.
+    Flush(SyncSender<()>),
+}
+
+/// Where spans wait to be sent.
+#[derive(Clone, Debug)]
+pub(super) struct Queue(SyncSender<Message>);
+
+impl Queue {
+    /// Puts a span into it; one for which there is no room is dropped and counted.
+    pub(super) fn put(&self, span: Value) {
+        if self.0.try_send(Message::Span(span)).is_err() {
+            dropped(1);
+        }
+    }
+}
+
+/// What sends spans, until the process ends.
+#[derive(Debug)]
+pub struct Exporter {
+    queue: Queue,
+}
+
+impl Exporter {
+    pub(super) fn start(address: &str) -> Result<Self, OtlpError> {
+        let (queue, waiting) = sync_channel(QUEUE_MAX);
+        let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER_WITHIN)).build();
+        let post = Post { agent: config.into(), address: address.to_owned(), is_failing: false };
+        let thread = thread::Builder::new().name("otlp".to_owned());
+        let running = thread.spawn(move || send(&waiting, post)).map_err(OtlpError::Thread)?;
+        // It ends with the process.
+        drop(running);
+        Ok(Self { queue: Queue(queue) })
+    }
+
+    pub(super) fn queue(&self) -> Queue {
+        self.queue.clone()
+    }
+
+    /// Sends what waits, and waits for that as long as said. Whether all of it was tried.
+    #[must_use = "spans that were not sent are lost"]
+    pub fn flush(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        let (told, flushed) = sync_channel(1);
+        let mut message = Message::Flush(told);
+        // A full queue has room again when the thread has taken a batch.
+        while let Err(error) = self.queue.0.try_send(message) {
+            let std::sync::mpsc::TrySendError::Full(back) = error else { return false };
+            message = back;
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        flushed.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok()
+    }
+}
+
+/// Sends what comes, in batches, until nobody can put anything into the queue.
+fn send(waiting: &Receiver<Message>, mut post: Post) {
+    let mut batch: Vec<Value> = Vec::new();
+    let mut until = Instant::now();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let next = match batch.is_empty() {
+            true => waiting.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => waiting.recv_timeout(left),
+        };
+        match next {
+            Ok(Message::Span(span)) => {
+                if batch.is_empty() {
+                    until = Instant::now() + SENT_WITHIN;
+                }
+                batch.push(span);
+                if batch.len() >= BATCH_MAX {
+                    post.post(&mut batch);
+                }
+            }
+            Ok(Message::Flush(told)) => {
+                post.post(&mut batch);
+                // Who has waited may be gone.
+                let _gone = told.send(());
+            }
+            Err(RecvTimeoutError::Timeout) => post.post(&mut batch),
+            Err(RecvTimeoutError::Disconnected) => return post.post(&mut batch),
+        }
+    }
+}
+
+/// The way to the collector.
+struct Post {
+    agent: ureq::Agent,
+    address: String,
+    /// Whether the last batch was not taken: that is said once, until one is taken again.
+    is_failing: bool,
+}
+
+impl Post {
+    fn post(&mut self, batch: &mut Vec<Value>) {
+        if batch.is_empty() {
+            return;
+        }
+        let count = batch.len();
+        let body = request(batch).to_string();
+        batch.clear();
+        let posted = self.agent.post(&self.address).header("content-type", "application/json");
+        match posted.send(body) {
+            Ok(_) => {
+                sent(count);
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!(collector = self.address, "traces are taken again");
+                }
+            }
+            Err(error) => {
+                dropped(count);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(
+                        collector = self.address, %error,
+                        "traces are not taken; they are dropped and counted until they are"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::otlp::fate;
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_counted() {
+        let (queue, waiting) = sync_channel(QUEUE_MAX);
+        let queue = Queue(queue);
+        let before = fate().dropped;
+        for number in 0..QUEUE_MAX + 10 {
+            queue.put(number.into());
+        }
+        assert_eq!(fate().dropped - before, 10);
+        assert!(!Exporter { queue }.flush(Duration::ZERO));
+        drop(waiting);
+    }
+}

@@ -1,0 +1,157 @@
+//! A call of a step as OTLP has it.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{json, Map, Value};
+use tracing::field::{Field, Visit};
+
+/// The kind of a span inside a program.
+const INTERNAL: u8 = 1;
+
+/// The code of a span that has failed.
+const FAILED: u8 = 2;
+
+/// Fields that say which span it is, and are no attributes of it.
+const OWN: [&str; 4] = ["trace_id", "span_id", "parent_id", "error"];
+
+/// A span that is open: when it began, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Open {
+    began: SystemTime,
+    fields: Map<String, Value>,
+}
+
+impl Open {
+    pub(super) fn new(began: SystemTime) -> Self {
+        Self { began, fields: Map::new() }
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.as_str()
+    }
+
+    /// The span as OTLP has it.
+    pub(super) fn ended(&self, at: SystemTime) -> Value {
+        let plan = self.text("plan").unwrap_or_default();
+        // A plan without a trace is one of its own; ids of plans have as many bits.
+        let trace = match self.text("trace_id") {
+            Some(trace) => trace.to_owned(),
+            None => plan.replace('-', ""),
+        };
+        let span = match self.text("span_id") {
+            Some(span) => span.to_owned(),
+            // It is a name, no secret; never zero.
+            None => format!("{:016x}", RandomState::new().hash_one(plan) | 1),
+        };
+        let attributes = self.fields.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
+        let attributes: Vec<Value> =
+            attributes.map(|(name, value)| attribute(name, value)).collect();
+        let mut shown = json!({
+            "traceId": trace,
+            "spanId": span,
+            "name": self.text("action").unwrap_or("step"),
+            "kind": INTERNAL,
+            "startTimeUnixNano": nanos(self.began),
+            "endTimeUnixNano": nanos(at),
+            "attributes": attributes,
+        });
+        if let Some(parent) = self.text("parent_id") {
+            shown["parentSpanId"] = parent.into();
+        }
+        if let Some(error) = self.text("error") {
+            shown["status"] = json!({ "code": FAILED, "message": error });
+        }
+        shown
+    }
+}
+
+/// All spans of a request.
+pub(super) fn request(spans: &[Value]) -> Value {
+    let resource = [("service.name", "turnwheel"), ("service.version", env!("CARGO_PKG_VERSION"))];
+    let resource = resource.map(|(name, value)| attribute(name, &value.into()));
+    json!({ "resourceSpans": [{
+        "resource": { "attributes": resource },
+        "scopeSpans": [{ "scope": { "name": "turnwheel::step" }, "spans": spans }],
+    }] })
+}
+
+fn attribute(name: &str, value: &Value) -> Value {
+    // Whole numbers have 64 bits, which JSON has only as text.
+    let value = match value {
+        Value::Number(number) => json!({ "intValue": number.to_string() }),
+        Value::Bool(value) => json!({ "boolValue": value }),
+        Value::String(text) => json!({ "stringValue": text }),
+        other => json!({ "stringValue": other.to_string() }),
+    };
+    json!({ "key": name, "value": value })
+}
+
+fn nanos(time: SystemTime) -> String {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
+}
+
+impl Visit for Open {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.fields.insert(field.name().to_owned(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.fields.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.fields.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.fields.insert(field.name().to_owned(), value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn open(fields: Value) -> Open {
+        let Value::Object(fields) = fields else { panic!("fields are an object") };
+        Open { began: UNIX_EPOCH + Duration::from_nanos(5), fields }
+    }
+
+    #[test]
+    fn a_plan_without_a_trace_is_one_of_its_own() {
+        let plan = "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f";
+        let span = open(json!({ "plan": plan, "step": 2, "action": "play" }));
+        let span = span.ended(UNIX_EPOCH + Duration::from_nanos(7));
+        assert_eq!(span["traceId"], "0190a5c47b1e7cc398c4dc0c0c07398f");
+        assert_eq!(span["spanId"].as_str().map(str::len), Some(16));
+        assert_eq!(
+            (&span["startTimeUnixNano"], &span["endTimeUnixNano"]),
+            (&"5".into(), &"7".into())
+        );
+        assert_eq!(span["name"], "play");
+        let step = json!({ "key": "step", "value": { "intValue": "2" } });
+        assert!(span["attributes"].as_array().expect("a list").contains(&step), "{span:#}");
+        assert!(span.get("status").is_none() && span.get("parentSpanId").is_none());
+    }
+
+    #[test]
+    fn a_trace_that_was_given_goes_on() {
+        let span = open(json!({
+            "plan": "p", "trace_id": "t", "span_id": "s", "parent_id": "q", "error": "no luck",
+        }));
+        let span = span.ended(UNIX_EPOCH);
+        assert_eq!((&span["traceId"], &span["spanId"]), (&"t".into(), &"s".into()));
+        assert_eq!(span["parentSpanId"], "q");
+        assert_eq!(span["status"], json!({ "code": 2, "message": "no luck" }));
+        assert_eq!(span["attributes"].as_array().map(Vec::len), Some(1));
+    }
+}
