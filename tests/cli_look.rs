@@ -207,7 +207,7 @@ fn an_export_has_all_that_happened() {
     assert_eq!(line["plan"], plans.done.to_string());
     assert!(line["records"].as_array().is_some_and(|records| records.len() > 3));
     let told = folder.run(&["export", "--output", "plans.jsonl"]);
-    assert!(told.stderr().contains("3 plans are in plans.jsonl"), "{}", told.stderr());
+    assert!(told.stderr().contains("plans.jsonl has 3 plans"), "{}", told.stderr());
     let text = std::fs::read_to_string(folder.path("plans.jsonl")).expect("it was written");
     assert_eq!(text.lines().count(), 3);
     folder.run(&["export", "--output", "no/such/folder/x"]).fails(1, &["no/such/folder/x"]);

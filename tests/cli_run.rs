@@ -265,7 +265,7 @@ fn an_event_reaches_a_flow_that_was_interrupted() {
     child.wait().expect("it was killed");
     let told = folder.run(&["event", "emit", "org.example.other", "1"]);
     assert!(
-        told.ok().starts_with("0 steps") && told.stderr().contains("nobody waits"),
+        told.ok().starts_with("delivered to 0 steps") && told.stderr().contains("nobody waits"),
         "{}",
         told.stderr()
     );

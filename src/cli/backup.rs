@@ -10,7 +10,7 @@ use turnwheel::engine::SqliteStore;
 
 use super::exit::Exit;
 use super::find::Which;
-use super::paint::tell;
+use super::paint::{count, tell};
 use super::place::Place;
 use super::settings::Settings;
 
@@ -105,7 +105,7 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
     };
     let mut filter = arguments.which.filter(PAGE);
     filter.order = Order::OldestFirst;
-    let mut plans = 0_u64;
+    let mut plans = 0;
     loop {
         let rows = view.list(&filter)?;
         for row in &rows {
@@ -133,7 +133,7 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
     }
     output.flush().map_err(failed)?;
     if arguments.output.is_some() {
-        tell!("{plans} plans are in {target}");
+        tell!("{target} has {}", count(plans, "plan"));
     }
     Ok(())
 }

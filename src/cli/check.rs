@@ -9,7 +9,7 @@ use turnwheel::engine::store::{Filter, PlanRow};
 use turnwheel::engine::PlanState;
 
 use super::exit::{Exit, FAILED};
-use super::paint::{print, print_json, tell, Paint};
+use super::paint::{count, print, print_json, tell, Paint};
 use super::place::Place;
 use super::settings::Settings;
 
@@ -78,9 +78,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             tell!("{problems}");
         }
         for (file, flow) in &right {
-            let tasks = flow.tasks().count();
+            let tasks = count(flow.tasks().count(), "task");
             let said = paint.good("is right");
-            print(&format!("{}: {} {said}, {tasks} tasks\n", file.display(), flow.id()))?;
+            print(&format!("{}: {} {said}, {tasks}\n", file.display(), flow.id()))?;
         }
         for (flow, row) in &live {
             let version = version(row);
@@ -93,10 +93,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             ))?;
         }
         if arguments.against_live {
-            tell!(
-                "{} plans that are not over go on with the versions that they began with",
-                live.len()
-            );
+            let plans = count(live.len(), "plan");
+            tell!("under way, each in the version that it began with: {plans}");
         }
     }
     if wrong.is_empty() {

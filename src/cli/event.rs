@@ -12,7 +12,7 @@ use turnwheel::runtime::completion::block_on;
 use super::exit::Exit;
 use super::find::PlanRef;
 use super::outside::host_io;
-use super::paint::{print, print_json, tell};
+use super::paint::{count, print, print_json, tell};
 use super::place::{Hands, Place};
 use super::remote::Remote;
 use super::settings::Settings;
@@ -151,7 +151,8 @@ fn emit(settings: &Settings, emit: &Emit) -> Result<(), Exit> {
     if delivered == 0 && started.is_empty() {
         tell!("nobody waits for {}: the event is gone", emit.kind);
     }
-    print(&format!("{delivered} steps have the event, {} plans began with it\n", started.len()))
+    let steps = count(usize::try_from(delivered).unwrap_or(usize::MAX), "step");
+    print(&format!("delivered to {steps}, begun with it: {}\n", count(started.len(), "plan")))
 }
 
 fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {

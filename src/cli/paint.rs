@@ -147,6 +147,12 @@ fn width(text: &str) -> usize {
     columns
 }
 
+/// So many of them: «1 plan», «2 plans».
+pub(crate) fn count(number: usize, of: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {of}{plural}")
+}
+
 /// A text of one line that shows no control characters, however hostile what it was made from.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
