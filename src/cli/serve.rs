@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use turnwheel::engine::flow::Flows;
 use turnwheel::engine::{SqliteStore, World};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
@@ -149,6 +150,11 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     workers.attach(&world);
     let options = options.workers(&workers);
     runtime.block_on(note(&world));
+    // As long as it serves.
+    let _life_cycle = match Flows::new(&world) {
+        Ok(flows) if settings.flag("flows.life-cycle") => Some(flows.publish_life_cycle()),
+        _ => None,
+    };
     let outcome = runtime.block_on(serve(&world, &store, options, listen));
     let shut = world.shutdown_within(arguments.stop_within);
     // What comes of commands counts no more; they must not go on beside the next attempt.

@@ -17,6 +17,7 @@ use super::bench::Bench;
 use super::event::CloudEvent;
 use super::expr::Template;
 use super::flows::FlowError;
+use super::life::TYPES;
 use super::model::{Filter, Kind, Start, Strategy, Until};
 use super::run::{is_like, FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, STARTS};
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
@@ -185,8 +186,13 @@ impl Bus {
         let fields = event.to_value();
         let interested: Vec<(PlanId, StepId)> = {
             let listeners = self.listeners.lock();
+            // Life-cycle events are for those who name them.
+            let is_named = |interest: &Interest| {
+                !event.kind.starts_with(TYPES) || interest.iter().any(|(name, _)| name == "type")
+            };
             let meant = |interests: &Vec<Interest>| {
-                interests.iter().any(|interest| is_interested(interest, &fields))
+                let mut interests = interests.iter();
+                interests.any(|interest| is_named(interest) && is_interested(interest, &fields))
             };
             let meant = listeners.iter().filter(|(_, interests)| meant(interests));
             meant.map(|(place, _)| *place).collect()
@@ -260,7 +266,9 @@ fn is_interested(interest: &Interest, fields: &Value) -> bool {
 fn begins(strategy: &Strategy, event: &CloudEvent) -> bool {
     let filters = match strategy {
         Strategy::One(filter) => std::slice::from_ref(filter),
-        Strategy::Any { filters, .. } if filters.is_empty() => return true,
+        Strategy::Any { filters, .. } if filters.is_empty() => {
+            return !event.kind.starts_with(TYPES);
+        }
         Strategy::Any { filters, .. } => filters.as_slice(),
         // Those are collected.
         Strategy::All(_) => return false,

@@ -416,6 +416,15 @@ impl Flows {
         Ok(())
     }
 
+    /// Publishes what happens to flows and their tasks, from now on and as long as what comes back is kept:
+    /// the life-cycle events of the DSL, such as `io.serverlessworkflow.workflow.completed.v1`. Flows can
+    /// listen for them by their types; whoever listens to all events does not hear them.
+    ///
+    /// Cost: what [`World::watch`] costs, and a look at the plan for each task that begins or ends.
+    pub fn publish_life_cycle(&self) -> super::life::LifeCycle {
+        super::life::publish(&self.world, Arc::clone(&self.bench))
+    }
+
     /// Events that nobody waited for, since the start of the world.
     pub fn unheard(&self) -> u64 {
         self.bench.bus.unheard()

@@ -11,6 +11,7 @@ mod fault;
 mod flows;
 mod hash;
 mod io;
+mod life;
 mod loops;
 mod model;
 mod read;
@@ -31,6 +32,7 @@ pub use io::{
     HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult, Program,
     ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
+pub use life::LifeCycle;
 pub(crate) use run::place_of;
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
 pub use text::{Problem, Problems};

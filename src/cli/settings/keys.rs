@@ -110,6 +110,12 @@ pub(crate) const KEYS: &[Key] = &[
         "",
         "a folder with a file for each secret, instead of the environment",
     ),
+    key(
+        "flows.life-cycle",
+        Kind::Flag,
+        "false",
+        "whether serve publishes what happens to flows, as events that other flows can listen for",
+    ),
     key("io.allow-shell", Kind::Flag, "true", "whether flows may run shell commands and scripts"),
     key(
         "io.environment",
