@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use tokio::sync::oneshot;
 use turnwheel::actors::{Actor, Context, Entities, Entity, Handler};
-use turnwheel::engine::flow::{CloudEvent, Flows};
+use turnwheel::engine::flow::{self, CloudEvent, Flows};
 use turnwheel::engine::{
     Action, ActionError, MemoryStore, Next, Payload, PlanId, Planner, Run, Runs, StepContext,
-    Store, TriggerOptions, Triggering, World, WorldBuilder,
+    StepId, Store, TriggerOptions, Triggering, World, WorldBuilder,
 };
 use turnwheel::http::serve::{Listen, Server, Stopped};
 use turnwheel::http::{Access, Options};
@@ -251,6 +251,25 @@ impl Served {
         let done = block_on(handle.cancel("somebody else")).expect("it is answered");
         done.expect("nobody gives it up").expect("it is not over");
         self.over_with(plan);
+    }
+
+    /// Adds a flow and starts it; answers its plan once that is durable.
+    ///
+    /// # Panics
+    ///
+    /// It is refused.
+    pub fn start_flow(&self, text: &str, input: Value) -> PlanId {
+        let flow = flow::load(text, "test").expect("it is a flow");
+        let flows = Flows::new(&self.world).expect("the world has flows");
+        block_on(flows.add(&flow)).expect("it is answered").expect("it is taken");
+        flows.start(&flow, input).wait().expect("it is taken").id()
+    }
+
+    /// Sends an event to a step, which may be refused.
+    pub fn send(&self, plan: PlanId, step: u32, event: &Value) {
+        let sent = self.world.event(plan, StepId(step), None, event);
+        // What nobody takes is a dead letter.
+        let _refused = block_on(sent).expect("it is answered");
     }
 
     /// Activates an entity of the type `account`.

@@ -154,6 +154,49 @@ fn failed_steps_are_skipped_retried_and_mended() {
 }
 
 #[test]
+fn every_order_that_a_paused_plan_offers_is_carried_out() {
+    let (_browser, mut page, served) = console("orders");
+    let orders = ["skip failed", "retry failed", "cancel", "halt", "revert", "fail"];
+    for order in orders {
+        let plan = served.begin("mend", &json!({ "is_mended": false }));
+        served.over_with(plan);
+        page.open(&served.page(&format!("plan/{plan}")));
+        page.click(&format!("button:{order}"));
+        page.see(&format!("text:{order}?"));
+        page.click("dialog button.main");
+        page.see(&format!("text:{order}: done"));
+    }
+    page.is_sound();
+}
+
+#[test]
+fn events_are_published_and_dead_letters_sent_again() {
+    let (_browser, mut page, served) = console("letters");
+    let plan = served.start_flow(ASK, json!({ "name": "ann" }));
+    page.open(&served.page(&format!("plan/{plan}")));
+    page.see("text:It waits: ");
+    page.open(&served.page("letters"));
+    page.click("button:Publish an event…");
+    page.write("field:Type", "com.shop.paid");
+    page.write("field:Data", "{\"by\": \"bob\"}");
+    page.click("button:Publish");
+    page.see("text:1 task has got it");
+    page.open(&served.page(&format!("plan/{plan}/data")));
+    page.see("text:\"by\": \"bob\"");
+    // What no step takes is listed, and why; it can be tried again, in vain here.
+    let over = served.begin("brick", &json!(1));
+    served.over_with(over);
+    served.send(over, 2, &json!("too late"));
+    page.open(&served.page("letters"));
+    page.click("button:Send again…");
+    page.click("dialog button.main");
+    page.see("dialog [role=alert]");
+    page.press("Escape");
+    page.see_no("dialog");
+    page.is_sound();
+}
+
+#[test]
 fn plans_are_ticked_and_ordered_and_all_that_fit_are_too() {
     let (_browser, mut page, served) = console("bulk");
     for _ in 0..7 {

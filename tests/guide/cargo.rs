@@ -7,7 +7,7 @@ use clap::Parser as _;
 use crate::bench_cli::Cli;
 
 /// The folders of the packages.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("turnwheel", "."),
     ("turnwheel-runtime", "runtime"),
     ("turnwheel-actors", "actors"),
@@ -15,6 +15,7 @@ const PACKAGES: [(&str, &str); 7] = [
     ("turnwheel-engine", "engine"),
     ("turnwheel-bench", "benches"),
     ("turnwheel-loom", "loom-tests"),
+    ("turnwheel-browser", "browser-tests"),
 ];
 
 pub(crate) fn root() -> PathBuf {

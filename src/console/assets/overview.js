@@ -31,11 +31,11 @@ export function overview(root, _rest, _query, { signal }) {
   return {
     title: "Overview",
     async refresh() {
-      const [all, paused, failed] = await Promise.all([
-        figures(signal),
-        ask("plans", { query: { state: "paused", limit: FAILED }, signal }),
-        ask("plans", { query: { result: "error", state: "stopped", limit: FAILED }, signal }),
-      ]);
+      const all = await figures(signal);
+      // A list of which nothing fits would have to look at all plans.
+      const some = (state, result) => all.plans.some((group) => group.state === state && (!result || group.result === result) && group.plans > 0);
+      const listed = (state, result) => (some(state, result) ? ask("plans", { query: { state, result, limit: FAILED }, signal }) : { plans: [] });
+      const [paused, failed] = await Promise.all([listed("paused"), listed("stopped", "error")]);
       serverNow(all.now);
       const text = JSON.stringify([{ ...all, now: "" }, paused, failed]);
       if (text === shown) return;
