@@ -32,7 +32,7 @@ const STEP_WANTED_MS: f64 = 20.0;
 const LONE_WANTED: f64 = 2.5;
 
 /// From so many plans at a time on, the wanted steps a second are asked for.
-const MANY: u32 = 512;
+const MANY: u32 = 256;
 
 const AFTER_HELP: &str = "\
 Plans of 10 steps that do nothing, so many at a time, in this process and over a new store. The time of a
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     common: Common,
 
     /// Plans at a time, one measurement for each.
-    #[arg(long, value_delimiter = ',', default_value = "1,64,1024", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_delimiter = ',', default_value = "1,64,256", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     plans: Vec<u32>,
 
     /// How long each is measured.
