@@ -64,6 +64,8 @@ impl PlanActor {
                         returned.wishes.chunks.extend(cancelled.take_chunks(usize::MAX));
                         let ran_us = (cx.group().now_ns() - begun_ns) / 1_000;
                         self.returned(step, call, returned, ran_us);
+                        // It may have dropped others.
+                        self.tell_unwanted();
                     }
                     Poll::Pending => {
                         self.running.insert(step, (call, cancelled));

@@ -75,6 +75,7 @@ impl RunAsync for FlowPlan {
             vars: serde_json::Map::new(),
             is_extended: false,
             extends: None,
+            depth: 0,
         };
         let next = run(&self.bench, step, &definition, None, &input).await?;
         let outcome = step.output.outcome.as_ref();

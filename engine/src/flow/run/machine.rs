@@ -13,6 +13,9 @@ use crate::flow::model::{Block, Directive, Kind, Task, TaskId};
 use crate::flow::scope::Stage;
 use crate::flow::Definition;
 
+/// How deep tasks may be within tasks: a function that calls itself ends there.
+const DEPTH_MAX: u32 = 256;
+
 /// What a task is told.
 #[derive(Debug)]
 pub(crate) enum Told {
@@ -63,6 +66,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) main: Option<&'a Block>,
     pub(crate) cursor: Cursor,
     pub(crate) asks: Asks,
+    /// How deep the task is among tasks of tasks.
+    depth: u32,
     /// The item of the round of a loop, once it is known.
     pub(crate) item: Option<Value>,
 }
@@ -84,7 +89,8 @@ pub(crate) fn turn(
     let cursor = state.cursor.take().unwrap_or_default();
     let main = task.is_none().then_some(&flow.main);
     let is_extended = input.is_extended;
-    let mut machine = Machine { env, is_extended, main, cursor, asks: Asks::default(), item: None };
+    let (asks, depth) = (Asks::default(), input.depth);
+    let mut machine = Machine { env, is_extended, main, cursor, asks, depth, item: None };
     if !is_new {
         machine.env.began = crate::time::Time(machine.cursor.began);
     }
@@ -309,7 +315,13 @@ impl Machine<'_> {
         }
         let (at, context) = (task.pointer.clone(), self.env.context.clone());
         let extends = self.extends_for(task);
-        let input = TaskInput { at, raw, context, vars, is_extended, extends };
+        let depth = self.depth + 1;
+        if depth > DEPTH_MAX {
+            let problem =
+                format!("tasks are nested {DEPTH_MAX} deep: does a function call itself?");
+            return Err(Fault::runtime(problem));
+        }
+        let input = TaskInput { at, raw, context, vars, is_extended, extends, depth };
         let is_effect = task.kind.is_effect() && !is_extended;
         self.asks.parts.push(Asked { tag, is_effect, input });
         Ok(())

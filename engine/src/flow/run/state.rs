@@ -46,6 +46,9 @@ pub struct TaskInput {
     /// The task that it is before or after, if it is a part of an extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) extends: Option<Box<Extends>>,
+    /// How deep it is among tasks of tasks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) depth: u32,
 }
 
 /// The task that a part of an extension is before or after: what `$task` is there.
