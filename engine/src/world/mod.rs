@@ -495,16 +495,6 @@ impl World {
         Durable::new(self.shared.journal.clone())
     }
 
-    /// The groups of workers that it runs in: that of its plans, and the one that waits for the disk.
-    pub fn groups(&self) -> Vec<Group> {
-        vec![self.shared.group.clone(), self.shared.hub.group.clone()]
-    }
-
-    /// The entities that its plans are: for looking at.
-    pub fn plan_entities(&self) -> &Entities {
-        &self.shared.plans
-    }
-
     /// How the queues are now, the default one first.
     pub fn queues(&self) -> Vec<QueueStatus> {
         self.shared.queues.status(None)

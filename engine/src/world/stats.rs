@@ -1,7 +1,8 @@
 //! How a world is doing.
 
 use serde::Serialize;
-use turnwheel_runtime::Failure;
+use turnwheel_actors::Entities;
+use turnwheel_runtime::{Failure, Group};
 
 use super::{Asking, QueueStatus, World};
 use crate::error::{PlanError, StoreError};
@@ -45,6 +46,16 @@ pub struct WaitingPlans {
 }
 
 impl World {
+    /// The groups of workers that it runs in: that of its plans, and the one that waits for the disk.
+    pub fn groups(&self) -> Vec<Group> {
+        vec![self.shared.group.clone(), self.shared.hub.group.clone()]
+    }
+
+    /// The entities that its plans are: for looking at.
+    pub fn plan_entities(&self) -> &Entities {
+        &self.shared.plans
+    }
+
     /// How the world is doing. Cost: one question to the journal's writer; what is counted is counted by
     /// that writer for each entry, with two looks at the clock for each commit.
     ///
