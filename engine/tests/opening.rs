@@ -124,3 +124,26 @@ fn schedules_launch_by_themselves_only_where_plans_go_on() {
         theatre.done(by_hand).expect("it can be asked for");
     }
 }
+
+#[test]
+fn what_waits_to_be_called_is_cancelled_in_the_turn_in_which_it_is_read() {
+    for opening in [Opening::AtRest, Opening::GoOn] {
+        let theatre = Theatre::new();
+        listens(&theatre, "a");
+        let told = theatre.perform("a b").id();
+        let step = step_of(&theatre.settle(&theatre.world.plan(told)), "a");
+        let theatre = crash_into(theatre, Opening::AtRest);
+        let sent = theatre.world.event(told, step, None, &"word");
+        theatre.done(sent).expect("the event is taken");
+        let theatre = crash_into(theatre, opening);
+        theatre.script.said();
+        // The order is what makes a plan at rest be read: its step was to be called, and is not.
+        let plan = theatre.world.plan(told);
+        theatre.done(plan.cancel("eva")).expect("it can be cancelled");
+        let view = theatre.settle(&plan);
+        assert_eq!(view.state, PlanState::Stopped, "{opening:?}");
+        if opening == Opening::AtRest {
+            assert_eq!((view.result(), ran(&theatre)), (PlanResult::Cancelled, Vec::new()));
+        }
+    }
+}

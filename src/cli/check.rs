@@ -1,6 +1,7 @@
 //! `turnwheel check`: what is wrong with flows, before they run.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
@@ -31,7 +32,7 @@ Exit codes: 0 all is right; 1 something is wrong; 2 wrong usage, or a file that 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// The files.
+    /// The files; - for standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 
@@ -44,20 +45,23 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Reads a file with flows.
+/// Reads a file with flows, or standard input if it is named «-».
 pub(crate) fn text_of(file: &Path) -> Result<String, Exit> {
     let wrong = |problem: &dyn std::fmt::Display| {
         Exit::usage(format!("the flow {}: {problem}", file.display()))
             .advice("name a file with a flow of the Serverless Workflow DSL, YAML or JSON")
     };
-    let data = fs::metadata(file).map_err(|error| wrong(&error))?;
-    if data.len() > FLOW_BYTES_MAX {
-        return Err(wrong(&format!(
-            "it has {} bytes, and {FLOW_BYTES_MAX} are the limit",
-            data.len()
-        )));
+    let source: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(fs::File::open(file).map_err(|error| wrong(&error))?)
+    };
+    let mut text = String::new();
+    source.take(FLOW_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+    if text.len() as u64 > FLOW_BYTES_MAX {
+        return Err(wrong(&format!("it has more than {FLOW_BYTES_MAX} bytes, which is the limit")));
     }
-    fs::read_to_string(file).map_err(|error| wrong(&error))
+    Ok(text)
 }
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {

@@ -8,6 +8,9 @@ use turnwheel::engine::{BuildError, PlanError, ScheduleError, StoreError};
 
 use super::paint::tell;
 
+/// All is well; who reads the output has seen enough.
+pub(crate) const DONE: u8 = 0;
+
 /// It was tried and failed.
 pub(crate) const FAILED: u8 = 1;
 

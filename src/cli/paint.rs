@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use turnwheel::engine::{PlanResult, PlanState, StepState};
 
-use super::exit::Exit;
+use super::exit::{Exit, DONE};
 
 /// Whether output is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,14 +158,15 @@ pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
 }
 
-/// Prints a result; a reader that has seen enough (`| head`) is no failure.
+/// Prints a result.
+///
+/// A reader that has seen enough (`| head`) is no failure, and ends what would be printed for nobody.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Exit::failed(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Exit::new(DONE, "")),
+        Err(error) => Err(Exit::failed(format!("cannot write to standard output: {error}"))),
     }
 }
 

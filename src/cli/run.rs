@@ -51,7 +51,7 @@ Exit codes: 0 it ended well; 1 it has failed, or was cancelled; 2 wrong usage, o
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// The file with the flow: Serverless Workflow DSL 1.0, YAML or JSON.
+    /// The file with the flow: Serverless Workflow DSL 1.0, YAML or JSON; - for standard input.
     file: PathBuf,
 
     /// Its input: JSON, @FILE, or - for standard input.
@@ -84,7 +84,12 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
 
 fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let path = arguments.file.display().to_string();
-    let flow = flow::load(&text_of(&arguments.file)?, &path).map_err(Exit::usage)?;
+    if path == "-" && arguments.input == "-" {
+        return Err(Exit::usage("the flow and its input cannot both come from standard input")
+            .advice("give one of them as a file"));
+    }
+    let text = text_of(&arguments.file)?;
+    let flow = flow::load(&text, &path).map_err(Exit::usage)?;
     let input = read_json(&arguments.input)?;
     let mut options = TriggerOptions::new().by(settings.by());
     if let Some(key) = &arguments.key {
@@ -96,7 +101,9 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
     }
     let (world, io) = match open(settings)? {
         Runner::Here(world, io) => (world, io),
-        Runner::Server(server) => return run_there(settings, arguments, &server, &flow, &input),
+        Runner::Server(server) => {
+            return run_there(settings, arguments, &server, (&flow, text), &input)
+        }
     };
     let begun = || -> Result<PlanHandle, Exit> {
         let flows = Flows::new(&world).map_err(Exit::failed)?;
@@ -128,10 +135,9 @@ fn run_there(
     settings: &Settings,
     arguments: &Arguments,
     server: &Remote,
-    flow: &Flow,
+    (flow, text): (&Flow, String),
     input: &Value,
 ) -> Result<(), Exit> {
-    let text = text_of(&arguments.file)?;
     server.post("/flows", "application/yaml", text, None)?;
     let labels: Map<String, Value> = arguments
         .label

@@ -1,6 +1,6 @@
 //! `turnwheel serve`: a world over HTTP, on one file.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use turnwheel::work::Workers;
 use super::exit::Exit;
 use super::outside::host_io;
 use super::place::Place;
-use super::settings::Settings;
+use super::settings::{self, Settings};
 use super::span;
 use super::traces;
 
@@ -53,7 +53,8 @@ pub(crate) struct Arguments {
         long,
         value_name = "ADDRESS",
         env = "TURNWHEEL_LISTEN",
-        default_value = "127.0.0.1:7070"
+        default_value = "127.0.0.1:7070",
+        value_parser = address
     )]
     listen: SocketAddr,
 
@@ -73,8 +74,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER")]
     rate: Option<u32>,
 
-    /// Bytes of a body at most.
-    #[arg(long, value_name = "BYTES")]
+    /// The longest body, such as 64KiB or 4MiB.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
     body_bytes_max: Option<usize>,
 
     /// How long the head of a request may take, with the time between two requests of a connection.
@@ -114,6 +115,26 @@ enum Format {
 
 /// How long commands have to end when this process ends.
 const COMMANDS: Duration = Duration::from_secs(30);
+
+/// An address as it is typed, a name of a machine included.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = || {
+        format!("«{text}» is no address to listen on: write it as 127.0.0.1:7070 or localhost:7070")
+    };
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let found = text.to_socket_addrs().map_err(|_| wrong())?;
+    let all: Vec<SocketAddr> = found.collect();
+    // Of two families the older one: it is what clients try that know nothing.
+    let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
+    first.copied().ok_or_else(wrong)
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let wrong = || format!("«{text}» is no number of bytes: write it as 512KiB or 4MiB");
+    settings::bytes(text).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
 
 /// Serves until somebody stops it.
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {

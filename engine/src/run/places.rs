@@ -43,6 +43,7 @@ impl Handler<Admitted> for PlanActor {
 impl PlanActor {
     /// Asks for places for the calls that were decided. Those that have to wait are no calls for now.
     pub(super) fn ask_for_places(&mut self, cx: &mut Context<'_, Self>) {
+        self.forget_calls_that_are_over();
         if self.world.is_at_rest() {
             return self.leave_calls_to_others();
         }
@@ -81,6 +82,18 @@ impl PlanActor {
                 }
             }
         }
+    }
+
+    /// A step that was to be called may have been ended before it could ask, by an order that came in the
+    /// same turn as the plan was read.
+    fn forget_calls_that_are_over(&mut self) {
+        let Some(plan) = &self.plan else { return };
+        self.effects.retain(|effect| match effect {
+            Effect::Call(step) => {
+                matches!(plan.step(*step).state, StepState::Running | StepState::Reverting)
+            }
+            _ => true,
+        });
     }
 
     /// This world calls nothing: every call waits for a place of another one.

@@ -45,7 +45,8 @@ pub fn start_log(format: LogFormat, filter: &str) -> Result<(), LogError> {
     let registry = tracing_subscriber::registry().with(targets(filter)?);
     let started = match format {
         LogFormat::Text => {
-            let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
+            let says_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            let is_terminal = !says_no && io::IsTerminal::is_terminal(&io::stderr());
             let lines = fmt::layer().with_writer(io::stderr).with_ansi(is_terminal);
             registry.with(lines).try_init()
         }
