@@ -49,7 +49,10 @@ fn plans_are_begun_waited_for_ordered_and_told() {
     assert_eq!(refused.code(), Some("plan-state"));
     let filter = Filter { states: vec!["stopped".to_owned()], ..Filter::default() };
     let (order, dry_run) = (ManyOrder::Delete, true);
-    let bulk = turnwheel::api::BulkOrder { filter, plans: Vec::new(), order, dry_run, limit: None };
+    let plans = Vec::new();
+    let (limit, oldest_first, after) = (None, false, None);
+    let bulk =
+        turnwheel::api::BulkOrder { filter, plans, order, dry_run, limit, oldest_first, after };
     assert_eq!(client.order_many(&bulk).unwrap().touched, 3);
     assert_eq!(client.plans(&[("result", "error"), ("limit", "5")]).unwrap().plans.len(), 1);
     assert!(client.health().unwrap().is_healthy);

@@ -56,7 +56,6 @@ fn orders_for_plans_go_through_the_server() {
 
     let one = paused(&server, "b");
     place.ok(&["skip", &one]);
-    place.ok(&["resume", &one]);
     assert_eq!(state(&one)["result"], "warning");
     let one = paused(&server, "c");
     place.ok(&["retry", &one]);
@@ -70,6 +69,19 @@ fn orders_for_plans_go_through_the_server() {
     let all = place.json(&["cancel", "--waits", "event", "--json"]);
     assert_eq!(all["plans"].as_array().map(Vec::len), Some(3), "{all}");
     assert_eq!(all["refused"], json!([]));
+
+    // A filter is for many: the server does it a part at a time, the oldest first.
+    let body = json!({"action": "external", "input": {"topic": "many"}, "labels": {"of": "many"}});
+    let begun: Vec<Value> =
+        (0..520).map(|_| server.post("/api/v1/plans", &body).ok()["id"].clone()).collect();
+    let some = place.run(&["cancel", "--label", "of=many", "--limit", "510", "--json"]);
+    let said = String::from_utf8_lossy(&some.stderr).into_owned();
+    assert!(said.contains("more than 510 plans fit"), "{said}");
+    let some: Value = serde_json::from_slice(&some.stdout).expect("JSON");
+    assert_eq!(some["plans"], json!(begun[..510]));
+    // Those that are over are left as they are, and no failure.
+    let rest = place.json(&["cancel", "--label", "of=many", "--json"]);
+    assert_eq!(rest["plans"], json!(begun[510..]));
 
     // What the server refuses is told in its words.
     let over = place.run(&["cancel", &one]);

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{error, part, step_of, Part, Play, Theatre};
-use turnwheel_engine::picture::{Can, EdgeKind, SpanKind, StepNode};
+use turnwheel_engine::picture::{Can, EdgeKind, SpanKind, StepNode, TreePart};
 use turnwheel_engine::{
     Action, ActionError, Delay, Next, OutputRef, PlanError, PlanId, PlanState, Planner, StepState,
     Waiting,
@@ -213,4 +213,39 @@ fn a_plan_that_is_not_there_has_no_history() {
     let nobody = theatre.world.plan(PlanId::from_bytes([9; 16]));
     let history = theatre.sim.block_on(nobody.history()).unwrap();
     assert!(matches!(history, Err(PlanError::Unknown(_))));
+}
+
+#[test]
+fn a_tree_is_read_part_by_part() {
+    let theatre = Theatre::new();
+    let names: Vec<String> = (0..30).map(|number| format!("p{number}")).collect();
+    let plan = theatre.perform(&names.join(" "));
+    let view = theatre.finished(&plan);
+    let all = view.tree();
+    assert_eq!((all.nodes.len(), all.next), (31, None));
+    let root = all.nodes[0].action;
+    // Its levels.
+    let top = view.tree_part(TreePart::all().depth(0));
+    assert_eq!((top.nodes.len(), top.nodes[0].children, top.next), (1, 30, None));
+    assert_eq!(view.tree_part(TreePart::all().depth(1)).nodes, all.nodes);
+    // One branch of it, with its depth in the plan.
+    let one = view.tree_part(TreePart::all().under(all.nodes[7].action));
+    assert_eq!((one.nodes.as_slice(), one.nodes[0].depth), (&all.nodes[7..8], 1));
+    assert_eq!(view.tree_part(TreePart::all().under(root)).nodes, all.nodes);
+    // Page by page.
+    let (mut seen, mut part) = (Vec::new(), TreePart::all().limit(7));
+    loop {
+        let page = view.tree_part(part);
+        assert!(page.nodes.len() <= 7);
+        seen.extend(page.nodes);
+        let Some(next) = page.next else { break };
+        part = part.after(next);
+    }
+    assert_eq!(seen, all.nodes);
+    // One action is shown as it is among all.
+    let shown = theatre.world.present(&view);
+    for action in &shown.actions {
+        assert_eq!(theatre.world.present_action(&view, action.id).as_ref(), Some(action));
+    }
+    assert_eq!(theatre.world.present_action(&view, turnwheel_engine::ActionId(99)), None);
 }

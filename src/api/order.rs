@@ -125,6 +125,12 @@ pub struct BulkOrder {
     /// At most so many plans, the newest first; 1,000 if nothing is said, 10,000 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// The oldest first instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub oldest_first: bool,
+    /// Only plans that come after this one: the `next` of the answer before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 /// What is done with many plans.
@@ -164,6 +170,8 @@ pub struct BulkDone {
     pub failed: u32,
     /// Whether more plans fit than the limit.
     pub has_more: bool,
+    /// The `after` that goes on with those.
+    pub next: Option<String>,
     /// Whether nothing was changed.
     pub is_dry_run: bool,
 }

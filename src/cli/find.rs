@@ -1,6 +1,7 @@
 //! Which plans: flags that say it, and names of single ones.
 
 use clap::builder::PossibleValuesParser;
+use serde_json::{json, Map, Value};
 use turnwheel::engine::store::{Filter, Order, StoreView};
 use turnwheel::engine::{PlanId, PlanResult, PlanState, Time, Waiting};
 
@@ -85,6 +86,29 @@ impl Which {
     /// Whether nothing is said, so that all plans are meant.
     pub(crate) fn is_all(&self) -> bool {
         self.filter(0) == Filter { limit: 0, ..Filter::default() }
+    }
+
+    /// Whether the plan of an idempotency key is meant.
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// In the shape of the HTTP API, the key left out.
+    pub(crate) fn json(&self) -> Value {
+        let labels = self.filter(1).labels.into_iter();
+        let labels: Map<String, Value> =
+            labels.map(|(name, value)| (name, value.map_or(Value::Null, Value::from))).collect();
+        let time = |time: Option<Time>| time.map(|time| time.to_string());
+        let all = json!({
+            "states": self.state, "results": self.result, "waits": self.waits, "label": self.name,
+            "labels": labels, "action": self.action, "by": self.triggered_by,
+            "caller": self.caller.map(|plan| plan.to_string()), "created_from": time(self.since),
+            "created_before": time(self.until), "ended_from": time(self.ended_since),
+            "ended_before": time(self.ended_until),
+        });
+        let Value::Object(mut all) = all else { return Value::Null };
+        all.retain(|_, value| !value.is_null());
+        Value::Object(all)
     }
 
     /// As the engine has it.

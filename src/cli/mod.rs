@@ -13,6 +13,7 @@ mod exit;
 mod find;
 mod list;
 mod logs;
+mod many;
 mod orders;
 mod outside;
 mod paint;

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use serde_json::{json, Value};
 use turnwheel::engine::flow::FlowPlan;
 use turnwheel::engine::store::{Order as Listing, StoreView};
-use turnwheel::engine::{Action, PlanId, PlanState, StepId, StepState, World};
+use turnwheel::engine::{Action, BulkOrder, PlanId, PlanState, StepId, World};
 
 use super::exit::{Exit, FAILED, NOT_FOUND};
 use super::find::{PlanRef, Which};
+use super::many;
 use super::paint::{one_line, print, print_json, tell, Paint};
 use super::place::{Hands, Place};
 use super::settings::Settings;
@@ -75,13 +76,13 @@ pub(crate) struct Halt {
     target: Target,
 }
 
-/// Leave failed steps of paused plans out; resume goes on then.
+/// Leave failed steps of paused plans out, with all that need them, and go on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Skip {
     #[command(flatten)]
     target: Target,
 
-    /// Which step; all failed ones if none is named.
+    /// Which step; all failed ones if none is named. After one that is named, resume goes on.
     #[arg(long, value_name = "STEP")]
     step: Option<u32>,
 }
@@ -127,6 +128,7 @@ enum Ask {
     Cancel(bool),
     Halt,
     Skip(StepId),
+    SkipFailed,
     Restart(StepId),
     Resume,
 }
@@ -180,6 +182,18 @@ impl Order {
         }
     }
 
+    /// The same for all plans that fit, if one step of a plan is not meant.
+    fn of_many(self) -> Option<BulkOrder> {
+        Some(match self {
+            Self::Cancel { is_forced: false } => BulkOrder::Cancel,
+            Self::Cancel { is_forced: true } => BulkOrder::CancelNow,
+            Self::Halt => BulkOrder::Halt,
+            Self::Skip(None) => BulkOrder::Skip,
+            Self::Retry(None) | Self::Resume => BulkOrder::Resume,
+            Self::Skip(Some(_)) | Self::Retry(Some(_)) => return None,
+        })
+    }
+
     fn is_for(self, state: PlanState) -> bool {
         match self {
             Self::Cancel { .. } | Self::Halt => state != PlanState::Stopped,
@@ -188,20 +202,15 @@ impl Order {
     }
 
     /// What it asks of a plan.
-    fn asks(self, view: &mut StoreView, plan: PlanId) -> Result<Vec<Ask>, Exit> {
-        Ok(match self {
+    fn asks(self) -> Vec<Ask> {
+        match self {
             Self::Cancel { is_forced } => vec![Ask::Cancel(is_forced)],
             Self::Halt => vec![Ask::Halt],
             Self::Resume | Self::Retry(None) => vec![Ask::Resume],
             Self::Retry(Some(step)) => vec![Ask::Restart(step), Ask::Resume],
             Self::Skip(Some(step)) => vec![Ask::Skip(step)],
-            Self::Skip(None) => {
-                let view = view.plan(plan)?;
-                let failed = [StepState::Error, StepState::RevertFailed];
-                let failed = view.steps.iter().filter(|step| failed.contains(&step.state));
-                failed.map(|step| Ask::Skip(step.id)).collect()
-            }
-        })
+            Self::Skip(None) => vec![Ask::SkipFailed],
+        }
     }
 }
 
@@ -211,6 +220,7 @@ impl Ask {
             Self::Cancel(is_forced) => json!({ "order": "cancel", "force": is_forced }),
             Self::Halt => json!({ "order": "halt" }),
             Self::Skip(step) => json!({ "order": "skip", "step": step.0 }),
+            Self::SkipFailed => json!({ "order": "skip_failed" }),
             Self::Restart(step) => json!({ "order": "restart", "step": step.0 }),
             Self::Resume => json!({ "order": "resume" }),
         }
@@ -225,6 +235,10 @@ pub(super) struct Outcome {
 }
 
 fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> {
+    if let Some(kind) = order.of_many().filter(|_| target.is_many()) {
+        let outcomes = many::give(settings, &target.which, target.limit as usize, kind)?;
+        return conclude(settings, target, order, &outcomes);
+    }
     let place = Place::of(settings);
     let mut view = place.view()?;
     let plans = target.plans(&mut view, |state| order.is_for(state))?;
@@ -235,24 +249,30 @@ fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> 
     let by = settings.by();
     let mut outcomes = Vec::with_capacity(plans.len());
     for Outcome { plan, name, .. } in plans {
-        let asks = order.asks(&mut view, plan);
-        let done = asks.and_then(|asks| match asks.is_empty() {
-            true => Err(Exit::failed(format!("plan {plan} has no failed step to skip"))),
-            false => asks.into_iter().try_for_each(|ask| match &hands {
-                Some(Hands::Own(world)) => order_here(world, plan, ask, &by),
-                Some(Hands::Server(server)) => server
-                    .send("POST", &format!("/plans/{plan}/orders"), Some(&ask.body()))
-                    .map(drop),
-                None => Ok(()),
-            }),
+        let done = order.asks().into_iter().try_for_each(|ask| match &hands {
+            Some(Hands::Own(world)) => order_here(world, plan, ask, &by),
+            Some(Hands::Server(server)) => {
+                server.send("POST", &format!("/plans/{plan}/orders"), Some(&ask.body())).map(drop)
+            }
+            None => Ok(()),
         });
         outcomes.push(Outcome { plan, name, problem: done.err() });
     }
     if let Some(Hands::Own(world)) = &hands {
         world.shutdown()?;
     }
-    report(settings, target, order.name(), &outcomes, false)?;
-    ended(&outcomes)
+    conclude(settings, target, order, &outcomes)
+}
+
+/// Says what became of all, and ends with a code that says whether it went well.
+fn conclude(
+    settings: &Settings,
+    target: &Target,
+    order: Order,
+    outcomes: &[Outcome],
+) -> Result<(), Exit> {
+    report(settings, target, order.name(), outcomes, false)?;
+    ended(outcomes)
 }
 
 /// How the command ends, after what became of each plan was told.
@@ -277,6 +297,7 @@ fn order_here(world: &World, plan: PlanId, ask: Ask, by: &str) -> Result<(), Exi
         Ask::Cancel(true) => handle.cancel_now(by),
         Ask::Halt => handle.halt(by),
         Ask::Skip(step) => handle.skip(step, by),
+        Ask::SkipFailed => handle.skip_failed(by),
         Ask::Restart(step) => handle.restart_from(step, by),
         Ask::Resume => handle.resume(by),
     };
@@ -291,6 +312,11 @@ fn order_here(world: &World, plan: PlanId, ask: Ask, by: &str) -> Result<(), Exi
 }
 
 impl Target {
+    /// Whether plans are described, and something is to be done with them; a key is of one plan.
+    fn is_many(&self) -> bool {
+        self.plans.is_empty() && !self.which.is_all() && !self.dry_run && !self.which.has_key()
+    }
+
     /// The plans that are meant; those that are named are taken whatever their state.
     pub(super) fn plans(
         &self,

@@ -8,7 +8,7 @@ use turnwheel_engine::picture::{name_of, Can};
 use turnwheel_engine::plan::Step;
 use turnwheel_engine::store::PlanRow;
 use turnwheel_engine::{
-    ActionError, Plan, PlanShown, PlanState, PlanView, Shown, StepKind, StepState, Time, World,
+    ActionError, Plan, PlanState, PlanView, Shown, StepKind, StepState, Time, World,
 };
 
 use super::limits::{HISTORY_SHOWN, SUB_PLANS_SHOWN};
@@ -101,8 +101,8 @@ fn summary(plan: &Plan) -> api::PlanSummary {
 
 /// A plan, without its steps.
 pub(super) fn plan(world: &World, plan: &PlanView) -> api::PlanDetail {
-    let shown = world.present(plan);
-    let root = shown.actions.first();
+    let root = plan.actions.first().and_then(|root| world.present_action(plan, root.id));
+    let root = root.as_ref();
     let mut steps = BTreeMap::new();
     for step in &plan.steps {
         *steps.entry(step.state.name().to_owned()).or_insert(0) += 1;
@@ -164,9 +164,10 @@ fn sub_plans(plan: &Plan) -> Vec<api::SubPlanInfo> {
 }
 
 /// A step, with its action as that wants to be seen.
-pub(super) fn step(plan: &Plan, step: &Step, shown: &PlanShown) -> api::StepInfo {
+pub(super) fn step(world: &World, plan: &PlanView, step: &Step) -> api::StepInfo {
     let data = plan.action(step.action);
-    let action = shown.actions.iter().find(|shown| shown.id == step.action);
+    let action = world.present_action(plan, step.action);
+    let action = action.as_ref();
     let value = |of: fn(&Shown) -> &Value| action.map_or(Value::Null, |shown| of(shown).clone());
     let beat = step.beat.as_ref();
     api::StepInfo {

@@ -51,7 +51,7 @@ pub use phases::{Finalizes, Phases, Polls, PollsTogether, Reverts, Runs, RunsAsy
 pub(crate) use policy::{interrupted, silent, timed_out};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub use poll::{Poll, Polled, Polling};
-pub(crate) use present::show;
+pub(crate) use present::{show, show_one};
 pub use present::{ActionView, PlanShown, Shown, MASK};
 pub(crate) use registry::Registry;
 pub use singleton::{PlanLock, Singleton, WhenTaken};

@@ -146,7 +146,8 @@ pub(crate) fn show(registry: &Registry, plan: &Plan) -> PlanShown {
     }
 }
 
-fn show_one(registry: &Registry, plan: &Plan, data: &ActionData) -> Shown {
+/// Shows one action of a plan.
+pub(crate) fn show_one(registry: &Registry, plan: &Plan, data: &ActionData) -> Shown {
     let action = registry.find(&data.name);
     let value =
         |payload: &Payload| payload.read().unwrap_or_else(|_| Value::from(payload.as_str()));

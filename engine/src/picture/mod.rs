@@ -26,4 +26,4 @@ pub use history::{CallSpan, PlanHistory};
 pub use name::name_of;
 pub use node::{PlanHead, StepNode};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
-pub use tree::{PlanTree, TreeNode};
+pub use tree::{PlanTree, TreeNode, TreePart};

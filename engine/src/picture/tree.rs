@@ -16,6 +16,57 @@ pub struct PlanTree {
     /// Its actions in the order in which a tree is drawn: children after their parent, before the next
     /// one.
     pub nodes: Vec<TreeNode>,
+    /// The last of them, if there are more: the next part begins [after](TreePart::after) it.
+    pub next: Option<ActionId>,
+}
+
+/// Which part of a tree is wanted; all of it if nothing is said.
+///
+/// ```
+/// use turnwheel_engine::picture::TreePart;
+///
+/// // The root and what it has planned itself, a hundred at a time.
+/// let part = TreePart::all().depth(1).limit(100);
+/// # let _ = part;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct TreePart {
+    under: Option<ActionId>,
+    depth: Option<u32>,
+    after: Option<ActionId>,
+    limit: Option<usize>,
+}
+
+impl TreePart {
+    /// The whole tree.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only an action and those below it; depths are counted from the root of the plan all the same.
+    pub fn under(mut self, action: ActionId) -> Self {
+        self.under = Some(action);
+        self
+    }
+
+    /// Only so many levels below where it begins; 0 is that action alone.
+    pub fn depth(mut self, levels: u32) -> Self {
+        self.depth = Some(levels);
+        self
+    }
+
+    /// Only what is drawn after this action.
+    pub fn after(mut self, action: ActionId) -> Self {
+        self.after = Some(action);
+        self
+    }
+
+    /// Only so many actions.
+    pub fn limit(mut self, actions: usize) -> Self {
+        self.limit = Some(actions);
+        self
+    }
 }
 
 /// An action of a plan.
@@ -41,8 +92,9 @@ pub struct TreeNode {
 }
 
 impl Plan {
-    /// Its actions as a tree. Cost: one node for each action, one for each step.
-    pub(crate) fn tree(&self) -> PlanTree {
+    /// Its actions as a tree. Cost: one node for each action that is wanted, one for each of their steps;
+    /// a look at each action.
+    pub(crate) fn tree(&self, part: TreePart) -> PlanTree {
         let mut children: Vec<Vec<ActionId>> = vec![Vec::new(); self.actions.len()];
         let counts = self.all_sub_plan_counts();
         let mut open = Vec::new();
@@ -53,14 +105,38 @@ impl Plan {
             }
         }
         open.reverse();
-        let mut nodes = Vec::with_capacity(self.actions.len());
+        if let Some(under) = part.under {
+            let is_there = self.actions.get(under.index()).is_some_and(|action| action.id == under);
+            open = if is_there { vec![(under, self.depth_of(under))] } else { Vec::new() };
+        }
+        let top = open.last().map_or(0, |(_, depth)| *depth);
+        let deepest = part.depth.map_or(u32::MAX, |levels| top.saturating_add(levels));
+        let limit = part.limit.unwrap_or(usize::MAX);
+        let mut is_wanted = part.after.is_none();
+        let mut tree = PlanTree { plan: PlanHead::of(self), nodes: Vec::new(), next: None };
         while let Some((id, depth)) = open.pop() {
             let own = &children[id.index()];
-            let count = u32::try_from(own.len()).unwrap_or(u32::MAX);
-            nodes.push(self.tree_node(self.action(id), depth, count, &counts));
-            open.extend(own.iter().rev().map(|child| (*child, depth + 1)));
+            if is_wanted {
+                if tree.nodes.len() >= limit {
+                    tree.next = tree.nodes.last().map(|node| node.action);
+                    break;
+                }
+                let count = u32::try_from(own.len()).unwrap_or(u32::MAX);
+                tree.nodes.push(self.tree_node(self.action(id), depth, count, &counts));
+            }
+            is_wanted |= part.after == Some(id);
+            if depth < deepest {
+                open.extend(own.iter().rev().map(|child| (*child, depth + 1)));
+            }
         }
-        PlanTree { plan: PlanHead::of(self), nodes }
+        tree
+    }
+
+    /// How deep an action is below its root.
+    fn depth_of(&self, action: ActionId) -> u32 {
+        let above = |action: &ActionId| self.action(*action).parent;
+        let depth = std::iter::successors(Some(action), above).count();
+        u32::try_from(depth - 1).unwrap_or(u32::MAX)
     }
 
     fn tree_node(

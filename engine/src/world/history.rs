@@ -4,12 +4,17 @@ use turnwheel_runtime::Failure;
 
 use super::{Asking, PlanHandle, PlanView};
 use crate::error::{PlanError, StoreError};
-use crate::picture::{PlanGraph, PlanHistory, PlanTimeline, PlanTree, Telling};
+use crate::picture::{PlanGraph, PlanHistory, PlanTimeline, PlanTree, Telling, TreePart};
 
 impl PlanView {
     /// Who planned whom: the actions, with their steps and what can be done with them now.
     pub fn tree(&self) -> PlanTree {
-        self.plan.tree()
+        self.plan.tree(TreePart::all())
+    }
+
+    /// A part of the same, for plans that are too large to be drawn at once.
+    pub fn tree_part(&self, part: TreePart) -> PlanTree {
+        self.plan.tree(part)
     }
 
     /// Which step waits for which.

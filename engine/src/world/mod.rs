@@ -65,10 +65,10 @@ pub use stats::{Stats, WaitingPlans};
 pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
-use crate::action::{show, Action, AnyAction, Batches, PlanShown, Registry};
+use crate::action::{show, show_one, Action, AnyAction, Batches, PlanShown, Registry, Shown};
 use crate::connect::{RequestKind, Word};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
-use crate::id::{PlanId, StepId};
+use crate::id::{ActionId, PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
 use crate::middleware::delay as delay_around;
 use crate::payload::Payload;
@@ -440,6 +440,13 @@ impl World {
     /// A plan as people are to see it: each action shows itself, and masks what is nobody's business.
     pub fn present(&self, plan: &PlanView) -> PlanShown {
         show(&self.shared.registry, plan)
+    }
+
+    /// One action of a plan as people are to see it; nothing if the plan has none with this number. It costs
+    /// what that action is, however large the plan.
+    pub fn present_action(&self, plan: &PlanView, action: ActionId) -> Option<Shown> {
+        let data = plan.actions.get(action.index()).filter(|data| data.id == action)?;
+        Some(show_one(&self.shared.registry, plan, data))
     }
 
     /// A plan by its id, whether there is one or not.

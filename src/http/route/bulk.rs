@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use axum::extract::State;
 use axum::Json as Answer;
+use turnwheel_engine::store::Order;
 use turnwheel_engine::{BulkOrder as Kind, BulkOutcome, BulkReport, PlanId};
 
 use super::plans::filter;
@@ -42,6 +43,14 @@ pub(in crate::http) async fn order(
         return Err(wrong(&format!("the limit has to be from 1 to {BULK_MAX}")));
     };
     let filter = filter(&asked.filter).map_err(|problem| wrong(&problem))?;
+    let mut filter = filter;
+    if asked.oldest_first {
+        filter.order = Order::OldestFirst;
+    }
+    if let Some(after) = &asked.after {
+        let last = after.parse().map_err(|error| wrong(&format!("after: {error}")))?;
+        filter = filter.next_page(last);
+    }
     let mut bulk = api.world().bulk(filter).plans_max(limit);
     if !named.is_empty() {
         bulk = bulk.only(&named);
@@ -93,6 +102,7 @@ fn done(order: ManyOrder, is_dry_run: bool, report: BulkReport) -> BulkDone {
             why,
         }
     };
-    let plans = report.plans.into_iter().map(plan).collect();
-    BulkDone { order, plans, touched, left, failed, has_more, is_dry_run }
+    let plans: Vec<BulkPlan> = report.plans.into_iter().map(plan).collect();
+    let next = plans.last().map(|last| last.plan.clone()).filter(|_| has_more);
+    BulkDone { order, plans, touched, left, failed, has_more, next, is_dry_run }
 }

@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::picture::{StepNode, TreeNode};
+use turnwheel_engine::picture::{StepNode, TreeNode, TreePart};
+use turnwheel_engine::ActionId;
 use utoipa::IntoParams;
 
 use super::plans::page;
@@ -40,6 +41,10 @@ pub(in crate::http) struct TreeQuery {
     state: Option<String>,
     /// Only actions whose name has this in it, or with the step of this number.
     text: Option<String>,
+    /// Only this action and those below it.
+    under: Option<u32>,
+    /// Only so many levels below where it begins; 0 is that action alone.
+    depth: Option<u32>,
     /// How many actions; 5,000 at most.
     #[param(minimum = 1, maximum = 5000, default = 1000)]
     limit: Option<u32>,
@@ -79,7 +84,18 @@ pub(in crate::http) async fn tree(
         is_named && (states.is_empty() || node.steps.iter().any(has_state))
     };
     let plan = api.world().plan(id).view().await?;
-    Ok(Answer(picture::tree(plan.tree(), fits, from as usize, limit)))
+    let mut part = TreePart::all();
+    if let Some(action) = query.under {
+        if !plan.actions.iter().any(|known| known.id == ActionId(action)) {
+            let detail = format!("plan {id} has no action {action}: its tree has their numbers");
+            return Err(Problem::new(Code::QueryInvalid, detail).of_plan(id));
+        }
+        part = part.under(ActionId(action));
+    }
+    if let Some(depth) = query.depth {
+        part = part.depth(depth);
+    }
+    Ok(Answer(picture::tree(plan.tree_part(part), fits, from as usize, limit)))
 }
 
 /// When each step did what

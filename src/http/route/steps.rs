@@ -50,7 +50,6 @@ pub(in crate::http) async fn list(
         })?,
     };
     let plan = api.world().plan(id).view().await?;
-    let shown = api.world().present(&plan);
     let fits = |state: &str| states.is_empty() || states.contains(&state);
     let mut steps = Vec::new();
     let mut next = None;
@@ -60,7 +59,7 @@ pub(in crate::http) async fn list(
             next = Some(cursor::write(List::Steps, &(step.id.0 - 1).to_be_bytes()));
             break;
         }
-        steps.push(show::step(&plan, step, &shown));
+        steps.push(show::step(api.world(), &plan, step));
     }
     Ok(Answer(StepPage { steps, next }))
 }
@@ -93,9 +92,8 @@ pub(in crate::http) async fn get(
     StepAt(step): StepAt,
 ) -> Result<Answer<StepInfo>, Problem> {
     let plan = api.world().plan(id).view().await?;
-    let shown = api.world().present(&plan);
     let found = plan.find_step(step).ok_or_else(|| unknown(id, step))?;
-    Ok(Answer(show::step(&plan, found, &shown)))
+    Ok(Answer(show::step(api.world(), &plan, found)))
 }
 
 /// The problem that a plan has no such step.
