@@ -158,3 +158,37 @@ fn heads_that_drip_are_cut_and_bodies_and_rates_have_limits() {
     assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|after| after > 0));
     server.stopped();
 }
+
+#[test]
+fn old_plans_are_removed_by_the_clock_and_that_is_told() {
+    let place = Place::new();
+    let settings = "[retention]\nstopped = \"1ms\"\nexport = \"old\"\n";
+    let server = place.serve(&[]);
+    let plans: Vec<String> = (0..100).map(|_| server.begin("t")).collect();
+    let all = json!({"filter": {"states": ["running"]}, "order": "cancel"});
+    assert_eq!(server.post("/api/v1/orders", &all).ok()["touched"], 100);
+    let left = server.begin("t");
+    plans.iter().for_each(|plan| assert_eq!(server.ended_plan(plan)["state"], "stopped"));
+    assert_eq!(server.get("/api/v1/world").ok()["retention"], json!(null));
+    server.stopped();
+
+    place.write("turnwheel.toml", settings);
+    let print = place.json(&["config", "print", "--json"]);
+    assert_eq!(print["settings"]["retention.stopped"]["value"], "1ms");
+    let server = place.serve(&[]);
+    let retention = || server.get("/api/v1/world").ok()["retention"].clone();
+    while retention()["last_at"].is_null() {
+        std::thread::yield_now();
+    }
+    let told = retention();
+    assert_eq!((&told["removed"], &told["age_ms"]), (&json!(100), &json!(1)), "{told}");
+    assert_eq!(server.figure("turnwheel_plans_removed_total"), 100);
+    let kept = server.get("/api/v1/plans").ok();
+    assert_eq!(kept["plans"].as_array().map(Vec::len), Some(1));
+    assert_eq!(kept["plans"][0]["id"], left);
+    let folder = std::fs::read_dir(place.path("old")).expect("it was made");
+    let texts = folder.map(|file| std::fs::read_to_string(file.expect("a file").path()));
+    let lines: usize = texts.map(|text| text.expect("text").lines().count()).sum();
+    assert_eq!(lines, 100);
+    server.stopped();
+}

@@ -51,9 +51,9 @@ pub use transaction::TransactionAdapter;
 pub use world::{
     ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,
     BulkReport, Check, Chunk, ChunkCursor, ClaimError, ClaimFilter, ClaimView, CleanError, Cleaned,
-    Counts, Delay, Finished, Health, Meta, Named, Opening, PlanHandle, PlanShare, PlanView, Queue,
-    QueueStatus, Retention, SharedStore, TriggerOptions, Triggering, World, WorldBuilder,
-    WorldView,
+    Counts, Delay, Finished, Health, KeepingView, Meta, Named, Opening, PlanHandle, PlanShare,
+    PlanView, Queue, QueueStatus, Retention, SharedStore, TriggerOptions, Triggering, World,
+    WorldBuilder, WorldView,
 };
 pub use world::{DeadLetter, DeadLetters, Stats, WaitingPlans};
 

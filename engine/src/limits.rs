@@ -90,6 +90,13 @@ pub const ROWS_AGAIN: Duration = Duration::from_secs(1);
 /// Stopped plans that are exported and removed in one go: more would keep commits waiting.
 pub const CLEAN_PLANS: usize = 64;
 
+/// How often a world that cleans by the clock looks for plans that are long over: often enough that there
+/// is little to do each time.
+pub const CLEAN_EVERY: Duration = Duration::from_secs(600);
+
+/// How long it waits between two slices: others have the store meanwhile.
+pub const CLEAN_PAUSE: Duration = Duration::from_millis(20);
+
 /// Steps that run their code at once in a queue whose size is not said. The group has 128 threads for
 /// code that blocks: half of them are left to other queues.
 pub const DEFAULT_QUEUE_SIZE: u32 = 64;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, CleanError, Cleaned, MemoryStore, Next, PlanError, PlanId, PlanResult,
-    Rescue, Retention, Run, Runs, SqliteStore, SqliteSync, StepContext, Store, World,
+    Rescue, Retention, Run, Runs, SqliteStore, SqliteSync, StepContext, Store, World, WorldBuilder,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -40,8 +40,12 @@ struct Place {
 
 impl Place {
     fn new(store: impl Store) -> Self {
+        Self::with(store, World::builder())
+    }
+
+    fn with(store: impl Store, builder: WorldBuilder) -> Self {
         let sim = Sim::new(3);
-        let builder = World::builder().action(Work).seed(3);
+        let builder = builder.action(Work).seed(3);
         let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
         let world = sim.block_on(builder.open(store)).expect("it ends").expect("the world begins");
         Self { sim, world }
@@ -126,4 +130,48 @@ fn nothing_is_removed_that_could_not_be_exported() {
     assert!(matches!(error, CleanError::Export { .. }), "{error}");
     assert!(error.to_string().contains("no such folder"), "{error}");
     assert_eq!(place.count(), 1);
+}
+
+#[test]
+fn a_world_removes_old_plans_by_the_clock_a_little_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let exports = folder.path().join("old").join("plans");
+    let retention = Retention::older_than(HOUR * 24).export_to(&exports);
+    let place = Place::with(MemoryStore::new(), World::builder().keep(retention));
+    let keeping = || place.world.keeping().expect("it cleans by itself");
+    assert_eq!((keeping().age, keeping().export), (HOUR * 24, Some(exports.clone())));
+    for number in 0..300 {
+        place.trigger(&number.to_string(), "end");
+    }
+    let waits = place.trigger("waits", "wait");
+    for _ in 0..23 {
+        place.sim.advance(HOUR);
+    }
+    assert_eq!((place.count(), keeping().removed), (301, 0), "a day has not passed");
+    assert!(keeping().last.is_some(), "it has looked");
+    for _ in 0..2 {
+        place.sim.advance(HOUR);
+    }
+    assert_eq!((place.count(), keeping().removed, keeping().problem), (1, 300, None));
+    let view = place.sim.block_on(place.world.plan(waits).view()).expect("it ends");
+    assert!(view.is_ok(), "what is not over stays, however old");
+    let written = || {
+        let files = std::fs::read_dir(&exports).expect("the folder was made");
+        let texts = files.map(|file| std::fs::read_to_string(file.expect("a file").path()));
+        texts.map(|text| text.expect("text").lines().count()).sum::<usize>()
+    };
+    assert_eq!(written(), 300);
+    // What cannot be written down stays, and goes when it can.
+    std::fs::remove_dir_all(&exports).expect("it is there");
+    std::fs::write(&exports, "in the way").expect("it can be written");
+    place.trigger("late", "end");
+    for _ in 0..25 {
+        place.sim.advance(HOUR);
+    }
+    assert_eq!((place.count(), keeping().removed), (2, 300));
+    assert!(keeping().problem.is_some_and(|problem| problem.contains("export")));
+    std::fs::remove_file(&exports).expect("it is there");
+    place.sim.advance(HOUR);
+    assert_eq!((place.count(), keeping().removed, keeping().problem), (1, 301, None));
+    assert_eq!(written(), 1);
 }

@@ -40,5 +40,5 @@ pub use work::{
 };
 pub use world::{
     ActionEntry, Actions, CountInfo, DeadLetterInfo, DeadLetterPage, Health, IncidentInfo,
-    LockInfo, Locks, QueueInfo, Queues, Redeliver, Stats, WaitingInfo, WorldInfo,
+    LockInfo, Locks, QueueInfo, Queues, Redeliver, RetentionInfo, Stats, WaitingInfo, WorldInfo,
 };

@@ -102,6 +102,28 @@ pub struct WorldInfo {
     pub now: String,
     /// Processes that have ended without closing, the newest first.
     pub incidents: Vec<IncidentInfo>,
+    /// How plans that are long over are removed by the clock, if they are.
+    pub retention: Option<RetentionInfo>,
+}
+
+/// How plans that are long over are removed by the clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct RetentionInfo {
+    /// How long ago a plan was stopped that is removed, in milliseconds.
+    pub age_ms: u64,
+    /// Where plans are written before they are removed.
+    pub export: Option<String>,
+    /// How often it is looked for such plans, in milliseconds.
+    pub every_ms: u64,
+    /// Plans that were removed since the world began.
+    pub removed: u64,
+    /// Plans that could not be exported the last time, and are kept.
+    pub kept: u64,
+    /// When it was last looked.
+    pub last_at: Option<String>,
+    /// What went wrong then, if something did; it is tried again the next time.
+    pub problem: Option<String>,
 }
 
 /// A process that has ended without closing: by `kill -9`, a crash, or a loss of power.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use turnwheel::engine::flow::Flows;
-use turnwheel::engine::{SqliteStore, World};
+use turnwheel::engine::{Retention, SqliteStore, World};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
@@ -165,6 +165,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let workers = Workers::new();
     let io = host_io(settings);
     let builder = World::builder().action(workers.action()).flows(io.clone());
+    let builder = match retention(settings) {
+        Some(retention) => builder.keep(retention),
+        None => builder,
+    };
     let world = builder.build(store.clone()).map_err(|error| {
         Exit::from(error).advice("stop what uses the store, or take another file with --store")
     })?;
@@ -195,6 +199,16 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         ));
     }
     Ok(())
+}
+
+/// Which plans are removed by the clock, if the settings say so.
+fn retention(settings: &Settings) -> Option<Retention> {
+    settings.text("retention.stopped")?;
+    let retention = Retention::older_than(settings.length("retention.stopped"));
+    Some(match settings.text("retention.export") {
+        Some(folder) => retention.export_to(folder),
+        None => retention,
+    })
 }
 
 /// Logs and writes down that the process before has ended without closing.

@@ -186,6 +186,18 @@ impl Collector for OfWorld {
         let help = "Locks that plans have";
         let metric = encoder.encode_descriptor("locks_held", help, None, gauge.metric_type())?;
         gauge.encode(metric)?;
+        if let Some(keeping) = self.world.keeping() {
+            let counter = ConstCounter::new(keeping.removed);
+            let help = "Plans that were removed because they were long over";
+            let metric =
+                encoder.encode_descriptor("plans_removed", help, None, counter.metric_type())?;
+            counter.encode(metric)?;
+            let gauge = ConstGauge::new(i64::from(keeping.problem.is_some()));
+            let help = "Whether plans that are long over could not be removed the last time";
+            let kind = gauge.metric_type();
+            let metric = encoder.encode_descriptor("retention_failing", help, None, kind)?;
+            gauge.encode(metric)?;
+        }
         match &*self.seen.lock() {
             Some(seen) => seen.encode(&mut encoder),
             None => Ok(()),

@@ -12,7 +12,7 @@ use turnwheel_runtime::Group;
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore};
 use super::Letters;
-use super::{Ids, Meta, Opening, Queue, Shared, Watchers, World};
+use super::{Ids, Meta, Opening, Queue, Retention, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
 use crate::error::BuildError;
@@ -41,6 +41,7 @@ pub struct WorldBuilder {
     is_client: bool,
     checks: Option<bool>,
     meta: Vec<(String, String)>,
+    pub(super) retention: Option<Retention>,
 }
 
 impl WorldBuilder {
@@ -267,6 +268,7 @@ impl WorldBuilder {
             last_calls: Mutex::new(self.last_calls),
             batches: Batches::default(),
             opening: self.opening,
+            keeping: Default::default(),
             fresh: Mutex::new(HashSet::new()),
             own,
             hub: Arc::clone(&hub),
@@ -293,6 +295,9 @@ impl WorldBuilder {
             } else {
                 crate::flow::recover(&world).await?;
             }
+        }
+        if let Some(retention) = self.retention.take() {
+            world.begin_keeping(retention);
         }
         Ok(world)
     }

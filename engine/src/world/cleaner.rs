@@ -42,13 +42,38 @@ pub struct Retention {
     label: Option<String>,
     labels: Vec<(String, Option<String>)>,
     results: Vec<PlanResult>,
-    export: Option<PathBuf>,
+    export: Option<Export>,
+    pause: Duration,
+}
+
+/// Where plans are written before they are removed.
+#[derive(Clone, Debug)]
+enum Export {
+    /// All to this file.
+    File(PathBuf),
+    /// To a file of each day in this folder.
+    Folder(PathBuf),
+}
+
+impl Export {
+    /// The file for what is removed at a time.
+    fn file(&self, at: Time) -> PathBuf {
+        match self {
+            Self::File(file) => file.clone(),
+            Self::Folder(folder) => {
+                let at = at.to_string();
+                let day = at.split_once('T').map_or(&*at, |(day, _)| day);
+                folder.join(format!("plans-{day}.jsonl"))
+            }
+        }
+    }
 }
 
 impl Retention {
     /// Plans that were stopped longer ago than this, whatever their result and label, without an export.
     pub fn older_than(age: Duration) -> Self {
-        Self { age, label: None, labels: Vec::new(), results: Vec::new(), export: None }
+        let (labels, results, pause) = (Vec::new(), Vec::new(), Duration::ZERO);
+        Self { age, label: None, labels, results, export: None, pause }
     }
 
     /// Only plans that are called so.
@@ -71,8 +96,31 @@ impl Retention {
 
     /// Appends each plan to this file before it is removed: a line of JSON for each, with all its records.
     pub fn export(mut self, file: impl Into<PathBuf>) -> Self {
-        self.export = Some(file.into());
+        self.export = Some(Export::File(file.into()));
         self
+    }
+
+    /// The same to a folder, which is made if it is not there: a file for each day on which plans are
+    /// removed, `plans-2026-11-21.jsonl`.
+    pub fn export_to(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.export = Some(Export::Folder(folder.into()));
+        self
+    }
+
+    /// How long to wait between two slices, so that others have the store meanwhile.
+    pub(super) fn pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.age
+    }
+
+    pub(super) fn export_place(&self) -> Option<PathBuf> {
+        self.export.as_ref().map(|export| match export {
+            Export::File(place) | Export::Folder(place) => place.clone(),
+        })
     }
 }
 
@@ -146,9 +194,17 @@ impl World {
             limit: CLEAN_PLANS,
             ..Filter::default()
         };
+        if let Some(Export::Folder(folder)) = &retention.export {
+            std::fs::create_dir_all(folder).map_err(|error| CleanError::Export {
+                file: folder.display().to_string(),
+                error,
+            })?;
+        }
         let mut cleaned = Cleaned::default();
         loop {
-            let (page, export) = (filter.clone(), retention.export.clone());
+            let now = self.shared.now();
+            let export = retention.export.as_ref().map(|export| export.file(now));
+            let page = filter.clone();
             let slice = journal.read(move |reader| slice(reader, &page, export.as_deref()));
             let Slice { rows, plans, last } = slice.await.map_err(lost)??;
             cleaned.kept += (rows - plans.len()) as u64;
@@ -157,6 +213,12 @@ impl World {
                 return Ok(cleaned);
             }
             filter.before = last;
+            if !retention.pause.is_zero() {
+                let _slept = self.shared.group.sleep(retention.pause).await;
+                if self.shared.is_ending() {
+                    return Ok(cleaned);
+                }
+            }
         }
     }
 }

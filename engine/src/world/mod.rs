@@ -15,6 +15,7 @@ mod heartbeat;
 mod history;
 mod hub;
 mod ids;
+mod keeping;
 mod labels;
 mod letters;
 mod named;
@@ -53,6 +54,7 @@ pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use hub::Hub;
 pub use hub::SharedStore;
 pub(crate) use ids::Ids;
+pub use keeping::KeepingView;
 pub use letters::{DeadLetter, DeadLetters};
 pub(crate) use letters::{Letters, Undelivered};
 pub use named::{ActionInfo, Named};
@@ -120,6 +122,7 @@ pub(crate) struct Shared {
     last_calls: Mutex<LastCalls>,
     batches: Batches,
     opening: Opening,
+    keeping: keeping::Keeping,
     began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     fresh: Mutex<HashSet<PlanId>>,

@@ -87,6 +87,18 @@ pub(crate) const KEYS: &[Key] = &[
         "the token for a server that asks for one; better in the environment",
     ),
     key(
+        "retention.stopped",
+        Kind::Length,
+        "",
+        "how long plans that are over are kept by serve, such as 30d; for ever if nothing is said",
+    ),
+    key(
+        "retention.export",
+        Kind::Path,
+        "",
+        "a folder in which plans are written down, a file a day, before they are removed",
+    ),
+    key(
         "server",
         Kind::Text,
         "",

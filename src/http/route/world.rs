@@ -1,9 +1,12 @@
 //! Which world this is, and what has happened to those before it.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::Json as Answer;
+use turnwheel_engine::KeepingView;
 
-use crate::api::{IncidentInfo, WorldInfo};
+use crate::api::{IncidentInfo, RetentionInfo, WorldInfo};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -30,7 +33,21 @@ pub(in crate::http) async fn get(State(api): State<Api>) -> Result<Answer<WorldI
         started_at: show::time(stats.since),
         now: show::time(stats.at),
         incidents: incidents.into_iter().map(info).collect(),
+        retention: world.keeping().map(retention),
     }))
+}
+
+fn retention(keeping: KeepingView) -> RetentionInfo {
+    let ms = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    RetentionInfo {
+        age_ms: ms(keeping.age),
+        export: keeping.export.map(|place| place.display().to_string()),
+        every_ms: ms(keeping.every),
+        removed: keeping.removed,
+        kept: keeping.kept,
+        last_at: keeping.last.map(show::time),
+        problem: keeping.problem,
+    }
 }
 
 fn info(incident: Incident) -> IncidentInfo {
