@@ -1,27 +1,35 @@
-//! A client of a server: the same things as with a [`World`](crate::engine::World) of one's own, over HTTP.
+//! A client of a server: the same things as with a [`World`](crate::engine::World) of one's own, over HTTP;
+//! or of a world of this process, so that a program works with both: [`Plans`].
 //!
 //! It blocks its thread; a program that may not block calls it on a thread for that.
 
+mod carry;
 mod error;
+mod flows;
+#[cfg(feature = "server")]
+mod here;
+mod pictures;
 mod plans;
 mod schedules;
+mod speak;
 mod work;
+mod world;
 
 use std::fmt;
-use std::io::Read as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 use crate::api;
+use carry::{lost, OverHttp};
+pub use carry::{Carrier, Request};
 pub use error::ClientError;
+pub use speak::Plans;
 
 /// How long a request may take, that of a wait not included.
 const WITHIN: Duration = Duration::from_secs(60);
-
-/// Bytes of an answer: a plan of a hundred thousand steps has less.
-const ANSWER_BYTES_MAX: u64 = 256 * 1_024 * 1_024;
 
 /// A server, and who asks it. Clones share their connections.
 ///
@@ -38,9 +46,10 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1_024 * 1_024;
 #[derive(Clone)]
 #[must_use]
 pub struct Client {
-    agent: ureq::Agent,
+    carrier: Arc<dyn Carrier>,
     base: String,
     token: Option<String>,
+    by: Option<String>,
 }
 
 impl fmt::Debug for Client {
@@ -52,10 +61,20 @@ impl fmt::Debug for Client {
 impl Client {
     /// The server at this address: where its router is mounted, without `/api/v1`.
     pub fn new(address: &str) -> Self {
-        let config = ureq::Agent::config_builder().http_status_as_error(false);
-        let config = config.timeout_connect(Some(WITHIN)).build();
+        Self::over(Arc::new(OverHttp::new()), address)
+    }
+
+    /// What is reached by this carrier under this address.
+    pub fn over(carrier: Arc<dyn Carrier>, address: &str) -> Self {
         let base = format!("{}/api/v1", address.trim_end_matches('/'));
-        Self { agent: config.into(), base, token: None }
+        Self { carrier, base, token: None, by: None }
+    }
+
+    /// Asks in this name: a world of this process notes it with each order, and so does a server that asks
+    /// for no tokens.
+    pub fn by(mut self, name: &str) -> Self {
+        self.by = Some(name.to_owned());
+        self
     }
 
     /// Asks with this token.
@@ -144,10 +163,6 @@ impl Client {
         body: Option<Vec<u8>>,
         within: Duration,
     ) -> Result<(u16, String), ClientError> {
-        let lost = |error: &dyn fmt::Display| ClientError::Lost {
-            url: url.to_owned(),
-            problem: error.to_string(),
-        };
         let mut request = ureq::http::Request::builder().method(method).uri(url);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -155,37 +170,30 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let agent = &self.agent;
-        let answer = match body {
-            Some(body) => {
-                let request = request.header("content-type", "application/json").body(body);
-                let request = request.map_err(|error| lost(&error))?;
-                agent.run(limited(agent, request, within))
-            }
-            None => {
-                let request = request.body(()).map_err(|error| lost(&error))?;
-                agent.run(limited(agent, request, within))
-            }
-        };
-        let answer = answer.map_err(|error| lost(&error))?;
-        let status = answer.status().as_u16();
-        let mut text = String::new();
-        let mut reader = answer.into_body().into_reader().take(ANSWER_BYTES_MAX);
-        reader.read_to_string(&mut text).map_err(|error| lost(&error))?;
-        Ok((status, text))
+        if let Some(by) = &self.by {
+            request = request.header("x-turnwheel-by", by);
+        }
+        let is_typed = headers.iter().any(|(name, _)| *name == "content-type");
+        if body.is_some() && !is_typed {
+            request = request.header("content-type", "application/json");
+        }
+        let request = request.body(body.unwrap_or_default()).map_err(|error| lost(url, &error))?;
+        self.carrier.carry(request, within)
     }
-}
-
-fn limited<B: ureq::AsSendBody>(
-    agent: &ureq::Agent,
-    request: ureq::http::Request<B>,
-    within: Duration,
-) -> ureq::http::Request<B> {
-    agent.configure_request(request).timeout_global(Some(within)).build()
 }
 
 fn understand<T: DeserializeOwned>(text: &str) -> Result<T, ClientError> {
     serde_json::from_str(text).map_err(ClientError::Unreadable)
+}
+
+/// A query with these parts.
+fn query(parts: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> =
+        parts.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    if pairs.is_empty() {
+        return String::new();
+    }
+    format!("?{}", pairs.join("&"))
 }
 
 /// A part of a path.

@@ -34,8 +34,22 @@ impl Client {
     ) -> Result<api::Started, ClientError> {
         let input = serde_json::to_value(input).map_err(ClientError::Unwritable)?;
         let start = api::Start { action: action.to_owned(), input, ..api::Start::default() };
-        let headers = [("idempotency-key", key)];
-        understand(&self.send("POST", "/plans", &headers, &start, WITHIN)?)
+        self.start_with(&start, Some(key))
+    }
+
+    /// As [`Client::start`], with an idempotency key if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::start_once`].
+    pub fn start_with(
+        &self,
+        start: &api::Start,
+        key: Option<&str>,
+    ) -> Result<api::Started, ClientError> {
+        let headers: Vec<(&str, &str)> =
+            key.map(|key| ("idempotency-key", key)).into_iter().collect();
+        understand(&self.send("POST", "/plans", &headers, start, WITHIN)?)
     }
 
     /// A page of the plans that fit, newest first. Filters of the list are given as in its query.
@@ -44,9 +58,7 @@ impl Client {
     ///
     /// It does not answer, or refuses.
     pub fn plans(&self, query: &[(&str, &str)]) -> Result<api::PlanPage, ClientError> {
-        let pairs: Vec<String> =
-            query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        self.get(&format!("/plans?{}", pairs.join("&")))
+        self.get(&format!("/plans{}", super::query(query)))
     }
 
     /// A plan as it is now.

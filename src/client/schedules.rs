@@ -46,6 +46,47 @@ impl Client {
         self.post(&format!("/schedules/{}/trigger", encoded(name)), &serde_json::json!({}))
     }
 
+    /// Launches nothing more until the schedule is unpaused.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn pause_schedule(&self, name: &str, why: &str) -> Result<api::ScheduleInfo, ClientError> {
+        let pause = api::SchedulePause { why: why.to_owned() };
+        self.post(&format!("/schedules/{}/pause", encoded(name)), &pause)
+    }
+
+    /// Launches again; times that have passed meanwhile are not made up for.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn unpause_schedule(&self, name: &str) -> Result<api::ScheduleInfo, ClientError> {
+        self.post(&format!("/schedules/{}/unpause", encoded(name)), &serde_json::json!({}))
+    }
+
+    /// Makes up for the times in a range.
+    ///
+    /// # Errors
+    ///
+    /// There is no such schedule, the range cannot be, or the server does not answer.
+    pub fn backfill_schedule(
+        &self,
+        name: &str,
+        range: &api::Backfill,
+    ) -> Result<api::BackfillDone, ClientError> {
+        self.post(&format!("/schedules/{}/backfill", encoded(name)), range)
+    }
+
+    /// The next times of a schedule, without jitter.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn schedule_times(&self, name: &str) -> Result<api::ScheduleTimes, ClientError> {
+        self.get(&format!("/schedules/{}/times", encoded(name)))
+    }
+
     /// Removes a schedule; its plans that are under way go on.
     ///
     /// # Errors

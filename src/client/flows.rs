@@ -1,0 +1,89 @@
+//! Flows of the Serverless Workflow DSL, and events for them.
+
+use serde_json::Value;
+
+use super::{encoded, understand, Client, ClientError, WITHIN};
+use crate::api;
+
+impl Client {
+    /// The flows that the server has.
+    ///
+    /// # Errors
+    ///
+    /// The server has no flows, or does not answer.
+    pub fn flows(&self) -> Result<api::FlowList, ClientError> {
+        self.get("/flows")
+    }
+
+    /// A flow; its version may be `latest`.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the server does not answer.
+    pub fn flow(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+    ) -> Result<api::FlowDetail, ClientError> {
+        self.get(&flow_path(namespace, name, version))
+    }
+
+    /// Adds a flow, YAML or JSON; one that is there already is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// It is wrong (the problems have their places), another one has its name and version, or the server
+    /// does not answer.
+    pub fn add_flow(&self, source: &str) -> Result<api::FlowDetail, ClientError> {
+        self.flow_source("/flows", source)
+    }
+
+    /// Says what is wrong with a flow, without adding it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::add_flow`].
+    pub fn check_flow(&self, source: &str) -> Result<api::FlowDetail, ClientError> {
+        self.flow_source("/flows/check", source)
+    }
+
+    fn flow_source(&self, path: &str, source: &str) -> Result<api::FlowDetail, ClientError> {
+        let headers = [("content-type", "application/yaml")];
+        let body = source.as_bytes().to_vec();
+        understand(&self.ask("POST", path, &headers, Some(body), WITHIN)?)
+    }
+
+    /// Starts a flow; its plan is durable when this answers. The same key gives the same plan.
+    ///
+    /// # Errors
+    ///
+    /// There is no such flow, its input does not fit, the key has begun another one, or the server does not
+    /// answer.
+    pub fn start_flow(
+        &self,
+        (namespace, name, version): (&str, &str, &str),
+        run: &api::FlowRun,
+        key: Option<&str>,
+    ) -> Result<api::Started, ClientError> {
+        let path = format!("{}/start", flow_path(namespace, name, version));
+        let headers: Vec<(&str, &str)> =
+            key.map(|key| ("idempotency-key", key)).into_iter().collect();
+        understand(&self.send("POST", &path, &headers, run, WITHIN)?)
+    }
+
+    /// Publishes an event of CloudEvents 1.0, in structured mode, to the flows that listen for it or begin
+    /// with it; it is durable with all of them when this answers.
+    ///
+    /// # Errors
+    ///
+    /// It is no event, or the server does not answer. The same event can be published again.
+    pub fn publish(&self, event: &Value) -> Result<api::EventsDone, ClientError> {
+        let headers = [("content-type", "application/cloudevents+json")];
+        understand(&self.send("POST", "/events", &headers, event, WITHIN)?)
+    }
+}
+
+fn flow_path(namespace: &str, name: &str, version: &str) -> String {
+    format!("/flows/{}/{}/{}", encoded(namespace), encoded(name), encoded(version))
+}

@@ -1,0 +1,101 @@
+//! A world of this process, spoken to as a server is.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use turnwheel_engine::World;
+
+use super::carry::{lost, Carrier, Request};
+use super::{Client, ClientError};
+use crate::http::{router, Options, Principal, Role};
+
+/// The router of a world, and what runs its requests.
+struct Here {
+    router: TowerToHyperService<axum::Router>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl fmt::Debug for Here {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Here")
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        // It may be dropped where nobody may wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Client {
+    /// A world of this process: the same operations, shapes and errors as those of a server, without a
+    /// connection. So code that is given a client works with both.
+    ///
+    /// Cost: a thread. It must not be used inside a task of tokio, which may not be blocked.
+    ///
+    /// ```
+    /// use turnwheel::client::{Client, Plans};
+    /// use turnwheel::engine::{MemoryStore, World};
+    /// use turnwheel::http::{Access, Options};
+    ///
+    /// fn is_quiet(plans: &dyn Plans) -> Result<bool, turnwheel::client::ClientError> {
+    ///     Ok(plans.list(&[("state", "running")])?.plans.is_empty())
+    /// }
+    ///
+    /// let world = World::builder().build(MemoryStore::new())?;
+    /// let client = Client::here(&world, Options::new(Access::Host))?.by("ann");
+    /// assert!(is_quiet(&client)?);
+    /// drop(client);
+    /// world.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No thread can be made.
+    pub fn here(world: &World, options: Options) -> Result<Self, ClientError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .thread_name("client")
+            .build()
+            .map_err(|error| lost("this process", &error))?;
+        let router = TowerToHyperService::new(router(world, options));
+        let carrier: Arc<dyn Carrier> = Arc::new(Here { router, runtime: Some(runtime) });
+        Ok(Self::over(carrier, "http://localhost"))
+    }
+}
+
+impl Carrier for Here {
+    fn carry(&self, request: Request, within: Duration) -> Result<(u16, String), ClientError> {
+        let url = request.uri().to_string();
+        let by = request.headers().get("x-turnwheel-by").and_then(|by| by.to_str().ok());
+        let who = Principal::new(by.unwrap_or("local"), Role::Operate);
+        let mut request = request.map(axum::body::Body::from);
+        request.headers_mut().entry("host").or_insert_with(|| "localhost".parse().expect("a name"));
+        request.extensions_mut().insert(who);
+        let Some(runtime) = &self.runtime else { return Err(lost(&url, &"it is over")) };
+        let asked = async {
+            let answer = self.router.call(request).await;
+            // A router answers whatever happens.
+            let answer = answer.unwrap_or_else(|never| match never {});
+            let (head, body) = answer.into_parts();
+            let bytes = axum::body::to_bytes(body, usize::MAX).await;
+            bytes.map(|bytes| (head.status.as_u16(), bytes))
+        };
+        let answered = runtime.block_on(async { tokio::time::timeout(within, asked).await });
+        let (status, bytes) = match answered {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Err(lost(&url, &error)),
+            Err(_) => return Err(lost(&url, &format!("no answer within {within:?}"))),
+        };
+        let text = String::from_utf8(bytes.into()).map_err(|error| lost(&url, &error))?;
+        Ok((status, text))
+    }
+}

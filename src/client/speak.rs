@@ -1,0 +1,153 @@
+//! What a program asks of plans, wherever they run.
+
+use serde_json::Value;
+
+use super::{Client, ClientError};
+use crate::api;
+
+/// What a program asks of plans, events and schedules, whether they are of its own world
+/// ([`Client::here`]) or of a server ([`Client::new`]); a test may have one that answers what it wants.
+///
+/// The operations are those of [`Client`] with the same names, and mean the same.
+pub trait Plans: Send + Sync {
+    /// [`Client::start`], with an idempotency key if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The world refuses, or nobody answers.
+    fn begin(&self, start: &api::Start, key: Option<&str>) -> Result<api::Started, ClientError>;
+
+    /// [`Client::plans`].
+    ///
+    /// # Errors
+    ///
+    /// The world refuses, or nobody answers.
+    fn list(&self, query: &[(&str, &str)]) -> Result<api::PlanPage, ClientError>;
+
+    /// [`Client::plan`].
+    ///
+    /// # Errors
+    ///
+    /// There is none, or nobody answers.
+    fn look(&self, plan: &str) -> Result<api::PlanDetail, ClientError>;
+
+    /// [`Client::wait`].
+    ///
+    /// # Errors
+    ///
+    /// There is none, or nobody answers.
+    fn wait(&self, plan: &str) -> Result<api::PlanDetail, ClientError>;
+
+    /// [`Client::steps`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, or nobody answers.
+    fn steps(&self, plan: &str, cursor: Option<&str>) -> Result<api::StepPage, ClientError>;
+
+    /// [`Client::order`].
+    ///
+    /// # Errors
+    ///
+    /// The plan refuses, or nobody answers.
+    fn order(&self, plan: &str, order: &api::Order) -> Result<api::OrderDone, ClientError>;
+
+    /// [`Client::order_many`].
+    ///
+    /// # Errors
+    ///
+    /// The world refuses, or nobody answers.
+    fn order_many(&self, order: &api::BulkOrder) -> Result<api::BulkDone, ClientError>;
+
+    /// [`Client::event`].
+    ///
+    /// # Errors
+    ///
+    /// The step takes no events, or nobody answers.
+    fn event(
+        &self,
+        plan: &str,
+        step: u32,
+        event: &api::EventFor,
+    ) -> Result<api::EventDone, ClientError>;
+
+    /// [`Client::publish`].
+    ///
+    /// # Errors
+    ///
+    /// It is no event, or nobody answers.
+    fn publish(&self, event: &Value) -> Result<api::EventsDone, ClientError>;
+
+    /// [`Client::put_schedule`].
+    ///
+    /// # Errors
+    ///
+    /// It cannot be as it is described, or nobody answers.
+    fn put_schedule(
+        &self,
+        name: &str,
+        spec: &api::ScheduleSpec,
+    ) -> Result<api::ScheduleInfo, ClientError>;
+
+    /// [`Client::stats`].
+    ///
+    /// # Errors
+    ///
+    /// Nobody answers.
+    fn stats(&self) -> Result<api::Stats, ClientError>;
+}
+
+impl Plans for Client {
+    fn begin(&self, start: &api::Start, key: Option<&str>) -> Result<api::Started, ClientError> {
+        self.start_with(start, key)
+    }
+
+    fn list(&self, query: &[(&str, &str)]) -> Result<api::PlanPage, ClientError> {
+        self.plans(query)
+    }
+
+    fn look(&self, plan: &str) -> Result<api::PlanDetail, ClientError> {
+        self.plan(plan)
+    }
+
+    fn wait(&self, plan: &str) -> Result<api::PlanDetail, ClientError> {
+        Self::wait(self, plan)
+    }
+
+    fn steps(&self, plan: &str, cursor: Option<&str>) -> Result<api::StepPage, ClientError> {
+        Self::steps(self, plan, cursor)
+    }
+
+    fn order(&self, plan: &str, order: &api::Order) -> Result<api::OrderDone, ClientError> {
+        Self::order(self, plan, order)
+    }
+
+    fn order_many(&self, order: &api::BulkOrder) -> Result<api::BulkDone, ClientError> {
+        Self::order_many(self, order)
+    }
+
+    fn event(
+        &self,
+        plan: &str,
+        step: u32,
+        event: &api::EventFor,
+    ) -> Result<api::EventDone, ClientError> {
+        Self::event(self, plan, step, event)
+    }
+
+    fn publish(&self, event: &Value) -> Result<api::EventsDone, ClientError> {
+        Self::publish(self, event)
+    }
+
+    fn put_schedule(
+        &self,
+        name: &str,
+        spec: &api::ScheduleSpec,
+    ) -> Result<api::ScheduleInfo, ClientError> {
+        Self::put_schedule(self, name, spec)
+    }
+
+    fn stats(&self) -> Result<api::Stats, ClientError> {
+        Self::stats(self)
+    }
+}

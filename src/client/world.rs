@@ -1,0 +1,52 @@
+//! The world of a server: what it knows, and how it is.
+
+use super::{encoded, Client, ClientError, WITHIN};
+use crate::api;
+
+impl Client {
+    /// Which world it is, which processes before it have ended without closing, and how it cleans.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn world(&self) -> Result<api::WorldInfo, ClientError> {
+        self.get("/world")
+    }
+
+    /// The queues, the default one first.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn queues(&self) -> Result<api::Queues, ClientError> {
+        self.get("/queues")
+    }
+
+    /// The locks that plans have or wait for, by name.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn locks(&self) -> Result<api::Locks, ClientError> {
+        self.get("/locks")
+    }
+
+    /// Events that could not be delivered since the world began.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn dead_letters(&self) -> Result<api::DeadLetterPage, ClientError> {
+        self.get("/dead-letters")
+    }
+
+    /// Tries to deliver a dead letter again, to the same step or to another one of its plan.
+    ///
+    /// # Errors
+    ///
+    /// There is none with this number, nobody takes it, or the server does not answer.
+    pub fn redeliver(&self, number: u64, to: &api::Redeliver) -> Result<(), ClientError> {
+        let path = format!("/dead-letters/{}/redeliver", encoded(&number.to_string()));
+        self.send("POST", &path, &[], to, WITHIN).map(drop)
+    }
+}
