@@ -101,7 +101,16 @@ fn events_flows_and_schedules_go_through_the_server() {
     let event = json!({"completed": {"by": "hand"}}).to_string();
     let sent = place.json(&["event", "send", "last", &event, "--id", "e-1", "--json"]);
     assert_eq!((&sent["plan"], &sent["step"]), (&json!(plan), &json!(step)));
-    assert_eq!(server.ended_plan(&plan)["output"], json!({"by": "hand"}));
+    let over = server.ended_plan(&plan);
+    assert_eq!(over["output"], json!({"by": "hand"}));
+    let told = |text: &str| {
+        over["history"].as_array().into_iter().flatten().any(|line| line["text"] == text)
+    };
+    assert!(told(&format!("step {step} has an event from tester")), "{}", over["history"]);
+    let history = server.get(&format!("/api/v1/plans/{plan}/history")).ok();
+    let event =
+        history["happenings"].as_array().into_iter().flatten().find(|it| it["what"] == "event");
+    assert_eq!(event.map(|event| &event["by"]), Some(&json!("tester")), "{history}");
 
     // A flow is run by the server, and an event is emitted to it.
     place.write("listen.yaml", LISTEN);

@@ -174,7 +174,8 @@ fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {
     }
     match place.hands(settings)? {
         Hands::Own(world) => {
-            let sent = world.event(plan, step, send.id.as_deref(), &event).wait();
+            let by = settings.by();
+            let sent = world.event_by(plan, step, send.id.as_deref(), &event, &by).wait();
             let sent = sent.map_err(|error| Exit::failed(format!("plan {plan}: {error}")))?;
             world.shutdown()?;
             sent?;

@@ -33,6 +33,7 @@ pub(crate) enum RequestKind {
         step: StepId,
         id: Option<String>,
         payload: Payload,
+        by: Option<String>,
     },
     Order {
         plan: PlanId,

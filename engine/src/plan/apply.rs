@@ -87,11 +87,14 @@ impl Plan {
             Record::Ended { step, at, ran_us, end, output } => {
                 self.ended(*step, *at, *ran_us, end, output.as_ref())?;
             }
-            Record::Event { step, at, id, payload } => {
-                let event = Event { id: id.clone(), payload: payload.clone(), at: *at };
-                let step = self.known(*step)?;
-                step.seen.extend(id.clone());
+            Record::Event { step: id, at, id: event_id, payload, by } => {
+                let event = Event { id: event_id.clone(), payload: payload.clone(), at: *at };
+                let step = self.known(*id)?;
+                step.seen.extend(event_id.clone());
                 step.inbox.push_back(event);
+                if let Some(by) = by {
+                    self.note(*at, format!("step {id} has an event from {by}"));
+                }
             }
             Record::TimerSet { timer, step, due, payload } => {
                 self.known(*step)?;

@@ -70,6 +70,8 @@ pub enum Record {
         id: Option<String>,
         /// What it says.
         payload: Payload,
+        /// Who has sent it; nothing if it is the program itself.
+        by: Option<String>,
     },
     /// A step is to get an event at a time.
     TimerSet {

@@ -221,7 +221,7 @@ impl Handler<Deliver> for PlanActor {
         if cx.is_closing() {
             return self.pass_on(message);
         }
-        let Deliver { step, id, payload, reply, is_again } = message;
+        let Deliver { step, id, payload, by, reply, is_again } = message;
         let (plan, world) = (self.id, Arc::clone(&self.world));
         let letter = |reason: String| Undelivered {
             plan,
@@ -234,7 +234,7 @@ impl Handler<Deliver> for PlanActor {
             world.letters().add(world.now(), letter(self.absence().to_string()));
         }
         self.order(reply, cx, |decisions| {
-            let taken = decisions.event(step, id.clone(), payload.clone());
+            let taken = decisions.event(step, id.clone(), payload.clone(), by);
             if let (Err(problem), false) = (&taken, is_again) {
                 world.letters().add(world.now(), letter(problem.clone()));
             }

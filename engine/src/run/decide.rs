@@ -209,6 +209,7 @@ impl Decisions<'_> {
         id: StepId,
         event: Option<String>,
         payload: Payload,
+        by: Option<String>,
     ) -> Result<(), String> {
         let Some(step) = self.plan.find_step(id) else {
             return Err(format!("it has no step {id}"));
@@ -228,7 +229,7 @@ impl Decisions<'_> {
         if step.inbox.len() >= EVENTS_MAX {
             return Err(format!("{EVENTS_MAX} events wait for its step {id}, which is the limit"));
         }
-        self.record(Record::Event { step: id, at: self.now, id: event, payload });
+        self.record(Record::Event { step: id, at: self.now, id: event, payload, by });
         self.take_event(id);
         Ok(())
     }

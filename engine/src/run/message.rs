@@ -31,6 +31,8 @@ pub(crate) struct Deliver {
     pub(crate) step: StepId,
     pub(crate) id: Option<String>,
     pub(crate) payload: Payload,
+    /// Who has sent it; nothing if it is the program itself.
+    pub(crate) by: Option<String>,
     pub(crate) reply: Completer<Result<(), PlanError>>,
     /// Whether it is a dead letter already.
     pub(crate) is_again: bool,

@@ -160,8 +160,8 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
             };
             (*at, None, why)
         }
-        Record::Event { at, id, .. } => {
-            (*at, None, id.as_ref().map_or_else(String::new, |id| format!("event «{id}»")))
+        Record::Event { at, id, by, .. } => {
+            (*at, by.clone(), id.as_ref().map_or_else(String::new, |id| format!("event «{id}»")))
         }
         Record::TimerFired { at, timer } => (*at, None, format!("timer {timer} is over")),
         Record::Interrupted { at, error, .. } => {

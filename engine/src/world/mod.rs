@@ -7,6 +7,7 @@ mod chunks;
 mod claims;
 mod cleaner;
 mod delay;
+mod deliver;
 mod desk;
 mod ending;
 mod extending;
@@ -467,28 +468,7 @@ impl World {
         id: Option<&str>,
         event: &E,
     ) -> Completion<Result<(), PlanError>> {
-        let payload = match Payload::of(event) {
-            Ok(payload) => payload,
-            Err(error) => {
-                let problem = format!("the event for step {step} {error}");
-                return Completion::done(Err(PlanError::Refused { plan, problem }));
-            }
-        };
-        let (reply, done) = completion();
-        if !self.shared.owns(plan) {
-            let id = id.map(str::to_owned);
-            let event = RequestKind::Event { plan, step, id, payload };
-            self.shared.ask_elsewhere(plan, event, reply);
-            return done;
-        }
-        let deliver = Deliver { step, id: id.map(str::to_owned), payload, reply, is_again: false };
-        match self.plan_ref(plan).tell(deliver) {
-            Ok(()) => done,
-            Err(error) => {
-                let problem = error.kind.to_string();
-                Completion::done(Err(PlanError::Refused { plan, problem }))
-            }
-        }
+        self.deliver(plan, step, id, Payload::of(event), None)
     }
 
     /// The states of entities in this world's store: for

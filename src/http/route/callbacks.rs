@@ -83,7 +83,7 @@ pub(in crate::http) async fn tell(
     let Kept { plan, step } = parse(&kept)?;
     // The same id each time: a repeated callback is taken once.
     let id = format!("callback/{token}");
-    let told = api.world().event(plan, step, Some(&id), &event).await?;
+    let told = api.world().event_by(plan, step, Some(&id), &event, "callback").await?;
     let outcome = told.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());
     tracing::info!(
         target: "turnwheel::audit",

@@ -35,7 +35,8 @@ pub(in crate::http) async fn send(
     }
     let view = api.world().plan(plan).view().await?;
     view.find_step(step).ok_or_else(|| unknown(plan, step))?;
-    let sent = api.world().event(plan, step, event.id.as_deref(), &event.event).await?;
+    let sent =
+        api.world().event_by(plan, step, event.id.as_deref(), &event.event, &who.name).await?;
     let on = format!("{plan}/{step}");
     let outcome = sent.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());
     trace::audit(&who, "event", &on, &outcome);

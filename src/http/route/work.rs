@@ -8,6 +8,7 @@ use serde_json::Value;
 use turnwheel_engine::{PlanError, PlanState, PlanView, StepState};
 
 use crate::api::{Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHeartbeat, TaskHeld};
+use crate::http::access::Principal;
 use crate::http::body::{Json, NameAt, Who};
 use crate::http::code::Code;
 use crate::http::limits::{LEASES_MAX, WAIT_MAX};
@@ -186,7 +187,7 @@ pub(in crate::http) async fn complete(
     NameAt(name): NameAt,
     Json(done): Json<TaskComplete>,
 ) -> Result<Answer<TaskDone>, Problem> {
-    let outcome = answer(&api, &name, Outcome::Completed(done.output)).await;
+    let outcome = answer(&api, &who, &name, Outcome::Completed(done.output)).await;
     let text = outcome.as_ref().map_or_else(Problem::detail, |_| "done");
     trace::audit(&who, "complete", &name, text);
     outcome
@@ -205,17 +206,22 @@ pub(in crate::http) async fn fail(
     Json(failed): Json<TaskFail>,
 ) -> Result<Answer<TaskDone>, Problem> {
     let TaskFail { kind, message, is_final } = failed;
-    let outcome = answer(&api, &name, Outcome::Failed { kind, message, is_final }).await;
+    let outcome = answer(&api, &who, &name, Outcome::Failed { kind, message, is_final }).await;
     let text = outcome.as_ref().map_or_else(Problem::detail, |_| "done");
     trace::audit(&who, "fail", &name, text);
     outcome
 }
 
-async fn answer(api: &Api, name: &str, outcome: Outcome) -> Result<Answer<TaskDone>, Problem> {
+async fn answer(
+    api: &Api,
+    who: &Principal,
+    name: &str,
+    outcome: Outcome,
+) -> Result<Answer<TaskDone>, Problem> {
     let offer = held(api, name).await?;
     let (plan, step) = (offer.plan, offer.step);
     let id = event_id(plan, step, offer.attempt);
-    let told = api.world().event(plan, step, Some(&id), &outcome).await?;
+    let told = api.world().event_by(plan, step, Some(&id), &outcome, &who.name).await?;
     if let Err(error) = told {
         if matches!(error, PlanError::State { .. } | PlanError::Unknown(_)) {
             workers(api)?.remove(&offer).await?;

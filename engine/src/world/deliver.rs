@@ -1,0 +1,52 @@
+//! Events on their way to the steps that wait for them.
+
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::Completion;
+
+use super::World;
+use crate::connect::RequestKind;
+use crate::error::{PayloadError, PlanError};
+use crate::id::{PlanId, StepId};
+use crate::payload::Payload;
+use crate::run::Deliver;
+
+impl World {
+    /// As [`World::event`], with who has sent it: the history of the plan says so.
+    pub fn event_by<E: serde::Serialize>(
+        &self,
+        plan: PlanId,
+        step: StepId,
+        id: Option<&str>,
+        event: &E,
+        by: &str,
+    ) -> Completion<Result<(), PlanError>> {
+        self.deliver(plan, step, id, Payload::of(event), Some(by.to_owned()))
+    }
+
+    pub(super) fn deliver(
+        &self,
+        plan: PlanId,
+        step: StepId,
+        id: Option<&str>,
+        payload: Result<Payload, PayloadError>,
+        by: Option<String>,
+    ) -> Completion<Result<(), PlanError>> {
+        let refused = |problem: String| Completion::done(Err(PlanError::Refused { plan, problem }));
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(error) => return refused(format!("the event for step {step} {error}")),
+        };
+        let (reply, done) = completion();
+        let id = id.map(str::to_owned);
+        if !self.shared().owns(plan) {
+            let event = RequestKind::Event { plan, step, id, payload, by };
+            self.shared().ask_elsewhere(plan, event, reply);
+            return done;
+        }
+        let deliver = Deliver { step, id, payload, by, reply, is_again: false };
+        match self.plan_ref(plan).tell(deliver) {
+            Ok(()) => done,
+            Err(error) => refused(error.kind.to_string()),
+        }
+    }
+}
