@@ -60,6 +60,7 @@ fn a_day(plans: &dyn Plans) -> Result<(), ClientError> {
     let filter = api::Filter { states: vec!["stopped".to_owned()], ..api::Filter::default() };
     let order = api::BulkOrder {
         filter,
+        plans: Vec::new(),
         order: api::ManyOrder::Delete,
         dry_run: false,
         limit: None,

@@ -69,14 +69,14 @@ pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
 use crate::action::{show, show_one, Action, AnyAction, Batches, PlanShown, Registry, Shown};
-use crate::connect::{RequestKind, Word};
+use crate::connect::Word;
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
 use crate::middleware::delay as delay_around;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Record, Trace};
-use crate::run::{self, Begin, Begun, Deliver, PlanActor, PlanKey, Queues, Wakes};
+use crate::run::{self, Begin, Begun, PlanActor, PlanKey, Queues, Wakes};
 use crate::schedule::{Schedules, Timetable};
 use crate::store::{Slots, WorldKind};
 use crate::time::Time;
