@@ -5,8 +5,11 @@ mod http_common;
 
 use http_common::{with, Served};
 use serde_json::{json, Value};
+use turnwheel::actors::entity::{ReminderId, ReminderRow};
+use turnwheel::engine::store::OF_PLAN;
 use turnwheel::engine::{MemoryStore, SqliteStore, Store, World};
 use turnwheel::http::{Access, Options};
+use turnwheel::runtime::completion::block_on;
 use turnwheel::work::Workers;
 
 fn served_over(store: impl Store) -> Served {
@@ -140,4 +143,73 @@ fn a_callback_sends_one_event_without_a_token() {
     assert_eq!(served.ended(&plan)["output"], json!({"paid": true}));
     served.post(&path, &json!(null)).is_problem(404, "callback-unknown");
     served.post("/api/v1/callbacks/0000", &json!(null)).is_problem(404, "callback-unknown");
+}
+
+#[test]
+fn offers_of_other_topics_are_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_file in [false, true] {
+        let served = if is_file {
+            served_over(SqliteStore::new(folder.path().join("wheel.db")))
+        } else {
+            served_over(MemoryStore::new())
+        };
+        let reminders = served.world.reminders();
+        let put = async {
+            // They have waited longer than any that comes now.
+            for number in 0..12_000_u64 {
+                let name = format!("01a1ff4f-e40a-72c7-8794-bb892af12402/{number}/1");
+                let mut row = ReminderRow::new(ReminderId::new("turnwheel.work", "other", &name));
+                (row.first_due_ms, row.planned_ms, row.due_ms) = (1, 1, 1 + number);
+                reminders.upsert(&row, 1).await.expect("it is written");
+                if is_file && number == 500 {
+                    break;
+                }
+            }
+        };
+        block_on(put).expect("nobody waits here");
+        let plans: Vec<String> =
+            (0..5).map(|_| served.start("external", &json!({"topic": "mail"}))).collect();
+        let mut leased = Vec::new();
+        while leased.len() < plans.len() {
+            let tasks = lease(&served, &json!({"limit": 3}));
+            leased.extend(tasks.as_array().unwrap().iter().map(|task| task["plan"].clone()));
+        }
+        assert_eq!(json!(leased), json!(plans), "those that have waited longest come first");
+        let many: Vec<String> = (0..101).map(|topic| topic.to_string()).collect();
+        let refused = served.post("/api/v1/work/lease", &json!({ "topics": many }));
+        refused.is_problem(422, "body-invalid");
+    }
+}
+
+#[test]
+fn a_callback_that_nobody_uses_goes_with_its_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = |served: &Served| {
+        let plan = served.start("ask", &json!(null));
+        let step = served.suspended(&plan);
+        let path = format!("/api/v1/plans/{plan}/steps/{step}/callback");
+        let token = served.post(&path, &json!({})).json()["token"].as_str().unwrap().to_owned();
+        let key = format!("{plan}/{token}");
+        let order = json!({"order": "cancel"});
+        served.post(&format!("/api/v1/plans/{plan}/orders"), &order);
+        served.ended(&plan);
+        (plan, token, key)
+    };
+    for is_file in [false, true] {
+        let served = if is_file {
+            served_over(SqliteStore::new(folder.path().join("wheel.db")))
+        } else {
+            served_over(MemoryStore::new())
+        };
+        let states = served.world.states();
+        let version = |key: &str| block_on(states.load(OF_PLAN, key)).unwrap().unwrap().version;
+        let ((gone, token, key), (_, _, other)) = (kept(&served), kept(&served));
+        assert_eq!((version(&key), version(&other)), (1, 1));
+        let order = json!({"order": "delete", "plans": [gone]});
+        assert_eq!(served.post("/api/v1/orders", &order).json()["touched"], 1);
+        assert_eq!((version(&key), version(&other)), (0, 1), "only that of the plan that is gone");
+        let told = served.post(&format!("/api/v1/callbacks/{token}"), &json!(null));
+        told.is_problem(404, "callback-unknown");
+    }
 }

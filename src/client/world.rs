@@ -31,6 +31,33 @@ impl Client {
         self.get("/locks")
     }
 
+    /// The groups of workers: their load, turns that last, actors by class.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn runtime(&self) -> Result<api::RuntimeInfo, ClientError> {
+        self.get("/runtime")
+    }
+
+    /// The types of entities, that of plans first.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn entity_types(&self) -> Result<api::EntityTypes, ClientError> {
+        self.get("/entities")
+    }
+
+    /// An entity by the name of its type and its key.
+    ///
+    /// # Errors
+    ///
+    /// There is no such type, or the server does not answer.
+    pub fn entity(&self, name: &str, key: &str) -> Result<api::EntityInfo, ClientError> {
+        self.get(&format!("/entities/{}/{}", encoded(name), encoded(key)))
+    }
+
     /// Events that could not be delivered since the world began.
     ///
     /// # Errors

@@ -92,6 +92,9 @@ pub const LIVE_SIGN: Duration = Duration::from_secs(15);
 /// After how long a browser comes back when a stream has ended.
 pub const LIVE_AGAIN: Duration = Duration::from_secs(1);
 
+/// Topics of one lease: it is looked for each of them.
+pub const TOPICS_MAX: usize = 100;
+
 /// Tasks of one lease.
 pub const LEASES_MAX: usize = 100;
 

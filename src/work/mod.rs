@@ -29,11 +29,8 @@ use turnwheel_engine::{PlanId, StepId, World};
 pub use external::{External, ExternalTask, Outcome};
 pub use offer::{Offer, OfferId, OfferIdError};
 
-/// Offers that are looked through for one lease: those of other topics are passed over.
-const LOOKED_AT: usize = 10_000;
-
-/// Offers that are read at once.
-const PAGE: usize = 256;
+/// How often it is looked again for offers after others were sooner with those that were found.
+const ROUNDS: usize = 16;
 
 /// How long a worker may have a task without a word, if nothing is said.
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -95,6 +92,8 @@ impl Workers {
 
     /// Leases up to `limit` tasks of these topics, those that have waited longest first.
     ///
+    /// Cost: a look for each topic, however many offers there are, and a write for each task.
+    ///
     /// # Errors
     ///
     /// The store failed.
@@ -106,28 +105,28 @@ impl Workers {
     ) -> Result<Vec<Offer>, StoreError> {
         let store = self.store()?;
         let mut leased = Vec::new();
-        let mut range = DueRange::until(offer::now_ms(), PAGE);
-        for _ in 0..LOOKED_AT / PAGE {
-            let rows = store.list(&range).await?;
-            let is_last = rows.len() < PAGE;
-            range.after = rows.last().map(|row| (row.due_ms, row.id.clone()));
-            for row in rows {
-                let Some(mut offer) = Offer::of(row) else { continue };
-                if !topics.contains(&offer.topic) {
-                    continue;
+        for _ in 0..ROUNDS {
+            let mut ready = Vec::new();
+            for topic in topics {
+                let most = limit - leased.len();
+                let range = DueRange::until(offer::now_ms(), most).of(offer::ENTITY, topic);
+                ready.extend(store.list(&range).await?.into_iter().filter_map(Offer::of));
+            }
+            ready.sort_by_key(Offer::until_ms);
+            let mut was_late = false;
+            for mut offer in ready {
+                if leased.len() == limit {
+                    break;
                 }
                 offer.begin_lease(lease);
                 match offer.write(&*store).await {
                     Ok(()) => leased.push(offer),
                     // Somebody was sooner.
-                    Err(StoreError::Conflict { .. }) => continue,
+                    Err(StoreError::Conflict { .. }) => was_late = true,
                     Err(error) => return Err(error),
                 }
-                if leased.len() == limit {
-                    return Ok(leased);
-                }
             }
-            if is_last {
+            if leased.len() == limit || !was_late {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use turnwheel_actors::entity::{ReminderId, ReminderRow, ReminderStore, StoreErro
 use turnwheel_engine::{PlanId, StepId};
 
 /// The name under which offers lie in the store.
-const ENTITY: &str = "turnwheel.work";
+pub(super) const ENTITY: &str = "turnwheel.work";
 
 /// Writers of rows carry an epoch. Those of offers compete by versions alone, so all have the same.
 const EPOCH: u64 = 1;

@@ -158,6 +158,20 @@ impl Suite<'_> {
             self.put(&row("entity", key, name, 5));
         }
         self.put(&row("entity2", "k", "a", 5));
+        // The same by due time, page by page: those of one entity alone.
+        for (name, due_ms) in [("x", 4), ("y", 3), ("z", 9)] {
+            self.put(&row("entity3", "k", name, due_ms));
+            self.put(&row("entity3", "l", name, due_ms));
+        }
+        let mut range = DueRange::until(8, 1).of("entity3", "k");
+        let first = self.list(&range);
+        range.after = first.last().map(|row| (row.due_ms, row.id.clone()));
+        let second = self.list(&range);
+        range.after = second.last().map(|row| (row.due_ms, row.id.clone()));
+        let listed: Vec<_> = first.iter().chain(&second).map(|row| row.id.clone()).collect();
+        let of = |name| ReminderId::new("entity3", "k", name);
+        assert_eq!(listed, [of("y"), of("x")], "by due time, of one entity");
+        assert_eq!(self.list(&range), Vec::new(), "what is not due is not listed");
         let names = |limit| {
             let rows = now(self.store.list_of("entity", "k", limit)).expect("it can be listed");
             assert!(rows.iter().all(|row| row.id.is_of("entity", "k")), "others: {rows:?}");

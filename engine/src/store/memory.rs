@@ -230,6 +230,7 @@ impl Data {
         }
         self.keys.retain(|_, holder| *holder != plan);
         self.values.remove(&plan);
+        self.states.forget(plan);
         true
     }
 

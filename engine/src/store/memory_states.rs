@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::change::{admit, Change};
-use super::{Verdict, Worked};
+use super::{Verdict, Worked, OF_PLAN};
+use crate::id::PlanId;
 
 /// The states and reminders of entities.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +72,12 @@ impl States {
         self.version
     }
 
+    /// The states that were kept for a plan go with it.
+    pub(super) fn forget(&mut self, plan: PlanId) {
+        let prefix = plan.to_string();
+        self.states.retain(|(entity, key), _| entity != OF_PLAN || !key.starts_with(&prefix));
+    }
+
     pub(super) fn state(&self, entity: &str, key: &str) -> Record {
         let kept = self.states.get(&(entity.to_owned(), key.to_owned()));
         kept.map(|(record, _)| record.clone()).unwrap_or_default()
@@ -90,7 +97,8 @@ impl States {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = range.after.as_ref().map_or(Unbounded, Excluded);
         let places = self.by_due.range((from, Unbounded));
-        let places = places.take_while(|(due_ms, _)| *due_ms <= range.until_ms).take(range.limit);
+        let places = places.take_while(|(due_ms, _)| *due_ms <= range.until_ms);
+        let places = places.filter(|(_, id)| range.is_of(id)).take(range.limit);
         places.filter_map(|(_, id)| self.reminders.get(id).cloned()).collect()
     }
 }

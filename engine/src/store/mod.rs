@@ -42,6 +42,10 @@ use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, Waiting};
 use crate::time::Time;
 
+/// States of this entity are of plans: their keys begin with the id of a plan and a slash, and they are
+/// removed with it.
+pub const OF_PLAN: &str = "turnwheel.of-plan";
+
 /// A place in the journal: counted from 1, in the order of commits; 0 is before all.
 pub type Seq = u64;
 

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::Json as Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use turnwheel_engine::store::OF_PLAN;
 use turnwheel_engine::{PlanId, StepId};
 
 use super::steps::unknown;
@@ -15,8 +16,8 @@ use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
 
-/// The name under which the store keeps callbacks.
-const ENTITY: &str = "turnwheel.callback";
+/// Digits of an id of a plan, with which each token begins.
+const PLAN_DIGITS: usize = 32;
 
 /// Writers of states carry an epoch; callbacks compete by versions alone.
 const EPOCH: u64 = 1;
@@ -28,9 +29,14 @@ struct Kept {
     step: StepId,
 }
 
+/// Where the store keeps a callback.
+fn key(plan: PlanId, token: &str) -> String {
+    format!("{plan}/{token}")
+}
+
 /// Makes a path by which one event can be sent to a step without a token
 ///
-/// It is valid until it was used once. Whoever knows it can use it.
+/// It is valid until it was used once, or its plan is removed. Whoever knows it can use it.
 #[utoipa::path(
     post, path = "/plans/{plan}/steps/{step}/callback", tag = "steps", operation_id = "makeCallback",
     params(
@@ -50,10 +56,11 @@ pub(in crate::http) async fn make(
     let mut secret = [0_u8; 24];
     getrandom::fill(&mut secret)
         .map_err(|error| Problem::new(Code::Internal, format!("no random numbers: {error}")))?;
-    let token: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let bytes = plan.to_bytes().into_iter().chain(secret);
+    let token: String = bytes.map(|byte| format!("{byte:02x}")).collect();
     let kept = serde_json::to_vec(&Kept { plan, step })
         .map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    api.world().states().save(ENTITY, &token, kept, 0, EPOCH).await?;
+    api.world().states().save(OF_PLAN, &key(plan, &token), kept, 0, EPOCH).await?;
     trace::audit(&who, "callback", &format!("{plan}/{step}"), "made");
     let path = format!("api/v1/callbacks/{token}");
     Ok((StatusCode::CREATED, Answer(Callback { token, path })))
@@ -78,7 +85,10 @@ pub(in crate::http) async fn tell(
         let detail = "there is no such callback, or it was used";
         Problem::new(Code::CallbackUnknown, detail)
     };
-    let known = states.load(ENTITY, &token).await?;
+    // It lies with its plan, and goes with it.
+    let of = token.get(..PLAN_DIGITS).and_then(|plan| plan.parse::<PlanId>().ok());
+    let key = key(of.ok_or_else(unknown)?, &token);
+    let known = states.load(OF_PLAN, &key).await?;
     let kept = known.bytes.ok_or_else(unknown)?;
     let Kept { plan, step } = parse(&kept)?;
     // The same id each time: a repeated callback is taken once.
@@ -90,7 +100,7 @@ pub(in crate::http) async fn tell(
         principal = "callback", what = "event", on = format!("{plan}/{step}"), outcome, "change"
     );
     told?;
-    match states.clear(ENTITY, &token, known.version, EPOCH).await {
+    match states.clear(OF_PLAN, &key, known.version, EPOCH).await {
         Ok(_) | Err(turnwheel_actors::entity::StoreError::Conflict { .. }) => {}
         Err(error) => return Err(error.into()),
     }

@@ -11,7 +11,7 @@ use crate::api::{Lease, Leased, Task, TaskComplete, TaskDone, TaskFail, TaskHear
 use crate::http::access::Principal;
 use crate::http::body::{Json, NameAt, Who};
 use crate::http::code::Code;
-use crate::http::limits::{LEASES_MAX, WAIT_MAX};
+use crate::http::limits::{LEASES_MAX, TOPICS_MAX, WAIT_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
@@ -68,6 +68,9 @@ pub(in crate::http) async fn lease(
     let wrong = |detail: String| Problem::new(Code::BodyInvalid, format!("the body: {detail}"));
     if asked.topics.is_empty() {
         return Err(wrong("it names no topic".to_owned()));
+    }
+    if asked.topics.len() > TOPICS_MAX {
+        return Err(wrong(format!("it names more than {TOPICS_MAX} topics")));
     }
     let limit = asked.limit.unwrap_or(1) as usize;
     if limit == 0 || limit > LEASES_MAX {

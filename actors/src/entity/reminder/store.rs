@@ -96,12 +96,26 @@ pub struct DueRange {
     pub until_ms: u64,
     /// So many at most.
     pub limit: usize,
+    /// Only those of this entity, by its type's name and key; of all if there is none.
+    pub of: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl DueRange {
     /// The first rows that are due at a time.
     pub fn until(until_ms: u64, limit: usize) -> Self {
-        Self { after: None, until_ms, limit }
+        Self { after: None, until_ms, limit, of: None }
+    }
+
+    /// Only rows of one entity. Its cost is that of the entity's rows, or less where a store has an index.
+    #[must_use]
+    pub fn of(mut self, entity: &str, key: &str) -> Self {
+        self.of = Some((Arc::from(entity), Arc::from(key)));
+        self
+    }
+
+    /// Whether a row is of the entity that is meant.
+    pub fn is_of(&self, id: &ReminderId) -> bool {
+        self.of.as_ref().is_none_or(|(entity, key)| id.is_of(entity, key))
     }
 }
 
@@ -210,6 +224,7 @@ impl Table {
         };
         places
             .take_while(|(due_ms, _)| *due_ms <= range.until_ms)
+            .filter(|(_, id)| range.is_of(id))
             .take(range.limit)
             .filter_map(|(_, id)| self.rows.get(id).cloned())
             .collect()

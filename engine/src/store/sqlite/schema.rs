@@ -81,6 +81,7 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
              WHERE state = old.state AND result = old.result AND waits = old.waits;
      END;
      CREATE TABLE keys (key TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
+     CREATE INDEX keys_plan ON keys (plan);
      CREATE TABLE schedules (
          name TEXT PRIMARY KEY,
          version INTEGER NOT NULL,
@@ -114,6 +115,7 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          PRIMARY KEY (entity, key, name)
      ) WITHOUT ROWID;
      CREATE INDEX reminders_due ON reminders (due, entity, key, name);
+     CREATE INDEX reminders_of ON reminders (entity, key, due, name);
      CREATE TABLE reminder_epochs (
          entity TEXT NOT NULL,
          key TEXT NOT NULL,

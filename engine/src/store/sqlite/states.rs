@@ -3,8 +3,9 @@
 use rusqlite::{params, Connection, OptionalExtension, Row, Transaction};
 use turnwheel_actors::entity::{DueRange, MissedTicks, Record, ReminderId, ReminderRow};
 
+use crate::id::PlanId;
 use crate::store::change::admit;
-use crate::store::{Change, Verdict, Worked};
+use crate::store::{Change, Verdict, Worked, OF_PLAN};
 
 const COLUMNS: &str = "entity, key, name, first_due, delay, period, missed, planned, due, failures,
     skipped, revision, version";
@@ -44,6 +45,14 @@ pub(super) fn change(transaction: &Transaction<'_>, change: &Change) -> rusqlite
         }
         Change::Work(_) => Ok(Verdict::Worked(Worked::Unsupported)),
     }
+}
+
+/// The states that were kept for a plan go with it.
+pub(super) fn forget(transaction: &Transaction<'_>, plan: PlanId) -> rusqlite::Result<()> {
+    let remove = "DELETE FROM states WHERE entity = ?1 AND key > ?2 AND key < ?3";
+    // What comes after the slash of all keys that begin with it is the digit 0.
+    let range = params![OF_PLAN, format!("{plan}/"), format!("{plan}0")];
+    transaction.prepare_cached(remove)?.execute(range).map(drop)
 }
 
 /// Why a reminder may not be written; else the epoch is noted.
@@ -134,6 +143,21 @@ pub(super) fn reminders_due(
     range: &DueRange,
 ) -> rusqlite::Result<Vec<ReminderRow>> {
     let (until, limit) = (number(range.until_ms), number(range.limit as u64));
+    if let Some((entity, of)) = &range.of {
+        let read = format!(
+            "SELECT {COLUMNS} FROM reminders
+             WHERE entity = ?1 AND key = ?2 AND due <= ?3 AND (due, name) > (?4, ?5)
+             ORDER BY due, name LIMIT ?6"
+        );
+        let mut read = connection.prepare_cached(&read)?;
+        let (due, name) = match &range.after {
+            Some((due, id)) => (number(*due), &*id.name),
+            None => (-1, ""),
+        };
+        let values = params![&**entity, &**of, until, due, name, limit];
+        let rows = read.query_map(values, row)?;
+        return rows.collect();
+    }
     let Some((due, id)) = &range.after else {
         let read = format!(
             "SELECT {COLUMNS} FROM reminders WHERE due <= ?1

@@ -256,6 +256,7 @@ fn remove(transaction: &Transaction<'_>, plan: PlanId, head: Seq) -> rusqlite::R
     let works = "DELETE FROM turnwheel_works WHERE plan = ?1";
     transaction.prepare_cached(works)?.execute([plan.to_bytes()])?;
     values::remove(transaction, plan)?;
+    states::forget(transaction, plan)?;
     Ok(true)
 }
 
