@@ -25,7 +25,10 @@ fn a_day(plans: &dyn Plans) -> Result<(), ClientError> {
     assert!(plans.begin(&echo, Some("once"))?.is_repeated);
     assert_eq!(plans.wait(&first.id)?.output, json!({"said": "a"}));
     let other = api::Start { input: json!({"text": "b"}), ..echo };
-    assert_eq!(plans.begin(&other, Some("once")).unwrap_err().code(), Some("key-reused"));
+    assert_eq!(
+        plans.begin(&other, Some("once")).expect_err("it is refused").code(),
+        Some("key-reused")
+    );
 
     let ask = api::Start { action: "ask".to_owned(), ..api::Start::default() };
     let asked = plans.begin(&ask, None)?;
@@ -42,11 +45,14 @@ fn a_day(plans: &dyn Plans) -> Result<(), ClientError> {
     let done = plans.order(&waits.id, &api::Order::Cancel { force: false })?;
     assert_eq!((done.order.as_str(), done.by.as_str()), ("cancel", "ann"));
     assert_eq!(plans.look(&waits.id)?.cancel.map(|cancel| cancel.by), Some("ann".to_owned()));
-    let again = plans.order(&waits.id, &api::Order::Halt {}).unwrap_err();
+    let again = plans.order(&waits.id, &api::Order::Halt {}).expect_err("it is refused");
     assert_eq!(again.code(), Some("plan-state"));
-    assert_eq!(plans.look("last").unwrap_err().code(), Some("id-invalid"));
+    assert_eq!(plans.look("last").expect_err("it is refused").code(), Some("id-invalid"));
     assert_eq!(plans.list(&[("state", "stopped"), ("limit", "2")])?.plans.len(), 2);
-    assert_eq!(plans.list(&[("state", "broken")]).unwrap_err().code(), Some("query-invalid"));
+    assert_eq!(
+        plans.list(&[("state", "broken")]).expect_err("it is refused").code(),
+        Some("query-invalid")
+    );
 
     let spec = api::ScheduleSpec {
         timing: api::TimingSpec::Manual {},
