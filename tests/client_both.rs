@@ -44,6 +44,7 @@ fn a_day(plans: &dyn Plans) -> Result<(), ClientError> {
     let waits = plans.begin(&ask, None)?;
     let done = plans.order(&waits.id, &api::Order::Cancel { force: false })?;
     assert_eq!((done.order.as_str(), done.by.as_str()), ("cancel", "ann"));
+    assert_eq!(plans.wait(&waits.id)?.summary.result, "cancelled");
     assert_eq!(plans.look(&waits.id)?.cancel.map(|cancel| cancel.by), Some("ann".to_owned()));
     let again = plans.order(&waits.id, &api::Order::Halt {}).expect_err("it is refused");
     assert_eq!(again.code(), Some("plan-state"));

@@ -81,7 +81,6 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
              WHERE state = old.state AND result = old.result AND waits = old.waits;
      END;
      CREATE TABLE keys (key TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
-     CREATE INDEX keys_plan ON keys (plan);
      CREATE TABLE schedules (
          name TEXT PRIMARY KEY,
          version INTEGER NOT NULL,
