@@ -12,7 +12,7 @@ use turnwheel_runtime::time::{Clock, ManualClock};
 use super::fault_store::{FaultStore, Observer};
 use super::medium::{Image, Medium};
 use super::workload::{Ack, Client, Workload};
-use crate::error::{BuildError, StoreError};
+use crate::error::{BuildError, PlanError, StoreError};
 use crate::store::{Batch, Filter, Verdict, Written};
 use crate::world::World;
 
@@ -153,9 +153,12 @@ fn run<W: Workload>(
     loop {
         let filter = Filter { limit: usize::MAX, ..Filter::default() };
         let rows = settled(sim, limit, world.list(filter))?;
-        let rows = match rows {
-            Ok(rows) => rows,
-            Err(error) => {
+        // A list shows what was before when a write is refused: the rows follow, and what is checked later is
+        // what they say then.
+        let rows = match (rows, settled(sim, limit, world.write_rows())?.map_err(PlanError::Store))
+        {
+            (Ok(rows), Ok(())) => rows,
+            (Err(error), _) | (_, Err(error)) => {
                 pass(sim, limit)
                     .map_err(|late| format!("{late}: the plans cannot be listed: {error}"))?;
                 continue;

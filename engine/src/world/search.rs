@@ -69,7 +69,7 @@ impl World {
                 tracing::debug!(%error, "a row stays behind its journal");
             }
         }
-        match journal.flush().await.map_err(lost)? {
+        match self.write_rows().await {
             // Reading is possible while nothing can be written: some rows say what was before.
             Err(error @ (StoreError::Full(_) | StoreError::Failed(_))) => {
                 tracing::warn!(%error, "rows stay behind their journal");
@@ -77,6 +77,11 @@ impl World {
             }
             outcome => outcome,
         }
+    }
+
+    /// Brings the rows of all plans that this world has loaded to what is durable now.
+    pub(crate) async fn write_rows(&self) -> Result<(), StoreError> {
+        self.shared.journal.flush().await.map_err(lost)?
     }
 
     /// Asks the store when its rows say everything that is durable.
