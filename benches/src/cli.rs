@@ -184,8 +184,9 @@ pub(crate) struct SavinaArgs {
     pub(crate) output: Output,
 }
 
-/// Rows of `latency`: quantiles in microseconds, and the one-way unpark of this machine in the same
-/// run, as `turnwheel doctor` measures it.
+/// Rows of `latency`: quantiles in microseconds, each the median of the repetitions, the smallest and
+/// the largest 99th percentile of them, and the one-way unpark of this machine in the same run, as
+/// `turnwheel doctor` measures it.
 #[derive(Debug, Args)]
 pub(crate) struct LatencyArgs {
     /// Cases, separated by commas [default: all]
@@ -194,6 +195,9 @@ pub(crate) struct LatencyArgs {
     /// Jobs in each case (at most 500 in made_inside_5ms_turn)
     #[arg(long, value_name = "N", default_value_t = 3_000)]
     pub(crate) samples: usize,
+    /// Repetitions of each: the system takes a processor away for some milliseconds now and then
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) reps: usize,
     #[command(flatten)]
     pub(crate) output: Output,
 }

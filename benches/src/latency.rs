@@ -9,7 +9,7 @@ use turnwheel_runtime::{Context, Group, IdlePolicy, Late, Task};
 
 use crate::error::BenchError;
 use crate::load::{self, rounded, AlwaysFull, Flood, Probe, Quantiles, Wait};
-use crate::report::{figure, Row};
+use crate::report::{figure, median, Row};
 
 /// Between two jobs to a parked worker: as long as the doctor's floor leaves its thread parked, and
 /// far longer than a worker spins.
@@ -47,17 +47,58 @@ pub(crate) struct LatencyRow {
     p90_us: f64,
     p99_us: f64,
     p999_us: f64,
+    /// The smallest and the largest 99th percentile of the repetitions.
+    p99_min_us: f64,
+    p99_max_us: f64,
     /// The machine's one-way unpark in this run, as `turnwheel doctor` measures it.
     unpark_us: f64,
 }
 
+impl LatencyRow {
+    /// The median of each quantile over the repetitions.
+    fn of(case: &'static str, seen: &[Quantiles], unpark_us: f64) -> Self {
+        let all = |pick: fn(&Quantiles) -> f64| seen.iter().map(pick).collect::<Vec<_>>();
+        let middle = |pick| rounded(median(&all(pick)));
+        let p99 = all(|one| one.p99);
+        Self {
+            case,
+            p50_us: middle(|one| one.p50),
+            p90_us: middle(|one| one.p90),
+            p99_us: middle(|one| one.p99),
+            p999_us: middle(|one| one.p999),
+            p99_min_us: p99.iter().copied().fold(f64::INFINITY, f64::min),
+            p99_max_us: p99.iter().copied().fold(0.0, f64::max),
+            unpark_us: rounded(unpark_us),
+        }
+    }
+}
+
 impl Row for LatencyRow {
     fn heads() -> &'static [&'static str] {
-        &["case", "p50 us", "p90 us", "p99 us", "p999 us", "unpark us", "p50/unpark", "p99/unpark"]
+        &[
+            "case",
+            "p50 us",
+            "p90 us",
+            "p99 us",
+            "p999 us",
+            "p99 min",
+            "p99 max",
+            "unpark us",
+            "p50/unpark",
+            "p99/unpark",
+        ]
     }
 
     fn cells(&self) -> Vec<String> {
-        let figures = [self.p50_us, self.p90_us, self.p99_us, self.p999_us, self.unpark_us];
+        let figures = [
+            self.p50_us,
+            self.p90_us,
+            self.p99_us,
+            self.p999_us,
+            self.p99_min_us,
+            self.p99_max_us,
+            self.unpark_us,
+        ];
         let ratios = [self.p50_us / self.unpark_us, self.p99_us / self.unpark_us];
         let mut cells = vec![self.case.to_owned()];
         cells.extend(figures.into_iter().chain(ratios).map(figure));
@@ -84,14 +125,16 @@ pub(crate) fn names() -> Vec<&'static str> {
     CASES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Runs the cases asked for, all if none is named.
+/// Runs the cases asked for, all if none is named: in turn, so often, so that a bad second of the
+/// machine falls on one repetition of each.
 pub(crate) fn run(
     wanted: &[String],
     samples: usize,
+    reps: usize,
     bar: &ProgressBar,
 ) -> Result<Vec<LatencyRow>, BenchError> {
-    if samples == 0 {
-        return Err(BenchError::BadValue("--samples is at least 1".to_owned()));
+    if samples == 0 || reps == 0 {
+        return Err(BenchError::BadValue("--samples and --reps are at least 1".to_owned()));
     }
     if let Some(name) = wanted.iter().find(|name| !names().contains(&name.as_str())) {
         let known = names().join(", ");
@@ -101,31 +144,30 @@ pub(crate) fn run(
         .iter()
         .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|one| one == name))
         .collect();
-    bar.set_length(chosen.len() as u64 + 1);
+    bar.set_length((chosen.len() * reps) as u64 + 1);
     bar.set_message("one-way unpark of this machine");
     let floor = turnwheel::doctor::unpark_floor()
         .map_err(|error| BenchError::Start { what: "the floor".into(), why: error.to_string() })?;
     bar.inc(1);
-    let mut rows = Vec::new();
-    for (name, case) in chosen {
-        bar.set_message(*name);
-        // On a thread of its own: a case may pin its load generator.
-        let quantiles = std::thread::scope(|scope| scope.spawn(|| case(name, samples)).join());
-        let quantiles = quantiles.map_err(|_| BenchError::Start {
-            what: (*name).to_owned(),
-            why: "its load generator panicked".to_owned(),
-        })??;
-        rows.push(LatencyRow {
-            case: name,
-            p50_us: quantiles.p50,
-            p90_us: quantiles.p90,
-            p99_us: quantiles.p99,
-            p999_us: quantiles.p999,
-            unpark_us: rounded(floor.p50),
-        });
-        bar.inc(1);
+    let mut seen = vec![Vec::with_capacity(reps); chosen.len()];
+    for _ in 0..reps {
+        for ((name, case), seen) in chosen.iter().zip(&mut seen) {
+            bar.set_message(*name);
+            seen.push(run_once(name, *case, samples)?);
+            bar.inc(1);
+        }
     }
-    Ok(rows)
+    let row = |(name, seen): (&'static str, &Vec<Quantiles>)| LatencyRow::of(name, seen, floor.p50);
+    Ok(chosen.iter().map(|(name, _)| *name).zip(&seen).map(row).collect())
+}
+
+/// On a thread of its own: a case may pin its load generator.
+fn run_once(name: &'static str, case: Case, samples: usize) -> Result<Quantiles, BenchError> {
+    let quantiles = std::thread::scope(|scope| scope.spawn(|| case(name, samples)).join());
+    quantiles.map_err(|_| BenchError::Start {
+        what: name.to_owned(),
+        why: "its load generator panicked".to_owned(),
+    })?
 }
 
 /// Sends a job to the probe at each planned instant, and gathers what it has seen.

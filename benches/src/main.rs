@@ -99,7 +99,7 @@ fn run(verb: Verb) -> Result<(), BenchError> {
         }
         Verb::Latency(args) => {
             let bar = progress();
-            let rows = latency::run(&args.case, args.samples, &bar)?;
+            let rows = latency::run(&args.case, args.samples, args.reps, &bar)?;
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }

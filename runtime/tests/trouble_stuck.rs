@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::time::{Clock, ManualClock};
-use turnwheel_runtime::{Failure, Group, Late, Pinning, Task};
+use turnwheel_runtime::{Context, Failure, Group, Late, Pinning, Task};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -285,5 +285,34 @@ fn blocking_waits_of_a_task_for_itself_are_refused_on_its_worker() -> Outcome {
     assert_eq!(answer.wait_timeout(PATIENCE)?, [true; 5]);
     task.closed().wait_timeout(PATIENCE)?;
     assert!(group.shutdown()?.is_clean());
+    Ok(())
+}
+
+#[test]
+fn without_stealing_a_task_waits_for_the_worker_that_has_made_it_ready() -> Outcome {
+    /// Many looks of a sibling that has nothing to do.
+    const LOOKS: Duration = Duration::from_millis(20);
+    let builder = Group::builder("kept").workers(2).pinning(Pinning::None);
+    let group = builder.without_stealing().build()?;
+    let other = group.task(0_u64).spawn()?;
+    let maker = group.task(()).spawn()?;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (seen, to) = (Arc::clone(&runs), other.clone());
+    let meanwhile = maker.call(move |(), _| {
+        let counted = Arc::clone(&seen);
+        let job = move |_: &mut u64, _: &mut Context<'_, u64>| {
+            counted.fetch_add(1, Ordering::AcqRel);
+        };
+        let is_taken = to.submit(job).is_ok();
+        let begin = Instant::now();
+        while begin.elapsed() < LOOKS {
+            std::hint::spin_loop();
+        }
+        (is_taken, seen.load(Ordering::Acquire))
+    });
+    assert_eq!(meanwhile.wait()?, (true, 0), "a sibling has taken it though it may not steal");
+    other.call(|_, _| ()).wait()?;
+    assert_eq!(runs.load(Ordering::Acquire), 1);
+    group.shutdown()?;
     Ok(())
 }

@@ -188,7 +188,7 @@ impl Search {
                 return self.unbook(local);
             }
             let limit = self.park_limit(local, rest);
-            if rest == Rest::Watch {
+            if rest == Rest::Watch && group.config.is_stealing {
                 // A look that is remembered, so that the next one can judge ages.
                 let (machine_ns, _) = group.clock.machine_and_now_ns();
                 for victim in (0..group.workers.len()).filter(|victim| *victim != local.index) {
