@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::cell::{Header, TaskRef};
@@ -11,7 +10,7 @@ use super::inbox::bits;
 use super::lifecycle::Phase;
 use super::node::Flow;
 use super::submit::{self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind, TaskJob};
-use super::{current, phases, Context};
+use super::{current, phases, AnyTask, Context};
 use crate::completion::{completion, Completer, Completion, Executor, OrClosed, Rejected};
 use crate::failure::Failure;
 use crate::group::{Group, TimerEntry};
@@ -414,99 +413,4 @@ impl<S: Send + 'static> Executor for Task<S> {
     fn execute(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Rejected> {
         self.run(move |_, _| job()).map_err(|_| Rejected)
     }
-}
-
-/// A task whose type is not known here: from listings, for operators.
-#[derive(Clone, Debug)]
-pub struct AnyTask(TaskRef);
-
-impl AnyTask {
-    /// From the registry's entry.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the registration of the task.
-    pub(crate) unsafe fn registered(header: NonNull<Header>) -> Self {
-        // SAFETY: forwarded to the caller.
-        Self(unsafe { TaskRef::new_ref(header) })
-    }
-
-    pub(crate) fn header(&self) -> &Header {
-        &self.0
-    }
-
-    fn typed(&self) -> Task<()> {
-        Task::new(self.0.clone())
-    }
-
-    /// As [`Task::name`].
-    pub fn name(&self) -> String {
-        self.typed().name()
-    }
-
-    /// As [`Task::class`].
-    pub fn class(&self) -> String {
-        self.typed().class()
-    }
-
-    /// The labels given when it was spawned: with name and class what a log line wants to say.
-    pub fn labels(&self) -> Vec<(String, String)> {
-        let labels = self.0.extra().map_or(&[][..], |extra| &extra.labels);
-        labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
-    }
-
-    /// As [`Task::id`].
-    pub fn id(&self) -> u64 {
-        self.typed().id()
-    }
-
-    /// As [`Task::phase`].
-    pub fn phase(&self) -> Phase {
-        self.0.phase()
-    }
-
-    /// As [`Task::queue_len`].
-    pub fn queue_len(&self) -> u64 {
-        queue_len(&self.0)
-    }
-
-    /// As [`Task::close_within`].
-    pub fn close_within(&self, deadline: Duration) -> Completion<()> {
-        self.typed().close_within(deadline)
-    }
-
-    /// As [`Task::stop`].
-    pub fn stop(&self) -> Completion<()> {
-        self.typed().stop()
-    }
-
-    /// As [`Task::kill`].
-    pub fn kill(&self) -> Completion<()> {
-        self.typed().kill()
-    }
-
-    /// Settles the futures of a task whose job never returns, also those asked for later: nobody
-    /// will run it again.
-    pub(crate) fn give_up(&self) {
-        let (started, closed) = {
-            let mut life = self.0.extra_or_make().life.lock();
-            life.is_given_up = true;
-            life.failure.get_or_insert(Failure::Killed);
-            (std::mem::take(&mut life.started), std::mem::take(&mut life.closed))
-        };
-        for waiter in started.into_iter().chain(closed) {
-            // Who gave up waiting needs no answer.
-            let _ = waiter.fail(Failure::Killed);
-        }
-    }
-
-    /// As [`Task::closed`].
-    pub fn closed(&self) -> Completion<()> {
-        self.typed().closed()
-    }
-}
-
-/// The task whose turn runs on this thread, if any.
-pub fn current_task() -> Option<AnyTask> {
-    current::current_ref().map(AnyTask)
 }

@@ -1,6 +1,8 @@
 //! Tasks: one state, jobs on it one at a time. The protocol is in `README.md` of this folder.
 
 #[cfg(not(turnwheel_loom))]
+mod any;
+#[cfg(not(turnwheel_loom))]
 mod cell;
 #[cfg(not(turnwheel_loom))]
 mod context;
@@ -13,6 +15,8 @@ mod extra;
 #[cfg(not(turnwheel_loom))]
 mod handle;
 pub(crate) mod inbox;
+#[cfg(not(turnwheel_loom))]
+mod leave;
 #[cfg(not(turnwheel_loom))]
 mod lifecycle;
 #[cfg(not(turnwheel_loom))]
@@ -42,6 +46,18 @@ mod node;
 pub(crate) mod node;
 
 #[cfg(not(turnwheel_loom))]
+pub use self::{
+    any::{current_task, AnyTask},
+    context::Context,
+    continuation::Subscription,
+    handle::Task,
+    lifecycle::{Lifecycle, OnFailure, Phase},
+    mail::{Mailbox, Overflow},
+    node::Flow,
+    submit::{Permit, Reserve, SubmitError, SubmitErrorKind, TaskJob},
+    weak::WeakTask,
+};
+#[cfg(not(turnwheel_loom))]
 pub(crate) use self::{
     cell::{make, unmake, Header, Parts, TaskPtr, TaskRef},
     extra::Extra,
@@ -51,15 +67,4 @@ pub(crate) use self::{
     phases::close_admission,
     run::{run_simulated_turn, run_turn, After, Report, Turn},
     weak::WeakRef,
-};
-#[cfg(not(turnwheel_loom))]
-pub use self::{
-    context::Context,
-    continuation::Subscription,
-    handle::{current_task, AnyTask, Task},
-    lifecycle::{Lifecycle, OnFailure, Phase},
-    mail::{Mailbox, Overflow},
-    node::Flow,
-    submit::{Permit, Reserve, SubmitError, SubmitErrorKind, TaskJob},
-    weak::WeakTask,
 };

@@ -5,9 +5,10 @@ use std::ptr;
 
 use super::cell::{self, Header};
 use super::inbox::bits;
+use super::leave::Left;
 use super::lifecycle::{Hook, OnFailure, Phase, Stage};
 use super::node;
-use super::run::{Left, Turn};
+use super::run::Turn;
 use super::urgent;
 use crate::failure::Failure;
 use crate::sync::Ordering;

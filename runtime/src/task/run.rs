@@ -6,7 +6,8 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use super::cell::{Header, Owner, TaskPtr};
-use super::inbox::{bits, Idle};
+use super::inbox::bits;
+use super::leave::Left;
 use super::node::{self, Flow, Node, Use};
 use super::phases;
 use super::Phase;
@@ -64,17 +65,6 @@ pub(crate) struct Turn {
     /// The simulation is told of each job.
     is_simulated: bool,
     pub(crate) failures: u32,
-}
-
-/// How a task was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// Idle, held or over: not ours any more.
-    Gone,
-    /// There is more to do.
-    Stays,
-    /// There is more to do, but not now.
-    Requeue,
 }
 
 /// Runs one turn.
@@ -460,70 +450,6 @@ impl Turn {
         if self.owner().room_wanted {
             phases::give_room(self);
         }
-    }
-
-    /// Leaves the task as its phase allows, or finds more to do.
-    #[inline(always)]
-    fn leave(&mut self) -> Left {
-        if !self.owner().open || self.header().inbox.is_closed() || self.owner().orphaned {
-            return phases::advance(self);
-        }
-        if self.owner().has_urgent {
-            return Left::Stays;
-        }
-        self.go_idle()
-    }
-
-    /// Tries to leave the task idle.
-    #[inline(always)]
-    pub(crate) fn go_idle(&mut self) -> Left {
-        let header = self.header();
-        if header.inbox.signals() & bits::WAKE != 0 || self.has_ready() {
-            return Left::Stays;
-        }
-        let position = self.owner().position;
-        let stub = header.inbox.stub();
-        self.owner().position = stub;
-        match header.inbox.try_idle_owner(position) {
-            Idle::Gone => {
-                if !ptr::eq(position, stub) {
-                    // SAFETY: the lane was left idle from this node: no producer needs it.
-                    unsafe { node::free(position.cast_mut().cast()) };
-                }
-                Left::Gone
-            }
-            Idle::Signalled => {
-                self.owner().position = position;
-                Left::Stays
-            }
-            Idle::More => {
-                self.owner().position = position;
-                // SAFETY: we are the runner and this is our position.
-                let node = unsafe { header.inbox.next_linked_owner(position) };
-                if node.is_null() {
-                    Left::Requeue
-                } else {
-                    Left::Stays
-                }
-            }
-        }
-    }
-
-    /// Tries to leave the task held: only a signal brings it back.
-    pub(crate) fn hold(&mut self) -> Left {
-        if self.header().inbox.try_hold_owner() {
-            Left::Gone
-        } else {
-            Left::Stays
-        }
-    }
-
-    fn has_ready(&self) -> bool {
-        let Some(extra) = self.header().extra() else {
-            return false;
-        };
-        // SAFETY: we are the runner and the borrow ends here.
-        unsafe { extra.subscriptions_owner() }.has_ready()
     }
 
     /// Frees the node of a fast-lane job that panicked.

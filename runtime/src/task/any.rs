@@ -1,0 +1,106 @@
+//! The handle of a task whose type is not known.
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use super::cell::{Header, TaskRef};
+use super::current;
+use super::handle::{queue_len, Task};
+use super::lifecycle::Phase;
+use crate::completion::Completion;
+use crate::failure::Failure;
+
+/// A task whose type is not known here: from listings, for operators.
+#[derive(Clone, Debug)]
+pub struct AnyTask(pub(super) TaskRef);
+
+impl AnyTask {
+    /// From the registry's entry.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the registration of the task.
+    pub(crate) unsafe fn registered(header: NonNull<Header>) -> Self {
+        // SAFETY: forwarded to the caller.
+        Self(unsafe { TaskRef::new_ref(header) })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.0
+    }
+
+    fn typed(&self) -> Task<()> {
+        Task::new(self.0.clone())
+    }
+
+    /// As [`Task::name`].
+    pub fn name(&self) -> String {
+        self.typed().name()
+    }
+
+    /// As [`Task::class`].
+    pub fn class(&self) -> String {
+        self.typed().class()
+    }
+
+    /// The labels given when it was spawned: with name and class what a log line wants to say.
+    pub fn labels(&self) -> Vec<(String, String)> {
+        let labels = self.0.extra().map_or(&[][..], |extra| &extra.labels);
+        labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
+    /// As [`Task::id`].
+    pub fn id(&self) -> u64 {
+        self.typed().id()
+    }
+
+    /// As [`Task::phase`].
+    pub fn phase(&self) -> Phase {
+        self.0.phase()
+    }
+
+    /// As [`Task::queue_len`].
+    pub fn queue_len(&self) -> u64 {
+        queue_len(&self.0)
+    }
+
+    /// As [`Task::close_within`].
+    pub fn close_within(&self, deadline: Duration) -> Completion<()> {
+        self.typed().close_within(deadline)
+    }
+
+    /// As [`Task::stop`].
+    pub fn stop(&self) -> Completion<()> {
+        self.typed().stop()
+    }
+
+    /// As [`Task::kill`].
+    pub fn kill(&self) -> Completion<()> {
+        self.typed().kill()
+    }
+
+    /// Settles the futures of a task whose job never returns, also those asked for later: nobody
+    /// will run it again.
+    pub(crate) fn give_up(&self) {
+        let (started, closed) = {
+            let mut life = self.0.extra_or_make().life.lock();
+            life.is_given_up = true;
+            life.failure.get_or_insert(Failure::Killed);
+            (std::mem::take(&mut life.started), std::mem::take(&mut life.closed))
+        };
+        for waiter in started.into_iter().chain(closed) {
+            // Who gave up waiting needs no answer.
+            let _ = waiter.fail(Failure::Killed);
+        }
+    }
+
+    /// As [`Task::closed`].
+    pub fn closed(&self) -> Completion<()> {
+        self.typed().closed()
+    }
+}
+
+/// The task whose turn runs on this thread, if any.
+pub fn current_task() -> Option<AnyTask> {
+    current::current_ref().map(AnyTask)
+}
