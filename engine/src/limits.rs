@@ -210,3 +210,7 @@ pub const CLAIM_NAME_MAX: usize = 1_024;
 
 /// How long the text of what is written beside a claim may be, in bytes.
 pub const CLAIM_DATA_MAX: usize = 16 * 1_024;
+
+/// Messages that are kept for a plan while its planning is under way: orders, events, and plans that wait for
+/// its end. More are refused.
+pub const EARLY_MESSAGES_MAX: usize = 1_024;

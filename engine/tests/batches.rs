@@ -1,15 +1,16 @@
 //! Plans that a step asks for in batches: one batch after the other, again after a failure, and what
-//! cancel with force does to them.
+//! cancel with force does to them; and what is said to one while it is being planned.
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{mpsc, Arc, Mutex};
+use std::time::Duration;
 
 use common::{part, Play, Theatre};
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
-    Action, ActionError, Next, PlanHandle, PlanResult, PlanState, PlanView, Planner, RunAsync,
-    RunsAsync, StepContext,
+    Action, ActionError, Cause, Delay, MemoryStore, Next, PlanError, PlanHandle, PlanId,
+    PlanResult, PlanState, PlanView, Planner, RunAsync, RunsAsync, StepContext, World,
 };
 
 /// A plan that cannot be planned while its number is among the broken ones.
@@ -202,4 +203,114 @@ fn cancel_with_force_reaches_the_plans_below_and_their_steps_know_it() {
     said.sort();
     assert_eq!(said, ["abort 0", "abort 1"]);
     assert!(view.sub_plans().all(|(_, child)| child.result == Some(PlanResult::Cancelled)));
+}
+
+/// Its planning takes until it is told to go on.
+struct Thinks {
+    began: Mutex<mpsc::Sender<()>>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Action for Thinks {
+    const NAME: &'static str = "thinks";
+    type Input = ();
+    type Output = ();
+    type Phases = RunsAsync;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, (): ()) -> Result<(), ActionError> {
+        let gone = |_| ActionError::new("gone", "the test has ended");
+        self.began.lock().expect("nothing panics under it").send(()).map_err(|_| gone(()))?;
+        let go_on = self.go_on.lock().expect("nothing panics under it");
+        go_on.recv().map_err(|_| gone(()))?;
+        planner.plan_self(())?;
+        Ok(())
+    }
+}
+
+impl RunAsync for Thinks {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.has_event() {
+            return Ok(Next::Done);
+        }
+        step.event_after(Duration::ZERO, &1)?;
+        Ok(Next::suspend("a moment"))
+    }
+}
+
+struct Plain;
+
+impl Action for Plain {
+    const NAME: &'static str = "plain";
+    type Input = ();
+    type Output = ();
+    type Phases = ();
+}
+
+/// Asks for one plan that is long in planning.
+struct Asks;
+
+impl Action for Asks {
+    const NAME: &'static str = "asks";
+    type Input = ();
+    type Output = ();
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Asks {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.cause() == Cause::SubPlans {
+            return Ok(Next::Done);
+        }
+        step.trigger::<Thinks>(&())?;
+        Ok(Next::suspend("the plan"))
+    }
+}
+
+/// The end of a plan whose sub-plan is being planned while something is done.
+fn while_it_is_planned(
+    act: impl FnOnce(&World, &PlanHandle, PlanId) -> Option<PlanHandle>,
+) -> (PlanView, PlanView) {
+    let ((began, is_planning), (go, go_on)) = (mpsc::channel(), mpsc::channel());
+    let thinks = Thinks { began: Mutex::new(began), go_on: Mutex::new(go_on) };
+    let world =
+        World::builder().action(Asks).action(thinks).action(Plain).build(MemoryStore::new());
+    let world = world.expect("it begins");
+    let plan = world.trigger::<Asks>(()).wait().expect("it is taken");
+    is_planning.recv().expect("it is planned");
+    let view = plan.view().wait().expect("it is there");
+    let child = view.sub_plans().next().expect("it has one").0;
+    let chained = act(&world, &plan, child);
+    go.send(()).expect("it waits for that");
+    let view = plan.finished().wait().expect("it ends");
+    let child = world.plan(child).finished().wait().expect("it ends");
+    if let Some(chained) = chained {
+        let view = chained.finished().wait().expect("it ends");
+        assert_eq!(view.result(), PlanResult::Success, "{:?}", view.planning_error);
+    }
+    world.shutdown().expect("it ends");
+    (view, child)
+}
+
+#[test]
+fn what_is_said_to_a_sub_plan_while_it_is_planned_is_heard_and_does_no_harm() {
+    // D-045 D-054 D-220
+    let (view, child) = while_it_is_planned(|world, _, child| {
+        let not_yet = world.plan(child).view().wait().unwrap_err();
+        assert!(matches!(not_yet, PlanError::Unknown(id) if id == child), "{not_yet}");
+        None
+    });
+    assert_eq!((view.result(), child.result()), (PlanResult::Success, PlanResult::Success));
+
+    let (view, child) = while_it_is_planned(|_, plan, _| {
+        plan.cancel("ann").wait().unwrap().unwrap();
+        None
+    });
+    assert_eq!((view.result(), child.result()), (PlanResult::Cancelled, PlanResult::Cancelled));
+
+    let (view, child) = while_it_is_planned(|world, _, child| {
+        let chained = world.delay::<Plain>(Delay::after([child]), ()).wait().unwrap();
+        assert_eq!(chained.view().wait().unwrap().state, PlanState::Scheduled);
+        Some(chained)
+    });
+    assert_eq!((view.result(), child.result()), (PlanResult::Success, PlanResult::Success));
 }

@@ -2,14 +2,17 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{error, part, states, Part, Play, Theatre};
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     Action, ActionError, Cause, Delay, Next, PlanHandle, PlanResult, PlanState, RunAsync,
-    RunsAsync, StepContext, SubPlanCounts,
+    RunsAsync, StepContext, StepKind, SubPlanCounts,
 };
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion};
 
 /// Asks for plans of parts, at most some at once, and fails if one of them does.
 struct Company;
@@ -254,6 +257,13 @@ fn a_chained_plan_comes_after_all_it_waits_for_unless_one_failed() {
     theatre.done(halted.halt("ann")).unwrap();
     let chained = delay(&theatre, Delay::after([halted.id()]), "c");
     assert_eq!(theatre.finished(&chained).result(), PlanResult::Success);
+
+    // What it has done was taken back: there is nothing to build on.
+    theatre.script.on("r", |_| Err(error("revert")));
+    let reverted = theatre.perform("r");
+    let chained = delay(&theatre, Delay::after([reverted.id()]), "c");
+    let view = theatre.finished(&chained);
+    assert_eq!(view.planning_error.as_ref().unwrap().kind, "failed_dependency");
 }
 
 #[test]
@@ -281,4 +291,178 @@ fn what_a_plan_comes_after_is_stored_and_a_frozen_one_waits_longer() {
     assert_eq!(after, [&Some(PlanResult::Success)]);
     theatre.done(chained.delay_until(None, "ann")).unwrap();
     assert_eq!(theatre.finished(&chained).result(), PlanResult::Success);
+}
+
+/// Asks for plans of parts, listens to events meanwhile, and may take its time with them.
+#[derive(Clone, Default)]
+struct Boss {
+    /// Of the first event.
+    gate: Arc<Mutex<Option<Completion<()>>>>,
+    causes: Arc<Mutex<Vec<Cause>>>,
+    limit: Option<Duration>,
+}
+
+impl Action for Boss {
+    const NAME: &'static str = "boss";
+    type Input = Vec<String>;
+    type Output = ();
+    type Phases = RunsAsync;
+
+    fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+}
+
+impl RunAsync for Boss {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        self.causes.lock().expect("nothing panics under it").push(step.cause());
+        if step.is_first_call() {
+            let gate = self.gate.lock().expect("nothing panics under it").take();
+            if let Some(gate) = gate.filter(|_| step.input.is_empty()) {
+                gate.await.map_err(|failure| ActionError::new("gone", failure))?;
+                step.trigger::<Play>(&part("late"))?;
+            }
+            for who in std::mem::take(&mut step.input) {
+                step.trigger::<Play>(&part(&who))?;
+            }
+            return Ok(Next::suspend("the plans"));
+        }
+        let Some(word) = step.event::<String>()? else {
+            let is_told = step.cause() == Cause::SubPlans;
+            return Ok(if is_told { Next::Done } else { Next::suspend("the plans") });
+        };
+        let gate = self.gate.lock().expect("nothing panics under it").take();
+        if let Some(gate) = gate {
+            gate.await.map_err(|failure| ActionError::new("gone", failure))?;
+        }
+        if word == "fail" {
+            return Err(error("broken"));
+        }
+        Ok(Next::suspend("the plans"))
+    }
+}
+
+impl Boss {
+    /// Its plan, and those that it asks for: each of them waits for a word.
+    fn begin(&self, parts: &[&str]) -> (Theatre, PlanHandle, Vec<PlanHandle>) {
+        let boss = self.clone();
+        let theatre = Theatre::with(|play| play.is_cancellable = true, |world| world.action(boss));
+        for who in parts {
+            theatre.script.on(who, |step| {
+                Ok(if step.has_event() { Next::Done } else { Next::suspend("a word") })
+            });
+        }
+        let parts = parts.iter().map(|who| (*who).to_owned()).collect();
+        let plan = theatre.sim.block_on(theatre.world.trigger::<Boss>(parts));
+        let plan = plan.expect("it ends").expect("the plan is taken");
+        let view = theatre.settle(&plan);
+        let children = view.sub_plans().map(|(child, _)| theatre.world.plan(child)).collect();
+        (theatre, plan, children)
+    }
+
+    fn shut(&self) -> Completer<()> {
+        let (open, gate) = completion();
+        *self.gate.lock().expect("nothing panics under it") = Some(gate);
+        open
+    }
+
+    fn causes(&self) -> Vec<Cause> {
+        self.causes.lock().expect("nothing panics under it").clone()
+    }
+}
+
+fn tell(theatre: &Theatre, plan: &PlanHandle, word: &str) {
+    let view = theatre.settle(plan);
+    let mut runs = view.steps.iter().filter(|step| step.kind == StepKind::Run);
+    let step = runs.next().expect("it has a run step").id;
+    theatre.done(theatre.world.event(plan.id(), step, None, &word)).expect("it is taken");
+}
+
+#[test]
+fn the_end_of_the_last_sub_plan_is_told_also_if_it_comes_while_an_event_is_handled() {
+    // D-045
+    let boss = Boss::default();
+    let (theatre, plan, children) = boss.begin(&["a"]);
+    let open = boss.shut();
+    tell(&theatre, &plan, "hello");
+    assert_eq!(states(&theatre.settle(&plan)), "running");
+    tell(&theatre, &children[0], "go");
+    assert_eq!(theatre.finished(&children[0]).result(), PlanResult::Success);
+    let _taken = open.complete(());
+    assert_eq!(theatre.settle(&plan).result(), PlanResult::Success);
+    assert_eq!(boss.causes(), [Cause::Turn, Cause::Event, Cause::SubPlans]);
+}
+
+#[test]
+fn what_ends_while_its_parent_is_paused_is_known_when_that_goes_on() {
+    // D-051
+    let boss = Boss::default();
+    let (theatre, plan, children) = boss.begin(&["a", "b"]);
+    tell(&theatre, &plan, "fail");
+    assert_eq!(theatre.settle(&plan).state, PlanState::Paused);
+    tell(&theatre, &children[0], "go");
+    theatre.settle(&children[0]);
+    theatre.done(plan.resume("ann")).unwrap();
+    assert_eq!(theatre.settle(&plan).waits_for(), "1 of 2 sub-plans");
+    tell(&theatre, &children[1], "go");
+    theatre.settle(&children[1]);
+    assert_eq!(theatre.settle(&plan).result(), PlanResult::Success);
+    assert_eq!(boss.causes(), [Cause::Turn, Cause::Event, Cause::Turn, Cause::SubPlans]);
+}
+
+#[test]
+fn cancel_reaches_the_plans_of_a_step_that_has_failed_and_of_one_whose_code_runs() {
+    // D-054 D-055
+    let boss = Boss { limit: Some(Duration::from_secs(60)), ..Boss::default() };
+    let (theatre, plan, children) = boss.begin(&["a"]);
+    theatre.sim.advance(Duration::from_secs(61));
+    assert_eq!(theatre.settle(&plan).state, PlanState::Paused, "it has taken too long");
+    assert_eq!(theatre.settle(&children[0]).state, PlanState::Running);
+    theatre.done(plan.cancel("ann")).unwrap();
+    assert_eq!(theatre.settle(&plan).result(), PlanResult::Cancelled);
+    assert_eq!(theatre.settle(&children[0]).result(), PlanResult::Cancelled);
+
+    let boss = Boss::default();
+    let (theatre, plan, children) = boss.begin(&["a"]);
+    let _open = boss.shut();
+    tell(&theatre, &plan, "hello");
+    theatre.done(plan.cancel_now("ann")).unwrap();
+    assert_eq!(theatre.settle(&plan).result(), PlanResult::Cancelled);
+    assert_eq!(theatre.settle(&children[0]).result(), PlanResult::Cancelled);
+}
+
+#[test]
+fn code_that_asks_for_plans_while_its_plan_is_cancelled_gets_none() {
+    let boss = Boss::default();
+    let open = boss.shut();
+    let (theatre, plan, _) = boss.begin(&[]);
+    assert_eq!(states(&theatre.settle(&plan)), "running");
+    theatre.done(plan.cancel("ann")).unwrap();
+    let _taken = open.complete(());
+    let view = theatre.settle(&plan);
+    assert_eq!((view.result(), view.sub_plans().count()), (PlanResult::Cancelled, 0));
+    assert!(theatre.script.said().is_empty());
+}
+
+#[test]
+fn each_of_many_sub_plans_is_asked_once_to_end() {
+    let boss = Boss::default();
+    let names: Vec<String> = (0..60).map(|number| format!("p{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (theatre, plan, children) = boss.begin(&names);
+    for who in &names {
+        theatre.script.on(&format!("cancel {who}"), |step| {
+            step.event_after(Duration::from_secs(1), &"the end")?;
+            Ok(Next::suspend("the end"))
+        });
+    }
+    theatre.done(plan.cancel("ann")).unwrap();
+    theatre.sim.advance(Duration::from_secs(3));
+    assert_eq!(theatre.settle(&plan).result(), PlanResult::Cancelled);
+    for child in &children {
+        let view = theatre.settle(child);
+        let is_asked = |line: &&turnwheel_engine::plan::Entry| line.text.contains("requested");
+        assert_eq!(view.history.iter().filter(is_asked).count(), 1, "{:?}", view.history);
+        assert_eq!(view.result(), PlanResult::Cancelled);
+    }
 }

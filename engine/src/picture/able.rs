@@ -69,7 +69,11 @@ impl Plan {
     pub fn can_with(&self, step: &Step) -> CanDo {
         let mut can = Vec::new();
         let is_paused = self.state == PlanState::Paused;
-        if is_paused && matches!(step.state, StepState::Error | StepState::RevertFailed) {
+        let can_skip = match step.state {
+            StepState::Error => !self.is_reverting,
+            state => state == StepState::RevertFailed,
+        };
+        if is_paused && can_skip {
             can.push(Can::Skip);
         }
         let has_begun = !matches!(step.state, StepState::Pending | StepState::Scheduling);

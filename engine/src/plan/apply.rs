@@ -313,7 +313,7 @@ impl Plan {
         if state == PlanState::Running {
             self.cancel = None;
             for step in &mut self.steps {
-                (step.is_rescued, step.failures) = (false, 0);
+                (step.is_rescued, step.failures, step.is_ending) = (false, 0, false);
                 step.beat.iter_mut().for_each(|beat| beat.missed = 0);
             }
         }

@@ -25,6 +25,7 @@ impl Plan {
         let from = step.state;
         step.cause = cause;
         step.in_event = cause == Cause::Event;
+        step.is_ending |= matches!(cause, Cause::Cancel { .. });
         match from {
             StepState::Suspended => {}
             StepState::Pending | StepState::Error | StepState::Retrying | StepState::Skipping => {
@@ -43,6 +44,9 @@ impl Plan {
         step.retry_at = None;
         step.limit = limit.or(step.limit);
         self.listen(id, at, silence);
+        if matches!(cause, Cause::SubPlans | Cause::Cancel { .. }) {
+            self.children.told(id);
+        }
         self.change(id, StepState::Running);
         self.set_alarm(id);
         if self.ready.front() == Some(&id) {

@@ -1,6 +1,6 @@
 //! Plans that a plan waits for: those that its steps have asked for, and those that it comes after.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -68,9 +68,14 @@ pub(crate) struct Children {
     all: BTreeMap<PlanId, Child>,
     /// For each step: how many are not over, how many of those have begun, and how many may at once.
     open: BTreeMap<StepId, Open>,
+    /// Steps whose plans are all over, and that do not know it yet.
+    untold: BTreeSet<StepId>,
     /// Those that may begin and were not told.
     #[serde(skip)]
     fresh: Vec<PlanId>,
+    /// Steps whose plans were asked to end since the plan was; whether with force.
+    #[serde(skip)]
+    asked_to_end: BTreeMap<StepId, bool>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -127,7 +132,29 @@ impl Children {
         self.begin(step);
         if self.open.get(&step).is_some_and(|open| open.begun == 0 && open.waiting.is_empty()) {
             self.open.remove(&step);
+            self.untold.insert(step);
         }
+    }
+
+    /// A step knows what came of its plans, or does not care any more.
+    pub(super) fn told(&mut self, step: StepId) {
+        self.untold.remove(&step);
+    }
+
+    /// Whether a step has to be told that its plans are over.
+    pub(crate) fn are_untold(&self, step: StepId) -> bool {
+        self.untold.contains(&step)
+    }
+
+    /// The plans of a step are asked to end; false if they were already, as seriously.
+    pub(crate) fn ask_to_end(&mut self, step: StepId, is_forced: bool) -> bool {
+        let asked = self.asked_to_end.insert(step, is_forced);
+        asked.is_none_or(|was_forced| is_forced && !was_forced)
+    }
+
+    /// They are asked again the next time.
+    pub(crate) fn ask_to_end_again(&mut self) {
+        self.asked_to_end.clear();
     }
 
     pub(crate) fn find(&self, plan: PlanId) -> Option<&Child> {

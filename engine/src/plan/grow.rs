@@ -174,6 +174,7 @@ impl Step {
             in_event: false,
             is_queued: false,
             cause: Cause::Turn,
+            is_ending: false,
             beat: None,
             revert_error: None,
             was_called: false,

@@ -74,9 +74,11 @@ impl Plan {
             step.progress = None;
             step.in_event = false;
             step.is_queued = false;
+            step.is_ending = false;
             let (kind, action) = (step.kind, step.action);
             let left = std::mem::take(&mut step.inbox);
             self.left_behind.extend(left.into_iter().map(|event| (*id, event)));
+            self.children.told(*id);
             if kind == StepKind::Run {
                 self.actions[action.index()].output = Payload::null();
             }

@@ -147,6 +147,7 @@ impl StepState {
             Self::RevertRetrying,
             Self::RevertFailed,
             Self::Kept,
+            Self::Dropped,
         ];
         all.into_iter().find(|state| state.name() == name)
     }

@@ -67,6 +67,8 @@ pub struct Step {
     pub is_queued: bool,
     /// Why its code was called last.
     pub(crate) cause: Cause,
+    /// Whether it was told to end because the plan is being cancelled.
+    pub(crate) is_ending: bool,
     /// Its signs of life, if it has given any or has to.
     pub beat: Option<Box<Beat>>,
     /// Ids of the events it has got: a second one with the same id is dropped.

@@ -11,6 +11,7 @@ use turnwheel_runtime::{Completer, Timer};
 
 use super::beats::Beats;
 use super::decide::{Decisions, Effect};
+use super::early::Early;
 use super::locks::Beginning;
 use super::message::{CallReturned, Deliver, Order, Report, Wake};
 use super::queue::{Place, Ticket};
@@ -65,6 +66,8 @@ pub(crate) struct PlanActor {
     pub(super) beats: Beats,
     /// As long as it has something under way that the end of the world waits for.
     pub(super) busy: Option<BusyPlan>,
+    /// What was said to it while it was being planned, before there was anything.
+    pub(super) early: Early,
 }
 
 pub(super) type Answer = Box<dyn FnOnce(&Result<Verdict, StoreError>) + Send>;
@@ -115,6 +118,7 @@ impl Entity for PlanActor {
             followers: Vec::new(),
             beats: Beats::default(),
             busy: None,
+            early: Early::default(),
             answers: Vec::new(),
             key: None,
             under_way: None,
@@ -221,6 +225,9 @@ impl Handler<Deliver> for PlanActor {
         if cx.is_closing() {
             return self.pass_on(message);
         }
+        if self.is_unborn() {
+            return self.hear_later(message);
+        }
         let Deliver { step, id, payload, by, reply, is_again } = message;
         let (plan, world) = (self.id, Arc::clone(&self.world));
         let letter = |reason: String| Undelivered {
@@ -249,6 +256,9 @@ impl Handler<Order> for PlanActor {
     fn handle(&mut self, order: Order, cx: &mut Context<'_, Self>) {
         if cx.is_closing() {
             return self.pass_on(order);
+        }
+        if self.is_unborn() {
+            return self.hear_later(order);
         }
         let Order { kind, by, reply } = order;
         let cancels = matches!(kind, OrderKind::Cancel { .. } | OrderKind::Halt);
@@ -397,7 +407,10 @@ impl PlanActor {
             }
         }
         self.count_busy();
-        let Some(plan) = &self.plan else { return cx.passivate() };
+        let Some(plan) = &self.plan else {
+            // What is being planned stays: the end of its planning is told to this activation.
+            return if self.is_planning { cx.hold() } else { cx.passivate() };
+        };
         let is_busy = self.under_way.is_some()
             || !self.running.is_empty()
             || !self.waiting.is_empty()
@@ -429,6 +442,9 @@ impl PlanActor {
     }
 
     pub(super) fn tell_watchers(&self) {
+        if self.is_unborn() {
+            return;
+        }
         let Some(plan) = &self.plan else {
             return self.world.watchers().tell(self.id, || Err(self.absence()));
         };

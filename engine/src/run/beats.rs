@@ -83,6 +83,9 @@ impl Handler<Heartbeat> for PlanActor {
         if cx.is_closing() {
             return self.pass_on(message);
         }
+        if self.is_unborn() {
+            return self.hear_later(message);
+        }
         let Heartbeat { step, attempt, details, reply } = message;
         let answer = match &self.plan {
             None => Err(self.absence()),

@@ -35,6 +35,10 @@ impl PlanActor {
         }
         let begun_ns = cx.now_ns();
         let cancelled = CancelFlag::default();
+        if plan.cancel.is_some() && !plan.step(step).is_ending {
+            // That was asked for while the call was on its way to the journal.
+            cancelled.set();
+        }
         let begun = self.begin(plan, step, cancelled.clone());
         match begun {
             Err(error) => self.returned(step, call, Returned::not_called(error), 0),

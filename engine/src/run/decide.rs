@@ -160,6 +160,8 @@ impl Decisions<'_> {
             Ok(Next::Done) => match cause {
                 Cause::Cancel { .. } => End::Cancelled,
                 Cause::Skip => End::Skipped,
+                // What it was told before, and waited for something because of.
+                _ if step.is_ending && self.plan.cancel.is_some() => End::Cancelled,
                 Cause::Turn | Cause::Event | Cause::SubPlans => End::Success,
             },
             Err(error) if !is_called => End::NotCalled(error),
@@ -177,6 +179,7 @@ impl Decisions<'_> {
             self.ask_for_plans(id, wishes.plans, wishes.at_once);
             self.ask_for_parts(id, wishes.parts, &wishes.drops);
             self.take_event(id);
+            self.plans_are_over(id);
         } else {
             self.part_ended(id);
         }
@@ -267,6 +270,8 @@ impl Decisions<'_> {
         for id in self.plan.due(now) {
             let step = self.plan.step(id);
             match step.state {
+                // Nothing begins again: what is to become of it follows from the request to end.
+                StepState::Retrying | StepState::RevertRetrying if self.plan.cancel.is_some() => {}
                 StepState::Retrying => self.call_again(id),
                 StepState::RevertRetrying => self.revert_step(id),
                 StepState::Running | StepState::Suspended if step.limit.is_none_or(|l| l > now) => {
@@ -290,6 +295,10 @@ impl Decisions<'_> {
         }
         let mut interrupted_steps = self.plan.in_state(StepState::Running);
         interrupted_steps.extend(self.plan.in_state(StepState::Reverting));
+        if self.plan.state != PlanState::Running {
+            // It was halted: its steps stay as they are.
+            interrupted_steps.clear();
+        }
         for step in interrupted_steps {
             if self.plan.step(step).is_queued {
                 // It waited for a place: its code was not called, and it asks again.
@@ -308,9 +317,12 @@ impl Decisions<'_> {
 
     pub(super) fn take_event(&mut self, id: StepId) {
         let step = self.plan.step(id);
+        // One that is to end is told so before anything else.
+        let is_to_end = self.plan.cancel.is_some() && !step.is_ending;
         if step.state == StepState::Suspended
             && !step.inbox.is_empty()
             && self.plan.state == PlanState::Running
+            && !is_to_end
         {
             self.call(id, Cause::Event);
         }

@@ -189,6 +189,7 @@ impl Handler<PlannedNow> for PlanActor {
                 self.settle(cx);
             }
         }
+        self.hear_what_came_early();
     }
 }
 
@@ -213,6 +214,9 @@ impl Handler<Follow> for PlanActor {
     fn handle(&mut self, message: Follow, cx: &mut Context<'_, Self>) {
         if cx.is_closing() {
             return self.pass_on(message);
+        }
+        if self.is_unborn() {
+            return self.hear_later(message);
         }
         let Follow { follower } = message;
         if self.plan.is_none() {

@@ -13,6 +13,7 @@
 //! | `chunks` | takes what the code of steps adds to the output stream |
 //! | `alarm` | its one timer |
 //! | `begin` | how a plan begins |
+//! | `early` | keeps what is said to a plan that is being planned |
 //! | `effects` | what it does outside |
 //! | `elsewhere` | plans that other worlds ask for, and plans that have moved between worlds |
 //! | `hooks` | tells hooks what has happened |
@@ -33,6 +34,7 @@ mod begin;
 mod call;
 mod chunks;
 mod decide;
+mod early;
 mod effects;
 mod elsewhere;
 mod entry;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::decide::Decisions;
+use super::decide::{Decisions, Effect};
 use crate::action::{AnyAction, Cause, Rescue};
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
@@ -77,6 +77,7 @@ impl Decisions<'_> {
         let failed: Vec<(StepId, StepKind)> =
             self.plan.failed_steps().map(|step| (step.id, step.kind)).collect();
         self.become_state(PlanState::Running, &format!("resumed by {by}"));
+        self.look_after_plans();
         if self.plan.is_reverting {
             for step in self.plan.in_state(StepState::RevertFailed) {
                 self.revert_step(step);
@@ -107,6 +108,9 @@ impl Decisions<'_> {
             self.mark(vec![step], StepState::Kept, &why);
             return Ok(());
         }
+        if self.plan.is_reverting {
+            return Err("it is being taken back: only a compensation can be skipped".to_owned());
+        }
         if state != StepState::Error {
             return Err(format!(
                 "only a failed step can be skipped, and step {step} is {}",
@@ -120,6 +124,14 @@ impl Decisions<'_> {
     fn restart(&mut self, from: StepId, by: &str) -> Result<(), String> {
         self.paused("begin again from a step")?;
         self.known_step(from)?;
+        if self.plan.is_reverting {
+            return Err("it is being taken back: resume it".to_owned());
+        }
+        if self.plan.step(from).kind == StepKind::Plan {
+            return Err(format!(
+                "step {from} is a planning, which is done once: name a run or finalize step"
+            ));
+        }
         let steps = self.plan.after(from);
         let begun = |step: &StepId| self.plan.step(*step).state != StepState::Pending;
         let steps: Vec<StepId> = steps.into_iter().filter(begun).collect();
@@ -154,6 +166,7 @@ impl Decisions<'_> {
         }
         let by = by.to_owned();
         self.record(Record::CancelRequested { at: self.now, by, is_forced });
+        self.plan.children.ask_to_end_again();
         if self.plan.state == PlanState::Running {
             self.end_queued(is_forced);
             for step in self.plan.in_state(StepState::Suspended) {
@@ -183,32 +196,39 @@ impl Decisions<'_> {
         let is_forced = self.plan.cancel.as_ref().is_some_and(|cancel| cancel.is_forced);
         for step in self.plan.in_state(StepState::Suspended) {
             // One that was told and waits for something by that is waited for, unless forced.
-            let is_told = matches!(self.plan.step(step).cause, Cause::Cancel { .. } | Cause::Event)
-                && self.action_of(step).is_some_and(AnyAction::is_cancellable);
-            if !is_told {
+            if !self.plan.step(step).is_ending {
                 self.tell_to_end(step, is_forced);
+            }
+        }
+        for step in self.plan.in_state(StepState::Retrying) {
+            // Its code was called before, and may have begun something.
+            let is_run = self.plan.step(step).kind == StepKind::Run;
+            if is_run && self.action_of(step).is_some_and(AnyAction::is_cancellable) {
+                self.call(step, Cause::Cancel { is_forced });
             }
         }
         let mut ended = self.plan.in_state(StepState::Retrying);
         ended.extend(self.plan.in_state(StepState::RevertRetrying));
         if is_forced {
-            let is_asked =
-                |step: &StepId| !matches!(self.plan.step(*step).cause, Cause::Cancel { .. });
+            // What was told with force is waited for: halting the plan is what ends that.
+            let forced = Cause::Cancel { is_forced: true };
+            let is_asked = |step: &StepId| self.plan.step(*step).cause != forced;
             ended.extend(self.plan.in_state(StepState::Running).into_iter().filter(is_asked));
         }
         self.mark(ended, StepState::Cancelled, "the plan is being cancelled");
         if !self.plan.is_settled() {
             return;
         }
-        let failed =
-            self.plan.failed_steps().find(|step| matches!(step.cause, Cause::Cancel { .. }));
-        if failed.is_some() {
+        if self.plan.failed_steps().any(|step| step.is_ending) {
             return self.become_state(PlanState::Paused, "a step could not be cancelled");
         }
         self.end_cancelled();
     }
 
     fn end_cancelled(&mut self) {
+        // Plans of steps that have ended before them.
+        let plans = self.plan.children.begun();
+        self.effects.extend(plans.into_iter().map(Effect::CancelPlan));
         let steps = [StepState::Pending, StepState::Suspended, StepState::Skipping];
         let mut open: Vec<StepId> =
             steps.into_iter().flat_map(|state| self.plan.in_state(state)).collect();
@@ -247,6 +267,9 @@ impl Decisions<'_> {
 
     fn revert(&mut self, by: &str) -> Result<(), String> {
         self.paused("be taken back")?;
+        if self.plan.is_reverting {
+            return Err("it is being taken back already: resume it".to_owned());
+        }
         self.may_go_on()?;
         let failed = self.plan.in_state(StepState::Error);
         self.record_rescue(Rescue::Revert, failed, by);

@@ -19,7 +19,9 @@ impl Decisions<'_> {
         plans: Vec<SubPlan>,
         at_once: Option<u32>,
     ) {
-        if plans.is_empty() {
+        // While the plan is being cancelled only one that was told to end may ask, to clean up.
+        let is_late = self.plan.cancel.is_some() && !self.plan.step(step).is_ending;
+        if plans.is_empty() || is_late {
             return;
         }
         self.record(Record::SubPlans { at: self.now, step, plans, at_once });
@@ -39,21 +41,25 @@ impl Decisions<'_> {
                 self.record(Record::PlanEnded { at: self.now, plan, result });
                 self.wake_scheduled();
             }
-            PlanState::Running => {
+            // What a paused plan hears now it does not wait for when it goes on.
+            PlanState::Running | PlanState::Paused => {
                 let child = self.plan.children.find(plan).filter(|child| child.result.is_none());
                 let Some(step) = child.map(|child| child.step) else { return };
                 self.record(Record::PlanEnded { at: self.now, plan, result });
-                self.begin_more();
-                self.plans_are_over(step);
-                self.advance();
+                if self.plan.state == PlanState::Running {
+                    self.begin_more();
+                    self.plans_are_over(step);
+                    self.advance();
+                }
             }
             _ => {}
         }
     }
 
-    /// Calls a step whose plans are all over.
-    fn plans_are_over(&mut self, step: StepId) {
-        if self.plan.children.are_open(step) || self.plan.step(step).state != StepState::Suspended {
+    /// Calls a step whose plans are all over, if it waits and does not know it.
+    pub(super) fn plans_are_over(&mut self, step: StepId) {
+        let is_suspended = self.plan.step(step).state == StepState::Suspended;
+        if !is_suspended || !self.plan.children.are_untold(step) {
             return;
         }
         match self.plan.cancel.as_ref().map(|cancel| cancel.is_forced) {
@@ -67,9 +73,12 @@ impl Decisions<'_> {
 
     /// Ends the plans that a step has asked for; whether it has to wait for that.
     pub(super) fn cancel_plans_of(&mut self, step: StepId) -> bool {
-        for plan in self.plan.children.open_of(step) {
-            if self.plan.children.find(plan).is_some_and(|child| child.is_begun) {
-                self.effects.push(Effect::CancelPlan(plan));
+        let is_forced = self.plan.cancel.as_ref().is_some_and(|cancel| cancel.is_forced);
+        if self.plan.children.are_open(step) && self.plan.children.ask_to_end(step, is_forced) {
+            for plan in self.plan.children.open_of(step) {
+                if self.plan.children.find(plan).is_some_and(|child| child.is_begun) {
+                    self.effects.push(Effect::CancelPlan(plan));
+                }
             }
         }
         // The others will not be made. Backwards, so that the end of one lets no other begin.
@@ -89,12 +98,12 @@ impl Decisions<'_> {
                 self.plan.children.take_fresh();
                 let begun = self.plan.children.begun();
                 self.effects.extend(begun.into_iter().map(Effect::Begin));
+                self.plan.children.ask_to_end_again();
                 for step in self.plan.in_state(StepState::Suspended) {
-                    let has_plans = self.plan.children.counts(step).total > 0;
-                    let is_asked = self.plan.step(step).cause != Cause::SubPlans;
-                    if has_plans && is_asked {
-                        self.plans_are_over(step);
+                    if self.plan.cancel.is_some() && !self.plan.step(step).is_ending {
+                        self.cancel_plans_of(step);
                     }
+                    self.plans_are_over(step);
                 }
             }
             PlanState::Scheduled => self.follow(),
@@ -117,8 +126,10 @@ impl Decisions<'_> {
             let message = "it was not started before its time was over";
             return self.not_planned(ActionError::new("too_late", message).and_final());
         }
-        let wanted =
-            |result: &PlanResult| matches!(result, PlanResult::Error | PlanResult::Cancelled);
+        // One that was taken back has not done what others build on.
+        let wanted = |result: &PlanResult| {
+            matches!(result, PlanResult::Error | PlanResult::Cancelled | PlanResult::Reverted)
+        };
         let failed = delayed.after.iter().find(|(_, result)| result.as_ref().is_some_and(wanted));
         if let Some((plan, _)) = failed {
             let message = format!("plan {plan}, which had to be over before, has failed");

@@ -44,8 +44,8 @@ impl Delay {
         Self { start: Start::At(time.into()), ..Self::default() }
     }
 
-    /// When these plans are stopped. If one of them fails or is cancelled, this one is not planned; one
-    /// that was halted counts as over.
+    /// When these plans are stopped. If one of them fails, is cancelled or taken back, this one is not
+    /// planned; one that was halted counts as over.
     pub fn after(plans: impl IntoIterator<Item = PlanId>) -> Self {
         Self { after: plans.into_iter().collect(), ..Self::default() }
     }

@@ -1,0 +1,49 @@
+//! What is said to a plan while it is being planned on the pool, before it has its first record: a step has
+//! asked for it and it is cancelled already, or another plan waits for its end. It is heard, in its order,
+//! when the planning has ended.
+
+use std::fmt;
+
+use turnwheel_actors::Handler;
+
+use super::PlanActor;
+use crate::limits::EARLY_MESSAGES_MAX;
+
+/// A message, with what brings it to its handler.
+type Brought = Box<dyn FnOnce(&PlanActor) + Send>;
+
+/// What came too early.
+#[derive(Default)]
+pub(super) struct Early(Vec<Brought>);
+
+impl fmt::Debug for Early {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Early").field(&self.0.len()).finish()
+    }
+}
+
+impl PlanActor {
+    /// Whether there is no plan yet, and its planning is under way.
+    pub(super) fn is_unborn(&self) -> bool {
+        self.plan.is_none() && self.is_planning
+    }
+
+    /// Keeps a message until the planning has ended.
+    pub(super) fn hear_later<M: Send + 'static>(&mut self, message: M)
+    where
+        Self: Handler<M>,
+    {
+        if self.early.0.len() >= EARLY_MESSAGES_MAX {
+            // Who has sent it is told by the end of its reply.
+            return tracing::warn!(plan = %self.id, "a message to a plan that is being planned is refused");
+        }
+        self.early.0.push(Box::new(move |myself| myself.pass_on(message)));
+    }
+
+    /// The planning has ended: what has waited for that comes now.
+    pub(super) fn hear_what_came_early(&mut self) {
+        for message in std::mem::take(&mut self.early.0) {
+            message(self);
+        }
+    }
+}
