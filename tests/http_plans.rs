@@ -73,6 +73,10 @@ fn a_failed_plan_says_what_can_be_done_and_does_it() {
     assert_eq!(step["possible"], json!(["skip", "retry", "edit_input"]));
 
     let orders = format!("/api/v1/plans/{id}/orders");
+    let unfit = json!({"order": "edit_input", "action": step["action"], "input": {"is_mended": 7}});
+    let refused = served.post(&orders, &unfit).is_problem(422, "input-invalid");
+    assert_eq!(refused["plan"], id);
+    assert!(refused["detail"].as_str().expect("a text").contains("«fail» of step"), "{refused}");
     let mended = json!({
         "order": "edit_input", "action": step["action"], "input": {"is_mended": true},
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::connect::ConnectError;
-use crate::id::PlanId;
+use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::PAYLOAD_BYTES_MAX;
 
 /// An input, output or event that cannot be written or understood.
@@ -295,6 +295,23 @@ pub enum PlanError {
         /// Why.
         problem: String,
     },
+    /// An edited input is none of its action: its step would fail.
+    #[error(
+        "plan {plan}, the new input for action {action} «{name}»{}: {problem}",
+        of_step(.step)
+    )]
+    Input {
+        /// The plan.
+        plan: PlanId,
+        /// The action.
+        action: ActionId,
+        /// What it is called.
+        name: String,
+        /// The step that would be called with it, if there is one.
+        step: Option<StepId>,
+        /// What does not fit, and where.
+        problem: String,
+    },
     /// The world that owns the plan did not answer.
     #[error("plan {plan}: {error}")]
     Connect {
@@ -304,6 +321,10 @@ pub enum PlanError {
         #[source]
         error: ConnectError,
     },
+}
+
+fn of_step(step: &Option<StepId>) -> String {
+    step.map_or_else(String::new, |step| format!(" of step {step}"))
 }
 
 /// The name of a state is one of those that are known.

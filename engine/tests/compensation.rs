@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{error, part, states, step_of, Piece, Play, Theatre};
 use turnwheel_engine::{
-    Action, ActionError, Next, PlanResult, PlanState, Planner, StepState, TransactionAdapter,
+    Action, ActionError, Input, Next, PlanResult, PlanState, Planner, Revert, Reverts, Run, Runs,
+    StepContext, StepState, TransactionAdapter,
 };
 
 fn tries(attempts: u32) -> impl FnOnce(&mut Play) {
@@ -57,35 +58,17 @@ fn an_action_says_for_which_errors_nothing_has_to_be_taken_back() {
     assert_eq!(theatre.script.said(), ["a", "b", "revert a"]);
 }
 
-/// Plans a part whose input its action cannot read, after a good one.
-struct Misprint;
-
-impl Action for Misprint {
-    const NAME: &'static str = "misprint";
-    type Input = ();
-    type Output = ();
-    type Phases = ();
-
-    fn plan(&self, planner: &mut Planner<'_, Self>, (): ()) -> Result<(), ActionError> {
-        planner.sequence(|planner| {
-            planner.plan_action::<Play>(part("a"))?;
-            planner.plan_action::<Play>(part("b"))?;
-            Ok(())
-        })
-    }
-}
-
 #[test]
 fn a_step_whose_code_was_never_called_is_not_taken_back() {
-    let theatre = Theatre::with(|_| {}, |world| world.action(Misprint).always_pause());
-    theatre.script.on("a", |_| Err(error("broken")));
+    // What the first part answers is no name for the second.
+    let theatre =
+        Theatre::with(|_| {}, |world| world.action(Misprint).action(Named).always_pause());
+    theatre.script.on("a", |step| {
+        step.output = serde_json::json!(7);
+        Ok(Next::Done)
+    });
     let triggering = theatre.world.trigger::<Misprint>(());
     let plan = theatre.sim.block_on(triggering).unwrap().unwrap();
-    let view = theatre.finished(&plan);
-    let second = view.step(step_of(&view, "b")).action;
-    theatre.done(plan.edit_input(second, &"no part at all", "ann")).unwrap();
-    theatre.script.on("a", |_| Ok(Next::Done));
-    theatre.done(plan.resume("ann")).unwrap();
     let view = theatre.finished(&plan);
     assert_eq!((view.state, states(&view).as_str()), (PlanState::Paused, "success error"));
     let step = view.failed_steps().next().unwrap();
@@ -95,6 +78,61 @@ fn a_step_whose_code_was_never_called_is_not_taken_back() {
     let view = theatre.finished(&plan);
     assert_eq!((view.result(), states(&view).as_str()), (PlanResult::Reverted, "reverted error"));
     assert_eq!(theatre.script.said(), ["revert a"]);
+}
+
+/// Plans a part, and one that is called as the first one says.
+struct Misprint;
+
+impl Action for Misprint {
+    const NAME: &'static str = "misprint";
+    type Input = ();
+    type Output = ();
+    type Phases = ();
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, (): ()) -> Result<(), ActionError> {
+        let first = planner.plan_action::<Play>(part("a"))?;
+        let later = serde_json::to_value(Input::Output(first.output()?))?;
+        planner.plan_action::<Named>(NamedPart { who: serde_json::from_value(later)? })?;
+        Ok(())
+    }
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct NamedPart {
+    who: Who,
+}
+
+/// A name, or where it will be.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+enum Who {
+    Name(String),
+    Later {
+        #[serde(rename = "$output")]
+        place: serde_json::Value,
+    },
+}
+
+/// A part whose name comes from another one.
+struct Named;
+
+impl Action for Named {
+    const NAME: &'static str = "named";
+    type Input = NamedPart;
+    type Output = ();
+    type Phases = (Runs, Reverts);
+}
+
+impl Run for Named {
+    fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        unreachable!("it cannot read its input")
+    }
+}
+
+impl Revert for Named {
+    fn revert(&self, _: &mut StepContext<Self>) -> Result<(), ActionError> {
+        unreachable!("it was never called")
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{error, states, step_of, Part, Theatre};
-use turnwheel_engine::{Next, PlanResult, PlanState, StepState};
+use turnwheel_engine::{Next, PlanError, PlanResult, PlanState, StepId, StepState};
 
 #[test]
 fn a_failure_ends_its_own_branch_and_then_pauses_the_plan() {
@@ -45,6 +45,43 @@ fn a_repaired_plan_is_resumed_where_it_failed() {
     let expected = ["a", "b", "b", "c", "finalize a", "finalize b", "finalize c"];
     assert_eq!(theatre.script.said(), expected);
     assert!(view.history.iter().any(|entry| entry.text.contains("edited by ann")));
+}
+
+#[test]
+fn an_edited_input_that_its_action_cannot_read_is_refused_by_name() {
+    let theatre = Theatre::new();
+    theatre.script.on("b", |_| Err(error("broken")));
+    let plan = theatre.perform("a b c");
+    let before = theatre.finished(&plan);
+    let [a, b, c] = ["a", "b", "c"].map(|who| before.step(step_of(&before, who)));
+    let own_of = |step: StepId, path: &str| serde_json::json!({"$output": {"plan": plan.id(), "step": step, "path": [path]}});
+    let refused = |input: serde_json::Value| {
+        let refused = theatre.done(plan.edit_input(b.action, &input, "ann")).unwrap_err();
+        let PlanError::Input { plan: of, action, name, step, problem } = &refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((*of, *action, name.as_str(), *step), (plan.id(), b.action, "play", Some(b.id)));
+        let place = format!("action {} «play» of step {}", b.action, b.id);
+        assert!(refused.to_string().contains(&place), "{refused}");
+        problem.clone()
+    };
+    let problem = refused(serde_json::json!({"who": 7, "needs": []}));
+    assert!(problem.contains("expected a string"), "{problem}");
+    // What an output does not have is known once it is there, and who would wait for itself at once.
+    let problem = refused(serde_json::json!({"who": "b", "needs": [own_of(a.id, "nothing")]}));
+    assert!(problem.contains("«nothing»"), "{problem}");
+    for later in [b, c] {
+        let problem = refused(serde_json::json!({"who": "b", "needs": [own_of(later.id, "x")]}));
+        assert!(problem.contains("waits for it"), "{problem}");
+    }
+    // A name cannot be open, a need can.
+    let input = serde_json::json!({"who": own_of(b.id, "x"), "needs": []});
+    let done = theatre.done(plan.edit_input(c.action, &input, "ann"));
+    assert!(matches!(done, Err(PlanError::Input { .. })), "{done:?}");
+    let after = theatre.finished(&plan);
+    assert_eq!((after.history.len(), after.state), (before.history.len(), PlanState::Paused));
+    let input = serde_json::json!({"who": "c", "needs": [own_of(b.id, "x")]});
+    theatre.done(plan.edit_input(c.action, &input, "ann")).unwrap();
 }
 
 #[test]

@@ -128,7 +128,9 @@ impl From<PlanError> for Problem {
         match error {
             PlanError::Unknown(plan) => Self::new(Code::PlanUnknown, detail).of_plan(plan),
             PlanError::State { plan, .. } => Self::new(Code::PlanState, detail).of_plan(plan),
-            PlanError::Content { plan, .. } => Self::new(Code::InputInvalid, detail).of_plan(plan),
+            PlanError::Content { plan, .. } | PlanError::Input { plan, .. } => {
+                Self::new(Code::InputInvalid, detail).of_plan(plan)
+            }
             PlanError::TimedOut { plan, .. } => Self::new(Code::PlanTimedOut, detail).of_plan(plan),
             PlanError::Store(error) => error.into(),
             PlanError::Refused { plan, .. } => {

@@ -15,6 +15,7 @@ use super::early::Early;
 use super::locks::Beginning;
 use super::message::{CallReturned, Deliver, Order, Report, Wake};
 use super::queue::{Place, Ticket};
+use super::refusal::Refusal;
 use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{PlanError, StoreError};
@@ -245,7 +246,7 @@ impl Handler<Deliver> for PlanActor {
             if let (Err(problem), false) = (&taken, is_again) {
                 world.letters().add(world.now(), letter(problem.clone()));
             }
-            taken
+            Ok(taken?)
         });
     }
 }
@@ -356,7 +357,7 @@ impl PlanActor {
         &mut self,
         reply: Completer<Result<(), PlanError>>,
         cx: &mut Context<'_, Self>,
-        order: impl FnOnce(&mut Decisions<'_>) -> Result<(), String>,
+        order: impl FnOnce(&mut Decisions<'_>) -> Result<(), Refusal>,
     ) {
         let plan = self.id;
         let absence = self.absence();
@@ -365,9 +366,8 @@ impl PlanActor {
             return cx.passivate();
         };
         match order(&mut decisions) {
-            Err(problem) => {
-                let state = decisions.plan.state.name();
-                let _late = reply.complete(Err(PlanError::State { plan, state, problem }));
+            Err(refusal) => {
+                let _late = reply.complete(Err(refusal.of(decisions.plan)));
             }
             Ok(()) => self.answers.push(Box::new(move |outcome| {
                 let answer = match outcome {

@@ -5,6 +5,7 @@
 //! | `decide` | from a plan and what happened: the records that follow, and the calls to make. Pure. |
 //! | `rescue` | the same, for steps that have failed |
 //! | `orders` | the same, for what people do |
+//! | `edit` | the same, for inputs that people change |
 //! | `grow` | the same, for steps that steps ask for |
 //! | `plans` | the same, for plans that wait for plans |
 //! | `beats` | signs of life of steps, and what follows when there are none |
@@ -35,6 +36,7 @@ mod call;
 mod chunks;
 mod decide;
 mod early;
+mod edit;
 mod effects;
 mod elsewhere;
 mod entry;
@@ -52,6 +54,7 @@ mod orders;
 mod places;
 mod plans;
 mod queue;
+mod refusal;
 mod rescue;
 mod row;
 mod traced;

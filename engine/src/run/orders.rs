@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::decide::{Decisions, Effect};
+use super::refusal::Refusal;
 use crate::action::{AnyAction, Cause, Rescue};
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
-use crate::plan::{needs_of, PlanState, Record, StepKind, StepState};
+use crate::plan::{PlanState, Record, StepKind, StepState};
 use crate::time::Time;
 
 /// What is to be done.
@@ -40,14 +41,14 @@ pub(crate) enum OrderKind {
 
 impl Decisions<'_> {
     /// Does it, or says why not.
-    pub(crate) fn order(&mut self, kind: OrderKind, by: &str) -> Result<(), String> {
-        match kind {
+    pub(crate) fn order(&mut self, kind: OrderKind, by: &str) -> Result<(), Refusal> {
+        let done = match kind {
+            OrderKind::EditInput(action, input) => return self.edit_input(action, input, by),
             OrderKind::Resume => self.resume(by),
             OrderKind::Skip(step) => self.skip(step, by),
             OrderKind::SkipFailed => self.skip_failed(by),
             OrderKind::RetryFailed => self.retry_failed(by),
             OrderKind::Restart(step) => self.restart(step, by),
-            OrderKind::EditInput(action, input) => self.edit_input(action, input, by),
             OrderKind::Cancel { is_forced } => self.cancel(is_forced, by),
             OrderKind::Halt => self.halt(by),
             OrderKind::Fail => self.fail(by),
@@ -56,7 +57,8 @@ impl Decisions<'_> {
             OrderKind::Delay { start_at, start_before, is_frozen } => {
                 self.delay_anew(start_at, start_before, is_frozen, by)
             }
-        }
+        };
+        Ok(done?)
     }
 
     pub(super) fn paused(&self, what: &str) -> Result<(), String> {
@@ -140,23 +142,6 @@ impl Decisions<'_> {
         }
         let why = format!("from step {from}, by {by}");
         self.record(Record::Reset { at: self.now, steps, why });
-        Ok(())
-    }
-
-    fn edit_input(&mut self, action: ActionId, input: Payload, by: &str) -> Result<(), String> {
-        self.paused("have an input edited")?;
-        let known = action.0 > 0 && self.plan.actions.len() > action.index();
-        if !known {
-            return Err(format!("it has no action {action}"));
-        }
-        for place in needs_of(&input) {
-            let step = self.plan.find_step(place.step);
-            if place.plan != self.plan.id || step.is_none_or(|step| step.kind != StepKind::Run) {
-                return Err("the input refers to an output that is not of this plan".to_owned());
-            }
-        }
-        let by = by.to_owned();
-        self.record(Record::InputEdited { at: self.now, action, input, by });
         Ok(())
     }
 

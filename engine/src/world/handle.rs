@@ -170,6 +170,11 @@ impl PlanHandle {
     }
 
     /// Changes the input of an action of a paused plan. The history keeps who did it.
+    ///
+    /// An input that the action cannot read is refused with [`PlanError::Input`], and nothing is changed.
+    /// References in it ([`Input`](crate::Input)) are looked up where the outputs are there, and otherwise
+    /// taken where the action's type has them; an action that this world does not know is not asked. A
+    /// plan that an older version of the action has made takes an input of that version.
     pub fn edit_input<I: serde::Serialize>(
         &self,
         action: ActionId,
