@@ -53,6 +53,80 @@ do:
 }
 
 #[test]
+fn an_event_is_delivered_to_whom_it_may_mean_and_it_is_said_how_many_of_them_decide() {
+    let stage = Stage::new(FakeIo::new());
+    let hear = |name: &str, filter: &str| {
+        let listen = format!("listen: {{ to: {{ any: [ {{ {filter} }} ], until: 'false' }} }}");
+        let head =
+            format!("document: {{ dsl: '1.0.3', namespace: t, name: {name}, version: '1.0.0' }}");
+        let flow = format!("{head}\ndo: [ {{ hear: {{ {listen} }} }} ]\n");
+        let flow = turnwheel_engine::flow::load(&flow, name).expect("it is right");
+        stage.start(&flow, json!({ "limit": 38 }));
+        stage.pass(1);
+    };
+    hear("event", "with: { type: temperature, data: '${ .degrees > 38 }' }");
+    hear("variable", "with: { type: temperature, data: '${ .degrees > $input.limit }' }");
+    hear("correlation", "with: { type: temperature }, correlate: { room: { from: .room } }");
+    hear("fixed", "with: { type: temperature }");
+    let publish = |id: &str, degrees: u32| {
+        let told = stage.publish(event(id, "temperature", json!({ "degrees": degrees })));
+        (told.delivered, told.undecided)
+    };
+    assert_eq!(publish("1", 37), (3, 2), "an expression of the event alone is no riddle");
+    assert_eq!(publish("2", 39), (4, 2));
+}
+
+#[test]
+fn a_filter_that_cannot_be_evaluated_is_in_the_history_and_counted() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - hear:
+      listen: { to: { one: { with: { type: temperature, data: '${ .degrees > ($input - 1) }' } } } }
+",
+    );
+    let plan = stage.start(&flow, json!({ "limit": 38 }));
+    stage.pass(1);
+    // Whoever is not meant by what is fixed is not asked for the rest.
+    stage.publish(event("0", "pressure", json!("high")));
+    assert_eq!(stage.flows.unclear(), 0);
+    for id in 1..=11 {
+        let told = stage.publish(event(&id.to_string(), "temperature", json!({ "degrees": id })));
+        assert_eq!((told.delivered, told.undecided), (1, 1));
+        stage.pass(1);
+    }
+    assert_eq!(stage.flows.unclear(), 11);
+    let view = stage.view(&plan);
+    assert_eq!(view.state, turnwheel_engine::PlanState::Running, "{}", view.waits_for());
+    let said: Vec<&str> = view.history.iter().map(|entry| entry.text.as_str()).collect();
+    let said: Vec<&&str> =
+        said.iter().filter(|text| text.contains("cannot be evaluated")).collect();
+    assert_eq!(said.len(), 2, "the first and the tenth: {said:?}");
+    assert!(
+        said[0].contains("data: ${ .degrees > ($input") && said[0].contains("sensors.example"),
+        "{said:?}"
+    );
+    assert!(said[1].contains("the 10th time"), "{said:?}");
+}
+
+#[test]
+fn a_filter_that_would_start_a_flow_and_cannot_be_evaluated_is_counted() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+schedule: { on: { one: { with: { type: temperature, data: '${ .degrees > 38 }' } } } }
+do: [ { keep: { set: { is_hot: true } } } ]
+",
+    );
+    stage.sim.block_on(stage.flows.add(&flow)).unwrap().unwrap();
+    let told = stage.publish(event("1", "temperature", json!("much")));
+    assert_eq!((told.started.len(), stage.flows.unclear()), (0, 1));
+    let told = stage.publish(event("2", "temperature", json!({ "degrees": 39 })));
+    assert_eq!((told.started.len(), stage.flows.unclear()), (1, 1));
+}
+
+#[test]
 fn all_events_are_waited_for_and_belong_together() {
     let stage = Stage::new(FakeIo::new());
     let flow = load(

@@ -26,6 +26,10 @@ pub struct FlowList {
     pub flows: Vec<FlowInfo>,
     /// Events that nobody waited for since the world began.
     pub unheard_events: u64,
+    /// How often an event filter could not be evaluated on an event since the world began: the histories of
+    /// plans, and the log, say which one and why.
+    #[serde(default)]
+    pub unclear_filters: u64,
 }
 
 /// A flow with its source.
@@ -98,8 +102,13 @@ pub struct FlowRun {
 pub struct EventsDone {
     /// How many events there were.
     pub events: u32,
-    /// Steps that got one of them; whether it is meant they find out themselves.
+    /// Steps that got one of them: those whose filter means it, and those that decide by more than the event
+    /// whether it does.
     pub delivered: u32,
+    /// How many of those decide themselves: by a variable, by a correlation, by what they have got so far, or
+    /// because an expression fails on the event.
+    #[serde(default)]
+    pub undecided: u32,
     /// Plans that began with one of them.
     pub started: Vec<String>,
 }

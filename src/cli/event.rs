@@ -128,31 +128,40 @@ fn emit(settings: &Settings, emit: &Emit) -> Result<(), Exit> {
     }
     let known = CloudEvent::from_value(event.clone()).map_err(Exit::usage)?;
     let builder = World::builder().flows(host_io(settings));
-    let (delivered, started) = match Place::of(settings).hands_with(settings, builder)? {
+    let (delivered, undecided, started) = match Place::of(settings).hands_with(settings, builder)? {
         Hands::Own(world) => {
             let published = Flows::new(&world).map(|flows| block_on(flows.publish(known)));
             world.shutdown()?;
             let published = published.map_err(Exit::failed)?.map_err(Exit::failed)?;
             let published = published.map_err(Exit::failed)?;
             let started: Vec<String> = published.started.iter().map(PlanId::to_string).collect();
-            (published.delivered as u64, started)
+            (published.delivered as u64, published.undecided as u64, started)
         }
         Hands::Server(server) => {
             let kind = "application/cloudevents+json";
             let done = server.post("/events", kind, event.to_string(), None)?;
             let started = done["started"].as_array().into_iter().flatten();
             let started = started.filter_map(|plan| plan.as_str().map(str::to_owned)).collect();
-            (done["delivered"].as_u64().unwrap_or(0), started)
+            let number = |name: &str| done[name].as_u64().unwrap_or(0);
+            (number("delivered"), number("undecided"), started)
         }
     };
     if emit.json {
-        return print_json(&json!({ "id": id, "delivered": delivered, "started": started }));
+        return print_json(&json!({
+            "id": id, "delivered": delivered, "undecided": undecided, "started": started,
+        }));
     }
     if delivered == 0 && started.is_empty() {
         tell!("nobody waits for {}: the event is gone", emit.kind);
     }
     let steps = count(usize::try_from(delivered).unwrap_or(usize::MAX), "step");
-    print(&format!("delivered to {steps}, begun with it: {}\n", count(started.len(), "plan")))
+    let open = match undecided {
+        0 => String::new(),
+        1 => " (1 decides itself whether it is meant)".to_owned(),
+        some => format!(" ({some} decide themselves whether it is meant)"),
+    };
+    let plans = count(started.len(), "plan");
+    print(&format!("delivered to {steps}{open}, begun with it: {plans}\n"))
 }
 
 fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {

@@ -83,6 +83,8 @@ pub(crate) struct Wishes {
     pub(crate) parts: Vec<Part>,
     pub(crate) drops: Vec<u32>,
     pub(crate) chunks: Vec<ChunkLine>,
+    /// Lines for the history of the plan.
+    pub(crate) notes: Vec<String>,
 }
 
 /// A step of another action that a call asks for.
@@ -267,6 +269,13 @@ impl<A: Action> StepContext<A> {
         let event = Payload::of(event).map_err(|error| error.of("an event", A::NAME))?;
         self.wishes.timers.push((due, event));
         Ok(())
+    }
+
+    /// Adds a line to the history of the plan, however the call ends. The history is kept in memory as a
+    /// whole: whoever calls this bounds how often.
+    #[cfg(feature = "flow")]
+    pub(crate) fn note(&mut self, text: String) {
+        self.wishes.notes.push(text);
     }
 
     /// Says how far the step is, from 0 to 1. What is not a number counts as 0.

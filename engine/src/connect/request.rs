@@ -99,6 +99,8 @@ pub(crate) enum AnswerKind {
     /// Steps that got an event, and plans that began with it.
     Published {
         delivered: u64,
+        /// How many of those decide themselves whether it is meant.
+        undecided: u64,
         started: Vec<PlanId>,
     },
 }

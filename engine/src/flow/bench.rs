@@ -207,8 +207,14 @@ impl Bench {
         self.bus.publish(self, &world, event).await
     }
 
-    pub(crate) fn listen(&self, plan: PlanId, step: StepId, listen: &Listen) {
-        self.bus.listen(plan, step, &listen.strategy);
+    pub(crate) fn listen(
+        &self,
+        plan: PlanId,
+        step: StepId,
+        definition: &super::Definition,
+        listen: &Listen,
+    ) {
+        self.bus.listen(plan, step, definition, &listen.strategy);
     }
 
     pub(crate) fn forget_listener(&self, plan: PlanId, step: StepId) {

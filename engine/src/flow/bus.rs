@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{json, Value};
@@ -14,12 +15,15 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completer;
 
 use super::bench::Bench;
+use super::definition::Definition;
 use super::event::CloudEvent;
 use super::expr::Template;
 use super::flows::FlowError;
+use super::interest::{agrees, Listener, Meant};
 use super::life::TYPES;
-use super::model::{Filter, Kind, Start, Strategy, Until};
+use super::model::{Filter, Kind, Start, Strategy};
 use super::run::{is_like, FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, STARTS};
+use super::scope::Stage;
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
@@ -44,8 +48,10 @@ const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 /// Who waits for events.
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
-    listeners: Mutex<HashMap<(PlanId, StepId), Vec<Interest>>>,
+    listeners: Mutex<HashMap<(PlanId, StepId), Arc<Listener>>>,
     unheard: AtomicU64,
+    /// Filters that could not be evaluated, once for each event.
+    unclear: AtomicU64,
     /// Who publishes before it is known who listens: nothing is waited for any more once that is.
     early: Mutex<Early>,
 }
@@ -63,25 +69,30 @@ impl Default for Early {
     }
 }
 
-/// Attributes with fixed values that an event must have, so that most of those that are not meant wake
-/// nobody.
-type Interest = Vec<(String, Value)>;
-
 /// What became of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
-    /// Steps that got it; whether it is meant they find out themselves.
+    /// Steps that got it: those whose filter means it, and those that decide by more than the event
+    /// whether it does. A step that had got it before counts again.
     pub delivered: usize,
+    /// How many of those decide themselves: by a variable, by a correlation, by what they have got so far,
+    /// or because an expression fails on this event (the history of their plan says so then).
+    pub undecided: usize,
     /// Plans that began with it.
     pub started: Vec<PlanId>,
 }
 
 impl Bus {
-    pub(crate) fn listen(&self, plan: PlanId, step: StepId, strategy: &Strategy) {
-        let mut interests = Vec::new();
-        collect(strategy, &mut interests);
-        self.listeners.lock().insert((plan, step), interests);
+    pub(crate) fn listen(
+        &self,
+        plan: PlanId,
+        step: StepId,
+        definition: &Definition,
+        strategy: &Strategy,
+    ) {
+        let listener = Arc::new(Listener::new(definition, strategy));
+        self.listeners.lock().insert((plan, step), listener);
     }
 
     pub(crate) fn forget(&self, plan: PlanId, step: StepId) {
@@ -90,6 +101,15 @@ impl Bus {
 
     pub(crate) fn unheard(&self) -> u64 {
         self.unheard.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn unclear(&self) -> u64 {
+        self.unclear.load(Ordering::Relaxed)
+    }
+
+    /// A filter could not be evaluated on an event.
+    pub(super) fn count_unclear(&self) {
+        self.unclear.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits until it is known who listens: a plan that goes on after a start may publish before that.
@@ -146,8 +166,9 @@ impl Bus {
             for other in others {
                 let request = Request(RequestKind::Publish { event: payload.clone() });
                 match hub.call_within(own, other, request, ANSWER).await {
-                    Ok(Answer(AnswerKind::Published { delivered, started })) => {
+                    Ok(Answer(AnswerKind::Published { delivered, undecided, started })) => {
                         published.delivered += delivered as usize;
+                        published.undecided += undecided as usize;
                         published.started.extend(started);
                     }
                     // Others have its plans now: they are told in the next pass, and who has got the
@@ -184,29 +205,30 @@ impl Bus {
     ) -> Result<Published, FlowError> {
         self.known().await;
         let fields = event.to_value();
-        let interested: Vec<(PlanId, StepId)> = {
+        let mut interested: Vec<((PlanId, StepId), Arc<Listener>)> = {
             let listeners = self.listeners.lock();
-            // Life-cycle events are for those who name them.
-            let is_named = |interest: &Interest| {
-                !event.kind.starts_with(TYPES) || interest.iter().any(|(name, _)| name == "type")
-            };
-            let meant = |interests: &Vec<Interest>| {
-                let mut interests = interests.iter();
-                interests.any(|interest| is_named(interest) && is_interested(interest, &fields))
-            };
-            let meant = listeners.iter().filter(|(_, interests)| meant(interests));
-            meant.map(|(place, _)| *place).collect()
+            let may = listeners.iter().filter(|(_, listener)| listener.may_mean(event, &fields));
+            may.map(|(place, listener)| (*place, Arc::clone(listener))).collect()
         };
+        // In an order that does not depend on the table, so that a simulation is the same again.
+        interested.sort_unstable_by_key(|(place, _)| *place);
         let mut published = Published::default();
         let notice = Notice::Event(Box::new(event.clone()));
         let mut deliveries = Vec::new();
-        for (plan, step) in interested {
+        for ((plan, step), listener) in interested {
+            let meant = listener.means(event, &fields);
+            if meant == Meant::No {
+                continue;
+            }
             let delivery = world.event(plan, step, Some(&event.key()), &notice);
-            deliveries.push((plan, step, delivery));
+            deliveries.push((plan, step, meant, delivery));
         }
-        for (plan, step, delivery) in deliveries {
+        for (plan, step, meant, delivery) in deliveries {
             match delivery.await {
-                Ok(Ok(())) => published.delivered += 1,
+                Ok(Ok(())) => {
+                    published.delivered += 1;
+                    published.undecided += usize::from(meant == Meant::Open);
+                }
                 Ok(Err(crate::PlanError::State { .. } | crate::PlanError::Unknown(_))) => {
                     // It is over, and was not asked before it was.
                     self.forget(plan, step);
@@ -217,7 +239,7 @@ impl Bus {
         }
         for flow in bench.started_by_events() {
             let Some(Start::On(strategy)) = &flow.definition().schedule else { continue };
-            if !begins(strategy, event) {
+            if !self.begins(flow.definition(), strategy, event) {
                 continue;
             }
             let key = format!("event:{}:{}", flow.hash(), event.key());
@@ -228,68 +250,52 @@ impl Bus {
         }
         Ok(published)
     }
-}
 
-fn collect(strategy: &Strategy, interests: &mut Vec<Interest>) {
-    let filters = match strategy {
-        Strategy::One(filter) => std::slice::from_ref(filter),
-        Strategy::All(filters) => filters.as_slice(),
-        Strategy::Any { filters, until } => {
-            if let Some(Until::Events(strategy)) = until {
-                collect(strategy, interests);
+    /// Whether an event starts a flow: one event does, so that nothing has to be remembered in between.
+    fn begins(&self, definition: &Definition, strategy: &Strategy, event: &CloudEvent) -> bool {
+        let filters = match strategy {
+            Strategy::One(filter) => std::slice::from_ref(filter),
+            Strategy::Any { filters, .. } if filters.is_empty() => {
+                return !event.kind.starts_with(TYPES);
             }
-            if filters.is_empty() {
-                interests.push(Vec::new());
-            }
-            filters.as_slice()
-        }
-    };
-    interests.extend(filters.iter().map(fixed));
-}
+            Strategy::Any { filters, .. } => filters.as_slice(),
+            // Those are collected.
+            Strategy::All(_) => return false,
+        };
+        filters.iter().any(|filter| self.starts(definition, filter, event))
+    }
 
-/// What of a filter is known without the data of a flow.
-fn fixed(filter: &Filter) -> Interest {
-    let fixed = filter.with.iter().filter_map(|(name, wanted)| match wanted {
-        Template::Fixed(value) if name != "data" => Some((name.clone(), value.clone())),
-        _ => None,
-    });
-    fixed.collect()
-}
-
-fn is_interested(interest: &Interest, fields: &Value) -> bool {
-    interest
-        .iter()
-        .all(|(name, wanted)| fields.get(name).is_some_and(|value| is_like(wanted, value)))
-}
-
-/// Whether an event starts a flow: one event does, so that nothing has to be remembered in between.
-fn begins(strategy: &Strategy, event: &CloudEvent) -> bool {
-    let filters = match strategy {
-        Strategy::One(filter) => std::slice::from_ref(filter),
-        Strategy::Any { filters, .. } if filters.is_empty() => {
-            return !event.kind.starts_with(TYPES);
-        }
-        Strategy::Any { filters, .. } => filters.as_slice(),
-        // Those are collected.
-        Strategy::All(_) => return false,
-    };
-    filters.iter().any(|filter| {
-        filter.with.iter().all(|(name, wanted)| {
+    fn starts(&self, definition: &Definition, filter: &Filter, event: &CloudEvent) -> bool {
+        let mut expressions = Vec::new();
+        for (name, wanted) in &filter.with {
             let Some(value) = event.attribute(name) else { return false };
             match wanted {
-                Template::Expression(text) => {
-                    let names = super::scope::Stage::Definition { is_effect: false }.names(&[]);
-                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                    let nothing = vec![&Value::Null; names.len()];
-                    let program = super::expr::Program::compile(text, &names);
-                    let answer = program.ok().and_then(|it| it.run(&value, &nothing, 0.0).ok());
-                    answer.is_some_and(|answer| answer == Value::Bool(true) || answer == value)
+                Template::Expression(text) => expressions.push((text, value)),
+                Template::Fixed(wanted) if is_like(wanted, &value) => {}
+                _ => return false,
+            }
+        }
+        let names = Stage::Definition { is_effect: false }.names(&[]);
+        let nothing = vec![&Value::Null; names.len()];
+        expressions.into_iter().all(|(text, value)| {
+            let program = definition.program(text, &names).map_err(|fault| fault.to_string());
+            match program.and_then(|program| program.run(&value, &nothing, 0.0)) {
+                Ok(answer) => agrees(&answer, &value),
+                Err(problem) => {
+                    self.count_unclear();
+                    let (flow, event) = (&definition.name, event.key());
+                    tracing::warn!(
+                        flow,
+                        event,
+                        filter = text,
+                        problem,
+                        "a flow that events start cannot evaluate its filter: it is not started"
+                    );
+                    false
                 }
-                Template::Fixed(wanted) => is_like(wanted, &value),
-                _ => false,
             }
         })
-    })
+    }
 }
 
 /// Plans that are asked at once: reading one after the other would make a start wait for each of them.
@@ -345,7 +351,7 @@ pub(super) fn remember(bench: &Bench, view: &crate::world::PlanView) {
         let task = at.and_then(|at| definition.by_pointer.get(&at));
         let task = task.map(|id| definition.task(*id));
         if let Some(Kind::Listen(it)) = task.map(|task| &task.kind) {
-            bench.listen(view.id, step.id, it);
+            bench.listen(view.id, step.id, &definition, it);
         }
     }
 }

@@ -429,4 +429,11 @@ impl Flows {
     pub fn unheard(&self) -> u64 {
         self.bench.bus.unheard()
     }
+
+    /// How often an expression of an event filter could not be evaluated on an event, since the start of
+    /// the world: that event counts as not meant. The history of the plan that listens says which filter
+    /// and why; of a flow that events start, the log does.
+    pub fn unclear(&self) -> u64 {
+        self.bench.bus.unclear()
+    }
 }

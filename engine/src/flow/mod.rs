@@ -10,6 +10,7 @@ mod fake;
 mod fault;
 mod flows;
 mod hash;
+mod interest;
 mod io;
 mod life;
 mod loops;

@@ -167,6 +167,9 @@ impl Decisions<'_> {
             Err(error) if !is_called => End::NotCalled(error),
             Err(error) => self.failed(id, error),
         };
+        for text in wishes.notes {
+            self.record(Record::Note { at: self.now, text });
+        }
         let is_suspended = matches!(end, End::Suspended { .. });
         // What a compensation writes is not the step's output.
         let output = output.filter(|_| !is_reverting);

@@ -87,8 +87,10 @@ impl Shared {
         self.hub().spawn(async move {
             let heard = crate::flow::heard_elsewhere(&world, &event).await;
             let _late = told.complete(heard.map(|published| {
-                let (delivered, started) = (published.delivered as u64, published.started);
-                Answer(AnswerKind::Published { delivered, started })
+                let (delivered, undecided) = (published.delivered, published.undecided);
+                let (delivered, undecided) = (delivered as u64, undecided as u64);
+                let started = published.started;
+                Answer(AnswerKind::Published { delivered, undecided, started })
             }));
         });
         taken.map(|outcome| outcome.map_err(ConnectError::Refused))

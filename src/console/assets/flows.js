@@ -30,7 +30,8 @@ export function flows(root, _rest, _query, { signal }) {
       h("td", {}, flow.namespace), h("td", {}, flow.version), h("td", { class: "grow quiet cut" }, flow.hash)));
     put(list, rows.length ? table([["Flow"], ["Namespace"], ["Version"], ["Hash", "grow"]], rows, "Flows") : h("p", { class: "quiet" }, "No flow fits."),
       fit.length > most && h("button", { "data-key": "more", on: { click: () => { most += FLOWS; draw(); } } }, "More"),
-      all.unheard_events > 0 && h("p", { class: "quiet" }, `Events that nobody waited for since the world began: ${number(all.unheard_events)}.`));
+      all.unheard_events > 0 && h("p", { class: "quiet" }, `Events that nobody waited for since the world began: ${number(all.unheard_events)}.`),
+      all.unclear_filters > 0 && h("p", { class: "quiet" }, `Times that an event filter could not be evaluated, so that its event counted as not meant: ${number(all.unclear_filters)}. The history of the plan that listens says why.`));
   }
 
   return {

@@ -91,7 +91,7 @@ export function letters(root, _rest, _query, { signal, refresh }) {
     });
     if (!done) return;
     const begun = done.started.slice(0, 10).map((id) => [" ", planLink(id)]);
-    say([`It is durable. ${number(done.delivered)} ${done.delivered === 1 ? "task has" : "tasks have"} got it; ${number(done.started.length)} ${done.started.length === 1 ? "plan has" : "plans have"} begun.`, begun]);
+    say([`It is durable. ${number(done.delivered)} ${done.delivered === 1 ? "task has" : "tasks have"} got it${done.undecided ? `, of which ${number(done.undecided)} ${done.undecided === 1 ? "decides itself" : "decide themselves"} whether it is meant` : ""}; ${number(done.started.length)} ${done.started.length === 1 ? "plan has" : "plans have"} begun.`, begun]);
     refresh();
   }
 

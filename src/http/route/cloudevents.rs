@@ -18,7 +18,8 @@ use crate::http::trace;
 /// Publishes events: CloudEvents 1.0 in structured, binary or batch mode
 ///
 /// The answer comes when each is durable with all who waited for it. The same event again, by source and
-/// id, changes nothing for who has got it, so a request may be repeated.
+/// id, changes nothing for who has got it, so a request may be repeated. A task whose filter has a variable or
+/// a correlation decides itself whether an event is meant: how many of those got it is `undecided`.
 #[utoipa::path(
     post, path = "/events", tag = "flows", operation_id = "publishEvents",
     request_body(content(
@@ -43,6 +44,7 @@ pub(in crate::http) async fn publish(
         trace::audit(&who, "publish", &on, &outcome);
         let published = published?;
         done.delivered += u32::try_from(published.delivered).unwrap_or(u32::MAX);
+        done.undecided += u32::try_from(published.undecided).unwrap_or(u32::MAX);
         done.started.extend(published.started.iter().map(ToString::to_string));
     }
     Ok(Answer(done))

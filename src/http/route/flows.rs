@@ -98,8 +98,9 @@ fn detail(flow: &Flow) -> FlowDetail {
 )]
 pub(in crate::http) async fn list(State(api): State<Api>) -> Result<Answer<FlowList>, Problem> {
     let flows = Flows::new(api.world())?;
-    let unheard_events = flows.unheard();
-    Ok(Answer(FlowList { flows: flows.list().into_iter().map(info).collect(), unheard_events }))
+    let (unheard_events, unclear_filters) = (flows.unheard(), flows.unclear());
+    let flows = flows.list().into_iter().map(info).collect();
+    Ok(Answer(FlowList { flows, unheard_events, unclear_filters }))
 }
 
 /// Adds a flow, YAML or JSON; one that is there already is left as it is

@@ -10,6 +10,7 @@ use super::effect;
 use super::env::Around;
 use super::machine::{turn, Asks, Told, Turn};
 use super::state::{FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
+use super::unclear;
 use crate::action::{
     Action, ActionView, Cause, Next, Rescue, Run, RunAsync, Runs, RunsAsync, StepContext,
 };
@@ -214,9 +215,18 @@ async fn run<A: Action<Output = TaskOutput>>(
     input: &TaskInput,
 ) -> Result<Next, ActionError> {
     let told = told(bench, step).await?;
+    let heard = match &told {
+        Told::Notice(Notice::Event(event)) => event.key(),
+        _ => String::new(),
+    };
     let mut around = around(step);
     around.items = bench.loops.take(step.plan_id(), step.step_id());
-    let (ended, asks) = turn(definition, task, &around, input, &mut step.output, told);
+    let (ended, mut asks) = turn(definition, task, &around, input, &mut step.output, told);
+    if !asks.unclear.is_empty() {
+        let mut counts = std::mem::take(&mut step.output.unclear);
+        unclear::tell(bench, step, &mut counts, std::mem::take(&mut asks.unclear), &heard);
+        step.output.unclear = counts;
+    }
     let items = asks.items.clone().or_else(|| around.items.take());
     if let (Turn::Wait(_), Some(items)) = (&ended, items) {
         bench.loops.keep(step.plan_id(), step.step_id(), items);
@@ -245,7 +255,7 @@ async fn run<A: Action<Output = TaskOutput>>(
             Ok(Next::Done)
         }
         Turn::Wait(reason) => {
-            wait(bench, step, task, asks)?;
+            wait(bench, step, definition, task, asks)?;
             Ok(Next::suspend(reason))
         }
     }
@@ -264,6 +274,7 @@ fn set_id(output: &mut TaskOutput, id: &str) {
 fn wait<A: Action<Output = TaskOutput>>(
     bench: &Arc<Bench>,
     step: &mut StepContext<A>,
+    definition: &Definition,
     task: Option<&Task>,
     asks: Asks,
 ) -> Result<(), ActionError> {
@@ -282,7 +293,7 @@ fn wait<A: Action<Output = TaskOutput>>(
     if let Some(Kind::Listen(it)) = kind {
         // Also when it is called again after a start: who listens is kept in memory only.
         if step.output.outcome.is_none() {
-            bench.listen(step.plan_id(), step.step_id(), it);
+            bench.listen(step.plan_id(), step.step_id(), definition, it);
         }
     }
     if let (Some(Kind::Flow(sub)), Some(input)) = (kind, asks.flow) {

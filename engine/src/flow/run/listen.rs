@@ -7,9 +7,11 @@ use serde_json::Value;
 use super::env::check;
 use super::machine::{Machine, Turn};
 use super::state::Listening;
+use super::unclear::Unclear;
 use crate::flow::event::CloudEvent;
 use crate::flow::expr::Template;
 use crate::flow::fault::Fault;
+use crate::flow::interest::agrees;
 use crate::flow::model::{Filter, ForEach, Kind, Listen, ReadAs, Strategy, Until};
 use crate::flow::scope::Stage;
 
@@ -237,7 +239,7 @@ impl Machine<'_> {
 
     /// Whether an event completes those of «until».
     fn ends(
-        &self,
+        &mut self,
         strategy: &Strategy,
         event: &CloudEvent,
         listening: &mut Listening,
@@ -257,16 +259,19 @@ impl Machine<'_> {
         })
     }
 
-    /// Whether a filter means an event; if so, what it correlates by is kept.
+    /// Whether a filter means an event; if so, what it correlates by is kept. What may fail is looked at
+    /// last: an expression for the data of some events cannot be evaluated on those of others.
     fn fits(
-        &self,
+        &mut self,
         filter: &Filter,
         event: &CloudEvent,
         keys: &mut serde_json::Map<String, Value>,
     ) -> Result<bool, Fault> {
-        for (name, wanted) in &filter.with {
+        let is_last = |template: &Template| matches!(template, Template::Expression(_));
+        let (last, first): (Vec<_>, Vec<_>) = filter.with.iter().partition(|it| is_last(&it.1));
+        for (name, wanted) in first.into_iter().chain(last) {
             let Some(value) = event.attribute(name) else { return Ok(false) };
-            if !self.attribute_fits(wanted, &value)? {
+            if !self.attribute_fits(name, wanted, &value)? {
                 return Ok(false);
             }
         }
@@ -290,25 +295,38 @@ impl Machine<'_> {
     }
 
     /// A correlation looks at the attributes of the event, or else at its data.
-    fn correlation_value(&self, from: &str, event: &CloudEvent) -> Result<Value, Fault> {
+    fn correlation_value(&mut self, from: &str, event: &CloudEvent) -> Result<Value, Fault> {
         let of_event = self.env.evaluate(from, &event.to_value(), STAGE);
         match of_event {
-            Ok(Value::Null) | Err(_) => {
-                Ok(self.env.evaluate(from, &event.content(), STAGE).unwrap_or(Value::Null))
-            }
-            Ok(value) => Ok(value),
+            Ok(value) if !value.is_null() => Ok(value),
+            of_event => match self.env.evaluate(from, &event.content(), STAGE) {
+                Ok(value) => Ok(value),
+                // An event without data has nothing that could be looked at.
+                Err(_) if of_event.is_ok() => Ok(Value::Null),
+                Err(fault) => {
+                    self.asks.unclear.push(Unclear::new("correlate", from, &fault));
+                    Ok(Value::Null)
+                }
+            },
         }
     }
 
-    fn attribute_fits(&self, wanted: &Template, value: &Value) -> Result<bool, Fault> {
+    fn attribute_fits(
+        &mut self,
+        name: &str,
+        wanted: &Template,
+        value: &Value,
+    ) -> Result<bool, Fault> {
         match wanted {
             // An expression sees the attribute; one that is true means it. What cannot be evaluated on
-            // this event does not mean it.
-            Template::Expression(text) => Ok(match self.env.evaluate(text, value, STAGE) {
-                Ok(Value::Bool(is_meant)) => is_meant,
-                Ok(wanted) => wanted == *value,
-                Err(_) => false,
-            }),
+            // this event does not mean it, and is told.
+            Template::Expression(text) => match self.env.evaluate(text, value, STAGE) {
+                Ok(answer) => Ok(agrees(&answer, value)),
+                Err(fault) => {
+                    self.asks.unclear.push(Unclear::new(name, text, &fault));
+                    Ok(false)
+                }
+            },
             template => {
                 let wanted = self.env.fill_own(template)?;
                 Ok(is_like(&wanted, value))

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::env::{Around, Env};
 use super::state::{Cursor, Notice, Outcome, Phase, TaskInput, TaskOutput};
+use super::unclear::Unclear;
 use crate::flow::event::CloudEvent;
 use crate::flow::fault::Fault;
 use crate::flow::model::{Block, Directive, Kind, Task, TaskId};
@@ -46,6 +47,8 @@ pub(crate) struct Asks {
     pub(crate) publish: Option<CloudEvent>,
     /// A flow to run: its input.
     pub(crate) flow: Option<Value>,
+    /// Filters that could not be evaluated.
+    pub(crate) unclear: Vec<Unclear>,
     /// The items of a loop, to be known in its next turn.
     pub(crate) items: Option<Arc<Vec<Value>>>,
 }

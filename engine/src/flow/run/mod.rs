@@ -22,6 +22,7 @@ mod openapi;
 mod process;
 mod starter;
 mod state;
+mod unclear;
 
 pub(crate) use action::place_of;
 pub use action::FlowPlan;

@@ -3,7 +3,7 @@
 //!
 //! Events that belong to different ones by their correlations are collected beside one another.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::env::Around;
 use super::machine::{turn, Told, Turn};
 use super::state::{FlowStart, Notice, TaskInput, TaskOutput};
+use super::unclear::{self, Unclear};
 use crate::action::{Action, ActionView, Next, Rescue, RunAsync, RunsAsync, StepContext};
 use crate::error::ActionError;
 use crate::flow::bench::Bench;
@@ -38,6 +39,9 @@ pub(crate) struct Collected {
     open: VecDeque<TaskOutput>,
     /// Flows that were begun.
     begun: u64,
+    /// Event filters that could not be evaluated, and how often.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unclear: BTreeMap<String, u64>,
 }
 
 impl Action for FlowStarter {
@@ -78,9 +82,15 @@ impl RunAsync for FlowStarter {
             return Ok(Next::Done);
         }
         let notice: Option<Notice> = step.event()?;
-        if let Some(notice @ Notice::Event(_)) = notice {
-            let around = around(step);
-            if let Some(events) = collect(&definition, task, &around, &mut step.output, &notice)? {
+        if let Some(Notice::Event(event)) = notice {
+            let (around, heard) = (around(step), event.key());
+            let notice = Notice::Event(event);
+            let (complete, unclear) =
+                collect(&definition, task, &around, &mut step.output, &notice);
+            let mut counts = std::mem::take(&mut step.output.unclear);
+            unclear::tell(bench, step, &mut counts, unclear, &heard);
+            step.output.unclear = counts;
+            if let Some(events) = complete {
                 step.output.begun += 1;
                 let key = format!("{}/{}", step.idempotency_key(), step.output.begun);
                 let flow = bench.find(namespace, name, &definition.version);
@@ -91,7 +101,7 @@ impl RunAsync for FlowStarter {
                 begun.await.map_err(|error| ActionError::new("flow", error))?;
             }
         }
-        bench.listen(step.plan_id(), step.step_id(), listen);
+        bench.listen(step.plan_id(), step.step_id(), &definition, listen);
         Ok(Next::suspend(format!("the events that {} begins with", start.flow)))
     }
 }
@@ -106,22 +116,28 @@ fn around(step: &StepContext<FlowStarter>) -> Around {
     }
 }
 
-/// Puts an event to those that it belongs to; the events of a collection that is complete with it.
+/// Puts an event to those that it belongs to; the events of a collection that is complete with it, and what
+/// could not be evaluated.
 fn collect(
     definition: &Definition,
     task: &Task,
     around: &Around,
     collected: &mut Collected,
     notice: &Notice,
-) -> Result<Option<Value>, ActionError> {
+) -> (Option<Value>, Vec<Unclear>) {
     let input = TaskInput { at: STARTS.to_owned(), ..TaskInput::default() };
-    let take = |output: &mut TaskOutput| {
+    let mut unclear: Vec<Unclear> = Vec::new();
+    let mut take = |output: &mut TaskOutput| {
         let told = Told::Notice(notice.clone());
-        turn(definition, Some(task), around, &input, output, told).0
+        let (ended, asks) = turn(definition, Some(task), around, &input, output, told);
+        // Each collection has the same filters.
+        unclear = asks.unclear;
+        ended
     };
     let mut fresh = TaskOutput::default();
     turn(definition, Some(task), around, &input, &mut fresh, Told::Begin);
     collected.open.push_back(fresh);
+    let mut complete = None;
     for place in 0..collected.open.len() {
         let before = collected.open[place].clone();
         let ended = take(&mut collected.open[place]);
@@ -132,14 +148,14 @@ fn collect(
                 if !is_fresh {
                     collected.open.pop_back();
                 }
-                return match outcome.fault {
+                match outcome.fault {
+                    // It begins nothing; those that come later may.
                     Some(fault) => {
-                        // It begins nothing; those that come later may.
                         tracing::error!(flow = definition.name, %fault, "events cannot be taken");
-                        Ok(None)
                     }
-                    None => Ok(Some(outcome.output)),
-                };
+                    None => complete = Some(outcome.output),
+                }
+                return (complete, unclear);
             }
             Turn::Wait(_) if collected.open[place] != before => {
                 if !is_fresh {
@@ -151,11 +167,11 @@ fn collect(
                     );
                     collected.open.pop_front();
                 }
-                return Ok(None);
+                return (None, unclear);
             }
             Turn::Wait(_) => {}
         }
     }
     collected.open.pop_back();
-    Ok(None)
+    (None, unclear)
 }

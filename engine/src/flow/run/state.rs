@@ -74,6 +74,9 @@ pub struct TaskOutput {
     pub outcome: Option<Outcome>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cursor: Option<Cursor>,
+    /// Event filters that could not be evaluated, and how often.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) unclear: BTreeMap<String, u64>,
 }
 
 /// What came of a task.
