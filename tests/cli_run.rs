@@ -150,6 +150,22 @@ fn limits_of_the_settings_hold_for_flows() {
     ended.fails(1, &["io.allow-shell"]);
 }
 
+#[test]
+fn what_this_host_lacks_for_a_flow_is_said_before_it_runs() {
+    let folder = Folder::new();
+    let text = RAISE.replace("raise: { error:", "run: { container: { image: alpine } } #");
+    flow(&folder, "box", &text);
+    let place = "box.yaml:4:14: containers cannot be run here";
+    let without = |arguments: &[&str]| {
+        let mut command = folder.command(arguments);
+        let output = command.env("TURNWHEEL_IO_CONTAINER_ENGINE", "no-such-engine").output();
+        Ended { output: output.expect("it runs"), arguments: arguments.join(" ") }
+    };
+    without(&["check", "box.yaml"]).fails(1, &[place, "no-such-engine", "--for-another-host"]);
+    without(&["run", "box.yaml"]).fails(1, &["no-such-engine", "io.container-engine"]);
+    assert_eq!(without(&["check", "box.yaml", "--for-another-host"]).code(), 0);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_flow_that_was_killed_goes_on() {

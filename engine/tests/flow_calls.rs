@@ -2,12 +2,15 @@
 
 mod flow_common;
 
-use flow_common::{fault, run_with};
+use std::time::Duration;
+
+use flow_common::{fault, load, run_with, world};
 use serde_json::json;
 use turnwheel_engine::flow::{
-    Asked, FakeIo, FlowError, HttpRequest, HttpResponse, IoError, IoErrorKind, Process,
-    ProcessResult, Program, ScriptLanguage,
+    Asked, Cleanup, Container, FakeIo, FlowError, HttpRequest, HttpResponse, IoError, IoErrorKind,
+    Process, ProcessResult, Program, PullPolicy, ScriptLanguage,
 };
+use turnwheel_runtime::completion::block_on;
 
 fn header(request: &HttpRequest, name: &str) -> Option<String> {
     let found = request.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -267,4 +270,109 @@ fn an_exit_code_that_nobody_asks_for_is_a_fault() {
     let Err(FlowError::Faulted(fault)) = run_with(io, flow, json!({})).0 else { panic!() };
     assert_eq!(fault.status, 500);
     assert!(fault.detail.unwrap().contains("code 2: no such file"));
+}
+
+#[test]
+fn containers_get_all_that_a_flow_says_and_have_names_of_their_own() {
+    let flow = "
+use: { secrets: [word] }
+do:
+  - all of it:
+      run:
+        container:
+          image: 'alpine:${ .n }'
+          name: '${ \"mine-\\(.n)\" }'
+          command: 'echo ${HOME} ${ .n }'
+          arguments: [ a, '${ .n }' ]
+          ports: { 8080: 80, '127.0.0.1:53': 53/udp }
+          volumes: { /data: '/mnt:ro' }
+          environment: { WORD: '${ $secrets.word }' }
+          stdin: '${ . }'
+          lifetime: { cleanup: eventually, after: '${ \"PT\\(.n)M\" }' }
+          pullPolicy: never
+        return: all
+      output: { as: { n: 1, said: .stdout } }
+  - little: { run: { container: { image: x, lifetime: { cleanup: always } } } }
+  - left: { run: { await: false, container: { image: y, lifetime: { cleanup: never } } } }
+";
+    let io = FakeIo::new().secret("word", json!("hunter22")).on_container(|it| {
+        let stdout = it.environment.iter().map(|(_, value)| value.as_str()).collect();
+        Ok(ProcessResult { stdout, ..Default::default() })
+    });
+    let (output, view) = run_with(io.clone(), flow, json!({ "n": 3 }));
+    assert_eq!(output.expect("it ends"), json!(""), "what is not awaited hands on its input");
+    let asked: Vec<(Container, String)> = io
+        .asked()
+        .into_iter()
+        .map(|asked| match asked {
+            Asked::Container(it, key) => (it, key),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let first = Container {
+        image: "alpine:3".to_owned(),
+        name: "mine-3".to_owned(),
+        command: Some("echo ${HOME} 3".to_owned()),
+        arguments: vec!["a".to_owned(), "3".to_owned()],
+        ports: pairs(&[("127.0.0.1:53", "53/udp"), ("8080", "80")]),
+        volumes: pairs(&[("/data", "/mnt:ro")]),
+        environment: pairs(&[("WORD", "hunter22")]),
+        stdin: Some("{\"n\":3}".to_owned()),
+        pull: PullPolicy::Never,
+        cleanup: Cleanup::After(Duration::from_secs(180)),
+    };
+    assert!(asked[0].0 == first, "{:?}", asked[0].0);
+    let (second, third) = (&asked[1].0, &asked[2].0);
+    assert_eq!((second.cleanup, second.pull), (Cleanup::Always, PullPolicy::IfNotPresent));
+    assert_eq!((third.cleanup, third.image.as_str()), (Cleanup::Never, "y"));
+    let plan = view.id.to_string();
+    assert!(second.name.starts_with(&format!("it-{plan}.test-little.")), "{}", second.name);
+    assert!(third.name.starts_with(&format!("it-{plan}.test-left.")), "{}", third.name);
+    assert_ne!(asked[1].1, asked[2].1);
+    // A secret that comes back is masked, and a container does not show itself.
+    assert!(!format!("{view:?}{:?}", io.asked()).contains("hunter22"));
+}
+
+#[test]
+fn containers_end_as_processes_do_and_names_that_cannot_be_are_faults() {
+    let io = || {
+        FakeIo::new().on_container(|it| match it.image.as_str() {
+            "dead" => Err(IoError::new(IoErrorKind::Communication, "the engine does not answer")),
+            _ => Ok(ProcessResult { code: 3, stderr: "no".to_owned(), ..Default::default() }),
+        })
+    };
+    let of = |text: &str| {
+        let flow = format!("do: [ {{ a: {{ run: {text} }} }} ]\n");
+        match run_with(io(), &flow, json!({})).0 {
+            Ok(output) => output,
+            Err(FlowError::Faulted(fault)) => fault.to_value(),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let detail = |text: &str| of(text)["detail"].to_string();
+    assert!(detail("{ container: { image: x } }").contains("code 3: no"));
+    assert_eq!(of("{ return: code, container: { image: x } }"), json!(3));
+    assert!(detail("{ container: { image: dead } }").contains("the engine does not answer"));
+    assert!(detail("{ container: { image: '${ \"--privileged\" }' } }").contains("no image"));
+    assert!(detail("{ container: { image: x, name: 'a b' } }").contains("no name of a container"));
+    let wrong = "{ container: { image: x, environment: { 'A=B': 1 } } }";
+    assert!(detail(wrong).contains("no name of a variable"));
+    assert!(detail("{ container: { image: x, ports: '${ 3 }' } }").contains("must be an object"));
+}
+
+#[test]
+fn a_flow_with_containers_is_refused_where_no_engine_is() {
+    let flow = load("do: [ { a: { run: { container: { image: x } } } } ]\n");
+    let (world, flows) = world(FakeIo::new());
+    let refused = block_on(flows.add(&flow)).expect("off the workers").expect_err("no engine");
+    assert!(refused.to_string().contains("test/it:1.0.0"), "{refused}");
+    assert!(refused.to_string().contains("no engine is in this test"), "{refused}");
+    let unmet = flow.unmet(&FakeIo::new(), "it.yaml").expect("no engine");
+    assert!(unmet.to_string().starts_with("it.yaml:2:21: containers cannot be run"), "{unmet}");
+    let engine = FakeIo::new().on_container(|_| Ok(ProcessResult::default()));
+    assert_eq!(flow.unmet(&engine, "it.yaml"), None);
+    world.shutdown().expect("it ends in time");
 }

@@ -10,6 +10,7 @@ use turnwheel::engine::store::{Filter, PlanRow};
 use turnwheel::engine::PlanState;
 
 use super::exit::{Exit, FAILED};
+use super::outside::host_io;
 use super::paint::{count, print, print_json, tell, Paint};
 use super::place::Place;
 use super::settings::Settings;
@@ -19,11 +20,13 @@ const FLOW_BYTES_MAX: u64 = 4 * 1_024 * 1_024;
 
 const AFTER_HELP: &str = "\
 Flows are written in the Serverless Workflow DSL 1.0, as YAML or JSON. All that is wrong is told with
-line, column and a suggestion; what is right and not supported here is told by name.
+line, column and a suggestion; what is right and not supported here is told by name, and so is what this
+host lacks to run them: an interpreter for scripts, an engine for containers.
 
 Examples:
   turnwheel check examples/flows/audit.yaml
   turnwheel check flows/*.yaml --json
+  turnwheel check audit.yaml --for-another-host what this host lacks is no matter
   turnwheel check audit.yaml --against-live     which plans of the store run other versions of it
 
 Exit codes: 0 all is right; 1 something is wrong; 2 wrong usage, or a file that cannot be read.";
@@ -39,6 +42,10 @@ pub(crate) struct Arguments {
     /// Tell which plans of the store that are not over run this flow, and in which versions.
     #[arg(long)]
     against_live: bool,
+
+    /// Do not look whether this host has what the flows need.
+    #[arg(long)]
+    for_another_host: bool,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -72,6 +79,21 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
             Ok(flows) => right.extend(flows.into_iter().map(|flow| (file.clone(), flow))),
             Err(problems) => wrong.push(problems),
         }
+    }
+    if !arguments.for_another_host {
+        let io = host_io(settings);
+        right.retain(|(file, flow): &(PathBuf, Flow)| {
+            let unmet = flow.unmet(&io, &file.display().to_string());
+            let is_met = unmet.is_none();
+            wrong.extend(unmet.map(|mut unmet| {
+                for problem in &mut unmet.all {
+                    let hint = "if the flow is for another host, say --for-another-host";
+                    problem.suggestion = Some(hint.to_owned());
+                }
+                unmet
+            }));
+            is_met
+        });
     }
     let live = if arguments.against_live { live(settings, &right)? } else { Vec::new() };
     if arguments.json {

@@ -14,6 +14,8 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     let mut options = IoOptions::default();
     options.secrets = settings.text("io.secrets").map(PathBuf::from);
     options.allow_shell = settings.flag("io.allow-shell");
+    let engine = settings.text("io.container-engine").filter(|engine| !engine.is_empty());
+    options.container_engine = engine.map(str::to_owned);
     options.environment = list("io.environment");
     options.http_timeout = settings.length("io.http-timeout");
     options.http_hosts = list("io.http-hosts");

@@ -19,7 +19,22 @@ pub(super) struct Guard {
     shell: Child,
 }
 
+/// What ends something else than a group, when its process is gone.
+const LAST_WORD: &str = "trap '' TERM INT HUP; read -r _; exec \"$@\" >/dev/null 2>&1";
+
 impl Guard {
+    /// One that runs a command when this process is gone: for what does not end with its group.
+    pub(super) fn with(last: &Command) -> std::io::Result<Self> {
+        use std::os::unix::process::CommandExt;
+
+        let mut command = Command::new(SHELL);
+        command.args(["-c", LAST_WORD, "sh"]).arg(last.get_program()).args(last.get_args());
+        command.env_clear().process_group(0);
+        command.envs(last.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { shell: command.spawn()? })
+    }
+
     /// Begins one, with a group of its own.
     pub(super) fn begin() -> std::io::Result<Self> {
         use std::os::unix::process::CommandExt;

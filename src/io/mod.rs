@@ -8,9 +8,15 @@
 //! | --- | --- |
 //! | `options` | the limits, with their defaults |
 //! | `http` | one request with its redirections; `target` where they lead, `digest` authentication |
+//! | `container` | containers, by the command line of an engine |
 //! | `process` | commands in groups of their own, which are ended as a whole; `guard` when this process is gone |
 //! | `secrets` | secrets, from the environment or a folder |
 
+#[cfg(unix)]
+mod container;
+#[cfg(not(unix))]
+#[path = "container_none.rs"]
+mod container;
 mod digest;
 #[cfg(unix)]
 mod guard;
@@ -35,7 +41,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use turnwheel_engine::flow::{
-    HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
+    Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
     ScriptLanguage,
 };
 
@@ -71,6 +77,8 @@ struct Inner {
     /// Made with the first request: flows without one start faster.
     client: OnceLock<http::Client>,
     commands: Commands,
+    /// Made with the first container.
+    remover: OnceLock<container::Remover>,
 }
 
 /// The commands that run, so that they can be ended with this process.
@@ -89,8 +97,9 @@ impl fmt::Debug for HostIo {
 impl HostIo {
     /// With these limits. Nothing is opened yet.
     pub fn new(options: IoOptions) -> Self {
-        let (client, commands) = (OnceLock::new(), Commands::default());
-        Self { inner: Arc::new(Inner { options, client, commands }) }
+        let (client, remover) = (OnceLock::new(), OnceLock::new());
+        let commands = Commands::default();
+        Self { inner: Arc::new(Inner { options, client, commands, remover }) }
     }
 
     /// Ends the commands that run, and lets no new ones begin: for a process that is about to end and
@@ -113,8 +122,28 @@ impl HostIo {
         if self.inner.options.allow_shell {
             return Ok(());
         }
-        let message = "commands and scripts are not allowed here: io.allow-shell is false";
+        let message =
+            "commands, scripts and containers are not allowed here: io.allow-shell is false";
         Err(IoError::new(IoErrorKind::Forbidden, message))
+    }
+
+    /// The engine of containers, with what removes those that have had their time.
+    fn engine(&self) -> Result<container::Engine<'_>, IoError> {
+        self.may_run()?;
+        container::Engine::find(&self.inner.options, &self.inner.commands.are_over)
+    }
+
+    fn remover(&self, engine: &container::Engine<'_>) -> &container::Remover {
+        self.inner.remover.get_or_init(|| container::Remover::begin(engine))
+    }
+
+    /// Counts something that ends with this process.
+    fn counted<T>(&self, run: impl FnOnce() -> T) -> T {
+        let commands = &self.inner.commands;
+        commands.running.fetch_add(1, Ordering::Relaxed);
+        let ended = run();
+        commands.running.fetch_sub(1, Ordering::Relaxed);
+        ended
     }
 }
 
@@ -126,16 +155,33 @@ impl Io for HostIo {
 
     fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {
         self.may_run()?;
-        let commands = &self.inner.commands;
-        commands.running.fetch_add(1, Ordering::Relaxed);
-        let ended = process::run(&self.inner.options, process, call, &commands.are_over);
-        commands.running.fetch_sub(1, Ordering::Relaxed);
-        ended
+        let are_over = &self.inner.commands.are_over;
+        self.counted(|| process::run(&self.inner.options, process, call, are_over))
     }
 
     fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError> {
         self.may_run()?;
         process::detach(&self.inner.options, process, call)
+    }
+
+    fn container(
+        &self,
+        container: &Container,
+        call: &IoCall<'_>,
+    ) -> Result<ProcessResult, IoError> {
+        let engine = self.engine()?;
+        let remover = self.remover(&engine);
+        self.counted(|| container::run(&engine, container, call, remover))
+    }
+
+    fn container_detached(&self, container: &Container, call: &IoCall<'_>) -> Result<(), IoError> {
+        let engine = self.engine()?;
+        let remover = self.remover(&engine);
+        self.counted(|| container::detach(&engine, container, call, remover))
+    }
+
+    fn container_problem(&self) -> Option<String> {
+        self.engine().err().map(|error| error.message)
     }
 
     fn script_problem(&self, language: ScriptLanguage) -> Option<String> {

@@ -12,8 +12,11 @@ pub struct IoOptions {
     /// A folder with a file for each secret; without one they are in variables of the environment
     /// with names that begin with `TURNWHEEL_SECRET_`.
     pub secrets: Option<PathBuf>,
-    /// Whether commands and scripts may be run.
+    /// Whether commands, scripts and containers may be run.
     pub allow_shell: bool,
+    /// The command line of the engine of containers, a name or a path; `none` if there are to be no
+    /// containers. Without it that is `docker`, else `podman`.
+    pub container_engine: Option<String>,
     /// The variables of the environment that commands get.
     pub environment: Vec<String>,
     /// How long a request may take if its call says nothing.
@@ -38,6 +41,7 @@ impl Default for IoOptions {
         Self {
             secrets: None,
             allow_shell: true,
+            container_engine: None,
             environment: variables.map(str::to_owned).to_vec(),
             http_timeout: Duration::from_secs(60),
             http_hosts: vec!["*".to_owned()],

@@ -52,14 +52,37 @@ pub(super) fn run(
     let mut command = Command::new(program);
     command.args(arguments);
     prepare(&mut command, options, process, call);
-    let has_input = process.stdin.is_some();
-    command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
+    let is_over = || are_over.load(Ordering::Relaxed) || call.is_cancelled();
+    let limits = Limits { time: limit, grace: options.command_grace, output: options.output_max };
+    supervise(command, &name, process.stdin.as_deref(), limits, &is_over)
+}
+
+/// What a command may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) time: Duration,
+    /// How long it has to end itself after SIGTERM.
+    pub(super) grace: Duration,
+    /// Bytes of each of its outputs.
+    pub(super) output: usize,
+}
+
+/// Starts a command and looks after it until its end.
+pub(super) fn supervise(
+    mut command: Command,
+    name: &str,
+    input: Option<&str>,
+    limits: Limits,
+    is_over: &dyn Fn() -> bool,
+) -> Result<ProcessResult, IoError> {
+    let name = name.to_owned();
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let guard = Guard::begin().map_err(|error| not_started(&name, &error))?;
     let group = guard.group();
     command.process_group(group.map_or(0, |group| group.as_raw_pid()));
     let mut child = command.spawn().map_err(|error| not_started(&name, &error))?;
-    let input = process.stdin.clone().unwrap_or_default().into_bytes();
+    let input = input.unwrap_or_default().as_bytes().to_vec();
     let outputs = (child.stdout.take(), child.stderr.take());
     let stdin = child.stdin.take();
     let mut watched = Watched { child, group, name, is_reaped: false, _guard: guard };
@@ -72,11 +95,10 @@ pub(super) fn run(
         written: 0,
         stdout: Output::new(stdout),
         stderr: Output::new(stderr),
-        max: options.output_max,
+        max: limits.output,
     };
     pipes.unblock().map_err(|error| watched.failed(&error.to_string()))?;
-    let is_over = || are_over.load(Ordering::Relaxed) || call.is_cancelled();
-    let ended = watched.see_through(&mut pipes, &is_over, limit, options.command_grace)?;
+    let ended = watched.see_through(&mut pipes, is_over, limits.time, limits.grace)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(ProcessResult {
         code: ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)),
@@ -113,15 +135,19 @@ pub(super) fn interpreter(language: ScriptLanguage) -> Result<PathBuf, IoError> 
         ScriptLanguage::JavaScript => (&["node", "nodejs"], "JavaScript"),
         _ => (&[], "this language"),
     };
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&folders)
-        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
-        .find(|file| fs::metadata(file).is_ok_and(|data| data.is_file()));
-    found.ok_or_else(|| {
+    installed(names).ok_or_else(|| {
         let names = names.join(" or ");
         let message = format!("scripts in {what} cannot be run here: no {names} is installed");
         IoError::new(IoErrorKind::Unsupported, message)
     })
+}
+
+/// The first program with one of these names, which the earlier folders of `PATH` have.
+pub(super) fn installed(names: &[&str]) -> Option<PathBuf> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let mut files = env::split_paths(&folders)
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)));
+    files.find(|file| fs::metadata(file).is_ok_and(|data| data.is_file()))
 }
 
 /// What it is called in messages: its text may have secrets.

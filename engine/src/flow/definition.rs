@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::expr::Program;
 use super::fault::Fault;
-use super::model::{Block, CommandProgram, Extension, Kind, Span, Start, Task, TaskId, Transform};
+use super::io::{Io, ScriptLanguage};
+use super::model::{Block, Extension, Span, Start, Task, TaskId, Transform};
 use super::read::{read, Programs};
 use super::text::{Problem, Problems};
 
@@ -36,7 +37,22 @@ pub(crate) struct Definition {
     pub(crate) by_pointer: HashMap<String, TaskId>,
     pub(crate) extensions: Vec<Extension>,
     pub(crate) secrets: Vec<String>,
+    pub(crate) needs: Vec<Need>,
     pub(crate) programs: Arc<Mutex<Programs>>,
+}
+
+/// Something that a host must have.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) what: Needed,
+    /// Where it is asked for, without a message.
+    pub(crate) place: Problem,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needed {
+    Script(ScriptLanguage),
+    Container,
 }
 
 impl fmt::Debug for Flow {
@@ -97,6 +113,21 @@ impl Flow {
         tasks.map(|task| (task.pointer.as_str(), task.kind.name()))
     }
 
+    /// What a host with these effects lacks to run it, for instance an interpreter for a script or an
+    /// engine for a container, each with the place in the text that asks for it, and what to install;
+    /// nothing if it can run it. `path` is what people are told where the text is from.
+    pub fn unmet(&self, io: &dyn Io, path: &str) -> Option<Problems> {
+        let unmet = self.definition.needs.iter().filter_map(|need| {
+            let problem = match need.what {
+                Needed::Script(language) => io.script_problem(language),
+                Needed::Container => io.container_problem(),
+            };
+            Some(Problem { message: problem?, ..need.place.clone() })
+        });
+        let all: Vec<Problem> = unmet.collect();
+        (!all.is_empty()).then(|| Problems { path: path.to_owned(), all })
+    }
+
     pub(crate) fn definition(&self) -> &Arc<Definition> {
         &self.definition
     }
@@ -153,18 +184,6 @@ pub fn load_all(text: &str, path: &str) -> Result<Vec<Flow>, Problems> {
 impl Definition {
     pub(crate) fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id]
-    }
-
-    /// The languages of its scripts.
-    pub(crate) fn languages(&self) -> Vec<super::ScriptLanguage> {
-        let languages = self.tasks.iter().filter_map(|task| match &task.kind {
-            Kind::Process(command) => match &command.program {
-                CommandProgram::Script { language, .. } => Some(*language),
-                CommandProgram::Shell(_) => None,
-            },
-            _ => None,
-        });
-        languages.collect()
     }
 
     /// A compiled expression.

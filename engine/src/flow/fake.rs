@@ -8,11 +8,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::io::{
-    HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
+    Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
     ScriptLanguage,
 };
 
 type OnHttp = dyn Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync;
+type OnContainer = dyn Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync;
 type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Sync;
 
 /// An [`Io`] for tests. Clones share it.
@@ -32,6 +33,7 @@ type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Syn
 pub struct FakeIo {
     http: Option<Arc<OnHttp>>,
     process: Option<Arc<OnProcess>>,
+    container: Option<Arc<OnContainer>>,
     resources: HashMap<String, Vec<u8>>,
     secrets: HashMap<String, Value>,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -45,6 +47,8 @@ pub enum Asked {
     Http(HttpRequest, String),
     /// A process.
     Process(Process, String),
+    /// A container.
+    Container(Container, String),
 }
 
 impl fmt::Debug for FakeIo {
@@ -76,6 +80,16 @@ impl FakeIo {
         answer: impl Fn(&Process) -> Result<ProcessResult, IoError> + Send + Sync + 'static,
     ) -> Self {
         self.process = Some(Arc::new(answer));
+        self
+    }
+
+    /// What answers for containers; without it there is no engine for them.
+    #[must_use]
+    pub fn on_container(
+        mut self,
+        answer: impl Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync + 'static,
+    ) -> Self {
+        self.container = Some(Arc::new(answer));
         self
     }
 
@@ -116,6 +130,26 @@ impl Io for FakeIo {
 
     fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError> {
         self.process(process, call).map(|_| ())
+    }
+
+    fn container(
+        &self,
+        container: &Container,
+        call: &IoCall<'_>,
+    ) -> Result<ProcessResult, IoError> {
+        self.asked.lock().push(Asked::Container(container.clone(), call.key.to_owned()));
+        self.container
+            .as_ref()
+            .map_or_else(|| Err(nobody("containers")), |answer| answer(container))
+    }
+
+    fn container_detached(&self, container: &Container, call: &IoCall<'_>) -> Result<(), IoError> {
+        self.container(container, call).map(|_| ())
+    }
+
+    fn container_problem(&self) -> Option<String> {
+        let is_there = self.container.is_some();
+        (!is_there).then(|| "containers cannot be run here: no engine is in this test".to_owned())
     }
 
     fn script_problem(&self, _: ScriptLanguage) -> Option<String> {

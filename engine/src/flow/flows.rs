@@ -14,6 +14,7 @@ use super::fault::Fault;
 use super::io::Io;
 use super::model::Start;
 use super::run::{FlowEffect, FlowPlan, FlowStart, FlowStarter, FlowTask, TaskOutput};
+use super::text::Problem;
 use crate::action::Action;
 use crate::error::{PlanError, StoreError, TriggerError};
 use crate::id::PlanId;
@@ -260,12 +261,13 @@ impl Flows {
 
     /// Whether this host has what a flow needs.
     fn check(&self, flow: &Flow) -> Result<(), FlowError> {
-        for language in flow.definition().languages() {
-            if let Some(problem) = self.bench.io.script_problem(language) {
-                return Err(FlowError::Unable { flow: flow.id(), problem });
+        let unmet = flow.unmet(&*self.bench.io, "");
+        match unmet.and_then(|unmet| unmet.all.into_iter().next()) {
+            Some(Problem { message: problem, .. }) => {
+                Err(FlowError::Unable { flow: flow.id(), problem })
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Starts a flow that was added. What comes back ends when its plan is durable.

@@ -35,6 +35,39 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// It could not be started.
     fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError>;
 
+    /// Runs a container and waits for its end. An exit code that means failure is no error here. When it is
+    /// called again with the same [`IoCall::key`], what is left of the former container is removed first:
+    /// there are never two.
+    ///
+    /// # Errors
+    ///
+    /// As [`Io::process`]; and its image or the engine of containers is not there. One that does not
+    /// implement it has no containers.
+    fn container(
+        &self,
+        container: &Container,
+        call: &IoCall<'_>,
+    ) -> Result<ProcessResult, IoError> {
+        let _unused = (container, call);
+        Err(IoError::new(IoErrorKind::Unsupported, NO_CONTAINERS))
+    }
+
+    /// Starts a container that nobody waits for, likewise.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    fn container_detached(&self, container: &Container, call: &IoCall<'_>) -> Result<(), IoError> {
+        let _unused = (container, call);
+        Err(IoError::new(IoErrorKind::Unsupported, NO_CONTAINERS))
+    }
+
+    /// Why containers cannot be run here, for instance because no engine is installed, and what to do;
+    /// nothing if they can.
+    fn container_problem(&self) -> Option<String> {
+        Some(NO_CONTAINERS.to_owned())
+    }
+
     /// Why scripts in a language cannot be run here, for instance because no interpreter is installed;
     /// nothing if they can.
     fn script_problem(&self, language: ScriptLanguage) -> Option<String>;
@@ -54,6 +87,9 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
     /// The place where secrets are kept cannot be read.
     fn secret(&self, name: &str) -> Result<Option<Value>, IoError>;
 }
+
+/// What an [`Io`] without containers says.
+const NO_CONTAINERS: &str = "containers cannot be run here: what flows do outside knows no engine";
 
 /// The longest answer to an HTTP request, in bytes: it becomes part of a step's output, which has the
 /// same limit.
@@ -200,6 +236,68 @@ impl ScriptLanguage {
             _ => None,
         }
     }
+}
+
+/// A container: a process with a file system of its own.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Container {
+    /// The image that it is made of, such as `alpine:3.20`.
+    pub image: String,
+    /// What it is called: letters, digits, `_`, `.` and `-`. Without a name in the flow it is made of the
+    /// flow's name, the plan, the task and the step, and no other container has it.
+    pub name: String,
+    /// A command line for the image's shell, in place of what the image runs by itself.
+    pub command: Option<String>,
+    /// What the command is given as `$1`, `$2` and so on; without a command, what the image's own is given.
+    pub arguments: Vec<String>,
+    /// Ports of the host, and the ports of the container that they lead to.
+    pub ports: Vec<(String, String)>,
+    /// Folders or volumes of the host, and where in the container they are.
+    pub volumes: Vec<(String, String)>,
+    /// Its variables. It has none of those of the flow's host.
+    pub environment: Vec<(String, String)>,
+    /// Its standard input; without one that is empty.
+    pub stdin: Option<String>,
+    /// Whether the image is fetched.
+    pub pull: PullPolicy,
+    /// Whether it is deleted when it has ended.
+    pub cleanup: Cleanup,
+}
+
+impl fmt::Debug for Container {
+    /// Without its command, arguments, variables and input, which may have secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Container")
+            .field("image", &self.image)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When the image of a container is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PullPolicy {
+    /// If the host does not have it.
+    #[default]
+    IfNotPresent,
+    /// Each time.
+    Always,
+    /// Never: it is an error if the host does not have it.
+    Never,
+}
+
+/// What becomes of a container that has ended, whatever its end was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cleanup {
+    /// It stays until somebody removes it.
+    #[default]
+    Never,
+    /// It is deleted at once.
+    Always,
+    /// It is deleted so long after its end.
+    After(Duration),
 }
 
 /// How a process has ended.

@@ -30,8 +30,8 @@ pub use fake::{Asked, FakeIo};
 pub use fault::Fault;
 pub use flows::{result, FlowEntry, FlowError, Flows};
 pub use io::{
-    HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult, Program,
-    ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
+    Cleanup, Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process,
+    ProcessResult, Program, PullPolicy, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
 pub use life::LifeCycle;
 pub(crate) use run::place_of;

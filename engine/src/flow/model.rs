@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::expr::Template;
-use super::io::ScriptLanguage;
+use super::io::{PullPolicy, ScriptLanguage};
 use super::schema::Schema;
 
 /// A task of a definition: its place in [`Definition::tasks`](super::Definition).
@@ -50,13 +50,14 @@ pub(crate) enum Kind {
     OpenApi(Box<OpenApi>),
     Function { task: TaskId, with: Option<Template> },
     Process(Box<Command>),
+    Container(Box<ContainerRun>),
     Flow(Box<SubFlow>),
 }
 
 impl Kind {
     /// Whether it does something outside, which may block.
     pub(crate) fn is_effect(&self) -> bool {
-        matches!(self, Self::Http(_) | Self::OpenApi(_) | Self::Process(_))
+        matches!(self, Self::Http(_) | Self::OpenApi(_) | Self::Process(_) | Self::Container(_))
     }
 
     /// What the DSL calls it.
@@ -73,7 +74,7 @@ impl Kind {
             Self::Emit(_) => "emit",
             Self::Listen(_) => "listen",
             Self::Http(_) | Self::OpenApi(_) | Self::Function { .. } => "call",
-            Self::Process(_) | Self::Flow(_) => "run",
+            Self::Process(_) | Self::Container(_) | Self::Flow(_) => "run",
         }
     }
 
@@ -278,6 +279,31 @@ pub(crate) struct Command {
     pub(crate) environment: Option<Template>,
     pub(crate) is_awaited: bool,
     pub(crate) returns: Returns,
+}
+
+#[derive(Debug)]
+pub(crate) struct ContainerRun {
+    pub(crate) image: Template,
+    pub(crate) name: Option<Template>,
+    pub(crate) command: Option<Template>,
+    pub(crate) arguments: Option<Template>,
+    pub(crate) ports: Option<Template>,
+    pub(crate) volumes: Option<Template>,
+    pub(crate) environment: Option<Template>,
+    pub(crate) stdin: Option<Template>,
+    pub(crate) pull: PullPolicy,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) is_awaited: bool,
+    pub(crate) returns: Returns,
+}
+
+/// What becomes of a container that has ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Lifetime {
+    #[default]
+    Never,
+    Always,
+    Eventually(Span),
 }
 
 #[derive(Debug)]

@@ -128,7 +128,18 @@ pub(crate) const KEYS: &[Key] = &[
         "false",
         "whether serve publishes what happens to flows, as events that other flows can listen for",
     ),
-    key("io.allow-shell", Kind::Flag, "true", "whether flows may run shell commands and scripts"),
+    key(
+        "io.allow-shell",
+        Kind::Flag,
+        "true",
+        "whether flows may run shell commands, scripts and containers",
+    ),
+    key(
+        "io.container-engine",
+        Kind::Text,
+        "",
+        "the command line of the engine of containers, none for no containers; else docker or podman",
+    ),
     key(
         "io.environment",
         Kind::Text,

@@ -1,12 +1,10 @@
-//! Calls and processes.
+//! Calls.
 
 use super::fields::{field, Fields};
 use super::Reader;
-use crate::flow::expr::{strip, Template};
-use crate::flow::io::ScriptLanguage;
+use crate::flow::expr::Template;
 use crate::flow::model::{
-    Authentication, Code, Command, CommandProgram, Endpoint, Http, HttpOutput, Kind, OpenApi,
-    Properties, Returns, Scheme, SubFlow,
+    Authentication, Endpoint, Http, HttpOutput, Kind, OpenApi, Properties, Scheme,
 };
 use crate::flow::scope::Stage;
 use crate::flow::text::{Content, Node};
@@ -115,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// `{ name: …, endpoint: … }`.
-    fn resource(&mut self, node: &Node, what: &str) -> Option<Endpoint> {
+    pub(super) fn resource(&mut self, node: &Node, what: &str) -> Option<Endpoint> {
         let fields = self.object(node, what, &["name", "endpoint"], &["endpoint"]);
         if let Some(name) = field(fields, "name") {
             self.text(name, "the name of a resource");
@@ -249,146 +247,6 @@ impl Reader<'_> {
             let known = ["token", "revocation", "introspection"];
             self.object(endpoints, "«endpoints»", &known, &[]);
         }
-    }
-
-    pub(super) fn run(&mut self, node: &Node, stage: Stage) -> Option<Kind> {
-        let known = ["container", "script", "shell", "workflow", "await", "return"];
-        let fields = self.object(node, "«run»", &known, &[]);
-        let is_awaited = field(fields, "await").is_none_or(|n| self.boolean(n, "«run.await»"));
-        let returns = [
-            ("stdout", Returns::Stdout),
-            ("stderr", Returns::Stderr),
-            ("code", Returns::Code),
-            ("all", Returns::All),
-            ("none", Returns::None),
-        ];
-        let returns =
-            field(fields, "return").and_then(|n| self.choice(n, "«run.return»", &returns));
-        let ways: Vec<_> = fields
-            .iter()
-            .filter(|(name, _, _)| !matches!(name.as_str(), "await" | "return"))
-            .collect();
-        let [(way, _, body)] = ways.as_slice() else {
-            if matches!(node.content, Content::Map(_)) {
-                self.wrong(node, "«run» must have one of «script», «shell» and «workflow»");
-            }
-            return None;
-        };
-        match way.as_str() {
-            "container" => {
-                let hint = "use «shell» with a command that starts one, such as «docker run»";
-                self.unsupported_field(fields, "container", "run: container", hint);
-                None
-            }
-            "workflow" => {
-                let has_output = match returns {
-                    None | Some(Returns::Stdout) => true,
-                    Some(Returns::None) => false,
-                    Some(_) => {
-                        let at = field(fields, "return").unwrap_or(node);
-                        let hint = "it gives its output, or «none»";
-                        self.wrong_so(at, "a workflow has no exit code and no stderr", hint);
-                        true
-                    }
-                };
-                self.sub_flow(body, is_awaited, has_output)
-            }
-            "shell" | "script" => {
-                let command =
-                    self.command(way, body, stage, is_awaited, returns.unwrap_or_default());
-                command.map(|command| Kind::Process(Box::new(command)))
-            }
-            _ => None,
-        }
-    }
-
-    fn command(
-        &mut self,
-        way: &str,
-        node: &Node,
-        stage: Stage,
-        is_awaited: bool,
-        returns: Returns,
-    ) -> Option<Command> {
-        let what = format!("«run.{way}»");
-        let (own, required): (&[&str], &[&str]) = match way {
-            "shell" => (&["command"], &["command"]),
-            _ => (&["language", "code", "source"], &["language"]),
-        };
-        let known: Vec<&str> =
-            own.iter().copied().chain(["stdin", "arguments", "environment"]).collect();
-        let fields = self.object(node, &what, &known, required);
-        let stdin = field(fields, "stdin").map(|n| self.template(n, "«stdin»", stage));
-        let arguments = field(fields, "arguments");
-        let arguments = arguments.map(|n| self.arguments(n, way == "shell", stage));
-        let environment = field(fields, "environment");
-        let environment = environment.map(|n| self.object_template(n, "«environment»", stage));
-        let program = if way == "shell" {
-            let command = field(fields, "command")?;
-            CommandProgram::Shell(self.text_template(command, "«command»", stage))
-        } else {
-            self.script(node, fields)?
-        };
-        Some(Command { program, stdin, arguments, environment, is_awaited, returns })
-    }
-
-    /// A list; for commands also an object of options, as the first versions of the DSL had it.
-    fn arguments(&mut self, node: &Node, is_shell: bool, stage: Stage) -> Template {
-        let Content::Map(options) = &node.content else {
-            return self.list_template(node, "«arguments»", stage);
-        };
-        if !is_shell {
-            let hint = "the arguments of a script are a list, its variables «environment»";
-            self.wrong_so(node, "«arguments» must be a list and is an object", hint);
-        }
-        let mut list = Vec::new();
-        for (name, at, value) in options {
-            let name = Node { at: *at, content: Content::Text(name.clone()) };
-            list.push(self.template(&name, "«arguments»", stage));
-            if !value.is_nothing() {
-                list.push(self.template(value, "«arguments»", stage));
-            }
-        }
-        Template::List(list)
-    }
-
-    fn script(&mut self, node: &Node, fields: Fields<'_>) -> Option<CommandProgram> {
-        let language = field(fields, "language")?;
-        let name = self.text(language, "«language»")?;
-        let Some(known) = ScriptLanguage::from_name(&name) else {
-            let what = format!("the script language «{name}»");
-            self.unsupported(language, &what, "use «js» or «python», or «run.shell»");
-            return None;
-        };
-        let code = match (field(fields, "code"), field(fields, "source")) {
-            (Some(code), None) => Code::Text(self.text(code, "«code»")?),
-            (None, Some(source)) => Code::Source(self.resource(source, "«source»")?),
-            _ => {
-                self.wrong(node, "a script must have one of «code» and «source»");
-                return None;
-            }
-        };
-        Some(CommandProgram::Script { language: known, code })
-    }
-
-    fn sub_flow(&mut self, node: &Node, is_awaited: bool, has_output: bool) -> Option<Kind> {
-        let known = ["namespace", "name", "version", "input"];
-        let required = ["namespace", "name"];
-        let fields = self.object(node, "«run.workflow»", &known, &required);
-        let stage = Stage::Definition { is_effect: false };
-        let input = field(fields, "input").map(|n| self.template(n, "«input»", stage));
-        let mut text = |name: &str| {
-            let node = field(fields, name)?;
-            let text = self.text(node, &format!("«{name}»"))?;
-            if strip(&text).is_some() {
-                self.wrong(node, format!("«{name}» of a workflow cannot be an expression"));
-            }
-            Some(text)
-        };
-        let (namespace, name) = (text("namespace")?, text("name")?);
-        let version = text("version").unwrap_or_else(|| "latest".to_owned());
-        let flow = SubFlow { namespace, name, version, input, is_awaited, has_output };
-        Some(Kind::Flow(Box::new(flow)))
     }
 }
 

@@ -93,6 +93,7 @@ impl Reader<'_> {
             by_pointer,
             extensions: self.extensions,
             secrets: self.secrets,
+            needs: self.needs,
             programs: Arc::new(Mutex::new(self.programs)),
         })
     }

@@ -7,22 +7,23 @@
 //! | `values` | expressions, templates, durations, schemas, directives |
 //! | `document` | the whole: document, use, schedule |
 //! | `task` | tasks, and what all of them have |
-//! | `call`, `listen`, `retry` | the parts of some tasks |
+//! | `call`, `process`, `listen`, `retry` | the parts of some tasks |
 
 mod call;
 mod document;
 mod fields;
 mod listen;
+mod process;
 mod retry;
 mod task;
 mod values;
 
 use std::collections::HashMap;
 
+use super::definition::{Definition, Need};
 use super::expr::Program;
 use super::model::{Authentication, Extension, Retry, Span, Task, TaskId};
 use super::text::{parse, Collector, Node, Problems};
-use super::Definition;
 
 /// Expressions that were compiled: by their variables and text.
 pub(crate) type Programs = HashMap<(String, String), std::sync::Arc<Program>>;
@@ -44,6 +45,7 @@ pub(crate) struct Reader<'a> {
     timeouts: HashMap<String, Span>,
     extensions: Vec<Extension>,
     secrets: Vec<String>,
+    needs: Vec<Need>,
 }
 
 impl<'a> Reader<'a> {
@@ -63,6 +65,7 @@ impl<'a> Reader<'a> {
             timeouts: HashMap::new(),
             extensions: Vec::new(),
             secrets: Vec::new(),
+            needs: Vec::new(),
         }
     }
 }

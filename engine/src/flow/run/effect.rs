@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::action::FlowEffect;
 use super::env::{Around, Env};
 use super::state::Outcome;
-use super::{http, openapi, process};
+use super::{container, http, openapi, process};
 use crate::action::StepContext;
 use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
@@ -77,6 +77,7 @@ impl Effect<'_, '_> {
             Kind::Http(it) => http::call(self, it)?,
             Kind::OpenApi(it) => openapi::call(self, it)?,
             Kind::Process(it) => process::run(self, it)?,
+            Kind::Container(it) => container::run(self, &task.name, it)?,
             _ => return Err(Fault::runtime("it does nothing outside")),
         };
         self.env.secrets = None;

@@ -236,7 +236,7 @@ impl Machine<'_> {
                 }
                 Ok(self.wait())
             }
-            Kind::Http(_) | Kind::OpenApi(_) | Kind::Process(_) => {
+            Kind::Http(_) | Kind::OpenApi(_) | Kind::Process(_) | Kind::Container(_) => {
                 Err(Fault::runtime("an effect is run by another action"))
             }
         }

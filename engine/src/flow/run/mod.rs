@@ -7,11 +7,12 @@
 //! | `machine`, `block`, `extend`, `listen` | one turn of a task that is no effect. Pure. |
 //! | `action` | the actions of the world that call them |
 //! | `starter` | flows that begin with several events |
-//! | `effect`, `http`, `openapi`, `auth`, `process` | tasks that do something outside |
+//! | `effect`, `http`, `openapi`, `auth`, `process`, `container` | tasks that do something outside |
 
 mod action;
 mod auth;
 mod block;
+mod container;
 mod effect;
 mod env;
 mod extend;

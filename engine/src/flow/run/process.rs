@@ -20,28 +20,9 @@ pub(super) fn run(effect: &mut Effect<'_, '_>, it: &Command) -> Result<Value, Fa
             Program::Script { language: *language, code }
         }
     };
-    let stdin = it.stdin.as_ref().map(|stdin| effect.env.fill_own(stdin)).transpose()?;
-    let stdin = stdin.filter(|stdin| !stdin.is_null()).map(|stdin| as_text(&stdin));
-    let arguments = match filled(effect, it.arguments.as_ref())? {
-        Value::Null => Vec::new(),
-        Value::Array(arguments) => arguments.iter().map(as_text).collect(),
-        // Names are options: `{"--depth": 3}`.
-        Value::Object(fields) => {
-            fields.iter().flat_map(|(name, value)| [name.clone(), as_text(value)]).collect()
-        }
-        other => return Err(Fault::expression(format!("arguments must be a list, not {other}"))),
-    };
-    let environment = match filled(effect, it.environment.as_ref())? {
-        Value::Null => Vec::new(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), as_text(value))).collect()
-        }
-        other => {
-            return Err(Fault::expression(format!(
-                "an environment must be an object, not {other}"
-            )));
-        }
-    };
+    let stdin = stdin(effect, it.stdin.as_ref())?;
+    let arguments = arguments(effect, it.arguments.as_ref())?;
+    let environment = pairs(effect, it.environment.as_ref(), "an environment")?;
     let process = Process { program, arguments, environment, stdin };
     if !it.is_awaited {
         effect.io.process_detached(&process, &effect.call).map_err(fault_of)?;
@@ -51,12 +32,53 @@ pub(super) fn run(effect: &mut Effect<'_, '_>, it: &Command) -> Result<Value, Fa
     output(effect, it.returns, result)
 }
 
+/// Its standard input, if it has one.
+pub(super) fn stdin(
+    effect: &Effect<'_, '_>,
+    template: Option<&Template>,
+) -> Result<Option<String>, Fault> {
+    let stdin = filled(effect, template)?;
+    Ok((!stdin.is_null()).then(|| as_text(&stdin)))
+}
+
+/// What it is given behind its name.
+pub(super) fn arguments(
+    effect: &Effect<'_, '_>,
+    template: Option<&Template>,
+) -> Result<Vec<String>, Fault> {
+    match filled(effect, template)? {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(arguments) => Ok(arguments.iter().map(as_text).collect()),
+        // Names are options: `{"--depth": 3}`.
+        Value::Object(fields) => {
+            let options = fields.iter();
+            Ok(options.flat_map(|(name, value)| [name.clone(), as_text(value)]).collect())
+        }
+        other => Err(Fault::expression(format!("arguments must be a list, not {other}"))),
+    }
+}
+
+/// Names with their values as texts.
+pub(super) fn pairs(
+    effect: &Effect<'_, '_>,
+    template: Option<&Template>,
+    what: &str,
+) -> Result<Vec<(String, String)>, Fault> {
+    match filled(effect, template)? {
+        Value::Null => Ok(Vec::new()),
+        Value::Object(fields) => {
+            Ok(fields.iter().map(|(name, value)| (name.clone(), as_text(value))).collect())
+        }
+        other => Err(Fault::expression(format!("{what} must be an object, not {other}"))),
+    }
+}
+
 fn filled(effect: &Effect<'_, '_>, template: Option<&Template>) -> Result<Value, Fault> {
     template.map_or(Ok(Value::Null), |template| effect.env.fill_own(template))
 }
 
 /// An exit code that nobody asks for is a fault.
-fn output(
+pub(super) fn output(
     effect: &Effect<'_, '_>,
     returns: Returns,
     result: ProcessResult,

@@ -74,14 +74,24 @@ impl<'a> Collector<'a> {
         if self.all.len() >= PROBLEMS_MAX {
             return;
         }
+        let problem = self.problem(at, message, suggestion);
+        if !self.all.contains(&problem) {
+            self.all.push(problem);
+        }
+    }
+
+    /// A problem that is not added.
+    pub(crate) fn problem(
+        &self,
+        at: Place,
+        message: impl fmt::Display,
+        suggestion: Option<String>,
+    ) -> Problem {
         let line = self.text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
         let snippet: String =
             line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
         let (line, column, message) = (at.line, at.column, message.to_string());
-        let problem = Problem { line, column, message, suggestion, snippet };
-        if !self.all.contains(&problem) {
-            self.all.push(problem);
-        }
+        Problem { line, column, message, suggestion, snippet }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

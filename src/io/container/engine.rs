@@ -1,0 +1,148 @@
+//! The command line of an engine of containers: `docker`, `podman`, or another one that is spoken to alike.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use turnwheel_engine::flow::{IoError, IoErrorKind, ProcessResult};
+
+use crate::io::options::IoOptions;
+use crate::io::process::{installed, supervise, Limits};
+
+/// The command lines that are looked for, the first one that is there.
+const KNOWN: [&str; 2] = ["docker", "podman"];
+
+/// What the setting says if there are to be no containers.
+const NONE: &str = "none";
+
+/// How long an engine has to answer a question; one whose daemon hangs does not.
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
+
+/// How long its command line has to end itself after SIGTERM.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The most that it may say to a question, in bytes: a list of containers, or what is known of some.
+const SAID_MAX: usize = 16 * 1_024 * 1_024;
+
+/// Characters of what it says that become a part of an error.
+const SHOWN_MAX: usize = 1_000;
+
+/// The engine of containers of this host.
+pub(crate) struct Engine<'a> {
+    pub(super) options: &'a IoOptions,
+    are_over: &'a AtomicBool,
+    program: PathBuf,
+}
+
+impl<'a> Engine<'a> {
+    /// The one that the options name, else the first one that is installed.
+    pub(crate) fn find(options: &'a IoOptions, are_over: &'a AtomicBool) -> Result<Self, IoError> {
+        let wrong = |problem: String| IoError::new(IoErrorKind::Unsupported, problem);
+        let program = match options.container_engine.as_deref() {
+            Some(NONE) => {
+                let problem = "containers are not run here: io.container-engine is «none»";
+                return Err(IoError::new(IoErrorKind::Forbidden, problem));
+            }
+            Some(path) if path.contains('/') => {
+                let path = PathBuf::from(path);
+                path.is_file().then_some(path)
+            }
+            Some(name) => installed(&[name]),
+            None => KNOWN.iter().find_map(|name| installed(&[name])),
+        };
+        let program = program.ok_or_else(|| match &options.container_engine {
+            Some(name) => wrong(format!(
+                "containers cannot be run here: io.container-engine names «{name}», which is not installed"
+            )),
+            None => wrong(format!(
+                "containers cannot be run here: no {} is installed; install one of them, or let io.container-engine name one",
+                KNOWN.join(" or ")
+            )),
+        })?;
+        Ok(Self { options, are_over, program })
+    }
+
+    /// The same, for a thread of its own.
+    pub(super) fn program(&self) -> PathBuf {
+        self.program.clone()
+    }
+
+    pub(super) fn with(program: PathBuf, options: &'a IoOptions, are_over: &'a AtomicBool) -> Self {
+        Self { options, are_over, program }
+    }
+
+    /// What it is called in messages.
+    pub(super) fn name(&self) -> String {
+        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Whether this process is about to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.are_over.load(Ordering::Relaxed)
+    }
+
+    /// A command of it. It has the environment of this process, for it may be told there where its daemon
+    /// is; but not what is meant for this process alone, such as secrets.
+    pub(super) fn command(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env_clear();
+        let own = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("TURNWHEEL_");
+        command.envs(env::vars_os().filter(|(name, _)| !own(name)));
+        command
+    }
+
+    /// Asks it something, and gives what it says if it could do it.
+    pub(super) fn ask(
+        &self,
+        arguments: &[&str],
+        time: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<String, IoError> {
+        let list: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        self.run(self.command(&list), arguments[0], time, is_over)
+    }
+
+    /// The same with a command that was made already.
+    pub(super) fn run(
+        &self,
+        command: Command,
+        verb: &str,
+        time: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<String, IoError> {
+        let name = format!("{} {verb}", self.name());
+        let limits = Limits { time, grace: GRACE, output: SAID_MAX };
+        let ended = supervise(command, &name, None, limits, is_over)?;
+        if ended.code == 0 {
+            return Ok(ended.stdout);
+        }
+        let message = format!("{name} failed with code {}: {}", ended.code, shown(&ended));
+        Err(IoError::new(IoErrorKind::Communication, message))
+    }
+
+    /// What it knows of containers; those that are not there any longer are left out.
+    pub(super) fn inspect(&self, ids: &[&str]) -> Result<Vec<Value>, IoError> {
+        let mut arguments = vec!["container", "inspect", "--format", "{{json .}}"];
+        arguments.extend(ids);
+        let list: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let limits = Limits { time: ANSWER, grace: GRACE, output: SAID_MAX };
+        let name = format!("{} inspect", self.name());
+        let ended = supervise(self.command(&list), &name, None, limits, &|| false)?;
+        let lines = ended.stdout.lines().filter(|line| !line.trim().is_empty());
+        let known: Result<Vec<Value>, _> = lines.map(serde_json::from_str).collect();
+        known.map_err(|error| {
+            let message = format!("{name} says what is no JSON: {error}");
+            IoError::new(IoErrorKind::Communication, message)
+        })
+    }
+}
+
+/// What the engine says, for people.
+pub(super) fn shown(ended: &ProcessResult) -> String {
+    let said = if ended.stderr.trim().is_empty() { &ended.stdout } else { &ended.stderr };
+    said.trim().chars().take(SHOWN_MAX).collect()
+}
