@@ -3,7 +3,12 @@
 //! They are made of what is durable, after it is, and published as all events are: other flows can listen
 //! for them, by their types. Whoever listens to all events does not hear them: what it did would be heard
 //! again without end. An event that is made again, by another world or after a crash, has the same id.
-//! Those of retries and correlations are not made.
+//!
+//! A task is retried when the tasks of a `try` begin once more: the first of them says so in its input. A
+//! workflow correlates events while one of its tasks listens: from the first time that it waits until it
+//! has what it listens for.
+
+use std::collections::HashSet;
 
 use serde_json::{json, Map, Value};
 use turnwheel_runtime::completion::completion;
@@ -12,6 +17,7 @@ use turnwheel_runtime::Completer;
 use super::bench::Bench;
 use super::event::CloudEvent;
 use super::flows::{result, FlowEntry, FlowError};
+use super::model::Kind;
 use super::run::{FlowEffect, FlowTask, TaskInput, TaskOutput};
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, StepKind, StepState};
@@ -21,6 +27,17 @@ use crate::Action;
 
 /// The begin of the types of all of them.
 pub(crate) const TYPES: &str = "io.serverlessworkflow.";
+
+/// Tasks that listen and do not wait yet; of further ones it is not told when they begin to.
+const BEGINNING_MAX: usize = 10_000;
+
+/// What is kept between one thing that happened and the next.
+#[derive(Default)]
+struct Seen {
+    view: Option<PlanView>,
+    /// Tasks that listen, between their begin and their first waiting.
+    beginning: HashSet<(PlanId, StepId)>,
+}
 
 /// Publishes them as long as it is kept.
 #[derive(Debug)]
@@ -35,7 +52,7 @@ pub(super) fn publish(world: &World, bench: std::sync::Arc<Bench>) -> LifeCycle 
     let mut watch = world.watch(WatchFilter::new().catching_up());
     let weak = std::sync::Arc::downgrade(world.shared());
     world.shared().hub().spawn(async move {
-        let mut seen: Option<PlanView> = None;
+        let mut seen = Seen::default();
         loop {
             let next = {
                 let mut next = std::pin::pin!(watch.next());
@@ -74,7 +91,7 @@ async fn events(
     bench: &Bench,
     world: &World,
     happening: &Happening,
-    seen: &mut Option<PlanView>,
+    seen: &mut Seen,
 ) -> Vec<CloudEvent> {
     let entry = bench.index.lock().iter().find(|entry| entry.id() == happening.label).cloned();
     let Some(entry) = entry else { return Vec::new() };
@@ -99,15 +116,29 @@ async fn events(
         What::Step { step, action, kind: StepKind::Run, from, to, .. }
             if action == FlowTask::NAME || action == FlowEffect::NAME =>
         {
-            let is_old = seen.as_ref().is_none_or(|view| {
+            let key = (happening.plan, *step);
+            if *to == StepState::Suspended && seen.beginning.remove(&key) {
+                let event = told.workflow("correlation-started", "startedAt", Map::new());
+                return vec![event];
+            }
+            let is_old = seen.view.as_ref().is_none_or(|view| {
                 let found = view.id == happening.plan;
                 !found || view.find_step(*step).is_none_or(|known| known.state != *to)
             });
             if is_old && (is_begin(*from, *to) || is_end(*to)) {
-                *seen = world.plan(happening.plan).view().await.ok();
+                seen.view = world.plan(happening.plan).view().await.ok();
             }
-            let view = seen.as_ref().filter(|view| view.id == happening.plan);
-            view.map(|view| told.task(view, *step, *from, *to)).unwrap_or_default()
+            let view = seen.view.as_ref().filter(|view| view.id == happening.plan);
+            let Some(view) = view else { return Vec::new() };
+            let mut events = told.task(view, *step, *from, *to);
+            if (is_begin(*from, *to) || is_end(*to)) && told.listens(bench, view, *step).await {
+                if is_begin(*from, *to) && seen.beginning.len() < BEGINNING_MAX {
+                    seen.beginning.insert(key);
+                } else if !seen.beginning.remove(&key) && *to == StepState::Success {
+                    events.splice(0..0, told.correlated(view, *step));
+                }
+            }
+            events
         }
         _ => Vec::new(),
     }
@@ -124,6 +155,12 @@ fn is_end(to: StepState) -> bool {
 /// The name of one run of a flow, as the specification writes it.
 fn qualified(entry: &FlowEntry, plan: PlanId) -> String {
     format!("{}-{plan}.{}", entry.name, entry.namespace)
+}
+
+/// The task that is tried once more with this one, its first: `/do/0/a` of `/do/0/a/try/0/b`.
+fn retried(input: &TaskInput) -> Option<&str> {
+    let begin = input.at.rsplitn(3, '/').nth(2).filter(|_| input.is_retry)?;
+    begin.strip_suffix("/try")
 }
 
 struct Told<'a> {
@@ -163,6 +200,27 @@ impl Told<'_> {
         })
     }
 
+    /// Whether a step is a task that listens.
+    async fn listens(&self, bench: &Bench, view: &PlanView, step: StepId) -> bool {
+        let Some(step) = view.find_step(step) else { return false };
+        let Ok(input) = view.action(step.action).input.read::<TaskInput>() else { return false };
+        let Ok(definition) = bench.definition_later(&self.entry.hash).await else { return false };
+        let task = definition.by_pointer.get(&input.at).map(|id| definition.task(*id));
+        !input.is_extended && task.is_some_and(|task| matches!(task.kind, Kind::Listen(_)))
+    }
+
+    /// It has the events that it listened for.
+    fn correlated(&self, view: &PlanView, step: StepId) -> Option<CloudEvent> {
+        let output = &view.action(view.find_step(step)?.action).output;
+        let outcome = output.read::<TaskOutput>().ok()?.outcome?;
+        if outcome.fault.is_some() {
+            return None;
+        }
+        let keys = Value::Object(outcome.keys);
+        let more = Map::from_iter([("correlationKeys".to_owned(), keys)]);
+        Some(self.workflow("correlation-completed", "completedAt", more))
+    }
+
     fn task(
         &self,
         view: &PlanView,
@@ -181,7 +239,19 @@ impl Told<'_> {
             self.event(&format!("task.{kind}"), data)
         };
         if is_begin(from, to) {
-            return vec![event("created", "createdAt", None), event("started", "startedAt", None)];
+            let mut events: Vec<CloudEvent> = retried(&input)
+                .map(|task| {
+                    let data = json!({
+                        "workflow": self.name, "task": task,
+                        "retriedAt": self.happening.at.to_string(),
+                    });
+                    self.event("task.retried", data.as_object().cloned().unwrap_or_default())
+                })
+                .into_iter()
+                .collect();
+            events.push(event("created", "createdAt", None));
+            events.push(event("started", "startedAt", None));
+            return events;
         }
         match to {
             StepState::Success => {

@@ -76,6 +76,7 @@ impl RunAsync for FlowPlan {
             vars: serde_json::Map::new(),
             is_extended: false,
             extends: None,
+            is_retry: false,
             depth: 0,
         };
         let next = run(&self.bench, step, &definition, None, &input).await?;

@@ -67,8 +67,12 @@ impl Machine<'_> {
     }
 
     fn listened(&mut self) -> Result<Turn, Fault> {
-        let got = self.cursor.listening.take().map(|listening| listening.got).unwrap_or_default();
-        self.done(Value::Array(got))
+        let Listening { got, keys, .. } = self.cursor.listening.take().unwrap_or_default();
+        let mut turn = self.done(Value::Array(got))?;
+        if let Turn::Done(outcome) = &mut turn {
+            outcome.keys = keys;
+        }
+        Ok(turn)
     }
 
     fn take(&mut self, event: &CloudEvent, listening: &mut Listening) -> Result<(), Fault> {

@@ -71,6 +71,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) asks: Asks,
     /// How deep the task is among tasks of tasks.
     depth: u32,
+    /// Whether the next part begins another attempt.
+    is_retry: bool,
     /// The item of the round of a loop, once it is known.
     pub(crate) item: Option<Value>,
 }
@@ -93,7 +95,8 @@ pub(crate) fn turn(
     let main = task.is_none().then_some(&flow.main);
     let is_extended = input.is_extended;
     let (asks, depth) = (Asks::default(), input.depth);
-    let mut machine = Machine { env, is_extended, main, cursor, asks, depth, item: None };
+    let mut machine =
+        Machine { env, is_extended, main, cursor, asks, depth, is_retry: false, item: None };
     if !is_new {
         machine.env.began = crate::time::Time(machine.cursor.began);
     }
@@ -324,7 +327,8 @@ impl Machine<'_> {
                 format!("tasks are nested {DEPTH_MAX} deep: does a function call itself?");
             return Err(Fault::runtime(problem));
         }
-        let input = TaskInput { at, raw, context, vars, is_extended, extends, depth };
+        let is_retry = self.is_retry;
+        let input = TaskInput { at, raw, context, vars, is_extended, extends, is_retry, depth };
         let is_effect = task.kind.is_effect() && !is_extended;
         self.asks.parts.push(Asked { tag, is_effect, input });
         Ok(())
@@ -376,6 +380,7 @@ impl Machine<'_> {
                     return Ok(self.wait());
                 }
                 self.cursor.phase = Phase::Doing;
+                self.is_retry = true;
                 self.cursor.value = self.env.input.clone();
                 self.arm_attempt()?;
                 self.go_to(0)

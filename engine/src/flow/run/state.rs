@@ -46,6 +46,9 @@ pub struct TaskInput {
     /// The task that it is before or after, if it is a part of an extension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) extends: Option<Box<Extends>>,
+    /// Whether an attempt that is not the first one begins with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_retry: bool,
     /// How deep it is among tasks of tasks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) depth: u32,
@@ -97,6 +100,9 @@ pub struct Outcome {
     /// Whether its condition left it out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped: bool,
+    /// What the events correlate by that it has listened for.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(crate) keys: Map<String, Value>,
 }
 
 fn is_continue(then: &Directive) -> bool {
