@@ -30,6 +30,8 @@ pub mod http;
 pub mod incident;
 #[cfg(feature = "io")]
 pub mod io;
+#[cfg(any(feature = "server", feature = "cli"))]
+pub mod key;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 #[cfg(feature = "server")]

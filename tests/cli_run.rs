@@ -80,6 +80,10 @@ fn a_flow_prints_what_came_of_it() {
         folder.ok(&["run", "greet.yaml", "--key", "k"]);
     }
     assert_eq!(folder.json(&["stats", "--json"])["plans"], 4, "the same key is the same plan");
+    for key in ["k", "http/tester/k"] {
+        let found = folder.json(&["list", "--key", key, "--json"]);
+        assert_eq!(found["plans"].as_array().map(Vec::len), Some(1), "{key}");
+    }
     assert_eq!(folder.json(&["show", "last", "--json"])["by"], "tester");
 }
 

@@ -4,6 +4,7 @@
 mod http_common;
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,7 +22,15 @@ fn a_day(plans: &dyn Plans) -> Result<(), ClientError> {
         input: json!({"text": "a"}),
         ..api::Start::default()
     };
+    let mut told = plans.events(&[("plans_only", "true")])?;
     let first = plans.begin(&echo, Some("once"))?;
+    let mut states = Vec::new();
+    while states.last().is_none_or(|state| state != "stopped") {
+        let happening = told.next().expect("it has no end")?;
+        assert_eq!(happening.plan, first.id);
+        states.extend(happening.to);
+    }
+    assert_eq!(states.first().map(String::as_str), Some("pending"));
     assert!(plans.begin(&echo, Some("once"))?.is_repeated);
     assert_eq!(plans.wait(&first.id)?.output, json!({"said": "a"}));
     let other = api::Start { input: json!({"text": "b"}), ..echo };
@@ -115,6 +124,93 @@ impl Carrier for Notes {
         self.0.lock().expect("no panic").insert(asked);
         Ok((418, "a teapot".to_owned()))
     }
+
+    fn open(
+        &self,
+        request: Request,
+        within: Duration,
+    ) -> Result<(u16, Box<dyn Read + Send>), ClientError> {
+        let (status, text) = self.carry(request, within)?;
+        Ok((status, Box::new(std::io::Cursor::new(text))))
+    }
+}
+
+/// Answers streams as they are written down, and notes what is asked.
+#[derive(Debug)]
+struct Streams(Mutex<(Vec<(u16, String)>, Vec<String>)>);
+
+impl Carrier for Streams {
+    fn carry(&self, _: Request, _: Duration) -> Result<(u16, String), ClientError> {
+        Ok((418, "a teapot".to_owned()))
+    }
+
+    fn open(
+        &self,
+        request: Request,
+        _: Duration,
+    ) -> Result<(u16, Box<dyn Read + Send>), ClientError> {
+        let mut state = self.0.lock().expect("no panic");
+        state.1.push(request.uri().query().unwrap_or_default().to_owned());
+        let (status, text) = state.0.remove(0);
+        Ok((status, Box::new(std::io::Cursor::new(text))))
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_is_opened_again_after_the_last_place() {
+    let event = |place: &str| {
+        let told = json!({"cursor": place, "plan": "p", "label": "l", "at": "now", "what": "plan"});
+        format!("id: {place}\nevent: plan\ndata: {told}\n\n")
+    };
+    let begin = |place: &str| format!("retry: 0\n: listening\nid: {place}\n\n");
+    let problem = |status: u16| {
+        let about = "about:blank";
+        let problem =
+            json!({"type": about, "title": "t", "status": status, "detail": "d", "code": "c"});
+        (status, problem.to_string())
+    };
+    let cut = "event: cut_off\ndata: {\"missed\": 3, \"after\": \"9.0\"}\n\n";
+    let broken = event("8.0");
+    let streams = vec![
+        // It breaks within an event, which was not told.
+        (200, format!("{}{}{}", begin("5"), event("6.0"), &broken[..broken.len() - 3])),
+        problem(503),
+        (200, format!("{}{}{cut}", event("8.0"), event("9.0"))),
+        // Nothing happens for a while, and then the stream ends.
+        (200, ": alive\nid: 11\n\n".to_owned()),
+        (200, event("12.0")),
+        problem(401),
+    ];
+    let streams = Arc::new(Streams(Mutex::new((streams, Vec::new()))));
+    let client = Client::over(Arc::clone(&streams) as Arc<dyn Carrier>, "http://localhost");
+    let mut events = client.events(&[("label", "l")]).expect("it is opened");
+    assert_eq!(events.cursor(), "5");
+    let told: Vec<String> =
+        events.by_ref().take(4).map(|one| one.expect("it is told").cursor).collect();
+    assert_eq!(told, ["6.0", "8.0", "9.0", "12.0"]);
+    let refused = events.next().expect("it is said").expect_err("it is refused");
+    assert!(matches!(refused, ClientError::Refused(_)), "{refused}");
+    assert!(events.next().is_none(), "a refusal ends it");
+    let asked = streams.0.lock().expect("no panic").1.clone();
+    assert_eq!(
+        asked,
+        [
+            "label=l",
+            "label=l&after=6.0",
+            "label=l&after=6.0",
+            "label=l&after=9.0",
+            "label=l&after=11",
+            "label=l&after=12.0"
+        ]
+    );
+    // One that is never there again is told once, and tried again when asked.
+    let streams = vec![(200, begin("5")), problem(503), problem(503)];
+    let streams = Arc::new(Streams(Mutex::new((streams, Vec::new()))));
+    let client = Client::over(streams, "http://localhost");
+    let mut events = client.events(&[]).expect("it is opened").patience(Duration::ZERO);
+    for _ in 0..2 {
+        events.next().expect("it is said").expect_err("there is none");
+    }
 }
 
 /// Whether a path is one of this pattern.
@@ -173,10 +269,11 @@ fn the_client_has_every_operation_of_the_api() {
         client.order_many(&order).is_err(),
         client.steps("p", None).is_err(),
         client.step("p", 2).is_err(),
-        client.graph("p").is_err(),
+        client.graph("p", &[("beside", "20")]).is_err(),
         client.tree("p", &[("depth", "1")]).is_err(),
-        client.timeline("p").is_err(),
-        client.history("p").is_err(),
+        client.timeline("p", &[]).is_err(),
+        client.history("p", &[("order", "newest")]).is_err(),
+        client.calls("p", &[("step", "2")]).is_err(),
         client.event("p", 2, &event).is_err(),
         client.heartbeat("p", 2, &beat).is_err(),
         client.callback("p", 2).is_err(),
@@ -199,12 +296,13 @@ fn the_client_has_every_operation_of_the_api() {
         client.beat(&task, &json!(1)).is_err(),
         client.complete(&task, &json!(1)).is_err(),
         client.fail(&task, &fail).is_err(),
+        client.events(&[]).is_err(),
     ];
     assert!(asked.iter().all(|failed| *failed), "{asked:?}");
     let asked = notes.0.lock().expect("no panic").clone();
     let api = serde_json::to_value(turnwheel::http::openapi()).expect("JSON");
     // For others than programs with a client: load balancers, collectors, browsers, whoever has a callback.
-    let others = ["getAlive", "getMetrics", "watchEvents", "useCallback"];
+    let others = ["getAlive", "getMetrics", "useCallback"];
     for (pattern, operations) in api["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
             let id = operation["operationId"].as_str().unwrap_or_default();

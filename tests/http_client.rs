@@ -27,6 +27,8 @@ fn plans_are_begun_waited_for_ordered_and_told() {
     let once = || client.start_once("k", "echo", &json!({"text": "a"})).unwrap();
     let (first, second) = (once(), once());
     assert_eq!((&first.id, second.is_repeated), (&second.id, true));
+    assert_eq!(client.plan_of_key("k").unwrap().map(|plan| plan.id), Some(first.id.clone()));
+    assert_eq!(client.plan_of_key("l").unwrap(), None);
     let plan = client.wait(&first.id).unwrap();
     assert_eq!((plan.summary.result.as_str(), &plan.output), ("success", &json!({"said": "a"})));
 

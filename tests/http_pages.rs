@@ -16,6 +16,9 @@ use turnwheel::http::{Access, Options};
 /// Steps of the large plan.
 const STEPS: u32 = 2_000;
 
+/// Steps of one that is drawn: all that happened to it is read for each page.
+const SOME: u32 = 600;
+
 /// Plans many parts.
 struct Wide;
 
@@ -109,4 +112,78 @@ fn pages_and_parts_of_a_large_plan_show_what_is_in_them_alone() {
         answer.is_problem(400, "query-invalid");
     }
     assert_eq!(count(), 0, "a tree has no values");
+    pictures(&served);
+}
+
+/// All pages of something about a plan: each item as a text, with the bytes of the largest page.
+fn all(served: &Served, path: &str, list: &str, key: impl Fn(&Value) -> String) -> Vec<String> {
+    let (mut seen, mut next) = (Vec::new(), String::new());
+    loop {
+        let answer = served.get(&format!("{path}{next}"));
+        assert!(answer.text.len() < 1_000_000, "{path}: {} bytes", answer.text.len());
+        let page = answer.json();
+        seen.extend(page[list].as_array().expect(list).iter().map(&key));
+        let Some(cursor) = page["next"].as_str() else { return seen };
+        next = format!("{}cursor={cursor}", if path.contains('?') { '&' } else { '?' });
+    }
+}
+
+/// Graph, timeline, history and calls are sent by pages, which are the whole together.
+fn pictures(served: &Served) {
+    let plan = served.start("wide", &json!(SOME));
+    served.ended(&plan);
+    let base = format!("/api/v1/plans/{plan}");
+    let first = served.get(&format!("{base}/graph")).json();
+    assert_eq!(first["nodes"].as_array().map(Vec::len), Some(500), "a page has a bound");
+    assert_eq!(first["steps"], SOME);
+    let id = |one: &Value| one["id"].to_string();
+    let nodes = all(served, &format!("{base}/graph?limit=250"), "nodes", id);
+    assert_eq!(nodes.len(), SOME as usize);
+    let edge = |one: &Value| one.to_string();
+    let mut edges = all(served, &format!("{base}/graph?limit=50"), "edges", edge);
+    let count = edges.len();
+    edges.dedup();
+    assert_eq!(edges.len(), count);
+    assert_eq!(edges, all(served, &format!("{base}/graph?limit=5000"), "edges", edge));
+    let folded = served.get(&format!("{base}/graph?beside=10")).json();
+    let rest: u64 = folded["rests"]
+        .as_array()
+        .expect("rests")
+        .iter()
+        .map(|r| r["steps"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(
+        (rest as usize + folded["nodes"].as_array().expect("nodes").len(), &folded["next"]),
+        (nodes.len(), &Value::Null)
+    );
+
+    let step = |one: &Value| one["step"].to_string();
+    let mut bars = all(served, &format!("{base}/timeline?phase=run&limit=250"), "bars", step);
+    assert_eq!(bars.len(), SOME as usize);
+    bars.sort_unstable();
+    bars.dedup();
+    assert_eq!(bars.len(), SOME as usize, "each is told once");
+    let cursor = |one: &Value| one["cursor"].to_string();
+    let told = all(served, &format!("{base}/history?limit=900"), "happenings", cursor);
+    let mut back =
+        all(served, &format!("{base}/history?order=newest&limit=600"), "happenings", cursor);
+    back.reverse();
+    assert_eq!(told, back);
+    assert_eq!(served.get(&format!("{base}/history")).json()["total"], told.len());
+    let call = |one: &Value| format!("{} {}", one["step"], one["call"]);
+    let calls = all(served, &format!("{base}/calls?limit=250"), "calls", call);
+    let mut back = all(served, &format!("{base}/calls?order=newest"), "calls", call);
+    back.reverse();
+    assert_eq!((calls.len(), &calls), (SOME as usize, &back));
+    let one = served.get(&format!("{base}/calls?step={}", nodes[7])).json();
+    assert_eq!((&one["total"], one["calls"][0]["call"].as_u64()), (&json!(1), Some(1)));
+
+    for wrong in ["graph?beside=0", "graph?limit=5001", "timeline?phase=x", "history?order=x"] {
+        served.get(&format!("{base}/{wrong}")).is_problem(400, "query-invalid");
+    }
+    let cursor = served.get(&format!("{base}/calls?limit=1")).json()["next"].clone();
+    let cursor = cursor.as_str().expect("a cursor");
+    for other in ["graph", "timeline", "history", "steps", "tree"] {
+        served.get(&format!("{base}/{other}?cursor={cursor}")).is_problem(400, "cursor-invalid");
+    }
 }

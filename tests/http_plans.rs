@@ -54,6 +54,21 @@ fn the_same_idempotency_key_begins_one_plan() {
     assert_eq!(problem["plan"], first.json()["id"]);
     let found = served.get("/api/v1/plans?key=order%207").json();
     assert_eq!(found["plans"][0]["id"], first.json()["id"]);
+    // Somebody else finds it by the key that it shows, and begins another one with the same word.
+    let path = format!("/api/v1/plans/{}", first.json()["id"].as_str().expect("an id"));
+    let whole = served.get(&path).json()["key"].as_str().expect("a key").replace(' ', "%20");
+    let bob = ("x-turnwheel-by", "bob");
+    let look =
+        |key: &str| served.send("GET", &format!("/api/v1/plans?key={key}"), &[bob], None).json();
+    assert_eq!(look(&whole)["plans"][0]["id"], first.json()["id"]);
+    assert_eq!(look("order%207")["plans"], json!([]));
+    assert_eq!(served.send("POST", "/api/v1/plans", &[key[0], bob], Some(&body)).status, 201);
+    assert_ne!(look("order%207")["plans"][0]["id"], first.json()["id"]);
+    // An order for many means the same one.
+    let order = json!({"filter": {"key": "order 7"}, "order": "delete", "dry_run": true});
+    let would = served.send("POST", "/api/v1/orders", &[], Some(&order)).json();
+    assert_eq!(would["plans"][0]["plan"], first.json()["id"]);
+    assert_eq!(would["plans"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]

@@ -30,9 +30,17 @@ fn a_plan_of_ten_thousand_steps_can_be_looked_through() {
     page.wait("document.querySelectorAll('.step-row').length === 1");
     page.click(".step-row");
     page.see(".panel h2");
-    for part in ["graph", "timeline", "history"] {
+    let parts = [
+        ("graph", "text:Steps 1 to", "text:Steps 2,"),
+        ("timeline", "text:1 to 200 of 10,001 steps", "text:201 to 400 of 10,001 steps"),
+        ("history", "text:1 to 200 of 10,001 calls", "text:201 to 400 of 10,001 calls"),
+    ];
+    for (part, first, second) in parts {
         page.click(&format!("link:{part}"));
         page.see(if part == "history" { "table" } else { "svg" });
+        page.see(first);
+        page.click("button:Later");
+        page.see(second);
         let all = page.eval("document.querySelectorAll('*').length").as_u64().unwrap_or_default();
         assert!(all < 12_000, "{part} has {all} elements");
         page.shot(&format!("many-{part}"));

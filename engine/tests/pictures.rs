@@ -5,7 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{error, part, step_of, Part, Play, Theatre};
-use turnwheel_engine::picture::{Can, EdgeKind, SpanKind, StepNode, TreePart};
+use turnwheel_engine::picture::{
+    Can, Edge, EdgeKind, GraphPart, RowNode, RowWhat, SpanKind, StepNode, TreePart,
+};
 use turnwheel_engine::{
     Action, ActionError, Delay, Next, OutputRef, PlanError, PlanId, PlanState, Planner, StepState,
     Waiting,
@@ -248,4 +250,51 @@ fn a_tree_is_read_part_by_part() {
         assert_eq!(theatre.world.present_action(&view, action.id).as_ref(), Some(action));
     }
     assert_eq!(theatre.world.present_action(&view, turnwheel_engine::ActionId(99)), None);
+}
+
+#[test]
+fn a_graph_is_read_row_by_row_and_part_by_part() {
+    let theatre = Theatre::new();
+    theatre.script.on("p17", |_| Err(error("pause")));
+    let names: Vec<String> = (0..30).map(|number| format!("p{number}")).collect();
+    let plan = theatre.perform(&format!("{} a|b {}", names.join("|"), names.join("|")));
+    let view = theatre.finished(&plan);
+    let (graph, all) = (view.graph(), view.graph_part(GraphPart::all()));
+    assert_eq!(all.next, None);
+    assert_eq!(all.steps as usize, graph.nodes.len());
+    assert_eq!(all.nodes.len(), graph.nodes.len() + graph.joints.len());
+    let mut edges = all.edges.clone();
+    edges.sort_unstable();
+    assert_eq!(edges, graph.edges);
+    // Each is below what it waits for.
+    let row = |node: u32| all.nodes.iter().find(|one| one.node == node).expect("it is there").row;
+    assert!(all.edges.iter().all(|edge| row(edge.from) < row(edge.to)));
+    assert_eq!(all.nodes.last().map(|node| node.row + 1), Some(all.rows));
+    // The parts are the whole, whatever their size.
+    for beside in [usize::MAX, 4] {
+        let whole = view.graph_part(GraphPart::all().beside(beside));
+        for limit in [1, 3, 7, 50] {
+            let (mut nodes, mut edges) = (Vec::<RowNode>::new(), Vec::<Edge>::new());
+            let mut part = GraphPart::all().beside(beside).limit(limit);
+            loop {
+                let page = view.graph_part(part);
+                assert!(page.nodes.len() <= limit && page.edges.len() <= 4 * limit);
+                assert!(!page.nodes.is_empty() || !page.edges.is_empty());
+                nodes.extend(page.nodes);
+                edges.extend(page.edges);
+                let Some(next) = page.next else { break };
+                part = part.after(next);
+            }
+            assert_eq!((nodes, edges), (whole.nodes.clone(), whole.edges.clone()), "{limit}");
+        }
+    }
+    // A wide row shows what needs somebody, and how many others there are.
+    let folded = view.graph_part(GraphPart::all().beside(4));
+    let first: Vec<&RowNode> = folded.nodes.iter().filter(|node| node.row == 0).collect();
+    let failed = step_of(&view, "p17").0;
+    assert_eq!(first.len(), 5);
+    assert!(first.iter().any(|node| node.node == failed));
+    let RowWhat::Rest(states) = &first[4].what else { panic!("{:?}", first[4]) };
+    assert_eq!(states.iter().map(|(_, count)| count).sum::<u32>(), 26);
+    assert!(folded.edges.len() < all.edges.len());
 }

@@ -19,7 +19,10 @@ mod world;
 pub use flow::{EventsDone, FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo};
 pub use live::{CutOff, HappeningInfo};
 pub use order::{BulkDone, BulkOrder, BulkPlan, ManyOrder, Order, OrderDone};
-pub use picture::{Bar, CallInfo, Edge, Graph, History, Node, Span, Timeline, Tree, TreeNode};
+pub use picture::{
+    Bar, CallInfo, Calls, Edge, Graph, GraphJoint, GraphNode, GraphRest, History, Node, Span,
+    Timeline, Tree, TreeNode,
+};
 pub use plan::{
     CallerInfo, CancelInfo, DelayInfo, Filter, HistoryLine, PlanDetail, PlanPage, PlanSummary,
     SubPlanInfo, TimerInfo,

@@ -1,5 +1,7 @@
 //! A plan as data for those who draw it. Lists are flat, so that a large plan is drawn a part at a time.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorInfo, HappeningInfo};
@@ -36,7 +38,7 @@ pub struct Node {
     pub possible: Vec<String>,
 }
 
-/// The run and finalize steps of a plan, and what waits for what.
+/// The run and finalize steps of a plan, and what waits for what: a page of them, row by row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Graph {
@@ -46,13 +48,56 @@ pub struct Graph {
     pub state: String,
     /// Its result.
     pub result: String,
-    /// The steps, in the order of planning.
-    pub nodes: Vec<Node>,
+    /// How many rows the whole graph has.
+    pub rows: u32,
+    /// How many steps the whole graph has.
+    pub steps: u32,
+    /// The steps of this page, by row and by number in a row.
+    pub nodes: Vec<GraphNode>,
     /// Nodes without work, which are passed when all before them are done: their numbers are greater than
     /// that of any step. They keep the number of edges small.
-    pub joints: Vec<u32>,
-    /// What waits for what.
+    pub joints: Vec<GraphJoint>,
+    /// Steps that have no room in their rows, if the number of those beside each other is limited.
+    pub rests: Vec<GraphRest>,
+    /// What leads to the nodes of this page, from here and from pages before.
     pub edges: Vec<Edge>,
+    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    pub next: Option<String>,
+}
+
+/// A step in its row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct GraphNode {
+    /// Its row, from 0: below all that it waits for.
+    pub row: u32,
+    /// The step.
+    #[serde(flatten)]
+    pub node: Node,
+}
+
+/// A node without work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct GraphJoint {
+    /// Its number.
+    pub id: u32,
+    /// Its row.
+    pub row: u32,
+}
+
+/// Steps of a row that are told together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct GraphRest {
+    /// The number that edges name them by.
+    pub id: u32,
+    /// The row.
+    pub row: u32,
+    /// How many they are.
+    pub steps: u32,
+    /// How many are in which state.
+    pub states: BTreeMap<String, u32>,
 }
 
 /// `to` waits for `from`.
@@ -123,8 +168,12 @@ pub struct Timeline {
     pub from: String,
     /// When the last thing happened that is known.
     pub until: String,
-    /// The steps that have begun, in the order of their begins.
+    /// How many steps that fit have begun.
+    pub total: u32,
+    /// The steps that have begun, in the order of their begins: a page of them.
     pub bars: Vec<Bar>,
+    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    pub next: Option<String>,
 }
 
 /// A step over time.
@@ -141,6 +190,8 @@ pub struct Bar {
     pub phase: String,
     /// Where it is now.
     pub state: String,
+    /// How many of its times came before these, on the page before.
+    pub spans_before: u32,
     /// What it did when.
     pub spans: Vec<Span>,
 }
@@ -159,18 +210,36 @@ pub struct Span {
     pub attempt: u32,
 }
 
-/// All that happened to a plan, as its journal tells it.
+/// What happened to a plan, as its journal tells it: a page of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct History {
     /// The plan.
     pub plan: String,
-    /// What happened, oldest first.
-    pub happenings: Vec<HappeningInfo>,
-    /// How many older ones are left out.
+    /// How many things happened in all.
+    pub total: u64,
+    /// How many of them, the oldest ones, cannot be told.
     pub left_out: u64,
-    /// Each call of each step, in the order of their begins.
+    /// What happened, in the order that was asked for.
+    pub happenings: Vec<HappeningInfo>,
+    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    pub next: Option<String>,
+}
+
+/// The calls of the steps of a plan, in the order of their begins: a page of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Calls {
+    /// The plan.
+    pub plan: String,
+    /// How many calls that fit can be told.
+    pub total: u64,
+    /// How many calls of the plan, the oldest ones, cannot be told.
+    pub left_out: u64,
+    /// The calls, in the order that was asked for.
     pub calls: Vec<CallInfo>,
+    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    pub next: Option<String>,
 }
 
 /// A call of a step's code.

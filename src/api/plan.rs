@@ -84,6 +84,9 @@ pub struct Filter {
     /// Plans with this root action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
+    /// The plan with this idempotency key: that of whoever asks, else the one whose `key` is this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Plans that this one has triggered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,

@@ -103,7 +103,7 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
         Some(file) => Box::new(BufWriter::new(File::create(file).map_err(failed)?)),
         None => Box::new(BufWriter::new(io::stdout().lock())),
     };
-    let mut filter = arguments.which.filter(PAGE);
+    let mut filter = arguments.which.filter_in(&mut view, settings, PAGE)?;
     filter.order = Order::OldestFirst;
     let mut plans = 0;
     loop {

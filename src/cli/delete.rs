@@ -38,7 +38,8 @@ pub(crate) struct Delete {
 pub(crate) fn delete(settings: &Settings, arguments: &Delete) -> Result<(), Exit> {
     let target = &arguments.target;
     let place = Place::of(settings);
-    let mut plans = target.plans(&mut place.view()?, |state| state == PlanState::Stopped)?;
+    let mut plans =
+        target.plans(settings, &mut place.view()?, |state| state == PlanState::Stopped)?;
     if target.dry_run || plans.is_empty() {
         return report(settings, target, "delete", &plans, target.dry_run);
     }

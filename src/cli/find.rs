@@ -4,8 +4,10 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{json, Map, Value};
 use turnwheel::engine::store::{Filter, Order, StoreView};
 use turnwheel::engine::{PlanId, PlanResult, PlanState, Time, Waiting};
+use turnwheel::key;
 
 use super::exit::Exit;
+use super::settings::Settings;
 use super::span;
 
 const STATES: [&str; 7] =
@@ -53,7 +55,7 @@ pub(crate) struct Which {
     #[arg(long)]
     action: Option<String>,
 
-    /// The plan that has taken this idempotency key.
+    /// The plan with this idempotency key: yours, else the one that shows this key.
     #[arg(long)]
     key: Option<String>,
 
@@ -109,6 +111,24 @@ impl Which {
         let Value::Object(mut all) = all else { return Value::Null };
         all.retain(|_, value| !value.is_null());
         Value::Object(all)
+    }
+
+    /// As the engine has it, with the key as it is stored: that of whoever asks, else as it was given.
+    pub(crate) fn filter_in(
+        &self,
+        view: &mut StoreView,
+        settings: &Settings,
+        limit: usize,
+    ) -> Result<Filter, Exit> {
+        let mut filter = self.filter(limit);
+        if let Some(key) = &self.key {
+            let own = key::scoped(&settings.by(), key);
+            let of_own = Filter { key: Some(own.clone()), limit: 1, ..Filter::default() };
+            if !view.list(&of_own)?.is_empty() {
+                filter.key = Some(own);
+            }
+        }
+        Ok(filter)
     }
 
     /// As the engine has it.

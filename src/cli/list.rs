@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let mut view = Place::of(settings).view()?;
-    let mut filter = arguments.which.filter(arguments.limit as usize);
+    let mut filter = arguments.which.filter_in(&mut view, settings, arguments.limit as usize)?;
     if arguments.oldest {
         filter.order = Order::OldestFirst;
     }

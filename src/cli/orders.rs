@@ -241,7 +241,7 @@ fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> 
     }
     let place = Place::of(settings);
     let mut view = place.view()?;
-    let plans = target.plans(&mut view, |state| order.is_for(state))?;
+    let plans = target.plans(settings, &mut view, |state| order.is_for(state))?;
     if target.dry_run {
         return report(settings, target, order.name(), &plans, true);
     }
@@ -320,6 +320,7 @@ impl Target {
     /// The plans that are meant; those that are named are taken whatever their state.
     pub(super) fn plans(
         &self,
+        settings: &Settings,
         view: &mut StoreView,
         is_for: impl Fn(PlanState) -> bool,
     ) -> Result<Vec<Outcome>, Exit> {
@@ -342,7 +343,7 @@ impl Target {
             }
         }
         if !is_all {
-            let mut filter = self.which.filter(self.limit as usize);
+            let mut filter = self.which.filter_in(view, settings, self.limit as usize)?;
             filter.order = Listing::OldestFirst;
             let rows = view.list(&filter)?.into_iter().filter(|row| is_for(row.state));
             found.extend(rows.map(|row| Outcome { plan: row.id, name: row.label, problem: None }));

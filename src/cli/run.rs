@@ -11,6 +11,7 @@ use turnwheel::engine::{
     BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, StoreError, TriggerOptions, World,
 };
 use turnwheel::io::HostIo;
+use turnwheel::key;
 use turnwheel::runtime::completion::block_on;
 
 use super::check::text_of;
@@ -93,7 +94,7 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
     let input = read_json(&arguments.input)?;
     let mut options = TriggerOptions::new().by(settings.by());
     if let Some(key) = &arguments.key {
-        options = options.key(key);
+        options = options.key(key::scoped(&settings.by(), key));
     }
     for label in &arguments.label {
         let (name, value) = label.split_once('=').unwrap_or((label, ""));

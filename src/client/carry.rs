@@ -1,7 +1,7 @@
 //! How a request gets to a world and its answer back: over HTTP, or inside this process.
 
 use std::fmt;
-use std::io::Read as _;
+use std::io::Read;
 use std::time::Duration;
 
 use super::ClientError;
@@ -20,6 +20,21 @@ pub trait Carrier: Send + Sync + fmt::Debug {
     ///
     /// There is no answer: [`ClientError::Lost`].
     fn carry(&self, request: Request, within: Duration) -> Result<(u16, String), ClientError>;
+
+    /// Carries a request whose answer has no end, and answers its status and what comes. Only the begin of
+    /// the answer is waited for so long.
+    ///
+    /// # Errors
+    ///
+    /// There is no answer: [`ClientError::Lost`]. A carrier that has no streams says so, which is what this
+    /// does if it is not written.
+    fn open(
+        &self,
+        request: Request,
+        _within: Duration,
+    ) -> Result<(u16, Box<dyn Read + Send>), ClientError> {
+        Err(lost(&request.uri().to_string(), &"this carrier has no streams"))
+    }
 }
 
 /// Over HTTP.
@@ -35,6 +50,10 @@ impl fmt::Debug for OverHttp {
 
 /// How long it may take to be connected.
 const CONNECT: Duration = Duration::from_secs(60);
+
+/// How long one stream is read before another one goes on after its last place: so long the end of a peer
+/// that has vanished without a word may go unseen.
+const STREAM: Duration = Duration::from_secs(300);
 
 /// Bytes of an answer: a plan of a hundred thousand steps has less.
 const ANSWER_BYTES_MAX: u64 = 256 * 1_024 * 1_024;
@@ -68,5 +87,18 @@ impl Carrier for OverHttp {
         let mut reader = answer.into_body().into_reader().take(ANSWER_BYTES_MAX);
         reader.read_to_string(&mut text).map_err(|error| lost(&url, &error))?;
         Ok((status, text))
+    }
+
+    fn open(
+        &self,
+        request: Request,
+        within: Duration,
+    ) -> Result<(u16, Box<dyn Read + Send>), ClientError> {
+        let url = request.uri().to_string();
+        let request = self.agent.configure_request(request.map(|_| ()));
+        let request = request.timeout_recv_response(Some(within)).timeout_recv_body(Some(STREAM));
+        let answer = self.agent.run(request.build()).map_err(|error| lost(&url, &error))?;
+        let status = answer.status().as_u16();
+        Ok((status, Box::new(answer.into_body().into_reader())))
     }
 }

@@ -5,6 +5,7 @@
 
 mod carry;
 mod error;
+mod events;
 mod flows;
 #[cfg(feature = "server")]
 mod here;
@@ -16,6 +17,7 @@ mod work;
 mod world;
 
 use std::fmt;
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,10 +28,14 @@ use crate::api;
 use carry::{lost, OverHttp};
 pub use carry::{Carrier, Request};
 pub use error::ClientError;
+pub use events::{Events, Happenings};
 pub use speak::Plans;
 
 /// How long a request may take, that of a wait not included.
 const WITHIN: Duration = Duration::from_secs(60);
+
+/// Bytes of a problem that is read where something else was asked for.
+const REFUSAL_BYTES_MAX: u64 = 64 * 1_024;
 
 /// A server, and who asks it. Clones share their connections.
 ///
@@ -149,10 +155,22 @@ impl Client {
         if (200..300).contains(&status) {
             return Ok(text);
         }
-        match serde_json::from_str::<api::Problem>(&text) {
-            Ok(problem) => Err(ClientError::Refused(Box::new(problem))),
-            Err(_) => Err(ClientError::Foreign { status, text: text.chars().take(300).collect() }),
+        Err(refusal(status, &text))
+    }
+
+    /// Asks for what has no end.
+    fn open(&self, path: &str) -> Result<Box<dyn Read + Send>, ClientError> {
+        let url = format!("{}{path}", self.base);
+        let accept = [("accept", "text/event-stream")];
+        let request = self.request("GET", &url, &accept, None)?;
+        let (status, mut stream) = self.carrier.open(request, WITHIN)?;
+        if status == 200 {
+            return Ok(stream);
         }
+        let mut text = String::new();
+        let read = stream.by_ref().take(REFUSAL_BYTES_MAX).read_to_string(&mut text);
+        read.map_err(|error| lost(&url, &error))?;
+        Err(refusal(status, &text))
     }
 
     fn exchange(
@@ -163,6 +181,16 @@ impl Client {
         body: Option<Vec<u8>>,
         within: Duration,
     ) -> Result<(u16, String), ClientError> {
+        self.carrier.carry(self.request(method, url, headers, body)?, within)
+    }
+
+    fn request(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: Option<Vec<u8>>,
+    ) -> Result<Request, ClientError> {
         let mut request = ureq::http::Request::builder().method(method).uri(url);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -177,8 +205,15 @@ impl Client {
         if body.is_some() && !is_typed {
             request = request.header("content-type", "application/json");
         }
-        let request = request.body(body.unwrap_or_default()).map_err(|error| lost(url, &error))?;
-        self.carrier.carry(request, within)
+        request.body(body.unwrap_or_default()).map_err(|error| lost(url, &error))
+    }
+}
+
+/// What an answer says that is none.
+fn refusal(status: u16, text: &str) -> ClientError {
+    match serde_json::from_str::<api::Problem>(text) {
+        Ok(problem) => ClientError::Refused(Box::new(problem)),
+        Err(_) => ClientError::Foreign { status, text: text.chars().take(300).collect() },
     }
 }
 

@@ -13,41 +13,81 @@ impl Client {
         self.get(&format!("/plans/{}/steps/{step}", encoded(plan)))
     }
 
-    /// Who planned whom: the whole tree, or the part that the query says (`under`, `depth`, `after`,
-    /// `limit`).
+    /// Who planned whom: a page of the tree, or of the part that the query says (`under`, `depth`, `state`,
+    /// `text`, `limit`, `cursor`).
     ///
     /// # Errors
     ///
     /// There is no such plan, the query is wrong, or the server does not answer.
     pub fn tree(&self, plan: &str, part: &[(&str, &str)]) -> Result<api::Tree, ClientError> {
-        self.get(&format!("/plans/{}/tree{}", encoded(plan), query(part)))
+        self.picture(plan, "tree", part)
     }
 
-    /// Which step waits for which.
+    /// Which step waits for which, row by row: a page of it (`limit`, `cursor`, `beside`).
     ///
     /// # Errors
     ///
-    /// There is no such plan, or the server does not answer.
-    pub fn graph(&self, plan: &str) -> Result<api::Graph, ClientError> {
-        self.get(&format!("/plans/{}/graph", encoded(plan)))
+    /// There is no such plan, the query is wrong, or the server does not answer.
+    pub fn graph(&self, plan: &str, part: &[(&str, &str)]) -> Result<api::Graph, ClientError> {
+        self.picture(plan, "graph", part)
     }
 
-    /// When each step did what.
+    /// When each step did what: a page of it (`limit`, `cursor`, `phase`).
     ///
     /// # Errors
     ///
-    /// There is no such plan, or the server does not answer.
-    pub fn timeline(&self, plan: &str) -> Result<api::Timeline, ClientError> {
-        self.get(&format!("/plans/{}/timeline", encoded(plan)))
+    /// There is no such plan, the query is wrong, or the server does not answer.
+    pub fn timeline(
+        &self,
+        plan: &str,
+        part: &[(&str, &str)],
+    ) -> Result<api::Timeline, ClientError> {
+        self.picture(plan, "timeline", part)
     }
 
-    /// All that happened to a plan, with who and why, and each call of each step.
+    /// All that happened to a plan, with who and why: a page of it (`limit`, `cursor`, `order`).
+    ///
+    /// ```no_run
+    /// use turnwheel::client::Client;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7070");
+    /// let mut cursor = None;
+    /// loop {
+    ///     let part: Vec<(&str, &str)> = cursor.iter().map(|at: &String| ("cursor", &**at)).collect();
+    ///     let page = client.history("0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f", &part)?;
+    ///     page.happenings.iter().for_each(|one| println!("{} {}", one.at, one.what));
+    ///     cursor = page.next;
+    ///     if cursor.is_none() {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok::<(), turnwheel::client::ClientError>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// There is no such plan, or the server does not answer.
-    pub fn history(&self, plan: &str) -> Result<api::History, ClientError> {
-        self.get(&format!("/plans/{}/history", encoded(plan)))
+    /// There is no such plan, the query is wrong, or the server does not answer.
+    pub fn history(&self, plan: &str, part: &[(&str, &str)]) -> Result<api::History, ClientError> {
+        self.picture(plan, "history", part)
+    }
+
+    /// Each call of each step, in the order of their begins: a page of them (`limit`, `cursor`, `order`,
+    /// `step`).
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, the query is wrong, or the server does not answer.
+    pub fn calls(&self, plan: &str, part: &[(&str, &str)]) -> Result<api::Calls, ClientError> {
+        self.picture(plan, "calls", part)
+    }
+
+    fn picture<T: serde::de::DeserializeOwned>(
+        &self,
+        plan: &str,
+        what: &str,
+        part: &[(&str, &str)],
+    ) -> Result<T, ClientError> {
+        self.get(&format!("/plans/{}/{what}{}", encoded(plan), query(part)))
     }
 
     /// Says that what a step has started outside is alive.

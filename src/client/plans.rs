@@ -61,6 +61,16 @@ impl Client {
         self.get(&format!("/plans{}", super::query(query)))
     }
 
+    /// The plan that was begun with this idempotency key: by whoever asks, else the one whose
+    /// [`key`](api::PlanDetail::key) is this. Nothing if there is none.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or refuses.
+    pub fn plan_of_key(&self, key: &str) -> Result<Option<api::PlanSummary>, ClientError> {
+        Ok(self.plans(&[("key", key)])?.plans.pop())
+    }
+
     /// A plan as it is now.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Client, ClientError};
+use super::{Client, ClientError, Happenings};
 use crate::api;
 
 /// What a program asks of plans, events and schedules, whether they are of its own world
@@ -89,6 +89,13 @@ pub trait Plans: Send + Sync {
         spec: &api::ScheduleSpec,
     ) -> Result<api::ScheduleInfo, ClientError>;
 
+    /// [`Client::events`].
+    ///
+    /// # Errors
+    ///
+    /// The world refuses, or nobody answers.
+    fn events(&self, query: &[(&str, &str)]) -> Result<Happenings, ClientError>;
+
     /// [`Client::stats`].
     ///
     /// # Errors
@@ -145,6 +152,10 @@ impl Plans for Client {
         spec: &api::ScheduleSpec,
     ) -> Result<api::ScheduleInfo, ClientError> {
         Self::put_schedule(self, name, spec)
+    }
+
+    fn events(&self, query: &[(&str, &str)]) -> Result<Happenings, ClientError> {
+        Ok(Box::new(Self::events(self, query)?))
     }
 
     fn stats(&self) -> Result<api::Stats, ClientError> {

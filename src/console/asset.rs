@@ -26,6 +26,7 @@ const ALL: &[Asset] = assets![
     "flows.js",
     "format.js",
     "overview.js",
+    "pages.js",
     "picture.js",
     "plan.js",
     "plans.js",

@@ -10,6 +10,10 @@ pub(super) enum List {
     Steps,
     Schedules,
     Tree,
+    Graph,
+    Timeline,
+    History,
+    Calls,
 }
 
 impl List {
@@ -19,6 +23,10 @@ impl List {
             Self::Steps => b's',
             Self::Schedules => b'c',
             Self::Tree => b't',
+            Self::Graph => b'g',
+            Self::Timeline => b'l',
+            Self::History => b'h',
+            Self::Calls => b'a',
         }
     }
 }
@@ -53,6 +61,18 @@ pub(super) fn read(list: List, text: &str) -> Result<Vec<u8>, Problem> {
     }
     bytes.remove(0);
     Ok(bytes)
+}
+
+/// The place that a cursor names, of a list whose places have so many bytes; nothing for the first page.
+pub(super) fn place<const N: usize>(
+    list: List,
+    text: Option<&str>,
+) -> Result<Option<[u8; N]>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    <[u8; N]>::try_from(read(list, text)?).map(Some).map_err(|_| {
+        let detail = "the cursor names no place in this list: begin with the first page";
+        Problem::new(Code::CursorInvalid, detail)
+    })
 }
 
 fn sum(bytes: &[u8]) -> u8 {

@@ -64,6 +64,15 @@ pub const TREE_PAGE_MAX: usize = 5_000;
 /// Actions on a page of a plan's tree if nothing is said.
 pub const TREE_PAGE: usize = 1_000;
 
+/// Nodes, bars, happenings or calls of a page of a plan's graph, timeline, history or calls, at most.
+pub const PICTURE_PAGE_MAX: usize = 5_000;
+
+/// The same if nothing is said.
+pub const PICTURE_PAGE: usize = 500;
+
+/// Spans of a page of a timeline, for each bar that it may have: a step that polls has very many.
+pub const SPANS_FOR_EACH: usize = 4;
+
 /// Plans that one order may name.
 pub const BULK_NAMED_MAX: usize = 1_000;
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use turnwheel_engine::picture::{
-    EdgeKind, PlanGraph, PlanHead, PlanHistory, PlanTimeline, PlanTree, StepNode,
+    EdgeKind, GraphRows, PlanHead, PlanHistory, PlanTimeline, PlanTree, RowNode, RowWhat, StepNode,
 };
-use turnwheel_engine::watch::{Happening, What};
+use turnwheel_engine::watch::{Cursor, Happening, What};
+use turnwheel_engine::StepId;
 
 use super::cursor::{self, List};
+use super::limits::SPANS_FOR_EACH;
 use super::show::{self, error, ms, names, said, time, times};
 use crate::api;
 
@@ -17,6 +19,10 @@ fn word(value: &impl serde::Serialize) -> String {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
     }
+}
+
+fn number(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 fn head(head: &PlanHead) -> (String, String, String) {
@@ -41,22 +47,34 @@ fn node(node: StepNode) -> api::Node {
     }
 }
 
-/// Which step waits for which.
-pub(super) fn graph(graph: PlanGraph) -> api::Graph {
+/// Which step waits for which: a page of rows.
+pub(super) fn graph(graph: GraphRows) -> api::Graph {
     let (plan, state, result) = head(&graph.plan);
     let edge = |edge: &turnwheel_engine::picture::Edge| api::Edge {
         from: edge.from,
         to: edge.to,
         kind: if edge.kind == EdgeKind::Output { "output" } else { "flow" }.to_owned(),
     };
-    api::Graph {
-        plan,
-        state,
-        result,
-        joints: graph.joints.iter().map(|joint| joint.node).collect(),
-        edges: graph.edges.iter().map(edge).collect(),
-        nodes: graph.nodes.into_iter().map(node).collect(),
+    let next = graph.next.map(|place| {
+        let place = [place.row, place.node, place.from].map(u32::to_be_bytes);
+        cursor::write(List::Graph, place.as_flattened())
+    });
+    let (rows, steps) = (graph.rows, graph.steps);
+    let edges = graph.edges.iter().map(edge).collect();
+    let (mut nodes, mut joints, mut rests) = (Vec::new(), Vec::new(), Vec::new());
+    for RowNode { node: id, row, what, .. } in graph.nodes {
+        match what {
+            RowWhat::Step(step) => nodes.push(api::GraphNode { row, node: node(*step) }),
+            RowWhat::Rest(states) => rests.push(api::GraphRest {
+                id,
+                row,
+                steps: states.iter().map(|(_, count)| count).sum(),
+                states: states.iter().map(|(s, count)| (s.name().to_owned(), *count)).collect(),
+            }),
+            _ => joints.push(api::GraphJoint { id, row }),
+        }
     }
+    api::Graph { plan, state, result, rows, steps, nodes, joints, rests, edges, next }
 }
 
 /// Who planned whom: a page of those that fit.
@@ -77,7 +95,6 @@ pub(super) fn tree(
         state: of.state.name().to_owned(),
         steps: of.steps.into_iter().map(node).collect(),
     };
-    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let fitting: Vec<_> = tree.nodes.into_iter().filter(|node| fits(node)).collect();
     let (total, end) = (fitting.len(), from.saturating_add(limit));
     let next = (end < total).then(|| cursor::write(List::Tree, &number(end).to_be_bytes()));
@@ -85,8 +102,14 @@ pub(super) fn tree(
     api::Tree { plan, state, result, total: number(total), from: number(from), nodes, next }
 }
 
-/// When each step did what.
-pub(super) fn timeline(timeline: PlanTimeline) -> api::Timeline {
+/// When each step did what: a page of those that fit. A place is the begin of a step, its number, and how
+/// many of its spans were told.
+pub(super) fn timeline(
+    timeline: PlanTimeline,
+    fits: impl Fn(&turnwheel_engine::picture::Bar) -> bool,
+    after: Option<[u8; 16]>,
+    limit: usize,
+) -> api::Timeline {
     let (plan, state, result) = head(&timeline.plan);
     let span = |span: turnwheel_engine::picture::Span| api::Span {
         from: time(span.from),
@@ -94,26 +117,100 @@ pub(super) fn timeline(timeline: PlanTimeline) -> api::Timeline {
         kind: word(&span.kind),
         attempt: span.attempt,
     };
-    let bar = |bar: turnwheel_engine::picture::Bar| api::Bar {
-        step: bar.step.0,
-        action: bar.action.0,
-        name: bar.name,
-        phase: bar.kind.name().to_owned(),
-        state: bar.state.name().to_owned(),
-        spans: bar.spans.into_iter().map(span).collect(),
-    };
-    api::Timeline {
-        plan,
-        state,
-        result,
-        from: time(timeline.from),
-        until: time(timeline.until),
-        bars: timeline.bars.into_iter().map(bar).collect(),
+    let bars: Vec<_> = timeline.bars.into_iter().filter(|bar| fits(bar)).collect();
+    let total = number(bars.len());
+    let after = after.map_or((0, 0), |place| {
+        let place = u128::from_be_bytes(place);
+        (place >> 32, place as u32 as usize)
+    });
+    let mut spans_left = limit * SPANS_FOR_EACH;
+    let (mut page, mut next) = (Vec::new(), None);
+    for bar in bars {
+        let began = bar.spans.first().map_or(0, |span| span.from.0);
+        let key = (u128::from(began) << 32) | u128::from(bar.step.0);
+        let before = if key == after.0 { after.1 } else { 0 };
+        // Nothing is left of it, also if it is where the page before has ended.
+        if key < after.0 || before >= bar.spans.len() {
+            continue;
+        }
+        let at = |told: usize| {
+            let place = (key << 32) | u128::from(number(told));
+            Some(cursor::write(List::Timeline, &place.to_be_bytes()))
+        };
+        if page.len() == limit || spans_left == 0 {
+            next = at(before);
+            break;
+        }
+        let all = bar.spans.len();
+        let told = all.min(before + spans_left);
+        spans_left -= told - before;
+        page.push(api::Bar {
+            step: bar.step.0,
+            action: bar.action.0,
+            name: bar.name,
+            phase: bar.kind.name().to_owned(),
+            state: bar.state.name().to_owned(),
+            spans_before: number(before),
+            spans: bar.spans.into_iter().skip(before).take(told - before).map(span).collect(),
+        });
+        if told < all {
+            next = at(told);
+            break;
+        }
+    }
+    let (from, until) = (time(timeline.from), time(timeline.until));
+    api::Timeline { plan, state, result, from, until, total, bars: page, next }
+}
+
+/// Which part of a list is wanted.
+pub(super) struct Page<P> {
+    pub(super) is_newest_first: bool,
+    /// The place that the page before ended with.
+    pub(super) after: Option<P>,
+    pub(super) limit: usize,
+}
+
+impl<P: Copy + Ord> Page<P> {
+    /// The part of a list that is in the order of its places, oldest first; and the place of the last one
+    /// if there are more.
+    fn of<T>(&self, all: Vec<(P, T)>) -> (Vec<T>, Option<P>) {
+        let is_after = |place: P| match self.after {
+            None => true,
+            Some(after) if self.is_newest_first => place < after,
+            Some(after) => place > after,
+        };
+        let wanted: Vec<(P, T)> = all.into_iter().filter(|(place, _)| is_after(*place)).collect();
+        let has_more = wanted.len() > self.limit;
+        let (mut page, mut last) = (Vec::new(), None);
+        let mut take = |(place, one)| {
+            last = Some(place);
+            page.push(one);
+        };
+        if self.is_newest_first {
+            wanted.into_iter().rev().take(self.limit).for_each(&mut take);
+        } else {
+            wanted.into_iter().take(self.limit).for_each(&mut take);
+        }
+        (page, last.filter(|_| has_more))
     }
 }
 
-/// All that happened, and each call.
-pub(super) fn history(history: PlanHistory) -> api::History {
+/// All that happened: a page of it.
+pub(super) fn history(history: PlanHistory, page: Page<Cursor>) -> api::History {
+    let plan = history.plan.id.to_string();
+    let total = history.happenings.len() as u64 + history.left_out;
+    let all = history.happenings.into_iter().map(|one| (one.cursor, one)).collect();
+    let (happenings, next) = page.of(all);
+    let next = next.map(|place: Cursor| {
+        let place = [&place.seq.to_be_bytes()[..], &place.nth.to_be_bytes()].concat();
+        cursor::write(List::History, &place)
+    });
+    let happenings = happenings.into_iter().map(happening).collect();
+    api::History { plan, total, left_out: history.left_out, happenings, next }
+}
+
+/// Each call, or each of one step: a page of them. The place of a call is its number in the plan.
+pub(super) fn calls(history: PlanHistory, step: Option<StepId>, page: Page<u64>) -> api::Calls {
     let call = |call: turnwheel_engine::picture::CallSpan| api::CallInfo {
         step: call.step.0,
         call: call.call,
@@ -127,12 +224,14 @@ pub(super) fn history(history: PlanHistory) -> api::History {
         error: call.error.as_ref().map(show::error),
         is_revert: call.is_revert,
     };
-    api::History {
-        plan: history.plan.id.to_string(),
-        left_out: history.left_out,
-        happenings: history.happenings.into_iter().map(happening).collect(),
-        calls: history.calls.into_iter().map(call).collect(),
-    }
+    let left_out = history.calls_left_out;
+    let all = (left_out..).zip(history.calls);
+    let fits = |of: &StepId| step.is_none_or(|step| step == *of);
+    let fitting: Vec<_> = all.filter(|(_, call)| fits(&call.step)).collect();
+    let (plan, total) = (history.plan.id.to_string(), fitting.len() as u64);
+    let (calls, next) = page.of(fitting);
+    let next = next.map(|place| cursor::write(List::Calls, &place.to_be_bytes()));
+    api::Calls { plan, total, left_out, calls: calls.into_iter().map(call).collect(), next }
 }
 
 /// One thing that happened.

@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 use super::code::Code;
 use super::problem::Problem;
 use super::route::{
-    actions, bulk, callbacks, cloudevents, events, flows, letters, live, orders, pictures, plans,
-    runtime, schedules, start, steps, system, work, world,
+    actions, bulk, callbacks, cloudevents, events, flows, history, letters, live, orders, pictures,
+    plans, runtime, schedules, start, steps, system, work, world,
 };
 use super::state::Api;
 use super::{access, trace};
@@ -68,7 +68,8 @@ fn version_one() -> OpenApiRouter<Api> {
         .routes(routes!(pictures::graph))
         .routes(routes!(pictures::tree))
         .routes(routes!(pictures::timeline))
-        .routes(routes!(pictures::history))
+        .routes(routes!(history::history))
+        .routes(routes!(history::calls))
         .routes(routes!(events::send))
         .routes(routes!(events::heartbeat))
         .routes(routes!(callbacks::make))

@@ -61,6 +61,20 @@ pub enum EdgeKind {
 impl Plan {
     /// Its steps as a graph. Cost: linear in steps and edges.
     pub(crate) fn picture_graph(&self) -> PlanGraph {
+        let (edges, joints) = self.links();
+        let counts = self.all_sub_plan_counts();
+        let drawn = self.steps.iter().filter(|step| step.kind != StepKind::Plan);
+        let edges = edges.into_iter().map(|(from, to, kind)| Edge { from, to, kind });
+        PlanGraph {
+            plan: PlanHead::of(self),
+            nodes: drawn.map(|step| StepNode::of(self, step, &counts)).collect(),
+            joints,
+            edges: edges.collect(),
+        }
+    }
+
+    /// What waits for what, and the nodes without work between.
+    pub(super) fn links(&self) -> (BTreeSet<(u32, u32, EdgeKind)>, Vec<Joint>) {
         let mut edges: BTreeSet<(u32, u32, EdgeKind)> = BTreeSet::new();
         let mut last = self.steps.last().map_or(0, |step| step.id.0);
         for (from, to) in Graph::new(self.steps.len(), &self.run).edges() {
@@ -86,15 +100,7 @@ impl Plan {
                 edges.insert((pair[0].0, pair[1].0, EdgeKind::Order));
             }
         }
-        let counts = self.all_sub_plan_counts();
-        let drawn = self.steps.iter().filter(|step| step.kind != StepKind::Plan);
-        let edges = edges.into_iter().map(|(from, to, kind)| Edge { from, to, kind });
-        PlanGraph {
-            plan: PlanHead::of(self),
-            nodes: drawn.map(|step| StepNode::of(self, step, &counts)).collect(),
-            joints,
-            edges: edges.collect(),
-        }
+        (edges, joints)
     }
 
     /// What nothing of the run phase comes after is before the end of it.

@@ -26,6 +26,8 @@ pub struct PlanHistory {
     pub left_out: u64,
     /// Each call of each step, in the order of their begins: the newest [`HISTORY_MAX`].
     pub calls: Vec<CallSpan>,
+    /// How many older calls are left out.
+    pub calls_left_out: u64,
     #[serde(skip)]
     state: Box<Plan>,
 }
@@ -169,6 +171,7 @@ impl Telling {
             happenings: self.happenings.into(),
             left_out: self.left_out,
             calls: self.calls.into(),
+            calls_left_out: self.gone as u64,
             state,
         })
     }

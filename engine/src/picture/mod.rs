@@ -16,6 +16,7 @@ mod graph;
 mod history;
 mod name;
 mod node;
+mod rows;
 mod timeline;
 mod tree;
 
@@ -25,5 +26,6 @@ pub(crate) use history::Telling;
 pub use history::{CallSpan, PlanHistory};
 pub use name::name_of;
 pub use node::{PlanHead, StepNode};
+pub use rows::{GraphPart, GraphPlace, GraphRows, RowNode, RowWhat};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
 pub use tree::{PlanTree, TreeNode, TreePart};

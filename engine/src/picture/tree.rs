@@ -167,7 +167,7 @@ impl Plan {
 }
 
 /// Which state of several is shown.
-const fn urgency(state: StepState) -> u32 {
+pub(super) const fn urgency(state: StepState) -> u32 {
     match state {
         StepState::Success => 0,
         StepState::Pending | StepState::Scheduling => 1,

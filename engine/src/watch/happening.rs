@@ -12,7 +12,7 @@ use crate::time::Time;
 
 /// A place among all that has happened in a store: what comes later is greater.
 ///
-/// As a text it is two numbers with a point between; a listener keeps it to go on from there.
+/// As a text it is two numbers with a point between, or the first one alone; a listener keeps it to go on from there.
 ///
 /// ```
 /// use turnwheel_engine::watch::Cursor;
@@ -45,7 +45,10 @@ impl From<Seq> for Cursor {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.seq, self.nth)
+        match self.nth {
+            u32::MAX => write!(f, "{}", self.seq),
+            nth => write!(f, "{}.{nth}", self.seq),
+        }
     }
 }
 

@@ -211,6 +211,16 @@ impl Watch {
         }
     }
 
+    /// Ready when it listens: from here on nothing is missed, and [`Watch::cursor`] is its place.
+    pub fn poll_listening(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(joining) = &mut self.joining {
+            let Poll::Ready(joined) = Pin::new(joining).poll(cx) else { return Poll::Pending };
+            self.joining = None;
+            self.joined(joined);
+        }
+        Poll::Ready(())
+    }
+
     /// The last place that was looked at: a listener that goes on after it misses nothing that it had not
     /// missed before.
     pub fn cursor(&self) -> Cursor {
@@ -230,14 +240,11 @@ impl Watch {
             if let Some(next) = self.ready.pop_front() {
                 return Poll::Ready(Some(next));
             }
+            if self.poll_listening(cx).is_pending() {
+                return Poll::Pending;
+            }
             if self.is_over {
                 return Poll::Ready(None);
-            }
-            if let Some(joining) = &mut self.joining {
-                let Poll::Ready(joined) = Pin::new(joining).poll(cx) else { return Poll::Pending };
-                self.joining = None;
-                self.joined(joined);
-                continue;
             }
             if let Some(reading) = &mut self.reading {
                 let Poll::Ready(page) = Pin::new(reading).poll(cx) else { return Poll::Pending };

@@ -4,7 +4,9 @@ use turnwheel_runtime::Failure;
 
 use super::{Asking, PlanHandle, PlanView};
 use crate::error::{PlanError, StoreError};
-use crate::picture::{PlanGraph, PlanHistory, PlanTimeline, PlanTree, Telling, TreePart};
+use crate::picture::{
+    GraphPart, GraphRows, PlanGraph, PlanHistory, PlanTimeline, PlanTree, Telling, TreePart,
+};
 
 impl PlanView {
     /// Who planned whom: the actions, with their steps and what can be done with them now.
@@ -20,6 +22,11 @@ impl PlanView {
     /// Which step waits for which.
     pub fn graph(&self) -> PlanGraph {
         self.plan.picture_graph()
+    }
+
+    /// A part of the same row by row, for plans that are too large to be drawn at once.
+    pub fn graph_part(&self, part: GraphPart) -> GraphRows {
+        self.plan.graph_part(part)
     }
 
     /// When each step began and ended, one span a step.

@@ -5,6 +5,7 @@
 export const operations = {
   health: "GET health",
   stats: "GET stats",
+  world: "GET world",
   actions: "GET actions",
   locks: "GET locks",
   runtime: "GET runtime",
@@ -21,7 +22,7 @@ export const operations = {
   graph: "GET plans/{plan}/graph",
   tree: "GET plans/{plan}/tree",
   timeline: "GET plans/{plan}/timeline",
-  history: "GET plans/{plan}/history",
+  calls: "GET plans/{plan}/calls",
   step: "GET plans/{plan}/steps/{step}",
   event: "POST plans/{plan}/steps/{step}/events",
   orders: "POST orders",

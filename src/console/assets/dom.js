@@ -39,7 +39,10 @@ export function put(element, ...kids) {
   const fresh = document.createDocumentFragment();
   add(fresh, kids);
   element.replaceChildren(fresh);
-  if (key) element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+  if (!key) return;
+  // A button that is gone may have another one that stands for it.
+  const same = element.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? element.querySelector(`[data-instead="${CSS.escape(key)}"]`);
+  same?.focus({ preventScroll: true });
 }
 
 /** A word for a state or a result, with its colour. */

@@ -1,16 +1,9 @@
-// A plan as a graph and as a timeline, drawn from the nodes, edges and bars that the API says.
+// A plan as a graph and as a timeline, drawn from the nodes, edges and bars that the API says, a page at a time.
 
 import { h, put, s } from "./dom.js";
 import { now, number, span, taskName } from "./format.js";
 
 const BOX = { width: 172, height: 30, gap: 26, side: 14, edge: 10 };
-/** Boxes beside each other; of more the first, what needs a look, and a sum. */
-const BESIDE_MAX = 20;
-/** Rows of the graph on one page. */
-const ROWS = 120;
-/** Bars on one page of the timeline. */
-const BARS = 200;
-
 const WORST = ["error", "revert_failed", "running", "retrying", "suspended", "skipping", "reverting", "scheduling", "pending"];
 
 function rank(state) {
@@ -22,41 +15,19 @@ function cut(text, length) {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
 
-/** The row of each node: below all that it waits for. Nodes on a circle, which no plan has, are left out. */
-function rowsOf(ids, edges) {
-  const after = new Map(ids.map((id) => [id, []]));
-  const open = new Map(ids.map((id) => [id, 0]));
-  for (const { from, to } of edges) {
-    if (!after.has(from) || !after.has(to)) continue;
-    after.get(from).push(to);
-    open.set(to, open.get(to) + 1);
+/** What stands in each row of a page: steps, a sum of those that have no room, points that join. */
+function rowsOf(graph) {
+  const rows = [];
+  const put = (row, box) => (rows[row - first] ??= []).push(box);
+  const all = [...graph.nodes, ...graph.rests, ...graph.joints];
+  const first = all.reduce((least, one) => Math.min(least, one.row), Infinity);
+  for (const node of graph.nodes) put(node.row, { node, id: node.id });
+  for (const rest of graph.rests) {
+    const states = Object.entries(rest.states).sort(([one], [other]) => rank(one) - rank(other));
+    put(rest.row, { sum: states, count: rest.steps, id: rest.id });
   }
-  const row = new Map();
-  const ready = ids.filter((id) => open.get(id) === 0);
-  for (const id of ready) row.set(id, 0);
-  for (let at = 0; at < ready.length; at += 1) {
-    const id = ready[at];
-    for (const next of after.get(id)) {
-      row.set(next, Math.max(row.get(next) ?? 0, row.get(id) + 1));
-      open.set(next, open.get(next) - 1);
-      if (open.get(next) === 0) ready.push(next);
-    }
-  }
-  return row;
-}
-
-/** What stands in one row: steps, a sum of those that have no room, points that join. */
-function boxesOf(ids, nodes) {
-  const steps = ids.filter((id) => nodes.has(id));
-  const points = ids.filter((id) => !nodes.has(id)).map((id) => ({ point: true, ids: [id] }));
-  if (steps.length <= BESIDE_MAX) return [...steps.map((id) => ({ node: nodes.get(id), ids: [id] })), ...points];
-  const worst = [...steps.slice(4)].sort((one, other) => rank(nodes.get(one).state) - rank(nodes.get(other).state));
-  const kept = new Set([...steps.slice(0, 4), ...worst.slice(0, BESIDE_MAX - 5)]);
-  const rest = steps.filter((id) => !kept.has(id));
-  const counts = new Map();
-  for (const id of rest) counts.set(nodes.get(id).state, (counts.get(nodes.get(id).state) ?? 0) + 1);
-  const states = [...counts].sort(([one], [other]) => rank(one) - rank(other));
-  return [...steps.filter((id) => kept.has(id)).map((id) => ({ node: nodes.get(id), ids: [id] })), { sum: states, ids: rest }, ...points];
+  for (const joint of graph.joints) put(joint.row, { point: true, id: joint.id });
+  return { rows, first };
 }
 
 function drawBox(box, open) {
@@ -66,7 +37,7 @@ function drawBox(box, open) {
     const all = box.sum.map(([state, count]) => `${number(count)} ${state}`).join(", ");
     return s("g", { class: `node sum s-${box.sum[0][0]}` }, s("title", {}, all),
       s("rect", { x, y, width: box.width, height: BOX.height, rx: 5 }),
-      s("text", { x: x + 8, y: y + 19 }, cut(`${number(box.ids.length)} more: ${all}`, 27)));
+      s("text", { x: x + 8, y: y + 19 }, cut(`${number(box.count)} more: ${all}`, 27)));
   }
   const { node } = box;
   const go = () => open(node.id);
@@ -79,24 +50,11 @@ function drawBox(box, open) {
   node.progress > 0 && node.progress < 1 && s("rect", { class: "done", x, y: y + BOX.height - 3, width: box.width * node.progress, height: 3 }));
 }
 
-/** Turns pages; which one is shown is kept on the element. */
-function pager(root, page, pages, text, again) {
-  const turn = (to) => () => { root.dataset.page = String(to); again(); };
-  return h("p", { class: "buttons" }, h("span", { class: "quiet" }, text),
-    page > 0 && h("button", { "data-key": "earlier", on: { click: turn(page - 1) } }, "Earlier"),
-    page < pages - 1 && h("button", { "data-key": "later", on: { click: turn(page + 1) } }, "Later"));
-}
-
-/** The graph: which step waits for which. */
-export function graphPicture(root, graph, open) {
-  const nodes = new Map(graph.nodes.map((node) => [node.id, node]));
-  if (nodes.size === 0) return put(root, h("p", { class: "quiet" }, "Nothing runs in this plan, or it is not planned yet."));
-  const row = rowsOf([...nodes.keys(), ...graph.joints], graph.edges);
-  const rows = [];
-  for (const [id, at] of row) (rows[at] ??= []).push(id);
-  const pages = Math.ceil(rows.length / ROWS);
-  const page = Math.min(pages - 1, Number(root.dataset.page ?? 0));
-  const shown = rows.slice(page * ROWS, (page + 1) * ROWS);
+/** The graph: which step waits for which. Only the rows of one page are there. */
+export function graphPicture(root, graph, pages, open) {
+  if (graph.steps === 0) return put(root, h("p", { class: "quiet" }, "Nothing runs in this plan, or it is not planned yet."));
+  const { rows, first } = rowsOf(graph);
+  if (rows.length === 0) return put(root, pages.bar("Only lines to what is on the page before.", 0, graph.next));
   const before = new Map();
   for (const { from, to } of graph.edges) before.has(to) ? before.get(to).push(from) : before.set(to, [from]);
   const boxOf = new Map();
@@ -104,18 +62,17 @@ export function graphPicture(root, graph, open) {
     const places = (before.get(id) ?? []).map((one) => boxOf.get(one)).filter(Boolean).map((box) => box.at);
     return places.length ? places.reduce((sum, at) => sum + at, 0) / places.length : 0;
   };
-  const drawn = shown.map((ids) => {
-    ids.sort((one, other) => one - other);
+  const drawn = rows.map((some) => {
     // Below what it waits for, so that lines cross little.
-    const boxes = boxesOf(ids, nodes).map((box) => ({ ...box, sort: middle(box.ids[0]), width: box.point ? 10 : box.sum ? BOX.width + 30 : BOX.width }));
-    boxes.sort((one, other) => one.sort - other.sort || one.ids[0] - other.ids[0]);
+    const boxes = some.map((box) => ({ ...box, sort: middle(box.id), width: box.point ? 10 : box.sum ? BOX.width + 30 : BOX.width }));
+    boxes.sort((one, other) => one.sort - other.sort || one.id - other.id);
     const width = boxes.reduce((sum, box) => sum + box.width + BOX.side, -BOX.side);
     let left = -width / 2;
     for (const box of boxes) {
       box.left = left;
       box.at = left + box.width / 2;
       left += box.width + BOX.side;
-      for (const id of box.ids) boxOf.set(id, box);
+      boxOf.set(box.id, box);
     }
     return { boxes, width };
   });
@@ -141,20 +98,21 @@ export function graphPicture(root, graph, open) {
     [...lines].map(([line, kind]) => s("path", { class: kind === "output" ? "edge output" : "edge", d: line })),
     drawn.flatMap(({ boxes }) => boxes.map((box) => drawBox(box, open))));
   const wide = h("div", { class: "wide picture" }, picture);
-  const text = pages > 1 ? `Rows ${number(page * ROWS + 1)} to ${number(page * ROWS + shown.length)} of ${number(rows.length)}. ` : "";
-  put(root, pager(root, page, pages, `${text}A step waits for those above it that a line leads to; a thick line brings an output. Enter or a click opens a step.`, () => graphPicture(root, graph, open)), wide);
+  const rest = graph.rests.reduce((sum, one) => sum + one.steps, 0);
+  const count = graph.nodes.length + rest;
+  const isPart = graph.next || pages.before > 0;
+  const which = isPart ? `Steps ${pages.range(count, graph.steps, "in all")}; rows ${number(first + 1)} to ${number(first + rows.length)} of ${number(graph.rows)}. ` : "";
+  const text = `${which}A step waits for those above it that a line leads to; a thick line brings an output. Enter or a click opens a step.`;
+  put(root, pages.bar(text, count, graph.next), wide);
   wide.scrollTo(...place);
 }
 
-/** The timeline: when each step did what. */
-export function timelinePicture(root, timeline, open) {
-  // Planning is over in no time: it is shown only if it was not.
-  const bars = timeline.bars.filter((bar) => bar.phase !== "plan" || bar.state !== "success");
+/** The timeline: when each step did what. Only the steps of one page are there. */
+export function timelinePicture(root, timeline, pages, open) {
+  const { bars } = timeline;
   if (bars.length === 0) return put(root, h("p", { class: "quiet" }, "No step has begun yet."));
   const end = timeline.state === "stopped" || timeline.state === "paused" ? Date.parse(timeline.until) : Math.max(now(), Date.parse(timeline.until));
-  const pages = Math.ceil(bars.length / BARS);
-  const page = Math.min(pages - 1, Number(root.dataset.page ?? 0));
-  const part = bars.slice(page * BARS, (page + 1) * BARS).map((bar) => {
+  const part = bars.map((bar) => {
     const spans = bar.spans.map((one) => ({ ...one, from: Date.parse(one.from), to: one.to ? Date.parse(one.to) : end }));
     return { bar, spans, from: Math.min(...spans.map((one) => one.from)), to: Math.max(...spans.map((one) => one.to)) };
   }).filter(({ spans }) => spans.length > 0);
@@ -183,7 +141,7 @@ export function timelinePicture(root, timeline, open) {
       s("title", {}, `${one.kind.replaceAll("_", " ")}, attempt ${one.attempt}, ${span(one.to - one.from)}`))),
     s("text", { class: "axis", x: names + Math.max(2, (to - least) * scale) + 4, y: y + 14 }, span(to - from)));
   });
-  const text = `${number(page * BARS + 1)} to ${number(page * BARS + part.length)} of ${number(bars.length)} steps that have begun. Full bars: its code ran; pale ones: it waited.`;
-  put(root, pager(root, page, pages, text, () => timelinePicture(root, timeline, open)),
+  const text = `${pages.range(bars.length, timeline.total, "steps that have begun")}. Full bars: its code ran; pale ones: it waited.`;
+  put(root, pages.bar(text, bars.length, timeline.next),
     h("div", { class: "wide picture" }, s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Timeline of the steps" }, grid, drawn)));
 }

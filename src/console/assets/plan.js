@@ -3,17 +3,18 @@
 import { ask } from "./api.js";
 import { badge, facts, h, json, order as askFor, put, say, table } from "./dom.js";
 import { ago, between, clock, number, planLink, span, words } from "./format.js";
+import { Pages } from "./pages.js";
 import { graphPicture, timelinePicture } from "./picture.js";
 import { Steps } from "./steps.js";
 
 /** The tabs, and the operation that each asks for. */
-const TABS = { steps: "tree", graph: "graph", timeline: "timeline", history: "history", data: null };
+const TABS = { steps: "tree", graph: "graph", timeline: "timeline", history: "calls", data: null };
 
 /** Plans with more steps ask less often for all of them. */
 const MANY_STEPS = 2000;
 const MANY_MS = 10000;
-/** How many calls the history shows. */
-const CALLS = 300;
+/** What is asked for of each picture: the rows of a graph are summed up beyond so many boxes, planning is left out of the timeline. */
+const ASKED = { graph: { limit: 500, beside: 19 }, timeline: { limit: 200, phase: "run,finalize" }, history: { limit: 200, order: "newest" } };
 
 /** What each order does, said before it is given. */
 const ORDERS = {
@@ -47,6 +48,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
   let detailText = "";
   /** What was loaded for each tab, of which version of the plan, and when. */
   const loaded = new Map();
+  const pages = Object.fromEntries(Object.keys(ASKED).map((name) => [name, new Pages(refresh)]));
   const head = h("div", {});
   const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the plan" });
   const body = h("section", { "aria-live": "off" });
@@ -116,9 +118,9 @@ export function plan(root, rest, _query, { signal, refresh }) {
     } else if (tab === "history") {
       drawHistory(data);
     } else if (tab === "graph") {
-      graphPicture(body, data, open);
+      graphPicture(body, data, pages.graph, open);
     } else if (tab === "timeline") {
-      timelinePicture(body, data, open);
+      timelinePicture(body, data, pages.timeline, open);
     } else if (data.nodes.length === 0 && !steps.isSifted()) {
       put(body, h("p", { class: "quiet" }, "It has no steps yet: they come with planning."));
     } else {
@@ -127,9 +129,10 @@ export function plan(root, rest, _query, { signal, refresh }) {
   }
 
   function drawHistory(data) {
-    const calls = data.calls.slice(-CALLS).reverse();
+    const { calls } = data;
+    const text = `${pages.history.range(calls.length, data.total, "calls, the newest first")}.${data.left_out ? ` ${number(data.left_out)} older ones cannot be told.` : ""}`;
     put(body, h("ol", { class: "history" }, detail.history.map((line) => h("li", {}, clock(line.at), " ", line.text))),
-      h("h2", {}, `Calls of steps (${number(data.calls.length)}${calls.length < data.calls.length ? `, the last ${CALLS}` : ""})`),
+      h("h2", {}, `Calls of steps (${number(data.total)})`), data.total > 0 && pages.history.bar(text, calls.length, data.next),
       calls.length === 0 ? h("p", { class: "quiet" }, "No step was called yet.")
         : table([["Step"], ["Call"], ["Why", "grow"], ["Began"], ["Code ran"], ["Then"]], calls.map((call) => h("tr", {},
           h("td", {}, call.step), h("td", {}, `${call.call}, attempt ${call.attempt}`), h("td", { class: "grow" }, words(call.why), call.is_revert && " (compensation)", call.error && h("div", { class: "error" }, call.error.message)),
@@ -142,7 +145,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
     const name = TABS[of];
     if (!name) return false;
     const known = loaded.get(of);
-    const query = of === "steps" ? steps.query(detail) : undefined;
+    const query = of === "steps" ? steps.query(detail) : { ...ASKED[of], cursor: pages[of].cursor };
     const asked = JSON.stringify(query);
     const isSame = known !== undefined && known.asked === asked;
     const isOver = isSame && detail.state === "stopped" && known.version === detailText;

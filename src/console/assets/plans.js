@@ -50,8 +50,8 @@ export function plans(root, _rest, query, { signal, refresh }) {
   function drawFoot(page) {
     const cursor = asked.get("cursor");
     const first = h("button", { "data-key": "first", on: { click: () => go({ label: asked.get("label") }) } }, "First page");
-    const before = h("button", { "data-key": "before", on: { click: () => go({ cursor: back.pop() }) } }, "Previous");
-    const next = h("button", { "data-key": "next", on: { click: () => { back.push(cursor ?? ""); go({ cursor: page.next }); } } }, "Next");
+    const before = h("button", { "data-key": "before", "data-instead": "next", on: { click: () => go({ cursor: back.pop() }) } }, "Previous");
+    const next = h("button", { "data-key": "next", "data-instead": "before", on: { click: () => { back.push(cursor ?? ""); go({ cursor: page.next }); } } }, "Next");
     put(foot, cursor && first, back.length > 0 && before, page.next && next);
   }
 

@@ -91,8 +91,8 @@ export class Steps {
     if (!this.#isPaged) return put(this.#pages);
     const text = nodes.length === 0 ? "None fits." : `Actions ${number(from + 1)} to ${number(from + nodes.length)} of ${number(total)}${this.isSifted() ? " that fit" : ""}.`;
     put(this.#pages, h("span", { class: "quiet" }, text),
-      this.#back.length > 0 && h("button", { "data-key": "steps-before", on: { click: () => this.#turn(this.#back.at(-1), this.#back.slice(0, -1)) } }, "Earlier"),
-      next && h("button", { "data-key": "steps-next", on: { click: () => this.#turn(next, [...this.#back, this.#cursor]) } }, "Later"));
+      this.#back.length > 0 && h("button", { "data-key": "steps-before", "data-instead": "steps-next", on: { click: () => this.#turn(this.#back.at(-1), this.#back.slice(0, -1)) } }, "Earlier"),
+      next && h("button", { "data-key": "steps-next", "data-instead": "steps-before", on: { click: () => this.#turn(next, [...this.#back, this.#cursor]) } }, "Later"));
   }
 
   show(root, tree, plan) {

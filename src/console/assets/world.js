@@ -7,6 +7,22 @@ import { ago, bytes, clock, number, planLink, rate, serverNow, span } from "./fo
 /** How many letters are shown at first, and more each time. */
 const LETTERS = 100;
 
+/** Processes before this one that were killed, or lost their power. */
+function incidents(all) {
+  if (all.length === 0) return h("p", { class: "quiet" }, "None is known: each process before this one has closed its store.");
+  return table([["Found"], ["Process"], ["Had begun"], ["Plans that went on", "right"], ["Plans that were paused", "right"]], all.map((one) => h("tr", { title: one.text },
+    h("td", {}, clock(one.found_at), " ", ago(one.found_at)), h("td", {}, `${one.process} on ${one.host}`, one.name && h("div", { class: "quiet" }, one.name)), h("td", {}, clock(one.since)),
+    h("td", { class: "right" }, number(one.continued)), h("td", { class: "right" }, number(one.paused)))), "Processes that have ended without closing");
+}
+
+/** How plans that are over are removed. */
+function retention(about) {
+  if (!about) return h("p", { class: "quiet" }, "Plans that are over stay until somebody removes them: no retention is set.");
+  return [about.problem && h("p", { class: "why error" }, h("b", {}, "The last time something went wrong: "), about.problem),
+    facts([["Removed when over for", span(about.age_ms)], ["Written before to", about.export ?? "nowhere"], ["Looked for every", span(about.every_ms)], ["Last looked", about.last_at ? ago(about.last_at) : "not yet"],
+      ["Removed since the world began", number(about.removed)], ["Kept, because they could not be written", about.kept ? h("b", { class: "error" }, number(about.kept)) : "0"]])];
+}
+
 export function world(root, _rest, _query, { signal }) {
   let shown = "";
 
@@ -27,15 +43,18 @@ export function world(root, _rest, _query, { signal }) {
   return {
     title: "World",
     async refresh() {
-      const [all, actions, locks] = await Promise.all([figures(signal), ask("actions", { signal }), ask("locks", { signal })]);
+      const asked = ["world", "actions", "locks"].map((name) => ask(name, { signal }));
+      const [all, about, actions, locks] = await Promise.all([figures(signal), ...asked]);
       serverNow(all.now);
-      const text = JSON.stringify([{ ...all, now: "" }, actions, locks]);
+      const text = JSON.stringify([{ ...all, now: "" }, { ...about, now: "" }, actions, locks]);
       if (text === shown) return;
       shown = text;
       const journal = all.journal;
       const spread = (of) => (of?.count ? `half ${span(of.p50 / 1000)}, 99 of 100 ${span(of.p99 / 1000)}, longest ${span(of.max / 1000)}` : "none yet");
       put(root, h("h1", {}, "World"),
-        facts([["Version", all.version], ["World began", ago(all.started_at)], ["Its time", clock(all.now)], ["Plans", number(all.total)]]),
+        facts([["Version", all.version], ["Store", about.store], ["Process", `${about.process} on ${about.host}`], ["World began", ago(all.started_at)], ["Its time", clock(all.now)], ["Plans", number(all.total)]]),
+        h("h2", {}, "Ends without closing"), incidents(about.incidents),
+        h("h2", {}, "Retention"), retention(about.retention),
         h("h2", {}, "Queues"), h("p", { class: "quiet" }, "Steps run their code in queues; one that is full lets the others wait."),
         table([["Queue"], ["Places", "right"], ["Running", "right"], ["Waiting", "right"], ["Load", "grow"]], all.queues.map((queue) => h("tr", {},
           h("td", {}, queue.name), h("td", { class: "right" }, number(queue.size)), h("td", { class: "right" }, number(queue.running)),

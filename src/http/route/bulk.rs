@@ -7,7 +7,7 @@ use axum::Json as Answer;
 use turnwheel_engine::store::Order;
 use turnwheel_engine::{BulkOrder as Kind, BulkOutcome, BulkReport, PlanId};
 
-use super::plans::filter;
+use super::plans::{filter, known_key};
 use crate::api::{BulkDone, BulkOrder, BulkPlan, Filter, ManyOrder};
 use crate::http::body::{Json, Who};
 use crate::http::code::Code;
@@ -42,8 +42,10 @@ pub(in crate::http) async fn order(
     let Some(limit) = limit else {
         return Err(wrong(&format!("the limit has to be from 1 to {BULK_MAX}")));
     };
-    let filter = filter(&asked.filter).map_err(|problem| wrong(&problem))?;
-    let mut filter = filter;
+    let mut filter = filter(&asked.filter).map_err(|problem| wrong(&problem))?;
+    if let Some(key) = asked.filter.key.clone() {
+        filter.key = Some(known_key(&api, &who, key).await?);
+    }
     if asked.oldest_first {
         filter.order = Order::OldestFirst;
     }

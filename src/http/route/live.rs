@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use serde::Deserialize;
+use tokio::time::{Instant, Interval};
 use turnwheel_engine::watch::{Cursor, Watch, WatchFilter, Watched};
 use utoipa::IntoParams;
 
@@ -41,9 +42,10 @@ pub(in crate::http) struct LiveQuery {
 
 /// What happens to plans, as it becomes durable: server-sent events
 ///
-/// Each event has its place as id, what happened as name, and a `HappeningInfo` as data. A reader that is
-/// too slow gets the event `cut_off` and the end of the stream; whoever comes back with the id of the last
-/// event as `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing.
+/// Each event has its place as id, what happened as name, and a `HappeningInfo` as data. Where the stream
+/// begins, and where it is when nothing has happened for a while, is told as an id alone. A reader that is
+/// too slow gets the event `cut_off` and the end of the stream; whoever comes back with the last id as
+/// `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing.
 #[utoipa::path(
     get, path = "/events", tag = "world", operation_id = "watchEvents",
     params(LiveQuery, ("Last-Event-ID" = Option<String>, Header, description = "As `after`")),
@@ -73,11 +75,13 @@ pub(in crate::http) async fn live(
         filter = filter.plans_only();
     }
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    if let Some(after) = last.or(query.after) {
-        let after: Cursor =
-            after.parse().map_err(|error: turnwheel_engine::watch::CursorError| {
+    let after: Option<Cursor> =
+        last.or(query.after).map(|after| after.parse()).transpose().map_err(
+            |error: turnwheel_engine::watch::CursorError| {
                 Problem::new(Code::CursorInvalid, error.to_string())
-            })?;
+            },
+        )?;
+    if let Some(after) = after {
         filter = filter.after(after);
     }
     let live = Live {
@@ -85,11 +89,12 @@ pub(in crate::http) async fn live(
         stopped: Box::pin(api.stopped()),
         _open: api.figures().stream(),
         api,
+        told: after.unwrap_or_default(),
+        sign: tokio::time::interval_at(Instant::now() + LIVE_SIGN, LIVE_SIGN),
         has_begun: false,
         is_over: false,
     };
-    let answer = Sse::new(live).keep_alive(KeepAlive::new().interval(LIVE_SIGN));
-    Ok(answer.into_response())
+    Ok(Sse::new(live).into_response())
 }
 
 /// One open stream.
@@ -98,8 +103,20 @@ struct Live {
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     api: Api,
     _open: UnderWay,
+    /// The last place that was told.
+    told: Cursor,
+    /// When the next sign of life is due.
+    sign: Interval,
     has_begun: bool,
     is_over: bool,
+}
+
+impl Live {
+    /// Up to where all was told that there was to tell.
+    fn place(&mut self) -> String {
+        self.told = self.told.max(self.watch.cursor());
+        self.told.to_string()
+    }
 }
 
 impl Stream for Live {
@@ -110,14 +127,25 @@ impl Stream for Live {
             return Poll::Ready(None);
         }
         if !self.has_begun {
+            if self.watch.poll_listening(cx).is_pending() {
+                return Poll::Pending;
+            }
             // So that whoever listens knows that from here on nothing is missed.
             self.has_begun = true;
-            return Poll::Ready(Some(Ok(Event::default().retry(LIVE_AGAIN).comment("listening"))));
+            let place = self.place();
+            let begin = Event::default().retry(LIVE_AGAIN).comment("listening").id(place);
+            return Poll::Ready(Some(Ok(begin)));
         }
         match Pin::new(&mut self.watch).poll_next(cx) {
+            Poll::Pending if self.sign.poll_tick(cx).is_ready() => {
+                let place = self.place();
+                Poll::Ready(Some(Ok(Event::default().comment("alive").id(place))))
+            }
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Ready(Some(Ok(Watched::Happened(happening)))) => {
+                self.told = self.told.max(happening.cursor);
+                self.sign.reset();
                 let info = picture::happening(*happening);
                 Poll::Ready(Some(Ok(event(&info.what, Some(&info.cursor), &info))))
             }

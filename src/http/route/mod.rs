@@ -6,6 +6,7 @@ pub(super) mod callbacks;
 pub(super) mod cloudevents;
 pub(super) mod events;
 pub(super) mod flows;
+pub(super) mod history;
 pub(super) mod letters;
 pub(super) mod live;
 pub(super) mod orders;

@@ -3,33 +3,69 @@
 use axum::extract::State;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::picture::{StepNode, TreeNode, TreePart};
+use turnwheel_engine::picture::{Bar, GraphPart, GraphPlace, StepNode, TreeNode, TreePart};
+use turnwheel_engine::plan::StepKind;
 use turnwheel_engine::ActionId;
 use utoipa::IntoParams;
 
 use super::plans::page;
 use super::steps::step_states;
-use crate::api::{Graph, History, Timeline, Tree};
+use crate::api::{Graph, Timeline, Tree};
 use crate::http::body::{PlanAt, Query};
 use crate::http::code::Code;
 use crate::http::cursor::{self, List};
-use crate::http::limits::{TREE_PAGE, TREE_PAGE_MAX};
+use crate::http::limits::{PICTURE_PAGE, PICTURE_PAGE_MAX, TREE_PAGE, TREE_PAGE_MAX};
 use crate::http::picture;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 
-/// Which step waits for which
+/// Which part of a graph.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct GraphQuery {
+    /// Only so many steps of each row, those first that ask for attention most; the others are told
+    /// together, as one of `rests`.
+    #[param(minimum = 1)]
+    beside: Option<u32>,
+    /// How many nodes; 5,000 at most. A page has up to four times as many edges.
+    #[param(minimum = 1, maximum = 5000, default = 500)]
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// Which step waits for which, row by row
+///
+/// Each page has what leads to its nodes, from it and from pages before; a node with very many edges is
+/// told once, and the rest of its edges on the next page. Cost: the whole plan is looked through for each
+/// page; only the page is sent. A plan that grows meanwhile may have other rows on the next page.
 #[utoipa::path(
     get, path = "/plans/{plan}/graph", tag = "steps", operation_id = "getGraph",
-    params(("plan" = String, Path, description = "The plan")),
-    responses((status = 200, description = "Nodes and edges", body = Graph)),
+    params(("plan" = String, Path, description = "The plan"), GraphQuery),
+    responses((status = 200, description = "A page of nodes, and the edges to them", body = Graph)),
 )]
 pub(in crate::http) async fn graph(
     State(api): State<Api>,
     PlanAt(id): PlanAt,
+    Query(query): Query<GraphQuery>,
 ) -> Result<Answer<Graph>, Problem> {
+    let limit = page(query.limit.or(Some(PICTURE_PAGE as u32)), PICTURE_PAGE_MAX)?;
+    let mut part = GraphPart::all().limit(limit);
+    if let Some(place) = cursor::place::<12>(List::Graph, query.cursor.as_deref())? {
+        let number = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|byte| place[at + byte]));
+        part = part.after(GraphPlace { row: number(0), node: number(4), from: number(8) });
+    }
+    match query.beside {
+        None => {}
+        Some(0) => {
+            let detail = "beside is 0: at least one step of each row is shown";
+            return Err(Problem::new(Code::QueryInvalid, detail));
+        }
+        Some(most) => part = part.beside(most as usize),
+    }
     let plan = api.world().plan(id).view().await?;
-    Ok(Answer(picture::graph(plan.graph())))
+    Ok(Answer(picture::graph(plan.graph_part(part))))
 }
 
 /// Which actions, and how many.
@@ -67,13 +103,7 @@ pub(in crate::http) async fn tree(
 ) -> Result<Answer<Tree>, Problem> {
     let limit = page(query.limit.or(Some(TREE_PAGE as u32)), TREE_PAGE_MAX)?;
     let states = step_states(query.state.as_deref())?;
-    let from = match query.cursor.as_deref().map(|text| cursor::read(List::Tree, text)) {
-        None => 0,
-        Some(place) => <[u8; 4]>::try_from(place?).map(u32::from_be_bytes).map_err(|_| {
-            let detail = "the cursor names no action: begin with the first page";
-            Problem::new(Code::CursorInvalid, detail)
-        })?,
-    };
+    let from = cursor::place(List::Tree, query.cursor.as_deref())?.map_or(0, u32::from_be_bytes);
     let text = query.text.unwrap_or_default().to_lowercase();
     let number: Option<u32> = text.parse().ok();
     let fits = |node: &TreeNode| {
@@ -98,30 +128,44 @@ pub(in crate::http) async fn tree(
     Ok(Answer(picture::tree(plan.tree_part(part), fits, from as usize, limit)))
 }
 
+/// Which steps, and how many.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct TimelineQuery {
+    /// Only steps of these phases (`plan`, `run`, `finalize`), with commas between.
+    phase: Option<String>,
+    /// How many steps; 5,000 at most. A page has up to four times as many of their times.
+    #[param(minimum = 1, maximum = 5000, default = 500)]
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
 /// When each step did what
+///
+/// Cost: all that happened to the plan is read for each page; only the page is sent.
 #[utoipa::path(
     get, path = "/plans/{plan}/timeline", tag = "steps", operation_id = "getTimeline",
-    params(("plan" = String, Path, description = "The plan")),
-    responses((status = 200, description = "The steps over time, with each call", body = Timeline)),
+    params(("plan" = String, Path, description = "The plan"), TimelineQuery),
+    responses((status = 200, description = "A page of the steps over time, with each call",
+        body = Timeline)),
 )]
 pub(in crate::http) async fn timeline(
     State(api): State<Api>,
     PlanAt(id): PlanAt,
+    Query(query): Query<TimelineQuery>,
 ) -> Result<Answer<Timeline>, Problem> {
+    let limit = page(query.limit.or(Some(PICTURE_PAGE as u32)), PICTURE_PAGE_MAX)?;
+    let words = query.phase.as_deref().unwrap_or_default().split(',');
+    let phases: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let names = [StepKind::Plan, StepKind::Run, StepKind::Finalize].map(StepKind::name);
+    if let Some(unknown) = phases.iter().find(|phase| !names.contains(phase)) {
+        let detail = format!("there is no phase «{unknown}»: say {}", names.join(", "));
+        return Err(Problem::new(Code::QueryInvalid, detail));
+    }
+    let after = cursor::place::<16>(List::Timeline, query.cursor.as_deref())?;
     let history = api.world().plan(id).history().await?;
-    Ok(Answer(picture::timeline(history.timeline())))
-}
-
-/// All that happened, with who and why, and each call of each step
-#[utoipa::path(
-    get, path = "/plans/{plan}/history", tag = "steps", operation_id = "getHistory",
-    params(("plan" = String, Path, description = "The plan")),
-    responses((status = 200, description = "The history, oldest first", body = History)),
-)]
-pub(in crate::http) async fn history(
-    State(api): State<Api>,
-    PlanAt(id): PlanAt,
-) -> Result<Answer<History>, Problem> {
-    let history = api.world().plan(id).history().await?;
-    Ok(Answer(picture::history(history)))
+    let fits = |bar: &Bar| phases.is_empty() || phases.contains(&bar.kind.name());
+    Ok(Answer(picture::timeline(history.timeline(), fits, after, limit)))
 }

@@ -18,6 +18,7 @@ use crate::http::limits::{PAGE, PAGE_MAX, WAIT_MAX};
 use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
+use crate::key;
 
 /// Which plans, and how many.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -36,7 +37,8 @@ pub(in crate::http) struct PlansQuery {
     labels: Option<String>,
     /// Only plans with this root action.
     action: Option<String>,
-    /// Only the plan that this principal has begun with this idempotency key.
+    /// Only the plan with this idempotency key: that of whoever asks, else the one whose `key` is this as
+    /// plans show it.
     key: Option<String>,
     /// Only plans that this one has triggered.
     by: Option<String>,
@@ -82,7 +84,7 @@ pub(in crate::http) async fn list(
     Query(query): Query<PlansQuery>,
 ) -> Result<Answer<PlanPage>, Problem> {
     let limit = page(query.limit, PAGE_MAX)?;
-    let place = query.cursor.as_deref().map(place).transpose()?;
+    let place = cursor::place(List::Plans, query.cursor.as_deref())?.map(PlanId::from_bytes);
     let (order, key) = (query.order.unwrap_or_default(), query.key.clone());
     let mut filter =
         filter(&asked(query)).map_err(|problem| Problem::new(Code::QueryInvalid, problem))?;
@@ -90,7 +92,9 @@ pub(in crate::http) async fn list(
         Newest::Newest => filter.before = place,
         Newest::Oldest => (filter.order, filter.after) = (Order::OldestFirst, place),
     }
-    filter.key = key.map(|key| scoped(&who, &key));
+    if let Some(key) = key {
+        filter.key = Some(known_key(&api, &who, key).await?);
+    }
     filter.limit = limit + 1;
     let mut rows = api.world().list(filter).await?;
     let has_more = rows.len() > limit;
@@ -100,9 +104,21 @@ pub(in crate::http) async fn list(
     Ok(Answer(PlanPage { plans: rows.into_iter().map(show::row).collect(), next }))
 }
 
-/// Whoever asks has idempotency keys of their own: one must not learn of another's plans by guessing.
+/// The key of whoever asks, as it is stored.
 pub(in crate::http) fn scoped(who: &Principal, key: &str) -> String {
-    format!("http/{}/{key}", who.name)
+    key::scoped(&who.name, key)
+}
+
+/// The key as it is stored of a plan that is looked for: that of whoever asks, else as it was given.
+pub(in crate::http) async fn known_key(
+    api: &Api,
+    who: &Principal,
+    key: String,
+) -> Result<String, Problem> {
+    let own = scoped(who, &key);
+    let filter = Filter { key: Some(own.clone()), limit: 1, ..Filter::default() };
+    let is_own = !api.world().list(filter).await?.is_empty();
+    Ok(if is_own { own } else { key })
 }
 
 fn words(text: Option<String>) -> Vec<String> {
@@ -122,6 +138,7 @@ fn asked(query: PlansQuery) -> api::Filter {
         label: query.label,
         labels: words(query.labels).into_iter().map(label).collect(),
         action: query.action,
+        key: None,
         by: query.by,
         caller: query.caller,
         created_from: query.created_from,
@@ -131,7 +148,7 @@ fn asked(query: PlansQuery) -> api::Filter {
     }
 }
 
-/// A filter of the store; the error says what there is not.
+/// A filter of the store, but for the key; the error says what there is not.
 pub(in crate::http) fn filter(asked: &api::Filter) -> Result<Filter, String> {
     fn all<T>(names: &[String], what: &str, of: fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
         let one = |name: &String| {
@@ -173,15 +190,6 @@ pub(in crate::http) fn page(limit: Option<u32>, max: usize) -> Result<usize, Pro
             Err(Problem::new(Code::QueryInvalid, detail))
         }
     }
-}
-
-/// The plan that a page ended with.
-fn place(text: &str) -> Result<PlanId, Problem> {
-    let place = cursor::read(List::Plans, text)?;
-    let bytes: Result<[u8; 16], _> = place.try_into();
-    bytes.map(PlanId::from_bytes).map_err(|_| {
-        Problem::new(Code::CursorInvalid, "the cursor names no plan: begin with the first page")
-    })
 }
 
 /// How long to wait for the end of a plan.

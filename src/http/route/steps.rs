@@ -43,12 +43,7 @@ pub(in crate::http) async fn list(
 ) -> Result<Answer<StepPage>, Problem> {
     let limit = page(query.limit, STEP_PAGE_MAX)?;
     let states = step_states(query.state.as_deref())?;
-    let from = match query.cursor.as_deref().map(|text| cursor::read(List::Steps, text)) {
-        None => 0,
-        Some(place) => <[u8; 4]>::try_from(place?).map(u32::from_be_bytes).map_err(|_| {
-            Problem::new(Code::CursorInvalid, "the cursor names no step: begin with the first page")
-        })?,
-    };
+    let from = cursor::place(List::Steps, query.cursor.as_deref())?.map_or(0, u32::from_be_bytes);
     let plan = api.world().plan(id).view().await?;
     let fits = |state: &str| states.is_empty() || states.contains(&state);
     let mut steps = Vec::new();
