@@ -137,7 +137,16 @@ impl Carrier for Notes {
 
 /// Answers streams as they are written down, and notes what is asked.
 #[derive(Debug)]
-struct Streams(Mutex<(Vec<(u16, String)>, Vec<String>)>);
+struct Streams {
+    left: Mutex<Vec<(u16, String)>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Streams {
+    fn of(streams: Vec<(u16, String)>) -> Arc<Self> {
+        Arc::new(Self { left: Mutex::new(streams), asked: Mutex::default() })
+    }
+}
 
 impl Carrier for Streams {
     fn carry(&self, _: Request, _: Duration) -> Result<(u16, String), ClientError> {
@@ -149,9 +158,9 @@ impl Carrier for Streams {
         request: Request,
         _: Duration,
     ) -> Result<(u16, Box<dyn Read + Send>), ClientError> {
-        let mut state = self.0.lock().expect("no panic");
-        state.1.push(request.uri().query().unwrap_or_default().to_owned());
-        let (status, text) = state.0.remove(0);
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        self.asked.lock().expect("no panic").push(query);
+        let (status, text) = self.left.lock().expect("no panic").remove(0);
         Ok((status, Box::new(std::io::Cursor::new(text))))
     }
 }
@@ -181,7 +190,7 @@ fn a_stream_that_breaks_is_opened_again_after_the_last_place() {
         (200, event("12.0")),
         problem(401),
     ];
-    let streams = Arc::new(Streams(Mutex::new((streams, Vec::new()))));
+    let streams = Streams::of(streams);
     let client = Client::over(Arc::clone(&streams) as Arc<dyn Carrier>, "http://localhost");
     let mut events = client.events(&[("label", "l")]).expect("it is opened");
     assert_eq!(events.cursor(), "5");
@@ -191,7 +200,7 @@ fn a_stream_that_breaks_is_opened_again_after_the_last_place() {
     let refused = events.next().expect("it is said").expect_err("it is refused");
     assert!(matches!(refused, ClientError::Refused(_)), "{refused}");
     assert!(events.next().is_none(), "a refusal ends it");
-    let asked = streams.0.lock().expect("no panic").1.clone();
+    let asked = streams.asked.lock().expect("no panic").clone();
     assert_eq!(
         asked,
         [
@@ -205,7 +214,7 @@ fn a_stream_that_breaks_is_opened_again_after_the_last_place() {
     );
     // One that is never there again is told once, and tried again when asked.
     let streams = vec![(200, begin("5")), problem(503), problem(503)];
-    let streams = Arc::new(Streams(Mutex::new((streams, Vec::new()))));
+    let streams = Streams::of(streams);
     let client = Client::over(streams, "http://localhost");
     let mut events = client.events(&[]).expect("it is opened").patience(Duration::ZERO);
     for _ in 0..2 {
