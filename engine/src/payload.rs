@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::PayloadError;
@@ -56,9 +56,11 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// The text does not describe such a value; the message says where.
+    /// The text does not describe such a value; the message says where, and repeats nothing of the text: it may
+    /// be something that is [masked](crate::Action::present) where people look.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
-        serde_json::from_str(&self.0).map_err(PayloadError::Malformed)
+        serde_json::from_str(&self.0)
+            .map_err(|error| PayloadError::Malformed(without_value(&error)))
     }
 
     /// The JSON text.
@@ -70,6 +72,24 @@ impl Payload {
     pub fn is_null(&self) -> bool {
         &*self.0 == "null"
     }
+}
+
+/// What is wrong with a text, without the value that is.
+fn without_value(error: &serde_json::Error) -> serde_json::Error {
+    let text = error.to_string();
+    let is_about_value = ["invalid type: ", "invalid value: ", "unknown variant "];
+    let expected = text.find(", expected");
+    let short = match (text.find(['"', '`']), expected) {
+        (Some(from), Some(to))
+            if from < to && is_about_value.iter().any(|it| text.starts_with(it)) =>
+        {
+            // A value may hold the words that come after it.
+            let to = text.rfind(", expected").unwrap_or(to);
+            format!("{}{}", text[..from].trim_end(), &text[to..])
+        }
+        _ => text,
+    };
+    Error::custom(short)
 }
 
 impl Default for Payload {
@@ -100,5 +120,39 @@ impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Ok(Self(text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_is_wrong_and_where_and_not_which_value_it_is() {
+        #[derive(Debug, Deserialize)]
+        enum Card {
+            Blue,
+        }
+        let read = |text: &str| {
+            let payload = Payload::from_json(text).expect("it is JSON");
+            [
+                payload.read::<u64>().map(drop),
+                payload.read::<Vec<String>>().map(drop),
+                payload.read::<Card>().map(|Card::Blue| ()),
+            ]
+            .map(|outcome| outcome.unwrap_err().to_string())
+        };
+        for text in
+            [r#""4111 1111, expected `nothing`""#, r#"["x", 4111]"#, "-4111", r#"{"a":4111}"#]
+        {
+            for message in read(text) {
+                assert!(!message.contains("4111"), "{text}: {message}");
+                assert!(message.contains("expected") && message.contains("line 1"), "{message}");
+            }
+        }
+        let [message, ..] = read(r#""secret""#);
+        let expected =
+            "cannot be understood: invalid type: string, expected u64 at line 1 column 8";
+        assert_eq!(message, expected);
     }
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use common::*;
 use turnwheel_engine::store::{Filter, Order};
 use turnwheel_engine::{
-    BulkOrder, BulkOutcome, BulkProgress, BulkReport, Next, PlanHandle, PlanResult, PlanState,
+    Action, ActionError, BulkOrder, BulkOutcome, BulkProgress, BulkReport, Next, PlanHandle,
+    PlanResult, PlanState, RunAsync, RunsAsync, Singleton, StepContext, Time,
 };
 
 fn oldest() -> Filter {
@@ -183,4 +184,51 @@ fn only_named_plans_are_touched_and_missing_ones_are_told() {
     let first = bulk.plans_max(NonZeroUsize::new(1).unwrap());
     let dry = theatre.sim.block_on(first.dry_run(BulkOrder::Cancel)).unwrap().unwrap();
     assert_eq!((told(&dry).len(), dry.has_more), (1, true));
+}
+
+/// Fails the first time, and then waits; one at a time.
+struct Alone;
+
+impl Action for Alone {
+    const NAME: &'static str = "alone";
+    type Input = ();
+    type Output = ();
+    type Phases = RunsAsync;
+
+    fn singleton(&self) -> Option<Singleton<()>> {
+        Some(Singleton::new())
+    }
+}
+
+impl RunAsync for Alone {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.attempt() == 1 && step.plan_created_at() < Time(946_684_860_000_000) {
+            return Err(error("broken"));
+        }
+        Ok(Next::suspend("a word"))
+    }
+}
+
+#[test]
+fn a_lock_that_another_plan_has_is_told_before_and_by_the_real_run_alike() {
+    for order in [BulkOrder::Resume, BulkOrder::Skip, BulkOrder::Retry] {
+        let theatre = Theatre::with(|_| {}, |world| world.action(Alone));
+        let begin = || {
+            let plan = theatre.sim.block_on(theatre.world.trigger::<Alone>(()));
+            theatre.settle(&plan.expect("it ends").expect("it is taken"))
+        };
+        assert_eq!(begin().state, PlanState::Paused);
+        theatre.sim.advance(std::time::Duration::from_secs(120));
+        let holder = begin();
+        assert_eq!(holder.state, PlanState::Running);
+        let paused = Filter { states: vec![PlanState::Paused], ..oldest() };
+        let would = told(&dry(&theatre, paused.clone(), order));
+        assert_eq!(would.len(), 1);
+        assert!(would[0].contains(&holder.id.to_string()), "{order:?}: {would:?}");
+        assert_eq!(told(&run(&theatre, paused.clone(), order)), would, "{order:?}");
+        theatre.done(theatre.world.plan(holder.id).cancel("ann")).unwrap();
+        theatre.sim.run_until_idle();
+        assert_eq!(told(&dry(&theatre, paused.clone(), order)), ["would"]);
+        assert_eq!(told(&run(&theatre, paused, order)), ["done"]);
+    }
 }

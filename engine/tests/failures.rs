@@ -242,6 +242,31 @@ fn a_plan_begins_again_from_a_step() {
 }
 
 #[test]
+fn an_event_that_is_sent_again_is_taken_once_until_its_step_begins_again() {
+    // D-104 D-105
+    let theatre = Theatre::new();
+    theatre
+        .script
+        .on("a", |step| Ok(if step.has_event() { Next::Done } else { Next::suspend("a word") }));
+    theatre.script.on("b", |_| Err(error("broken")));
+    let plan = theatre.perform("a b");
+    let step = step_of(&theatre.settle(&plan), "a");
+    let approve = || theatre.done(theatre.world.event(plan.id(), step, Some("approve"), &1));
+    approve().unwrap();
+    assert_eq!(theatre.settle(&plan).state, PlanState::Paused);
+    approve().expect("it was taken before");
+    theatre.script.on("b", |_| Ok(Next::Done));
+    theatre.done(plan.restart_from(step, "ann")).unwrap();
+    theatre.done(plan.resume("ann")).unwrap();
+    assert_eq!(states(&theatre.settle(&plan)), "suspended pending");
+    approve().unwrap();
+    assert_eq!(theatre.settle(&plan).result(), PlanResult::Success);
+    approve().expect("its sender may not have heard that it was taken");
+    let other = theatre.world.event(plan.id(), step, Some("other"), &1);
+    assert!(theatre.done(other).unwrap_err().to_string().contains("no events any more"));
+}
+
+#[test]
 fn a_cancelled_plan_ends_and_says_so() {
     // D-147
     let theatre = Theatre::with(|play| play.is_cancellable = true, |world| world);

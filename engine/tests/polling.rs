@@ -175,3 +175,20 @@ fn what_was_started_is_ended_when_the_plan_is_cancelled_and_not_polled_or_starte
     assert_eq!((outside.starts, outside.cancelled.as_slice()), (1, [1].as_slice()));
     assert_eq!(outside.polls.len(), 1, "nobody has asked");
 }
+
+#[test]
+fn an_event_in_between_polls_at_once_and_the_pauses_stay_as_they_are() {
+    // D-039
+    let build = Build::default();
+    let (theatre, plan) = started(&build);
+    let polls = || theatre.settle(&plan).output::<Build>().unwrap().polled.polls;
+    let step = theatre.settle(&plan).run_step::<Build>().unwrap().id;
+    for poll in 1..=3 {
+        theatre.done(theatre.world.event(plan.id(), step, None, &"now")).unwrap();
+        assert_eq!((polls(), theatre.settle(&plan).timers.len()), (poll, 1));
+    }
+    theatre.sim.advance(Duration::from_millis(500));
+    assert_eq!(polls(), 4);
+    theatre.sim.advance(Duration::from_millis(500));
+    assert_eq!((polls(), theatre.settle(&plan).timers.len()), (5, 1));
+}

@@ -230,6 +230,6 @@ fn poll_once<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, 
 
 fn wait<A: Polling>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
     let polls = A::polled(&mut step.output).polls;
-    step.event_after(action.pause(polls), &"poll")?;
+    step.only_event_after(action.pause(polls), &"poll")?;
     Ok(Next::suspend(format!("poll {}", polls + 1)))
 }

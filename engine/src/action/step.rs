@@ -78,6 +78,8 @@ pub(crate) struct Facts {
 pub(crate) struct Wishes {
     pub(crate) progress: Option<u32>,
     pub(crate) timers: Vec<(Time, Payload)>,
+    /// Whether these timers take the place of those that the step has.
+    pub(crate) only_timers: bool,
     pub(crate) plans: Vec<SubPlan>,
     pub(crate) at_once: Option<u32>,
     pub(crate) parts: Vec<Part>,
@@ -225,6 +227,10 @@ impl<A: Action> StepContext<A> {
     /// [part](StepContext::part) as an event. `tag` is what this step calls it. Its action does not plan:
     /// only its run phase is called. When this step ends, what it has asked for and is not over is dropped.
     ///
+    /// A step that fails is none of these ends: when nothing else is under way, and this step waits for no timer
+    /// and no plan, the failure is [rescued](Action::rescue) as any other. In a paused plan this step goes on
+    /// waiting; when what it waits for was taken back, it has failed as well.
+    ///
     /// # Errors
     ///
     /// The input cannot be written as JSON.
@@ -276,6 +282,17 @@ impl<A: Action> StepContext<A> {
     #[cfg(feature = "flow")]
     pub(crate) fn note(&mut self, text: String) {
         self.wishes.notes.push(text);
+    }
+
+    /// As [`StepContext::event_after`]; what was to come before is forgotten, so that a call in between, by
+    /// an event of somebody or after a crash, leaves one timer behind and not one more.
+    pub(super) fn only_event_after<E: Serialize>(
+        &mut self,
+        delay: Duration,
+        event: &E,
+    ) -> Result<(), ActionError> {
+        self.wishes.only_timers = true;
+        self.event_after(delay, event)
     }
 
     /// Says how far the step is, from 0 to 1. What is not a number counts as 0.

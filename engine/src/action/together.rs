@@ -392,6 +392,6 @@ fn end<A: PollAll>(action: &A, step: &mut StepContext<A>) -> Result<Next, Action
 
 fn wait<A: PollAll>(action: &A, step: &mut StepContext<A>) -> Result<Next, ActionError> {
     let polls = A::polled(&mut step.output).polls;
-    step.event_after(action.pause(polls), &"poll")?;
+    step.only_event_after(action.pause(polls), &"poll")?;
     Ok(Next::suspend(format!("poll {}", polls + 1)))
 }

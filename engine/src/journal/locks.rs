@@ -73,6 +73,11 @@ impl Locks {
         Self(Mutex::new(State { locks, waits: Waits::default() }))
     }
 
+    /// Whether no plan has a lock or waits for one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().locks.is_empty()
+    }
+
     pub(crate) fn all(&self) -> Vec<LockView> {
         let view = |(name, lock): (&String, &Lock)| LockView {
             name: name.clone(),

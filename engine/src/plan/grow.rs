@@ -115,6 +115,53 @@ impl Plan {
         }
     }
 
+    /// Whether all that is under way are steps that wait for others that they have asked for and that have
+    /// failed, or are to be left out: nothing comes by itself any more.
+    pub(crate) fn waits_in_vain(&self) -> bool {
+        let failed = [StepState::Error, StepState::Skipping];
+        let goes_on = [StepState::Retrying, StepState::RevertRetrying];
+        let has_grown = self.steps.last().is_some_and(|step| step.asker.is_some());
+        if !has_grown || self.is_busy() || self.counts.of(&goes_on) > 0 {
+            return false;
+        }
+        if self.counts.of(&failed) == 0 {
+            return false;
+        }
+        // Who is asked has a higher id than who asks: backwards, each is looked at after all it has asked.
+        let mut waits_for_failed = HashSet::new();
+        for step in self.steps.iter().rev() {
+            let is_suspended = step.state == StepState::Suspended;
+            let is_in_vain = is_suspended && waits_for_failed.contains(&step.id);
+            let hears = self.timers.values().any(|timer| timer.step == step.id);
+            if is_suspended && (!is_in_vain || hears || self.children.are_open(step.id)) {
+                return false;
+            }
+            if let Some((asker, _)) =
+                step.asker.filter(|_| is_in_vain || failed.contains(&step.state))
+            {
+                waits_for_failed.insert(asker);
+            }
+        }
+        true
+    }
+
+    /// What these steps have asked for before, and is neither over nor dropped: if they begin again, they ask
+    /// again.
+    pub(crate) fn parts_left_by(&self, steps: &[StepId]) -> Vec<StepId> {
+        let mut askers: HashSet<StepId> = steps.iter().copied().collect();
+        let first = self.steps.partition_point(|step| step.asker.is_none());
+        let mut left = Vec::new();
+        for step in &self.steps[first..] {
+            if step.asker.is_some_and(|(asker, _)| askers.contains(&asker)) {
+                askers.insert(step.id);
+                if !step.state.is_done() && step.state != StepState::Dropped {
+                    left.push(step.id);
+                }
+            }
+        }
+        left
+    }
+
     /// Which step has asked for a step.
     pub(crate) fn asker_of(&self, id: StepId) -> Option<StepId> {
         self.step(id).asker.map(|(asker, _)| asker)

@@ -75,10 +75,13 @@ impl Plan {
             step.in_event = false;
             step.is_queued = false;
             step.is_ending = false;
+            // It waits for them again: who sends them again means it.
+            step.seen.clear();
             let (kind, action) = (step.kind, step.action);
             let left = std::mem::take(&mut step.inbox);
             self.left_behind.extend(left.into_iter().map(|event| (*id, event)));
             self.children.told(*id);
+            self.timers.retain(|_, timer| timer.step != *id);
             if kind == StepKind::Run {
                 self.actions[action.index()].output = Payload::null();
             }

@@ -6,7 +6,7 @@ use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
 use crate::limits::EVENTS_MAX;
 use crate::payload::Payload;
-use crate::plan::{End, Plan, PlanState, Record, StepKind, StepState};
+use crate::plan::{End, Plan, PlanState, PlanTimer, Record, StepKind, StepState};
 use crate::time::Time;
 
 /// Decides for one plan. Each decision is applied to the plan at once and kept for the journal.
@@ -116,7 +116,7 @@ impl Decisions<'_> {
             while let Some(step) = self.plan.next_ready() {
                 self.call(step, Cause::Turn);
             }
-            if !self.plan.is_settled() {
+            if !self.plan.is_settled() && !self.plan.waits_in_vain() {
                 return;
             }
             if self.go_on_skipping() {
@@ -175,6 +175,9 @@ impl Decisions<'_> {
         let output = output.filter(|_| !is_reverting);
         self.record(Record::Ended { step: id, at: self.now, ran_us, end, output });
         if is_suspended {
+            if wishes.only_timers {
+                self.forget_timers(id);
+            }
             for (due, payload) in wishes.timers {
                 let timer = self.plan.last_timer + 1;
                 self.record(Record::TimerSet { timer, step: id, due, payload });
@@ -187,6 +190,13 @@ impl Decisions<'_> {
             self.part_ended(id);
         }
         self.advance();
+    }
+
+    /// Nothing comes any more that a step has asked for by time.
+    fn forget_timers(&mut self, id: StepId) {
+        let of_step = |(timer, it): (&u32, &PlanTimer)| (it.step == id).then_some(*timer);
+        let timers: Vec<u32> = self.plan.timers.iter().filter_map(of_step).collect();
+        timers.into_iter().for_each(|timer| self.record(Record::TimerCancelled { timer }));
     }
 
     /// A step, or its compensation, has failed: whether it is tried again.
@@ -220,11 +230,12 @@ impl Decisions<'_> {
         let Some(step) = self.plan.find_step(id) else {
             return Err(format!("it has no step {id}"));
         };
-        if self.plan.state == PlanState::Stopped {
-            return Err("it takes no events any more".to_owned());
-        }
+        // Also at the end: its sender may not have heard that it was taken.
         if event.as_ref().is_some_and(|event| step.seen.contains(event)) {
             return Ok(());
+        }
+        if self.plan.state == PlanState::Stopped {
+            return Err("it takes no events any more".to_owned());
         }
         if !matches!(step.state, StepState::Suspended | StepState::Running | StepState::Retrying)
             || step.kind != StepKind::Run

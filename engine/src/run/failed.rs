@@ -57,7 +57,8 @@ impl Decisions<'_> {
         steps.sort_unstable_by_key(|step| step.0);
         steps.dedup();
         let why = format!("its failed steps are retried by {by}");
-        self.record(Record::Reset { at: self.now, steps, why });
+        self.record(Record::Reset { at: self.now, steps: steps.clone(), why });
+        self.drop_parts_of(&steps);
         self.resume(by)
     }
 }

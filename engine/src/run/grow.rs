@@ -52,6 +52,21 @@ impl Decisions<'_> {
         self.part_ended(step);
     }
 
+    /// What was done is taken back: steps that wait for failed ones that they have asked for have failed too.
+    pub(super) fn give_up_waiting(&mut self) {
+        for step in self.plan.in_state(StepState::Suspended) {
+            let message = "a step that it has asked for has failed";
+            self.fail_suspended(step, ActionError::new("part", message).and_final());
+        }
+    }
+
+    /// Steps begin again: what they have asked for before is not wanted any more.
+    pub(super) fn drop_parts_of(&mut self, steps: &[StepId]) {
+        let mut left = self.plan.parts_left_by(steps);
+        left.retain(|part| !steps.contains(part));
+        self.mark(left, StepState::Dropped, "the step that has asked for it begins again");
+    }
+
     /// A step is over, or waits to be tried again: what it has asked for is dropped if it is over, and the
     /// step that has asked for it hears of it.
     pub(super) fn part_ended(&mut self, id: StepId) {

@@ -97,6 +97,10 @@ impl Decisions<'_> {
                 self.call(step, Cause::Turn);
             }
         }
+        // Those that wait for steps that they have asked for: something may have come meanwhile.
+        for step in self.plan.in_state(StepState::Suspended) {
+            self.take_event(step);
+        }
         self.advance();
         Ok(())
     }
@@ -141,7 +145,8 @@ impl Decisions<'_> {
             return Err(format!("step {from} has not begun"));
         }
         let why = format!("from step {from}, by {by}");
-        self.record(Record::Reset { at: self.now, steps, why });
+        self.record(Record::Reset { at: self.now, steps: steps.clone(), why });
+        self.drop_parts_of(&steps);
         Ok(())
     }
 

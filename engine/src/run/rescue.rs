@@ -35,6 +35,9 @@ impl Decisions<'_> {
 
     pub(super) fn record_rescue(&mut self, how: Rescue, steps: Vec<StepId>, by: &str) {
         self.record(Record::Rescued { at: self.now, how, steps, by: by.to_owned() });
+        if how == Rescue::Revert {
+            self.give_up_waiting();
+        }
     }
 
     /// What the actions suggest together, seen from the root.

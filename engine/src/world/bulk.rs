@@ -10,6 +10,7 @@ use turnwheel_runtime::{Completion, Failure};
 use super::{Asking, World};
 use crate::error::{PlanError, StoreError};
 use crate::id::PlanId;
+use crate::journal::Locks;
 use crate::limits::{BULK_AT_ONCE, BULK_PLANS_MAX, CLEAN_PLANS};
 use crate::plan::PlanState;
 use crate::run::OrderKind;
@@ -59,13 +60,21 @@ impl BulkOrder {
         self,
         reader: &mut dyn StoreReader,
         row: &PlanRow,
+        locks: &Locks,
     ) -> Result<Option<String>, StoreError> {
         let is_over = row.state == PlanState::Stopped;
         let unless = |fits: bool, problem: &str| (!fits).then(|| problem.to_owned());
         Ok(match self {
             Self::Cancel | Self::CancelNow | Self::Halt => unless(!is_over, "it is over"),
+            Self::Resume if row.state != PlanState::Paused => {
+                Some("only a paused plan can be resumed".to_owned())
+            }
+            // Where no lock is held none is in the way, and the plan need not be read.
+            Self::Resume if locks.is_empty() => None,
             Self::Resume => {
-                unless(row.state == PlanState::Paused, "only a paused plan can be resumed")
+                let plan = read_plan(reader, row.id, None)?;
+                plan.and_then(|plan| locks.check(&plan.locks, plan.id).err())
+                    .map(|it| it.to_string())
             }
             Self::Delete if !is_over => Some("only a plan that is over can be deleted".to_owned()),
             Self::Delete => {
@@ -79,11 +88,10 @@ impl BulkOrder {
                 let Some(plan) = read_plan(reader, row.id, None)? else {
                     return Ok(Some("it is gone".to_owned()));
                 };
-                if self == Self::Skip {
-                    plan.refuses_skip()
-                } else {
-                    plan.refuses_retry()
-                }
+                let problem =
+                    if self == Self::Skip { plan.refuses_skip() } else { plan.refuses_retry() };
+                let taken = || locks.check(&plan.locks, plan.id).err();
+                problem.or_else(|| taken().map(|it| it.to_string()))
             }
         })
     }
@@ -240,7 +248,8 @@ impl Bulk {
     /// afterwards may change the answer.
     ///
     /// Cost: the rows of the plans are read, for [`Skip`](BulkOrder::Skip) and
-    /// [`Retry`](BulkOrder::Retry) the plans as well.
+    /// [`Retry`](BulkOrder::Retry) the plans as well, and for [`Resume`](BulkOrder::Resume) as long as any plan
+    /// holds a [lock](crate::Singleton).
     ///
     /// # Errors
     ///
@@ -276,20 +285,22 @@ impl Bulk {
         let mut page = Filter { limit: PAGE, ..self.filter.clone() };
         page.created_before = Some(page.created_before.map_or(now, |before| before.min(now)));
         let mut found = Found::default();
+        let locks = Arc::clone(self.world.shared.journal.locks());
         if let Some(only) = self.only.clone() {
             page.limit = 1;
             found.has_more = only.len() > self.plans_max;
             for ids in only[..only.len().min(self.plans_max)].chunks(PAGE) {
-                let (ids, page) = (ids.to_vec(), page.clone());
+                let (ids, page, locks) = (ids.to_vec(), page.clone(), Arc::clone(&locks));
                 let question =
-                    move |reader: &mut dyn StoreReader| named(reader, &ids, &page, order);
+                    move |reader: &mut dyn StoreReader| named(reader, &ids, &page, order, &locks);
                 found.plans.extend(self.world.ask(question).await?);
             }
             return Ok(found);
         }
         loop {
-            let asked = page.clone();
-            let question = move |reader: &mut dyn StoreReader| looked_at(reader, &asked, order);
+            let (asked, locks) = (page.clone(), Arc::clone(&locks));
+            let question =
+                move |reader: &mut dyn StoreReader| looked_at(reader, &asked, order, &locks);
             let plans = self.world.ask(question).await?;
             let is_last = plans.len() < PAGE;
             if let Some((last, _)) = plans.last() {
@@ -387,10 +398,11 @@ fn looked_at(
     reader: &mut dyn StoreReader,
     page: &Filter,
     order: BulkOrder,
+    locks: &Locks,
 ) -> Result<Vec<(BulkPlan, Seq)>, StoreError> {
     let mut plans = Vec::new();
     for row in reader.list(page)? {
-        let outcome = match order.problem(reader, &row) {
+        let outcome = match order.problem(reader, &row, locks) {
             Ok(None) => BulkOutcome::Would,
             Ok(Some(why)) => BulkOutcome::Left { why },
             // One plan that cannot be read does not keep the others from it.
@@ -410,12 +422,13 @@ fn named(
     ids: &[PlanId],
     filter: &Filter,
     order: BulkOrder,
+    locks: &Locks,
 ) -> Result<Vec<(BulkPlan, Seq)>, StoreError> {
     let mut plans = Vec::with_capacity(ids.len());
     for id in ids {
         let (after, before) = around(*id);
         let one = Filter { after, before, ..filter.clone() };
-        match looked_at(reader, &one, order)?.pop() {
+        match looked_at(reader, &one, order, locks)?.pop() {
             Some(found) => plans.push(found),
             None => {
                 let outcome =

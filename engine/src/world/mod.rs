@@ -460,7 +460,8 @@ impl World {
 
     /// Sends an event to a step that waits for one, or will. It completes when the event is durable.
     ///
-    /// An event with an id is taken once: a second one with the same id is dropped.
+    /// An event with an id is taken once: a second one with the same id is answered as the first, and dropped.
+    /// A step that [begins again](PlanHandle::restart_from) takes it again.
     pub fn event<E: serde::Serialize>(
         &self,
         plan: PlanId,
