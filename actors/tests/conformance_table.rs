@@ -25,16 +25,23 @@ const CASES: &[&str] = &[
     "O-T163", "O-T164", "O-T165", "O-T166",
 ];
 
+fn read_all(folder: &Path, text: &mut String) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read_all(&path, text)?;
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            text.push_str(&fs::read_to_string(path)?);
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let mut sources = String::new();
-    for entry in fs::read_dir(&folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|end| end == "rs") {
-            sources.push_str(&fs::read_to_string(path)?);
-        }
-    }
+    read_all(&folder, &mut sources)?;
     let table = fs::read_to_string(folder.join("CONFORMANCE.md"))?;
     let mut seen = BTreeSet::new();
     for line in table.lines().filter(|line| line.starts_with("| O-T")) {

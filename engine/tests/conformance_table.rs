@@ -1,4 +1,4 @@
-//! The tables of conformance and of trouble are whole and name tests that exist.
+//! The tables of conformance, of trouble and of flows are whole and name tests that exist.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -41,17 +41,21 @@ fn folder() -> PathBuf {
 
 /// All tests, as text.
 fn sources() -> Result<String, Box<dyn Error>> {
-    let folder = folder();
     let mut sources = String::new();
-    for folder in [folder.clone(), folder.join("stores")] {
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|end| end == "rs") {
-                sources.push_str(&fs::read_to_string(path)?);
-            }
+    read_all(&folder(), &mut sources)?;
+    Ok(sources)
+}
+
+fn read_all(folder: &Path, sources: &mut String) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read_all(&path, sources)?;
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            sources.push_str(&fs::read_to_string(path)?);
         }
     }
-    Ok(sources)
+    Ok(())
 }
 
 #[test]
@@ -89,5 +93,23 @@ fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Er
         }
     }
     assert_eq!(seen.len(), CASES.len(), "a case has no row");
+    Ok(())
+}
+
+#[test]
+fn the_tests_that_the_table_of_flows_names_are_there() -> Result<(), Box<dyn Error>> {
+    let (engine, mut sources) = (Path::new(env!("CARGO_MANIFEST_DIR")), sources()?);
+    read_all(&engine.join("src/flow"), &mut sources)?;
+    let table = fs::read_to_string(engine.join("../docs/flows.md"))?;
+    let mut named = 0;
+    for row in table.lines().filter(|line| line.starts_with('|')) {
+        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        assert!(!last.trim().is_empty(), "{row} says nothing");
+        for name in last.split('`').filter(|name| name.matches('_').count() > 3) {
+            named += 1;
+            assert!(sources.contains(&format!("fn {name}()")), "there is no test {name}");
+        }
+    }
+    assert!(named > 40, "{named} tests are named");
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! The pages are files in `assets/`: one document, one style sheet, a few modules of JavaScript, nothing
 //! from elsewhere. They ask the API of the same router by relative addresses, so they work under any path.
-//! They hold no secrets and need no token; the API that they ask does. `tests/console.rs` keeps to this:
+//! They hold no secrets and need no token; the API that they ask does. `tests/http/console.rs` keeps to this:
 //! every link leads to a file that is served, every request to an operation of the API.
 //!
 //! | file | what is there |

@@ -1,5 +1,5 @@
 //! What the macros refuse: what they say, and at which part of the source. What they make is tested
-//! in `actors/tests/macros.rs`.
+//! in `actors/tests/messages/macros.rs`.
 
 use std::collections::BTreeSet;
 use std::path::Path;

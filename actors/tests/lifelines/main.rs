@@ -2,6 +2,7 @@
 
 mod nodes;
 mod restarts;
+mod supervision;
 
 use std::future::Future;
 use std::pin::pin;

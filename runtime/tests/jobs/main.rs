@@ -3,9 +3,13 @@
 
 mod conditions;
 mod order;
+mod queues;
 mod tasks;
 mod threads;
 mod timers;
+mod urgent;
+mod wakers;
+mod weak;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

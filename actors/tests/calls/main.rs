@@ -1,0 +1,9 @@
+//! Calls: who is admitted, who answers, who waits for how long, and what goes with them.
+
+mod abandoned;
+mod admission;
+mod deadlines;
+mod reentrancy;
+mod replies;
+mod request_context;
+mod streamed_answers;

@@ -1,0 +1,13 @@
+//! Entities: their life, their state, their room, and their trouble.
+
+mod conflict;
+mod cycles;
+mod life;
+mod memory;
+mod overview;
+mod passivation;
+mod state;
+mod stuck;
+mod timers;
+mod trouble;
+mod types;

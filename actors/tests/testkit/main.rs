@@ -1,0 +1,4 @@
+//! The test kit, tried on itself.
+
+mod entities;
+mod stages;

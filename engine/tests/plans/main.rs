@@ -1,0 +1,18 @@
+//! Plans: how they are made, what runs in which order, and what of them is kept.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod action_kit;
+mod batches;
+mod execution;
+mod extends;
+mod middleware;
+mod order;
+mod outputs;
+mod parts;
+mod planning;
+mod scenarios;
+mod sub_plans;
+mod versions;
+mod vocabulary;

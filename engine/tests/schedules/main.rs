@@ -1,0 +1,8 @@
+//! Schedules: when they launch, what they launch, and what goes wrong.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod launches;
+mod times;
+mod trouble;

@@ -1,0 +1,310 @@
+//! Schedules in trouble: crashes, clocks, stores that fail, requests that cannot be.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use turnwheel_engine::schedule::{CatchUp, Outcome, Overlap, Schedule};
+use turnwheel_engine::store::{
+    Batch, Filter, ScheduleWrite, Seq, StoreReader, StoreWriter, Swap, Verdict, WorldsWrite,
+};
+use turnwheel_engine::testkit::FaultStore;
+use turnwheel_engine::{
+    MemoryStore, Next, Payload, PlanId, PlanResult, ScheduleError, SqliteStore, SqliteSync, Store,
+    StoreError, Time, World,
+};
+use turnwheel_runtime::sim::Sim;
+
+use crate::common::calendar::{
+    ask, every, get, launches, plans, put, set_clock, theatre_at, time, world_over, HOUR, MINUTE,
+};
+use crate::common::{Piece, Script};
+
+#[test]
+fn a_crash_at_any_write_neither_loses_nor_doubles_a_launch() {
+    let mut most = 0;
+    for crash in 1.. {
+        let memory = MemoryStore::new();
+        let store = FaultStore::new(memory.clone());
+        let script = Script::default();
+        let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+        let (sim, world) = world_over(store.clone(), &script, wall);
+        let asked = world.schedules().put(every("hourly", HOUR, "a").catch_up(CatchUp::None));
+        sim.block_on(asked).unwrap().unwrap().unwrap();
+        let before = store.commits();
+        for write in 0..1_000 {
+            store.fail_at(before + crash + write, StoreError::Failed("crash".to_owned()));
+        }
+        sim.advance(30 * MINUTE + Duration::from_millis(500));
+        let tried = store.commits() - before;
+        let wall = sim.wall();
+        drop(world);
+        drop(sim);
+        let (sim, world) = world_over(memory, &script, wall);
+        sim.advance(MINUTE);
+        let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+        assert_eq!(launches(&view), ["01:00 launched"], "a crash at write {crash}");
+        assert_eq!(view.counts.launched, 1, "a crash at write {crash}");
+        let plans = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
+        assert_eq!(plans.len(), 1, "a crash at write {crash}");
+        most = most.max(tried);
+        if crash > tried {
+            break;
+        }
+    }
+    assert!(most >= 4, "a launch has more writes than {most}");
+}
+
+#[test]
+fn a_clock_that_is_set_back_launches_nothing_twice() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    put(&theatre, every("hourly", HOUR, "a"));
+    theatre.sim.advance(2 * HOUR);
+    set_clock(&theatre.sim, "2026-03-01T00:50:00Z");
+    theatre.sim.advance(3 * HOUR);
+    let view = get(&theatre, "hourly");
+    assert_eq!(launches(&view), ["01:00 launched", "02:00 launched", "03:00 launched"]);
+    assert_eq!((view.counts.launched, plans(&theatre).len()), (3, 3));
+}
+
+#[test]
+fn a_clock_that_is_set_ahead_misses_times_and_back_again_none() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    put(&theatre, every("hourly", HOUR, "a").catch_up(CatchUp::None));
+    theatre.sim.advance(HOUR);
+    set_clock(&theatre.sim, "2099-03-01T00:30:00Z");
+    theatre.sim.advance(5 * MINUTE);
+    let view = get(&theatre, "hourly");
+    assert_eq!(view.counts.launched, 1);
+    assert_eq!(view.counts.missed, 10_000, "they are not counted without end");
+    assert_eq!(view.next, Some(time("2099-03-01T01:00:00Z")));
+    set_clock(&theatre.sim, "2026-03-01T01:35:00Z");
+    theatre.sim.advance(2 * HOUR);
+    assert_eq!(
+        launches(&get(&theatre, "hourly")),
+        ["01:00 launched", "02:00 launched", "03:00 launched"]
+    );
+    // The jump itself is noticed within the time in which a launch is only late.
+    set_clock(&theatre.sim, "2026-03-01T05:00:10Z");
+    theatre.sim.advance(MINUTE);
+    assert_eq!(launches(&get(&theatre, "hourly"))[3..], ["05:00 launched"]);
+}
+
+#[test]
+fn schedules_that_cannot_be_are_refused() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    let refused = |schedule: Schedule| {
+        ask(&theatre, |all| all.put(schedule)).expect_err("it cannot be").to_string()
+    };
+    let with = |schedule: Schedule| schedule.action::<Piece>(&"a".to_owned()).unwrap();
+    let never = with(Schedule::cron("never", "0 0 30 2 *").unwrap());
+    assert!(refused(never).contains("«never» never launches: 0 0 30 2 * (UTC) has no time"));
+    let past = with(Schedule::at("past", time("2026-03-01T00:29:59Z")));
+    assert!(refused(past).contains("«past» never launches"));
+    let nowhere = with(Schedule::cron("x", "0 0 * * *").unwrap().zone("Mars/Phobos"));
+    assert!(refused(nowhere).contains("no time zone «Mars/Phobos»"));
+    assert!(refused(Schedule::manual("empty")).contains("has no action"));
+    let unknown = Schedule::manual("x").action_named("forgotten", Payload::null());
+    assert!(refused(unknown).contains("no action «forgotten» is registered"));
+    assert!(refused(with(Schedule::manual(""))).contains("1 to 200 bytes"));
+    assert!(refused(with(Schedule::manual("a\nb"))).contains("no control characters"));
+    assert!(refused(with(Schedule::manual("a".repeat(201)))).contains("1 to 200 bytes"));
+    assert!(refused(every("x", Duration::ZERO, "a")).contains("at least a second"));
+    for gone in [
+        ask(&theatre, |all| all.pause("gone", "eva", "")).map(|_| ()),
+        ask(&theatre, |all| all.unpause("gone")).map(|_| ()),
+        ask(&theatre, |all| all.remove("gone")),
+        ask(&theatre, |all| all.trigger_now("gone", "eva")).map(|_| ()),
+        ask(&theatre, |all| all.backfill("gone", Time(0), Time(1))).map(|_| ()),
+        ask(&theatre, |all| all.next("gone", 1)).map(|_| ()),
+    ] {
+        assert!(matches!(gone, Err(ScheduleError::Unknown(name)) if name == "gone"));
+    }
+    assert!(ask(&theatre, |all| all.list("", 10)).unwrap().is_empty(), "nothing was taken");
+}
+
+#[test]
+fn what_cannot_be_launched_is_remembered_and_the_next_one_is_tried() {
+    let theatre = theatre_at("2026-03-01T00:30:00Z");
+    // An input that the action does not understand: the plan is there, with the error.
+    let misfit = Schedule::every("misfit", HOUR);
+    put(&theatre, misfit.action_named("piece", Payload::of(&7).unwrap()));
+    theatre.sim.advance(2 * HOUR);
+    let view = get(&theatre, "misfit");
+    assert_eq!(launches(&view), ["01:00 launched", "02:00 launched"]);
+    assert!(plans(&theatre).iter().all(|plan| plan.result == PlanResult::Error));
+    // An action that an upgrade has lost.
+    let wall = theatre.sim.wall();
+    let store = theatre.store.clone();
+    drop(theatre);
+    let sim = Sim::builder().seed(9).wall(wall).build();
+    let builder = World::builder().group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.seed(5).open(store)).unwrap().unwrap();
+    sim.advance(HOUR);
+    let view = sim.block_on(world.schedules().get("misfit")).unwrap().unwrap().unwrap();
+    assert_eq!(launches(&view)[2..], ["03:00 failed"]);
+    assert_eq!(view.counts.failed, 1);
+    let Outcome::Failed(why) = &view.history[2].outcome else { panic!("it has failed") };
+    assert!(why.contains("no action «piece» is registered"), "{why}");
+    let asked = sim.block_on(world.schedules().trigger_now("misfit", "eva")).unwrap().unwrap();
+    assert!(matches!(asked, Err(ScheduleError::Launch { .. })), "{asked:?}");
+}
+
+#[test]
+fn a_store_that_fails_for_a_while_loses_nothing() {
+    let store = FaultStore::new(MemoryStore::new());
+    let script = Script::default();
+    let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+    let (sim, world) = world_over(store.clone(), &script, wall);
+    let asked = world.schedules().put(every("hourly", HOUR, "a"));
+    sim.block_on(asked).unwrap().unwrap().unwrap();
+    store.fail(StoreError::Full("no room".to_owned()));
+    sim.advance(31 * MINUTE);
+    let asked = world.schedules().pause("hourly", "eva", "a try");
+    let refused = sim.block_on(asked).unwrap().unwrap();
+    assert!(matches!(refused, Err(ScheduleError::Store(StoreError::Full(_)))), "{refused:?}");
+    store.heal();
+    sim.advance(MINUTE);
+    let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+    assert_eq!(launches(&view), ["01:00 launched"]);
+    assert_eq!(view.paused, None, "what was refused was not done");
+    assert_eq!(script.said(), ["a", "finalize a"]);
+}
+
+#[test]
+fn a_world_whose_store_was_taken_launches_nothing_more() {
+    let first = theatre_at("2026-03-01T00:30:00Z");
+    put(&first, every("hourly", HOUR, "a"));
+    let (sim, world) = world_over(first.store.clone(), &first.script, first.sim.wall());
+    first.sim.advance(3 * HOUR);
+    assert!(first.script.said().is_empty(), "the first one has lost the store");
+    let refused = ask(&first, |all| all.pause("hourly", "eva", "a try")).unwrap_err();
+    assert!(matches!(refused, ScheduleError::Store(StoreError::Fenced { .. })), "{refused}");
+    sim.advance(3 * HOUR);
+    let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+    assert_eq!(view.counts.launched, 3);
+    assert_eq!(first.script.said().len(), 6);
+}
+
+#[test]
+fn a_queue_of_launches_has_an_end() {
+    let theatre = theatre_at("2026-03-01T00:00:00Z");
+    theatre.script.on("a", |_| Ok(Next::suspend("the end of time")));
+    let often = every("often", Duration::from_secs(1), "a").overlap(Overlap::Queue);
+    put(&theatre, often);
+    theatre.sim.advance(Duration::from_secs(1_101));
+    let view = get(&theatre, "often");
+    assert_eq!((view.counts.launched, view.waiting, view.counts.skipped), (1, 1_000, 100));
+}
+
+/// A store in which another world changes schedules: right before they are written, as often as said.
+#[derive(Clone, Debug)]
+struct Meddled {
+    inner: MemoryStore,
+    times: Arc<Mutex<u32>>,
+}
+
+struct MeddledWriter {
+    inner: Box<dyn StoreWriter>,
+    store: Meddled,
+}
+
+impl Store for Meddled {
+    fn writer(&self) -> Result<Box<dyn StoreWriter>, StoreError> {
+        let inner = self.inner.writer()?;
+        Ok(Box::new(MeddledWriter { inner, store: self.clone() }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
+        self.inner.reader()
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+}
+
+impl StoreWriter for MeddledWriter {
+    fn epoch(&self) -> u64 {
+        self.inner.epoch()
+    }
+
+    fn last(&self) -> Seq {
+        self.inner.last()
+    }
+
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
+        self.inner.remove(plans)
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        self.inner.commit(batch)
+    }
+
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        let mut times = self.store.times.lock().expect("nobody panics with it");
+        if *times > 0 {
+            *times -= 1;
+            for write in writes {
+                let row = self.store.inner.reader()?.schedule(&write.name)?;
+                let row = row.expect("only schedules that are there are meddled with");
+                let (name, from, data) = (row.name, row.version, Some(row.data));
+                let epoch = write.epoch;
+                self.inner.write_schedules(&[ScheduleWrite { name, from, data, epoch }])?;
+            }
+        }
+        self.inner.write_schedules(writes)
+    }
+
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        self.inner.write_worlds(write)
+    }
+}
+
+#[test]
+fn what_another_world_changes_at_the_same_time_counts() {
+    let store = Meddled { inner: MemoryStore::new(), times: Arc::default() };
+    let script = Script::default();
+    let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+    let (sim, world) = world_over(store.clone(), &script, wall);
+    let put = || world.schedules().put(every("hourly", HOUR, "a"));
+    sim.block_on(put()).unwrap().unwrap().unwrap();
+    // Whoever asks is told, and may ask again.
+    *store.times.lock().unwrap() = 1;
+    let pause = || world.schedules().pause("hourly", "eva", "a try");
+    let refused = sim.block_on(pause()).unwrap().unwrap();
+    assert!(matches!(refused, Err(ScheduleError::Changed(name)) if name == "hourly"));
+    sim.block_on(pause()).unwrap().unwrap().unwrap();
+    sim.block_on(world.schedules().unpause("hourly")).unwrap().unwrap().unwrap();
+    // Launches are decided again, in each of their writes.
+    for meddled in 1..=3_u64 {
+        *store.times.lock().unwrap() = u32::try_from(meddled).unwrap();
+        sim.advance(HOUR);
+        let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+        assert_eq!(view.counts.launched, meddled, "{view:?}");
+        assert_eq!(script.said(), ["a", "finalize a"], "once for each time");
+    }
+    let plans = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
+    assert_eq!(plans.len(), 3);
+}
+
+#[test]
+fn schedules_survive_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = || SqliteStore::new(folder.path().join("plans.db")).sync(SqliteSync::Off);
+    let script = Script::default();
+    let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+    let (sim, world) = world_over(store(), &script, wall);
+    let asked = world.schedules().put(every("hourly", HOUR, "a"));
+    sim.block_on(asked).unwrap().unwrap().unwrap();
+    sim.advance(2 * HOUR);
+    let wall = sim.wall();
+    drop(world);
+    drop(sim);
+    let (sim, world) = world_over(store(), &script, wall);
+    sim.advance(HOUR);
+    let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+    assert_eq!(launches(&view), ["01:00 launched", "02:00 launched", "03:00 launched"]);
+    sim.block_on(world.schedules().remove("hourly")).unwrap().unwrap().unwrap();
+    let left = sim.block_on(world.schedules().list("", 10)).unwrap().unwrap().unwrap();
+    assert!(left.is_empty());
+}

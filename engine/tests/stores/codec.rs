@@ -1,0 +1,212 @@
+//! What is stored is encoded: keys are rotated, and what cannot be decoded is left as it is.
+
+use std::path::Path;
+use std::time::Duration;
+
+use turnwheel_engine::{
+    ChunkCursor, Codec, MemoryStore, Next, PlanError, PlanResult, SqliteStore, StoreError, World,
+    WorldBuilder,
+};
+use turnwheel_runtime::sim::Sim;
+
+use crate::common::*;
+
+const SECRET: &str = "attack at dawn";
+
+/// A toy: each byte is changed by one of the key. It shows that a codec is used, and protects nothing.
+struct Toy {
+    known: Vec<&'static str>,
+}
+
+impl Toy {
+    fn new(known: &[&'static str]) -> Self {
+        Self { known: known.to_vec() }
+    }
+}
+
+fn mix(key: &str, bytes: &[u8]) -> Vec<u8> {
+    let key = key.bytes().fold(7_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) | 1;
+    bytes.iter().map(|byte| byte ^ key).collect()
+}
+
+impl Codec for Toy {
+    fn encode(&self, plain: &[u8]) -> Result<(String, Vec<u8>), String> {
+        let key = *self.known.last().ok_or("there is no key")?;
+        Ok((key.to_owned(), mix(key, plain)))
+    }
+
+    fn decode(&self, key: &str, coded: &[u8]) -> Result<Vec<u8>, String> {
+        if self.known.contains(&key) {
+            Ok(mix(key, coded))
+        } else {
+            Err("the key is not known".to_owned())
+        }
+    }
+}
+
+fn with(known: &'static [&'static str]) -> impl FnOnce(WorldBuilder) -> WorldBuilder {
+    move |builder| builder.codec(Toy::new(known))
+}
+
+fn script(theatre: &Theatre) {
+    theatre.script.on("wait", |step| match step.event::<String>()? {
+        None => {
+            step.chunk("log", &format!("chunk: {SECRET}"))?;
+            step.output = format!("output: {SECRET}").into();
+            Ok(Next::suspend("a word"))
+        }
+        Some(word) => {
+            step.output = word.into();
+            Ok(Next::Done)
+        }
+    });
+}
+
+#[test]
+fn keys_are_rotated_and_a_plan_without_its_key_waits_for_it() {
+    let theatre = Theatre::with(|_| {}, with(&["old"]));
+    script(&theatre);
+    let plan = theatre.perform("wait").id();
+    // Later worlds make other ids.
+    theatre.sim.advance(Duration::from_secs(1));
+
+    // The key is gone: the plan is left as it is, others are not hit.
+    let theatre = theatre.crash_with(|_| {}, with(&["new"]));
+    script(&theatre);
+    let lost = theatre.sim.block_on(theatre.world.plan(plan).view()).unwrap().unwrap_err();
+    let is_named = |error: &PlanError| {
+        let PlanError::Store(StoreError::Undecodable { key, .. }) = error else { return false };
+        key == "old"
+    };
+    assert!(is_named(&lost), "{lost}");
+    let lost = theatre.done(theatre.world.plan(plan).cancel("ann")).unwrap_err();
+    assert!(is_named(&lost), "{lost}");
+    let other = theatre.perform("good");
+    assert_eq!(theatre.finished(&other).result(), PlanResult::Success);
+    theatre.sim.advance(Duration::from_secs(100));
+
+    // Without a codec it is named as well.
+    let theatre = theatre.crash();
+    let lost = theatre.sim.block_on(theatre.world.plan(plan).view()).unwrap().unwrap_err();
+    assert!(is_named(&lost) && lost.to_string().contains("no codec"), "{lost}");
+
+    // Both keys are known: it goes on where it was.
+    let theatre = theatre.crash_with(|_| {}, with(&["old", "new"]));
+    script(&theatre);
+    let plan = theatre.world.plan(plan);
+    let chunks = plan.chunks(ChunkCursor::default(), 10);
+    assert_eq!(theatre.sim.block_on(chunks).unwrap().unwrap().len(), 1);
+    let step = step_of(&theatre.settle(&plan), "wait");
+    theatre.done(theatre.world.event(plan.id(), step, None, &SECRET)).unwrap();
+    let view = theatre.finished(&plan);
+    assert_eq!(
+        (view.result(), view.actions[1].output.as_str()),
+        (PlanResult::Success, "\"attack at dawn\"")
+    );
+}
+
+#[test]
+fn a_codec_can_begin_with_a_store_that_was_written_without_one() {
+    let theatre = Theatre::new();
+    script(&theatre);
+    let plan = theatre.perform("wait").id();
+    theatre.sim.run_until_idle();
+    let theatre = theatre.crash_with(|_| {}, with(&["first"]));
+    script(&theatre);
+    let plan = theatre.world.plan(plan);
+    let step = step_of(&theatre.settle(&plan), "wait");
+    theatre.done(theatre.world.event(plan.id(), step, None, &"go on")).unwrap();
+    assert_eq!(theatre.finished(&plan).result(), PlanResult::Success);
+}
+
+#[test]
+fn a_world_that_joins_a_store_has_the_codec_of_that_store() {
+    use std::sync::Arc;
+    use turnwheel_engine::{BuildError, CodedStore, SharedStore};
+    let memory = CodedStore::new(MemoryStore::new(), Arc::new(Toy::new(&["k"])));
+    let store = SharedStore::open(memory).unwrap();
+    let refused = World::builder().codec(Toy::new(&["x"])).join(&store);
+    assert!(matches!(refused, Err(BuildError::Codec)), "{refused:?}");
+    store.close().unwrap();
+}
+
+#[test]
+fn what_cannot_be_encoded_is_not_stored_as_plain_text() {
+    let theatre = Theatre::with(|_| {}, with(&[]));
+    let triggering = theatre.world.trigger::<Piece>("a".to_owned());
+    let error = theatre.sim.block_on(triggering).unwrap().unwrap_err();
+    assert!(error.to_string().contains("there is no key"), "{error}");
+    assert!(theatre.script.said().is_empty(), "nothing of it runs");
+}
+
+fn bytes_of(folder: &Path) -> Vec<u8> {
+    let files = std::fs::read_dir(folder).expect("the folder is there");
+    let read = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read(entry?.path());
+    files.flat_map(|entry| read(entry).expect("a file can be read")).collect()
+}
+
+#[test]
+fn the_file_does_not_hold_the_plain_text() {
+    let has = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+    for is_coded in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let sim = Sim::new(5);
+        let theatre = Theatre::new();
+        script(&theatre);
+        let play = Play {
+            script: theatre.script.clone(),
+            attempts: 1,
+            limit: None,
+            is_cancellable: false,
+            cleans_up: false,
+            later_attempts: 1,
+            reverts_failed: true,
+        };
+        let mut builder = World::builder().action(play).seed(1);
+        if is_coded {
+            builder = builder.codec(Toy::new(&["k"]));
+        }
+        let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+        let store = SqliteStore::new(folder.path().join("plans.db"));
+        let world = sim.block_on(builder.open(store)).unwrap().unwrap();
+        let mut input = part("wait");
+        input.needs.push(turnwheel_engine::Input::from(serde_json::json!(SECRET)));
+        // A large value, which is kept apart.
+        let large = SECRET.repeat(10_000);
+        input.needs.push(turnwheel_engine::Input::from(serde_json::json!(large)));
+        let plan = sim.block_on(world.trigger::<Play>(input)).unwrap().unwrap();
+        sim.run_until_idle();
+        let step = sim.block_on(plan.view()).unwrap().unwrap().run_step::<Play>().unwrap().id;
+        sim.block_on(world.event(plan.id(), step, None, &SECRET)).unwrap().unwrap().unwrap();
+        let view = sim.block_on(plan.finished()).unwrap().unwrap();
+        assert!(view.actions[0].output.as_str().contains(SECRET));
+        assert!(view.actions[0].input.as_str().contains(&large));
+        sim.advance(Duration::from_secs(60));
+        assert_eq!(has(&bytes_of(folder.path())), !is_coded);
+    }
+}
+
+#[test]
+fn a_store_in_memory_is_encoded_as_well() {
+    use std::sync::Arc;
+    use turnwheel_engine::store::{Append, Batch};
+    use turnwheel_engine::{CodedStore, PlanId, Store};
+    let memory = MemoryStore::new();
+    let coded = CodedStore::new(memory.clone(), Arc::new(Toy::new(&["k"])));
+    let mut writer = coded.writer().unwrap();
+    let append = Append {
+        plan: PlanId::from_bytes([1; 16]),
+        prev: 0,
+        epoch: 1,
+        records: SECRET.into(),
+        key: None,
+        take: vec![],
+        release: vec![],
+    };
+    let batch = Batch { appends: &[append], changes: &[], rows: &[], projected: 0 };
+    writer.commit(&batch).unwrap();
+    let read =
+        |store: &dyn Store| store.reader().unwrap().journal(0, 1).unwrap()[0].records.clone();
+    assert_eq!(read(&coded), SECRET.as_bytes());
+    assert_eq!(read(&memory)[..3], [0xc0, 1, b'k']);
+}

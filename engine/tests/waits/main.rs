@@ -1,0 +1,10 @@
+//! What waits: for time, for a turn, for a lock, for one another.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod polling;
+mod polls_together;
+mod queues;
+mod singletons;
+mod wait_circles;

@@ -1,0 +1,283 @@
+//! What plans have beside their steps when their owner changes: schedules, locks, sub-plans, queues.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use turnwheel_engine::store::{Filter, PlanRow};
+use turnwheel_engine::{
+    Action, ActionError, Cause, MemoryStore, Next, PlanHandle, PlanId, PlanResult, PlanState,
+    Queue, RunAsync, RunsAsync, Singleton, SqliteStore, StepContext, Store, TriggerError, World,
+};
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::Completer;
+
+use crate::common::calendar::{every, launches, set_clock, HOUR};
+use crate::common::worlds::Stage;
+use crate::common::{part, Play, Script};
+
+fn over_both(test: impl Fn(Stage)) {
+    test(Stage::over(MemoryStore::new()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let store: Box<dyn Store> = Box::new(SqliteStore::new(folder.path().join("plans.db")));
+    test(Stage::over(Arc::<dyn Store>::from(store)));
+}
+
+/// All plans with this label, the oldest first.
+fn plans(stage: &Stage, world: &World, label: &str) -> Vec<PlanRow> {
+    let filter = Filter { limit: 1_000, ..Filter::default() };
+    let mut rows = stage.passing(world.list(filter)).expect("the store is there");
+    rows.retain(|row| row.label == label);
+    rows.reverse();
+    rows
+}
+
+#[test]
+fn schedules_launch_each_time_once_whichever_world_serves_them() {
+    over_both(|stage| {
+        set_clock(&stage.sim, "2026-03-01T00:20:00Z");
+        let (first, on_first) = stage.executor("first");
+        let (second, on_second) = stage.executor("second");
+        let client = stage.client("client");
+        let put = client.schedules().put(every("hourly", HOUR, "a"));
+        stage.passing(put).unwrap().unwrap();
+        stage.sim.advance(2 * HOUR);
+        // It is said to be dead, and does not know: it goes on.
+        stage.net.cut(&first);
+        assert!(stage.invalidate(&second, &first));
+        stage.sim.advance(2 * HOUR);
+        let (third, on_third) = stage.executor("third");
+        assert!(stage.passing(second.terminate(Duration::from_secs(1))).unwrap());
+        stage.sim.advance(2 * HOUR);
+        let times = ["01:00", "02:00", "03:00", "04:00", "05:00", "06:00"];
+        let view = stage.passing(third.schedules().get("hourly")).unwrap().unwrap();
+        assert_eq!(launches(&view), times.map(|time| format!("{time} launched")));
+        assert_eq!(view.counts.launched, 6);
+        let launched = plans(&stage, &client, "piece");
+        assert_eq!(launched.len(), 6, "one plan for each time");
+        assert!(launched.iter().all(|row| row.result == PlanResult::Success));
+        let said: Vec<String> =
+            [on_first, on_second, on_third].iter().flat_map(Script::said).collect();
+        assert_eq!(said.iter().filter(|line| *line == "a").count(), 6, "{said:?}");
+    });
+}
+
+/// Waits for an event; one at a time, and others wait (`true`) or are refused.
+struct Solo<const WAITS: bool>;
+
+impl<const WAITS: bool> Action for Solo<WAITS> {
+    const NAME: &'static str = if WAITS { "waits" } else { "rejects" };
+    type Input = ();
+    type Output = ();
+    type Phases = RunsAsync;
+
+    fn singleton(&self) -> Option<Singleton<()>> {
+        Some(if WAITS { Singleton::new().wait() } else { Singleton::new() })
+    }
+}
+
+impl<const WAITS: bool> RunAsync for Solo<WAITS> {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        Ok(match step.event::<bool>()? {
+            None => Next::suspend("an event"),
+            Some(_) => Next::Done,
+        })
+    }
+}
+
+/// Sends the only step of a plan what it waits for.
+fn send(stage: &Stage, by: &World, plan: PlanId) {
+    let view = stage.view(&by.plan(plan));
+    let step = view.actions.iter().find_map(|action| action.run_step).expect("it runs");
+    stage.passing(by.event(plan, step, None, &true)).expect("it ends").expect("it is taken");
+}
+
+#[test]
+fn a_plan_that_is_taken_over_keeps_its_lock_and_those_that_wait_their_turn() {
+    over_both(|stage| {
+        let solo = |name: &str| {
+            let add = |world: turnwheel_engine::WorldBuilder| {
+                world.action(Solo::<true>).action(Solo::<false>)
+            };
+            stage.executor_with(name, |_| {}, add).0
+        };
+        let (first, second) = (solo("first"), solo("second"));
+        let trigger = |world: &World| {
+            // Their turn goes by when they were made; within a millisecond, by chance.
+            stage.sim.advance(Duration::from_millis(5));
+            let plan = stage.passing(world.trigger::<Solo<true>>(())).unwrap();
+            stage.sim.run_until_idle();
+            plan.id()
+        };
+        let waits = [trigger(&first), trigger(&first), trigger(&second)];
+        let alone = stage.passing(first.trigger::<Solo<false>>(())).unwrap().id();
+        stage.sim.run_until_idle();
+        let locks = || -> Vec<(String, Option<PlanId>, Vec<PlanId>)> {
+            stage.sim.run_until_idle();
+            let locks = second.locks().into_iter();
+            locks.map(|lock| (lock.name, lock.holder, lock.waiting)).collect()
+        };
+        let before = locks();
+        assert_eq!(before[0], ("rejects".to_owned(), Some(alone), Vec::new()));
+        assert_eq!(before[1], ("waits".to_owned(), Some(waits[0]), waits[1..].to_vec()));
+        assert!(stage.invalidate(&second, &first));
+        let holders = |locks: &[(String, Option<PlanId>, Vec<PlanId>)]| -> Vec<Option<PlanId>> {
+            locks.iter().map(|(_, holder, _)| *holder).collect()
+        };
+        assert_eq!(holders(&locks()), [Some(alone), Some(waits[0])]);
+        let refused = stage.passing(second.trigger::<Solo<false>>(())).unwrap_err();
+        assert!(
+            matches!(&refused, TriggerError::Planning { error, .. } if error.kind == "already_active"),
+            "{refused}"
+        );
+        let late = trigger(&second);
+        let turns: Vec<PlanId> = waits.into_iter().chain([late]).collect();
+        for (turn, plan) in turns.iter().enumerate() {
+            assert_eq!(holders(&locks())[1], Some(*plan), "it is its turn");
+            for next in &turns[turn + 1..] {
+                assert_eq!(stage.view(&second.plan(*next)).state, PlanState::Planned);
+            }
+            send(&stage, &second, *plan);
+            let view = stage.finished(&second.plan(*plan));
+            assert_eq!(view.result(), PlanResult::Success);
+        }
+        send(&stage, &second, alone);
+        assert_eq!(stage.finished(&second.plan(alone)).result(), PlanResult::Success);
+        assert!(locks().is_empty());
+    });
+}
+
+/// Asks for plans that wait for an event each, and says how many went well.
+struct Company;
+
+impl Action for Company {
+    const NAME: &'static str = "company";
+    type Input = Vec<String>;
+    type Output = Option<(u32, u32)>;
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Company {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.cause() != Cause::SubPlans {
+            for who in std::mem::take(&mut step.input) {
+                step.trigger::<Play>(&part(&who))?;
+            }
+            return Ok(Next::suspend("the company"));
+        }
+        let counts = step.sub_plans();
+        step.output = Some((counts.success, counts.failed));
+        Ok(Next::Done)
+    }
+}
+
+/// The parts suspend until they get an event.
+fn suspends(script: &Script) {
+    for who in ["x", "y", "z"] {
+        script.on(who, |step| {
+            Ok(match step.event::<bool>()? {
+                None => Next::suspend("an event"),
+                Some(_) => Next::Done,
+            })
+        });
+    }
+}
+
+#[test]
+fn sub_plans_and_who_has_asked_for_them_find_one_another_whoever_owns_them() {
+    over_both(|stage| {
+        let company = |name: &str| {
+            let (world, script) = stage.executor_with(name, |_| {}, |world| world.action(Company));
+            suspends(&script);
+            world
+        };
+        let first = company("first");
+        let parts = || ["x", "y", "z"].map(str::to_owned).to_vec();
+        let parents: Vec<PlanHandle> = (0..4)
+            .map(|_| stage.passing(first.trigger::<Company>(parts())).expect("it is taken"))
+            .collect();
+        stage.sim.run_until_idle();
+        let (second, third) = (company("second"), company("third"));
+        let children: Vec<Vec<PlanId>> = parents
+            .iter()
+            .map(|parent| stage.view(parent).sub_plans().map(|(id, _)| id).collect())
+            .collect();
+        assert!(children.iter().all(|children| children.len() == 3));
+        // One child of each ends with its first owner, one after a take-over, one after the next.
+        children.iter().for_each(|of| send(&stage, &first, of[0]));
+        assert!(stage.invalidate(&third, &first));
+        let owner = |plan: PlanId| third.owner_of(plan).expect("somebody has it");
+        let is_apart = |(parent, of): (&PlanHandle, &Vec<PlanId>)| {
+            of.iter().any(|child| owner(*child) != owner(parent.id()))
+        };
+        assert!(parents.iter().zip(&children).any(is_apart), "they are dealt to both");
+        children.iter().for_each(|of| send(&stage, &second, of[1]));
+        assert!(stage.passing(second.terminate(Duration::from_secs(1))).unwrap());
+        children.iter().for_each(|of| send(&stage, &third, of[2]));
+        for parent in &parents {
+            let view = stage.finished(&third.plan(parent.id()));
+            assert_eq!(view.result(), PlanResult::Success);
+            assert_eq!(view.output::<Company>().unwrap(), Some((3, 0)));
+        }
+        assert_eq!(plans(&stage, &third, "play").len(), 12, "no child was begun twice");
+    });
+}
+
+/// Runs in the queue `slow` until the test lets it go.
+struct Slow(Arc<Mutex<Vec<Completer<()>>>>);
+
+impl Action for Slow {
+    const NAME: &'static str = "slow";
+    type Input = ();
+    type Output = u32;
+    type Phases = RunsAsync;
+
+    fn queue(&self) -> Option<&str> {
+        Some("slow")
+    }
+}
+
+impl RunAsync for Slow {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let (completer, goes_on) = completion();
+        self.0.lock().expect("no panic here").push(completer);
+        let _ended = goes_on.await;
+        step.output = step.attempt();
+        Ok(Next::Done)
+    }
+}
+
+#[test]
+fn each_world_has_its_own_places_and_plans_that_come_to_it_wait_for_them() {
+    over_both(|stage| {
+        let slow = |name: &str| {
+            let held = Arc::new(Mutex::new(Vec::new()));
+            let action = Slow(Arc::clone(&held));
+            let queue = Queue::new("slow").size(1);
+            let build = |world: turnwheel_engine::WorldBuilder| world.queue(queue).action(action);
+            (stage.executor_with(name, |_| {}, build).0, held)
+        };
+        let ((first, _held), (second, goes_on)) = (slow("first"), slow("second"));
+        let trigger = |world: &World| stage.passing(world.trigger::<Slow>(())).unwrap().id();
+        let all = [trigger(&first), trigger(&first), trigger(&second)];
+        let status = |world: &World| {
+            stage.sim.run_until_idle();
+            let queues = world.queues();
+            let slow = queues.iter().find(|queue| queue.name == "slow").expect("it is there");
+            (slow.running, slow.waiting)
+        };
+        assert_eq!((status(&first), status(&second)), ((1, 1), (1, 0)));
+        assert!(stage.invalidate(&second, &first));
+        for waiting in [2, 1, 0] {
+            assert_eq!(status(&second), (1, waiting));
+            let next = goes_on.lock().unwrap().pop().expect("one runs");
+            assert!(goes_on.lock().unwrap().is_empty(), "and one only");
+            assert!(next.complete(()).is_ok());
+        }
+        assert_eq!(status(&second), (0, 0));
+        let attempts = all.map(|plan| {
+            let view = stage.finished(&second.plan(plan));
+            view.output::<Slow>().unwrap()
+        });
+        assert_eq!(attempts, [2, 1, 1], "only the code that ran was interrupted");
+    });
+}

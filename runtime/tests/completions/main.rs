@@ -1,0 +1,8 @@
+//! What is waited for: completions, channels, retries, work that blocks, values that are lent.
+
+mod blocking;
+mod channel;
+mod ends;
+mod lending;
+mod retry;
+mod stamps;

@@ -1,0 +1,5 @@
+//! Several groups as one runtime: how they begin, work and end.
+
+mod at_random;
+mod groups;
+mod startup;

@@ -1,0 +1,7 @@
+//! Trouble: each kind has a typed error or a defined outcome, and leaves nothing stuck.
+
+mod callbacks;
+mod destructors;
+mod floods;
+mod input;
+mod stuck;

@@ -1,0 +1,17 @@
+//! The command line, as people and scripts meet it.
+#![cfg(feature = "cli")]
+
+#[path = "../cli_common/mod.rs"]
+mod cli_common;
+
+mod bench;
+mod change;
+mod delete;
+mod doctor;
+mod flows;
+mod look;
+mod otlp;
+mod pipes;
+mod run;
+mod settings;
+mod terminal;

@@ -1,0 +1,106 @@
+//! The client: what it is told and tells, over a real server.
+#![cfg(all(feature = "server", feature = "client"))]
+
+use serde_json::json;
+use turnwheel::api::{EventFor, Filter, Lease, ManyOrder, Order, ScheduleSpec, Start, TimingSpec};
+use turnwheel::client::{Client, ClientError};
+use turnwheel::engine::{MemoryStore, World};
+use turnwheel::http::{Access, Options};
+use turnwheel::work::Workers;
+
+use crate::http_common::{with, Served};
+
+fn served() -> (Served, Client) {
+    let workers = Workers::new();
+    let builder = with(World::builder().action(workers.action()));
+    let world = builder.build(MemoryStore::new()).expect("a world");
+    workers.attach(&world);
+    let served = Served::with(world, Options::new(Access::Loopback).workers(&workers));
+    let client = Client::new(&served.url);
+    (served, client)
+}
+
+#[test]
+fn plans_are_begun_waited_for_ordered_and_told() {
+    let (_served, client) = served();
+    let once = || client.start_once("k", "echo", &json!({"text": "a"})).unwrap();
+    let (first, second) = (once(), once());
+    assert_eq!((&first.id, second.is_repeated), (&second.id, true));
+    assert_eq!(client.plan_of_key("k").unwrap().map(|plan| plan.id), Some(first.id.clone()));
+    assert_eq!(client.plan_of_key("l").unwrap(), None);
+    let plan = client.wait(&first.id).unwrap();
+    assert_eq!((plan.summary.result.as_str(), &plan.output), ("success", &json!({"said": "a"})));
+
+    let start = Start { action: "ask".to_owned(), ..Start::default() };
+    let asked = client.start(&start).unwrap();
+    let step = loop {
+        let page = client.steps(&asked.id, None).unwrap();
+        if let Some(step) = page.steps.iter().find(|step| step.state == "suspended") {
+            break step.id;
+        }
+    };
+    let event = EventFor { id: None, event: json!(42) };
+    client.event(&asked.id, step, &event).unwrap();
+    assert_eq!(client.wait(&asked.id).unwrap().output, 42);
+
+    let broken = client.start_once("f", "fail", &json!({"is_mended": false})).unwrap();
+    assert_eq!(client.wait(&broken.id).unwrap().summary.state, "paused");
+    client.order(&broken.id, &Order::Fail {}).unwrap();
+    let refused = client.order(&broken.id, &Order::Resume {}).unwrap_err();
+    assert_eq!(refused.code(), Some("plan-state"));
+    let filter = Filter { states: vec!["stopped".to_owned()], ..Filter::default() };
+    let (order, dry_run) = (ManyOrder::Delete, true);
+    let plans = Vec::new();
+    let (limit, oldest_first, after) = (None, false, None);
+    let bulk =
+        turnwheel::api::BulkOrder { filter, plans, order, dry_run, limit, oldest_first, after };
+    assert_eq!(client.order_many(&bulk).unwrap().touched, 3);
+    assert_eq!(client.plans(&[("result", "error"), ("limit", "5")]).unwrap().plans.len(), 1);
+    assert!(client.health().unwrap().is_healthy);
+    assert_eq!(client.stats().unwrap().dead_letters, 0);
+    assert!(client.actions().unwrap().actions.iter().any(|action| action.name == "echo"));
+}
+
+#[test]
+fn a_worker_takes_tasks_and_answers_them() {
+    let (_served, client) = served();
+    let plan = client.start_once("w", "external", &json!({"topic": "mail", "input": 1})).unwrap();
+    let topics = vec!["mail".to_owned()];
+    let lease = Lease { topics, wait_ms: Some(60_000), ..Lease::default() };
+    let tasks = client.lease(&lease).unwrap();
+    client.beat(&tasks[0], &json!("half")).unwrap();
+    client.complete(&tasks[0], &json!({"sent": tasks[0].input})).unwrap();
+    assert_eq!(client.wait(&plan.id).unwrap().output, json!({"sent": 1}));
+    let late = client.complete(&tasks[0], &json!(null)).unwrap_err();
+    assert_eq!(late.code(), Some("lease-lost"));
+}
+
+#[test]
+fn schedules_are_put_and_launched() {
+    let (_served, client) = served();
+    let spec = ScheduleSpec {
+        timing: TimingSpec::Manual {},
+        action: "echo".to_owned(),
+        input: json!({"text": "now"}),
+        overlap: Default::default(),
+        catch_up: Default::default(),
+        jitter_ms: 0,
+    };
+    let name = "by hand/ä";
+    assert_eq!(client.put_schedule(name, &spec).unwrap().name, name);
+    let launched = client.trigger_schedule(name).unwrap();
+    assert_eq!(client.wait(&launched.id).unwrap().summary.result, "success");
+    assert_eq!(client.schedule(name).unwrap().launched, 1);
+    assert_eq!(client.schedules(None).unwrap().schedules.len(), 1);
+    client.remove_schedule(name).unwrap();
+    assert_eq!(client.schedule(name).unwrap_err().code(), Some("schedule-unknown"));
+}
+
+#[test]
+fn who_does_not_answer_and_who_is_no_server_is_said() {
+    let gone = Client::new("http://127.0.0.1:1");
+    assert!(matches!(gone.stats(), Err(ClientError::Lost { .. })));
+    let (served, _) = served();
+    let elsewhere = Client::new(&format!("{}/elsewhere", served.url));
+    assert_eq!(elsewhere.stats().unwrap_err().code(), Some("path-unknown"));
+}

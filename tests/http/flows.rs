@@ -1,0 +1,161 @@
+//! Flows over HTTP: added, looked at, started; and events in all three modes.
+#![cfg(feature = "server")]
+
+use serde_json::{json, Value};
+use turnwheel::engine::flow::FakeIo;
+use turnwheel::engine::{MemoryStore, World};
+use turnwheel::http::{Access, Options};
+
+use crate::http_common::{with, Answer, Served};
+
+const GREET: &str = "document: { dsl: '1.0.3', namespace: shop, name: greet, version: '1.0.0' }
+input:
+  schema:
+    document: { type: object, required: [name], properties: { name: { type: string } } }
+do:
+  - greet: { set: { text: '${ \"hello \\(.name)\" }' } }
+";
+
+const WAITS: &str = "document: { dsl: '1.0.3', namespace: shop, name: waits, version: '1.0.0' }
+do:
+  - paid:
+      listen: { to: { one: { with: { type: com.shop.paid } } } }
+";
+
+fn served() -> Served {
+    let world = with(World::builder()).flows(FakeIo::new()).build(MemoryStore::new());
+    Served::with(world.expect("a world"), Options::new(Access::Loopback))
+}
+
+fn add(served: &Served, source: &str) -> Answer {
+    let yaml = [("content-type", "application/yaml")];
+    served.send_bytes("POST", "/api/v1/flows", &yaml, Some(source.as_bytes()))
+}
+
+#[test]
+fn a_flow_is_added_looked_at_and_started_once() {
+    let served = served();
+    let added = add(&served, GREET);
+    assert_eq!(added.status, 201, "{}", added.text);
+    assert_eq!(add(&served, GREET).status, 201);
+    let flow = served.get("/api/v1/flows/shop/greet/latest").json();
+    assert_eq!((&flow["version"], &flow["hash"]), (&json!("1.0.0"), &added.json()["hash"]));
+    assert_eq!(flow["input_schema"]["required"], json!(["name"]));
+    assert_eq!(flow["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(served.get("/api/v1/flows").json()["flows"][0]["name"], "greet");
+
+    let start = "/api/v1/flows/shop/greet/1.0.0/start";
+    let key = [("idempotency-key", "1")];
+    let run = json!({"input": {"name": "ann"}, "labels": {"of": "ann"}});
+    let first = served.send("POST", start, &key, Some(&run));
+    assert_eq!(first.status, 201, "{}", first.text);
+    let id = first.json()["id"].as_str().unwrap().to_owned();
+    let plan = served.ended(&id);
+    assert_eq!(plan["result"], "success", "{plan}");
+    assert_eq!(plan["labels"]["flow.name"], "greet");
+    assert!(plan["output"].to_string().contains("hello ann"), "{plan}");
+    let again = served.send("POST", start, &key, Some(&run));
+    assert_eq!((again.status, &again.json()["id"]), (200, &json!(id)));
+    let other = json!({"input": {"name": "bob"}});
+    served.send("POST", start, &key, Some(&other)).is_problem(422, "key-reused");
+}
+
+#[test]
+fn what_is_wrong_with_a_flow_is_said_with_its_place() {
+    let served = served();
+    let wrong = GREET.replace("set:", "sett:");
+    let problem = add(&served, &wrong).is_problem(422, "flow-invalid");
+    let one = &problem["problems"][0];
+    assert_eq!(one["line"], 6, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("did you mean"), "{problem}");
+    let yaml = [("content-type", "application/yaml")];
+    let checked = served.send_bytes("POST", "/api/v1/flows/check", &yaml, Some(GREET.as_bytes()));
+    assert_eq!(checked.status, 200, "{}", checked.text);
+    assert_eq!(served.get("/api/v1/flows").json()["flows"], json!([]));
+    served.get("/api/v1/flows/shop/greet/latest").is_problem(404, "flow-unknown");
+    add(&served, GREET);
+    let changed = GREET.replace("hello", "hi");
+    add(&served, &changed).is_problem(409, "flow-exists");
+    let none = [("content-type", "image/png")];
+    let refused = served.send_bytes("POST", "/api/v1/flows", &none, Some(b"x"));
+    refused.is_problem(415, "body-type-wrong");
+    // A world without flows says so.
+    Served::new().get("/api/v1/flows").is_problem(404, "path-unknown");
+}
+
+fn waiting(served: &Served) -> String {
+    add(served, WAITS);
+    let started = served.post("/api/v1/flows/shop/waits/1.0.0/start", &json!({}));
+    assert_eq!(started.status, 201, "{}", started.text);
+    let id = started.json()["id"].as_str().expect("an id").to_owned();
+    served.suspended(&id);
+    id
+}
+
+fn publish(served: &Served, headers: &[(&str, &str)], body: &str) -> Answer {
+    served.send_bytes("POST", "/api/v1/events", headers, Some(body.as_bytes()))
+}
+
+fn delivered(served: &Served, headers: &[(&str, &str)], body: &str) -> Value {
+    loop {
+        // A task listens a moment after its plan has begun.
+        let answer = publish(served, headers, body);
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        if answer.json()["delivered"] != 0 {
+            return answer.json();
+        }
+    }
+}
+
+#[test]
+fn events_come_in_structured_binary_and_batch_mode() {
+    let served = served();
+    let event = json!({
+        "specversion": "1.0", "id": "1", "source": "/shop", "type": "com.shop.paid", "data": {"n": 1},
+    });
+
+    let plan = waiting(&served);
+    let structured = [("content-type", "application/cloudevents+json; charset=utf-8")];
+    assert_eq!(delivered(&served, &structured, &event.to_string())["events"], 1);
+    let ended = served.ended(&plan);
+    assert!(ended["output"].to_string().contains("\"n\":1"), "{ended}");
+
+    let plan = waiting(&served);
+    let binary = [
+        ("content-type", "application/json"),
+        ("ce-specversion", "1.0"),
+        ("ce-id", "2"),
+        ("ce-source", "/shop%20two"),
+        ("ce-type", "com.shop.paid"),
+    ];
+    delivered(&served, &binary, "{\"n\": 2}");
+    let ended = served.ended(&plan);
+    assert!(ended["output"].to_string().contains("\"n\":2"), "{ended}");
+
+    let plan = waiting(&served);
+    let batch = [("content-type", "application/cloudevents-batch+json")];
+    let mut other = event.clone();
+    (other["id"], other["type"]) = (json!("3"), json!("com.shop.other"));
+    let mut third = event.clone();
+    (third["id"], third["data"]) = (json!("4"), json!({"n": 3}));
+    let done = delivered(&served, &batch, &json!([other, third]).to_string());
+    assert_eq!(done["events"], 2);
+    let ended = served.ended(&plan);
+    assert!(ended["output"].to_string().contains("\"n\":3"), "{ended}");
+}
+
+#[test]
+fn what_is_no_event_is_refused() {
+    let served = served();
+    let structured = [("content-type", "application/cloudevents+json")];
+    for bad in
+        ["{}", "[]", "1", "{\"specversion\":\"1.0\",\"id\":\"\",\"source\":\"a\",\"type\":\"b\"}"]
+    {
+        publish(&served, &structured, bad).is_problem(400, "event-invalid");
+    }
+    publish(&served, &structured, "{").is_problem(400, "body-not-json");
+    let binary = [("content-type", "text/plain"), ("ce-specversion", "1.0"), ("ce-id", "1")];
+    publish(&served, &binary, "x").is_problem(400, "event-invalid");
+    publish(&served, &[("content-type", "text/plain")], "x").is_problem(415, "body-type-wrong");
+    assert_eq!(served.get("/api/v1/flows").json()["unheard_events"], 0);
+}

@@ -1,0 +1,171 @@
+//! Live events: in order, without a gap over a break, and no harm by those who do not read.
+#![cfg(feature = "server")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use turnwheel::engine::{
+    Action, ActionError, MemoryStore, Next, Planner, Run, Runs, StepContext, World,
+};
+use turnwheel::http::{Access, Options};
+
+use crate::http_common::{with, Served};
+
+/// Has a long name, so that whatever happens to it is long to tell.
+struct Loud;
+
+impl Action for Loud {
+    const NAME: &'static str = "loud";
+    type Input = ();
+    type Output = ();
+    type Phases = Runs;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: ()) -> Result<(), ActionError> {
+        planner.label("x".repeat(50_000));
+        planner.plan_self(input)?;
+        Ok(())
+    }
+}
+
+impl Run for Loud {
+    fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        Ok(Next::Done)
+    }
+}
+
+/// A stream of events, read by hand.
+struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    fn open(served: &Served, path: &str, more: &str) -> Self {
+        let mut stream = TcpStream::connect(served.address()).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+        let host = served.address();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{more}\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut stream = Self(BufReader::new(stream));
+        let head = stream.until(|line| line.is_empty());
+        assert!(head[0].contains("200"), "{head:?}");
+        assert!(head.iter().any(|line| line.contains("text/event-stream")), "{head:?}");
+        // From here on nothing is missed.
+        stream.until(|line| line.contains("listening"));
+        stream
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).expect("it goes on");
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    fn until(&mut self, is_last: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.line() {
+            let is_over = is_last(&line);
+            lines.push(line);
+            if is_over {
+                break;
+            }
+        }
+        lines
+    }
+
+    /// The data of the next event; nothing if the stream has ended.
+    fn next(&mut self) -> Option<Value> {
+        loop {
+            let line = self.line()?;
+            if let Some(data) = line.strip_prefix("data: ") {
+                return Some(serde_json::from_str(data).expect("data is JSON"));
+            }
+        }
+    }
+
+    /// Reads until the plan has stopped: cursors and what happened.
+    fn until_stopped(&mut self, plan: &str) -> Vec<Value> {
+        let mut seen = Vec::new();
+        while let Some(event) = self.next() {
+            let is_end =
+                event["plan"] == plan && event["what"] == "plan" && event["to"] == "stopped";
+            seen.push(event);
+            if is_end {
+                return seen;
+            }
+        }
+        panic!("the stream has ended before: {seen:?}");
+    }
+}
+
+#[test]
+fn what_happens_is_told_in_order_and_as_it_becomes_durable() {
+    let served = Served::new();
+    let mut stream = Stream::open(&served, "/api/v1/events", "");
+    let plan = served.start("echo", &json!({"text": "a"}));
+    let seen = stream.until_stopped(&plan);
+    let states: Vec<&Value> =
+        seen.iter().filter(|event| event["what"] == "plan").map(|event| &event["to"]).collect();
+    assert_eq!(states.first(), Some(&&json!("pending")));
+    assert_eq!(states.last(), Some(&&json!("stopped")));
+    assert!(seen.iter().any(|event| event["what"] == "step" && event["to"] == "success"));
+    assert_eq!(seen[0]["by"], "local");
+
+    let history = served.get(&format!("/api/v1/plans/{plan}/history")).json();
+    let told: Vec<&Value> = seen.iter().map(|event| &event["cursor"]).collect();
+    let kept: Vec<&Value> =
+        history["happenings"].as_array().unwrap().iter().map(|event| &event["cursor"]).collect();
+    assert_eq!(told, kept);
+    let timeline = served.get(&format!("/api/v1/plans/{plan}/timeline")).json();
+    assert!(!timeline["bars"].as_array().unwrap().is_empty(), "{timeline}");
+}
+
+#[test]
+fn whoever_comes_back_misses_nothing() {
+    let served = Served::new();
+    let mut stream = Stream::open(&served, "/api/v1/events?plans_only=true", "");
+    let first = served.start("echo", &json!({"text": "a"}));
+    let seen = stream.until_stopped(&first);
+    let last = seen.last().unwrap()["cursor"].as_str().unwrap().to_owned();
+    drop(stream);
+    let second = served.start("echo", &json!({"text": "b"}));
+    served.ended(&second);
+    let more = format!("last-event-id: {last}\r\n");
+    let mut again = Stream::open(&served, "/api/v1/events?plans_only=true", &more);
+    let seen = again.until_stopped(&second);
+    assert!(seen.iter().all(|event| event["plan"] == second), "{seen:?}");
+    assert_eq!(seen[0]["to"], "pending");
+
+    let mut all = Stream::open(&served, "/api/v1/events?after=0&label=echo", "");
+    assert_eq!(all.next().unwrap()["plan"], first);
+    served.get("/api/v1/events?after=x").is_problem(400, "cursor-invalid");
+}
+
+#[test]
+fn a_reader_that_never_reads_is_cut_off_and_harms_nobody() {
+    let options = Options::new(Access::Loopback);
+    let world = with(World::builder().action(Loud)).build(MemoryStore::new()).unwrap();
+    let mut served =
+        Served::listening(world, options, |listen| listen.write_within(Duration::from_millis(200)));
+    let mut idle = Stream::open(&served, "/api/v1/events", "");
+    let mut plans = 0;
+    // Until what is not read has filled the buffers of the system.
+    while !served.get("/metrics").text.contains("turnwheel_live_streams 0") {
+        assert!(plans < 2_000, "it is never cut off");
+        served.start("loud", &json!(null));
+        plans += 1;
+    }
+    // What was sent is there, and then the end.
+    let mut rest = Vec::new();
+    let _cut = idle.0.read_to_end(&mut rest);
+    served.tell_to_stop();
+    assert!(served.stopped().is_drained);
+}
+
+#[test]
+fn streams_end_when_the_server_stops() {
+    let mut served = Served::new();
+    let mut stream = Stream::open(&served, "/api/v1/events", "");
+    served.tell_to_stop();
+    assert_eq!(stream.next(), None);
+    assert!(served.stopped().is_drained);
+}

@@ -1,0 +1,20 @@
+//! The HTTP API and the console, in one process with whoever asks.
+#![cfg(feature = "server")]
+
+#[path = "../http_common/mod.rs"]
+mod http_common;
+
+mod access;
+mod both;
+mod client;
+mod console;
+mod flows;
+mod live;
+mod openapi;
+mod pages;
+mod plans;
+mod runtime;
+mod tls;
+mod trouble;
+mod two;
+mod work;

@@ -1,0 +1,197 @@
+//! The description of the API is true: each operation is called with what its schema says, and with what
+//! is nearly that; nothing fails inside, and each answer is as described.
+#![cfg(feature = "server")]
+
+use serde_json::{json, Value};
+use turnwheel::engine::flow::FakeIo;
+use turnwheel::engine::{MemoryStore, World};
+use turnwheel::http::{Access, Options};
+use turnwheel::work::Workers;
+
+use crate::http_common::schema::{check, sample, Seeded};
+use crate::http_common::{with, Answer, Served};
+
+/// Calls of each operation.
+const CALLS: usize = 60;
+
+struct Operation {
+    method: String,
+    path: String,
+    described: Value,
+}
+
+fn operations(api: &Value) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    for (path, item) in api["paths"].as_object().expect("paths") {
+        for (method, described) in item.as_object().expect("operations") {
+            let (method, path) = (method.to_uppercase(), path.clone());
+            operations.push(Operation { method, path, described: described.clone() });
+        }
+    }
+    operations
+}
+
+fn served() -> Served {
+    let workers = Workers::new();
+    let builder = World::builder().action(workers.action()).flows(FakeIo::new());
+    let world = with(builder).build(MemoryStore::new()).expect("a world");
+    workers.attach(&world);
+    Served::with(world, Options::new(Access::Loopback).workers(&workers))
+}
+
+/// What paths name: things that are there, and things that are not.
+fn segments(served: &Served) -> Vec<(&'static str, Vec<String>)> {
+    let ended = served.start("echo", &json!({"text": "a"}));
+    served.ended(&ended);
+    let failed = served.start("fail", &json!({"is_mended": false}));
+    served.ended(&failed);
+    let waiting = served.start("ask", &json!(null));
+    served.suspended(&waiting);
+    served.start("external", &json!({"topic": "mail", "input": 1}));
+    let lease = json!({"topics": ["mail"], "wait_ms": 60_000});
+    let task = served.post("/api/v1/work/lease", &lease).json()["tasks"][0]["id"].clone();
+    let hourly = json!({"timing": {"every": {"period_ms": 3_600_000}}, "action": "echo"});
+    let put = served.send("PUT", "/api/v1/schedules/hourly", &[], Some(&hourly));
+    assert_eq!(put.status, 200, "{}", put.text);
+    let flow = "document: { dsl: '1.0.3', namespace: test, name: hourly, version: '1.0.0' }
+do: [{ set: { set: { a: 1 } } }]";
+    let yaml = [("content-type", "application/yaml")];
+    let added = served.send_bytes("POST", "/api/v1/flows", &yaml, Some(flow.as_bytes()));
+    assert_eq!(added.status, 201, "{}", added.text);
+    let odd = ["%00", "a%2Fb", "-1", "99999999999999999999", "%F0%9F%A6%80", "%FF"];
+    let some = |known: &[&str]| known.iter().chain(&odd).map(|text| (*text).to_owned()).collect();
+    let unknown = "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f";
+    vec![
+        ("namespace", some(&["test", "test", "test", "test"])),
+        ("version", some(&["1.0.0", "1.0.0", "latest", "latest"])),
+        ("plan", some(&[&ended, &failed, &waiting, &waiting, &failed, unknown])),
+        ("step", some(&["1", "2", "2", "3", "0"])),
+        ("name", some(&["hourly", "hourly", task.as_str().expect("a task"), "1", "none"])),
+    ]
+}
+
+fn query(operation: &Operation, api: &Value, seeded: &mut Seeded) -> String {
+    let mut query = String::new();
+    for parameter in operation.described["parameters"].as_array().into_iter().flatten() {
+        if parameter["in"] != "query" || seeded.below(3) > 0 {
+            continue;
+        }
+        let name = parameter["name"].as_str().expect("a name");
+        if name == "wait_ms" {
+            continue;
+        }
+        let value = match sample(api, &parameter["schema"], seeded, 3) {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let value: String = value.bytes().take(200).map(|byte| format!("%{byte:02X}")).collect();
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query.push_str(&format!("{name}={value}"));
+    }
+    query
+}
+
+/// An answer is one of those that are described.
+fn judge(operation: &Operation, api: &Value, answer: &Answer, said: &str) {
+    let status = answer.status.to_string();
+    let is_unwell = operation.path == "/health";
+    assert!(answer.status < 500 || is_unwell, "{said}: {status} {}", answer.text);
+    let responses = &operation.described["responses"];
+    let response = responses.get(&status).unwrap_or(&responses["default"]);
+    let Some(content) = response["content"].as_object() else {
+        assert_eq!(answer.text, "", "{said}: {status} has no content");
+        return;
+    };
+    let kind = answer.header("content-type").split(';').next().unwrap_or_default();
+    let Some(described) = content.get(kind) else {
+        panic!("{said}: {status} is of {kind}, which is not described: {}", answer.text);
+    };
+    if kind.ends_with("json") {
+        let checked = check(api, &described["schema"], &answer.json(), "");
+        checked.unwrap_or_else(|problem| panic!("{said}: {status}: {problem}\n{}", answer.text));
+    }
+}
+
+#[test]
+fn each_operation_answers_as_it_is_described_whatever_it_is_told() {
+    let served = served();
+    let api = served.get("/api/v1/openapi.json").json();
+    assert!(api["openapi"].as_str().expect("a version").starts_with("3.1"));
+    let segments = segments(&served);
+    let operations = operations(&api);
+    assert!(operations.len() >= 35, "{}", operations.len());
+    let mut well = 0;
+    for (number, operation) in operations.iter().enumerate() {
+        if operation.path.ends_with("/events") && operation.method == "GET" {
+            // It has no end; `http_live.rs` has its tests.
+            continue;
+        }
+        let mut seeded = Seeded::new(number as u64 + 1);
+        let mut answered_well = 0;
+        for call in 0..CALLS {
+            let mut path = operation.path.clone();
+            for (name, values) in &segments {
+                let value = &values[seeded.below(values.len())];
+                path = path.replace(&format!("{{{name}}}"), value);
+            }
+            path.push_str(&query(operation, &api, &mut seeded));
+            let schema =
+                &operation.described["requestBody"]["content"]["application/json"]["schema"];
+            let body = (!schema.is_null()).then(|| {
+                let mut body = sample(&api, schema, &mut seeded, 0);
+                if body.get("wait_ms").is_some() {
+                    body["wait_ms"] = json!(0);
+                }
+                body
+            });
+            let answer = served.send(&operation.method, &path, &[], body.as_ref());
+            let told = body.map_or(String::new(), |body| body.to_string());
+            let told: String = told.chars().take(400).collect();
+            let said = format!("call {call}: {} {path} {told}", operation.method);
+            judge(operation, &api, &answer, &said);
+            answered_well += usize::from(answer.status < 300);
+        }
+        well += usize::from(answered_well > 0);
+    }
+    // Chance alone reaches most of them; the other tests call each on purpose.
+    assert!(well * 2 > operations.len(), "{well} of {}", operations.len());
+}
+
+#[test]
+fn bodies_that_are_no_json_are_refused_everywhere() {
+    let served = served();
+    let api = served.get("/api/v1/openapi.json").json();
+    let json_kind = [("content-type", "application/json")];
+    for operation in operations(&api) {
+        let content = &operation.described["requestBody"]["content"]["application/json"];
+        if content.is_null() || operation.path.contains("callbacks") {
+            continue;
+        }
+        let path = operation.path.replace("{plan}", "0190a5c4-7b1e-7cc3-98c4-dc0c0c07398f");
+        let path = path.replace("{step}", "1").replace("{name}", "none");
+        let method = &operation.method;
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        let answer = served.send_bytes(method, &path, &form, Some(b"a=b"));
+        answer.is_problem(415, "body-type-wrong");
+        for bad in [&b"{"[..], b"", b"\xff\xfe", b"nul"] {
+            let answer = served.send_bytes(method, &path, &json_kind, Some(bad));
+            answer.is_problem(400, "body-not-json");
+        }
+        let deep = "[".repeat(100_000);
+        let answer = served.send_bytes(method, &path, &json_kind, Some(deep.as_bytes()));
+        assert!(answer.status < 500, "{}", answer.text);
+    }
+}
+
+#[test]
+fn each_code_has_a_page() {
+    let pages = include_str!("../../docs/errors.md");
+    for code in turnwheel::http::Code::ALL {
+        let name = code.name();
+        assert!(pages.contains(&format!("\n## {name}\n")), "docs/errors.md has no page for {name}");
+        let status = format!("Status {}", code.status().as_u16());
+        let page = pages.split(&format!("\n## {name}\n")).nth(1).expect("its page");
+        let page = page.split("\n## ").next().expect("its end");
+        assert!(page.contains(&status), "the page for {name} does not say «{status}»");
+    }
+}

@@ -1,0 +1,226 @@
+//! Clients that drip, flood or vanish; a full disk; an orderly stop.
+#![cfg(feature = "server")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use turnwheel::engine::{MemoryStore, SqliteStore};
+use turnwheel::http::{Access, Options};
+
+use crate::http_common::{world, Served};
+
+fn raw(served: &Served, request: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(served.address()).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+    // A server that has refused already may not read to the end.
+    let _ = stream.write_all(request);
+    stream
+}
+
+fn answer(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+    let options = Options::new(Access::Loopback).body_bytes_max(1_000);
+    let served = Served::with(world(MemoryStore::new()), options);
+    let body = json!({"action": "echo", "input": {"text": "x".repeat(2_000)}});
+    served.post("/api/v1/plans", &body).is_problem(413, "body-too-large");
+    // One that does not say how long it is.
+    let head =
+        "POST /api/v1/plans HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                connection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunk = format!("400\r\n{}\r\n", "x".repeat(1_024));
+    let answer = answer(raw(&served, format!("{head}{chunk}{chunk}0\r\n\r\n").as_bytes()));
+    assert!(answer.contains("413") && answer.contains("body-too-large"), "{answer}");
+    // One that says it is huge, and never comes.
+    let head =
+        "POST /api/v1/plans HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                connection: close\r\ncontent-length: 99999999999\r\n\r\n";
+    let answer = answer_of(&served, head);
+    assert!(answer.contains("body-too-large"), "{answer}");
+}
+
+fn answer_of(served: &Served, request: &str) -> String {
+    answer(raw(served, request.as_bytes()))
+}
+
+#[test]
+fn a_body_that_drips_is_refused_and_others_are_answered_meanwhile() {
+    let options = Options::new(Access::Loopback).body_within(Duration::from_millis(200));
+    let served = Served::with(world(MemoryStore::new()), options);
+    let head =
+        "POST /api/v1/plans HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                connection: close\r\ncontent-length: 100\r\n\r\n{\"act";
+    let dripping: Vec<TcpStream> = (0..50).map(|_| raw(&served, head.as_bytes())).collect();
+    assert_eq!(served.get("/api/v1/plans").status, 200);
+    for stream in dripping {
+        let answer = answer(stream);
+        assert!(answer.contains("408") && answer.contains("body-too-slow"), "{answer}");
+    }
+}
+
+#[test]
+fn what_is_no_http_is_answered_or_cut_and_harms_nobody() {
+    let served = Served::new();
+    let long = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "a".repeat(100_000));
+    let many: String = (0..5_000).map(|n| format!("x-{n}: {n}\r\n")).collect();
+    let many = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{many}\r\n");
+    for request in ["\0\0\0\0", "GET / HTTP/9\r\n\r\n", "SSH-2.0-x\r\n\r\n", &long, &many] {
+        let answer = answer_of(&served, request);
+        assert!(answer.is_empty() || answer.contains(" 4"), "{answer}");
+    }
+    for _ in 0..100 {
+        drop(raw(&served, b"POST /api/v1/plans HTTP/1.1\r\nhost: loc"));
+    }
+    assert_eq!(served.get("/health").status, 200);
+}
+
+#[test]
+fn more_connections_than_allowed_wait_for_their_turn() {
+    let options = Options::new(Access::Loopback);
+    let served =
+        Served::listening(world(MemoryStore::new()), options, |listen| listen.connections_max(2));
+    let one = TcpStream::connect(served.address()).unwrap();
+    let two = TcpStream::connect(served.address()).unwrap();
+    let request = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let third = raw(&served, request);
+    drop((one, two));
+    assert!(answer(third).contains("204"));
+}
+
+#[test]
+fn a_full_disk_refuses_new_work_and_reading_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::new(folder.path().join("wheel.db")));
+    let options = Options::new(Access::Loopback).health_fresh(Duration::ZERO);
+    let served = Served::with(world(Arc::clone(&store)), options);
+    let waiting = served.start("ask", &json!(null));
+    let step = served.suspended(&waiting);
+    let old = served.start("echo", &json!({"text": "before"}));
+    served.ended(&old);
+
+    // As if all but a little was taken.
+    store.set_reserve(u64::MAX);
+    let body = json!({"action": "echo", "input": {"text": "a"}});
+    let refused = served.post("/api/v1/plans", &body);
+    refused.is_problem(507, "store-full");
+    assert!(!refused.header("retry-after").is_empty());
+    // What is there is read as ever.
+    assert_eq!(served.get(&format!("/api/v1/plans/{old}")).json()["result"], "success");
+    assert_eq!(served.get("/api/v1/plans").json()["plans"].as_array().unwrap().len(), 2);
+    assert_eq!(served.get("/api/v1/stats").status, 200);
+    // What is under way may use the reserve.
+    let event = json!({"event": 7});
+    let sent = served.post(&format!("/api/v1/plans/{waiting}/steps/{step}/events"), &event);
+    assert_eq!(sent.status, 200, "{}", sent.text);
+    assert_eq!(served.ended(&waiting)["output"], 7);
+
+    store.set_reserve(0);
+    let again = served.post("/api/v1/plans", &body);
+    assert_eq!(again.status, 201, "{}", again.text);
+}
+
+#[test]
+fn a_file_that_cannot_grow_refuses_all_writes_and_health_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::new(folder.path().join("wheel.db")));
+    let options = Options::new(Access::Loopback).health_fresh(Duration::ZERO);
+    let served = Served::with(world(Arc::clone(&store)), options);
+    let plan = served.start("echo", &json!({"text": "before"}));
+    served.ended(&plan);
+    assert_eq!(served.get("/health").json()["is_healthy"], true);
+
+    store.set_bytes_max(1);
+    store.set_reserve(0);
+    let text = "x".repeat(100_000);
+    let body = json!({"action": "echo", "input": {"text": text}});
+    let refused = loop {
+        let answer = served.post("/api/v1/plans", &body);
+        if answer.status != 201 {
+            break answer;
+        }
+    };
+    refused.is_problem(507, "store-full");
+    for path in ["/api/v1/plans", "/api/v1/stats", "/api/v1/queues", "/metrics"] {
+        let answer = served.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+    }
+    assert_eq!(served.get(&format!("/api/v1/plans/{plan}")).json()["result"], "success");
+
+    store.set_bytes_max(u64::MAX);
+    let again = served.post("/api/v1/plans", &body);
+    assert_eq!(again.status, 201, "{}", again.text);
+    assert_eq!(served.get("/health").json()["is_healthy"], true);
+}
+
+#[test]
+fn many_probes_at_once_share_one_commit() {
+    let options = Options::new(Access::Loopback).health_fresh(Duration::from_secs(3_600));
+    let served = Served::with(world(MemoryStore::new()), options);
+    let times: Vec<String> = std::thread::scope(|scope| {
+        let probes: Vec<_> = (0..16)
+            .map(|_| scope.spawn(|| served.get("/health").json()["committed_at"].to_string()))
+            .collect();
+        probes.into_iter().map(|probe| probe.join().unwrap()).collect()
+    });
+    assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+}
+
+#[test]
+fn who_waits_for_a_plan_is_answered_when_the_server_stops() {
+    let mut served = Served::new();
+    let plan = served.start("ask", &json!(null));
+    served.suspended(&plan);
+    let host = served.address().to_owned();
+    let head = format!("GET /api/v1/plans/{plan}?wait_ms=60000 HTTP/1.1\r\nhost: {host}\r\n\r\n");
+    let waiting = raw(&served, head.as_bytes());
+    while !served.get("/metrics").text.contains("turnwheel_http_requests_under_way 2") {
+        std::thread::yield_now();
+    }
+    served.tell_to_stop();
+    let answered = answer(waiting);
+    assert!(answered.contains("200 OK") && answered.contains("\"running\""), "{answered}");
+    assert!(served.stopped().is_drained);
+}
+
+#[test]
+fn a_stop_finishes_answers_and_refuses_new_work() {
+    let mut served = Served::new();
+    let plan = served.start("ask", &json!(null));
+    let step = served.suspended(&plan);
+    // A request that is under way when the server is told to stop: its head is read, its body is not.
+    let body = json!({"event": 1}).to_string();
+    let host = served.address().to_owned();
+    let head = format!(
+        "POST /api/v1/plans/{plan}/steps/{step}/events HTTP/1.1\r\nhost: {host}\r\ncontent-type: \
+         application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = raw(&served, head.as_bytes());
+    while !served.get("/metrics").text.contains("turnwheel_http_requests_under_way 2") {
+        std::thread::yield_now();
+    }
+    served.tell_to_stop();
+    // No new connection is served from some moment on.
+    while let Ok(mut new) = TcpStream::connect(served.address()) {
+        let request = "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        let mut answer = String::new();
+        let told = new.write_all(request.as_bytes()).and_then(|()| new.read_to_string(&mut answer));
+        if told.is_err() || answer.is_empty() {
+            break;
+        }
+    }
+    stream.write_all(body.as_bytes()).unwrap();
+    let answered = answer(stream);
+    assert!(answered.contains("200 OK"), "{answered}");
+    let world = served.world.clone();
+    assert!(served.stopped().is_drained);
+    drop(world);
+}

@@ -1,0 +1,216 @@
+//! Work for programs in other languages, and callbacks.
+#![cfg(feature = "server")]
+
+use serde_json::{json, Value};
+use turnwheel::actors::entity::{ReminderId, ReminderRow};
+use turnwheel::engine::store::OF_PLAN;
+use turnwheel::engine::{MemoryStore, SqliteStore, Store, World};
+use turnwheel::http::{Access, Options};
+use turnwheel::runtime::completion::block_on;
+use turnwheel::work::Workers;
+
+use crate::http_common::{with, Served};
+
+fn served_over(store: impl Store) -> Served {
+    let workers = Workers::new();
+    let world = with(World::builder().action(workers.action())).build(store).expect("a world");
+    workers.attach(&world);
+    Served::with(world, Options::new(Access::Loopback).workers(&workers))
+}
+
+fn lease(served: &Served, more: &Value) -> Value {
+    let mut body = json!({"topics": ["mail"], "wait_ms": 60_000});
+    let more = more.as_object().expect("fields").clone();
+    body.as_object_mut().expect("it is one").extend(more);
+    let answer = served.post("/api/v1/work/lease", &body);
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.json()["tasks"].clone()
+}
+
+#[test]
+fn a_worker_leases_a_task_shows_that_it_lives_and_completes_it() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail", "input": {"to": "ann"}}));
+    let tasks = lease(&served, &json!({}));
+    let task = &tasks[0];
+    assert_eq!((&task["plan"], &task["input"]), (&json!(plan), &json!({"to": "ann"})));
+    assert_eq!((&task["attempt"], &task["delivery"]), (&json!(1), &json!(1)));
+    assert_eq!(lease(&served, &json!({"wait_ms": 0})), json!([]));
+    let of = format!("/api/v1/work/{}", task["id"].as_str().unwrap());
+    // Ten minutes instead of half a one: the times are compared as texts.
+    let beat = json!({"details": {"sent": 1}, "lease_ms": 600_000});
+    let beat = served.post(&format!("{of}/heartbeat"), &beat);
+    assert_eq!(beat.status, 200, "{}", beat.text);
+    assert!(beat.json()["until"].as_str() > task["until"].as_str());
+    let done = served.post(&format!("{of}/complete"), &json!({"output": {"id": 7}}));
+    assert_eq!(done.status, 200, "{}", done.text);
+    let ended = served.ended(&plan);
+    assert_eq!((&ended["result"], &ended["output"]), (&json!("success"), &json!({"id": 7})));
+    let again = served.post(&format!("{of}/complete"), &json!({}));
+    again.is_problem(409, "lease-lost");
+}
+
+#[test]
+fn a_worker_that_waits_gets_the_task_when_it_comes() {
+    let served = served_over(MemoryStore::new());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| lease(&served, &json!({})));
+        let plan = served.start("external", &json!({"topic": "mail", "input": 1}));
+        assert_eq!(waiting.join().unwrap()[0]["plan"], plan);
+    });
+}
+
+#[test]
+fn a_lease_that_ends_hands_the_task_to_the_next_worker() {
+    let served = served_over(MemoryStore::new());
+    served.start("external", &json!({"topic": "mail"}));
+    let lost = lease(&served, &json!({"lease_ms": 50}));
+    // The wait ends when the lease has.
+    let next = lease(&served, &json!({}));
+    assert_eq!((&next[0]["plan"], &next[0]["delivery"]), (&lost[0]["plan"], &json!(2)));
+    assert_eq!(next[0]["idempotency_key"], lost[0]["idempotency_key"]);
+    let old = format!("/api/v1/work/{}", lost[0]["id"].as_str().unwrap());
+    served.post(&format!("{old}/complete"), &json!({})).is_problem(409, "lease-lost");
+    served.post(&format!("{old}/heartbeat"), &json!({})).is_problem(409, "lease-lost");
+    let new = format!("/api/v1/work/{}", next[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&format!("{new}/complete"), &json!({})).status, 200);
+}
+
+#[test]
+fn a_task_that_fails_is_handed_out_again_until_that_is_final() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail"}));
+    let first = lease(&served, &json!({}));
+    let of = format!("/api/v1/work/{}/fail", first[0]["id"].as_str().unwrap());
+    assert_eq!(served.post(&of, &json!({"message": "no network"})).status, 200);
+    let second = lease(&served, &json!({}));
+    assert_eq!(second[0]["attempt"], 2);
+    let of = format!("/api/v1/work/{}/fail", second[0]["id"].as_str().unwrap());
+    let failed = json!({"kind": "bounced", "message": "no such box", "is_final": true});
+    assert_eq!(served.post(&of, &failed).status, 200);
+    assert_eq!(served.ended(&plan)["state"], "paused");
+    let steps = served.get(&format!("/api/v1/plans/{plan}/steps?state=error")).json();
+    assert_eq!(steps["steps"][0]["error"]["kind"], "bounced");
+}
+
+#[test]
+fn a_worker_of_a_cancelled_plan_is_told_so() {
+    let served = served_over(MemoryStore::new());
+    let plan = served.start("external", &json!({"topic": "mail"}));
+    let tasks = lease(&served, &json!({}));
+    served.post(&format!("/api/v1/plans/{plan}/orders"), &json!({"order": "cancel"}));
+    served.ended(&plan);
+    let of = format!("/api/v1/work/{}", tasks[0]["id"].as_str().unwrap());
+    served.post(&format!("{of}/heartbeat"), &json!({})).is_problem(409, "lease-lost");
+    // A plan that is cancelled before somebody leases its task is not handed out.
+    let other = served.start("external", &json!({"topic": "mail"}));
+    served.suspended(&other);
+    served.post(&format!("/api/v1/plans/{other}/orders"), &json!({"order": "cancel"}));
+    assert_eq!(lease(&served, &json!({"wait_ms": 0})), json!([]));
+}
+
+#[test]
+fn leases_outlive_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wheel.db");
+    let served = served_over(SqliteStore::new(&file));
+    let plans: Vec<String> =
+        (0..2).map(|_| served.start("external", &json!({"topic": "mail"}))).collect();
+    plans.iter().for_each(|plan| assert!(served.suspended(plan) > 0));
+    let held = lease(&served, &json!({}));
+    drop(served);
+    let served = served_over(SqliteStore::new(&file));
+    let other = lease(&served, &json!({}));
+    assert_ne!(held[0]["plan"], other[0]["plan"]);
+    for task in [&held[0], &other[0]] {
+        let of = format!("/api/v1/work/{}/complete", task["id"].as_str().unwrap());
+        let done = served.post(&of, &json!({"output": 1}));
+        assert_eq!(done.status, 200, "{}", done.text);
+    }
+    for plan in plans {
+        assert_eq!(served.ended(&plan)["result"], "success");
+    }
+}
+
+#[test]
+fn a_callback_sends_one_event_without_a_token() {
+    let served = Served::new();
+    let plan = served.start("ask", &json!(null));
+    let step = served.suspended(&plan);
+    let made = served.post(&format!("/api/v1/plans/{plan}/steps/{step}/callback"), &json!({}));
+    assert_eq!(made.status, 201, "{}", made.text);
+    let path = format!("/{}", made.json()["path"].as_str().unwrap());
+    assert_eq!(served.post(&path, &json!({"paid": true})).status, 200);
+    assert_eq!(served.ended(&plan)["output"], json!({"paid": true}));
+    served.post(&path, &json!(null)).is_problem(404, "callback-unknown");
+    served.post("/api/v1/callbacks/0000", &json!(null)).is_problem(404, "callback-unknown");
+}
+
+#[test]
+fn offers_of_other_topics_are_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_file in [false, true] {
+        let served = if is_file {
+            served_over(SqliteStore::new(folder.path().join("wheel.db")))
+        } else {
+            served_over(MemoryStore::new())
+        };
+        let reminders = served.world.reminders();
+        let put = async {
+            // They have waited longer than any that comes now.
+            for number in 0..12_000_u64 {
+                let name = format!("01a1ff4f-e40a-72c7-8794-bb892af12402/{number}/1");
+                let mut row = ReminderRow::new(ReminderId::new("turnwheel.work", "other", &name));
+                (row.first_due_ms, row.planned_ms, row.due_ms) = (1, 1, 1 + number);
+                reminders.upsert(&row, 1).await.expect("it is written");
+                if is_file && number == 500 {
+                    break;
+                }
+            }
+        };
+        block_on(put).expect("nobody waits here");
+        let plans: Vec<String> =
+            (0..5).map(|_| served.start("external", &json!({"topic": "mail"}))).collect();
+        let mut leased = Vec::new();
+        while leased.len() < plans.len() {
+            let tasks = lease(&served, &json!({"limit": 3}));
+            leased.extend(tasks.as_array().unwrap().iter().map(|task| task["plan"].clone()));
+        }
+        assert_eq!(json!(leased), json!(plans), "those that have waited longest come first");
+        let many: Vec<String> = (0..101).map(|topic| topic.to_string()).collect();
+        let refused = served.post("/api/v1/work/lease", &json!({ "topics": many }));
+        refused.is_problem(422, "body-invalid");
+    }
+}
+
+#[test]
+fn a_callback_that_nobody_uses_goes_with_its_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = |served: &Served| {
+        let plan = served.start("ask", &json!(null));
+        let step = served.suspended(&plan);
+        let path = format!("/api/v1/plans/{plan}/steps/{step}/callback");
+        let token = served.post(&path, &json!({})).json()["token"].as_str().unwrap().to_owned();
+        let key = format!("{plan}/{token}");
+        let order = json!({"order": "cancel"});
+        served.post(&format!("/api/v1/plans/{plan}/orders"), &order);
+        served.ended(&plan);
+        (plan, token, key)
+    };
+    for is_file in [false, true] {
+        let served = if is_file {
+            served_over(SqliteStore::new(folder.path().join("wheel.db")))
+        } else {
+            served_over(MemoryStore::new())
+        };
+        let states = served.world.states();
+        let version = |key: &str| block_on(states.load(OF_PLAN, key)).unwrap().unwrap().version;
+        let ((gone, token, key), (_, _, other)) = (kept(&served), kept(&served));
+        assert_eq!((version(&key), version(&other)), (1, 1));
+        let order = json!({"order": "delete", "plans": [gone]});
+        assert_eq!(served.post("/api/v1/orders", &order).json()["touched"], 1);
+        assert_eq!((version(&key), version(&other)), (0, 1), "only that of the plan that is gone");
+        let told = served.post(&format!("/api/v1/callbacks/{token}"), &json!(null));
+        told.is_problem(404, "callback-unknown");
+    }
+}

@@ -1,0 +1,4 @@
+//! What flows do outside.
+
+mod http;
+mod process;

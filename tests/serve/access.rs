@@ -1,0 +1,161 @@
+//! `turnwheel serve` as a process: who may ask, over what, and what they may rely on.
+#![cfg(all(feature = "server", feature = "cli", unix))]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{json, Value};
+
+use crate::serve_common::{agent, Place};
+
+#[test]
+fn roles_are_read_or_operate_and_other_machines_need_a_token() {
+    let place = Place::new();
+    let open = place.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(open.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&open.stderr);
+    assert!(said.contains("other machines") && said.contains("--tokens"), "{said}");
+
+    let tokens = place.write("tokens.txt", "# who may\noperate ann s3cret\n\nread bob look\n");
+    let mut server = place.serve(&["--listen", "0.0.0.0:0", "--tokens", &tokens]);
+    let body = json!({"action": "external", "input": {"topic": "t"}});
+    server.get("/api/v1/plans").is_problem(401, "unauthorized");
+    server.post("/api/v1/plans", &body).is_problem(401, "unauthorized");
+    assert_eq!(server.get("/health").status, 200, "a load balancer has no token");
+    server.token = Some("look".to_owned());
+    assert_eq!(server.get("/api/v1/plans").status, 200);
+    server.post("/api/v1/plans", &body).is_problem(403, "forbidden");
+    server.token = Some("s3cret".to_owned());
+    let plan = server.post("/api/v1/plans", &body).ok()["id"].clone();
+    let plan = server.get(&format!("/api/v1/plans/{}", plan.as_str().expect("an id"))).ok();
+    assert_eq!(plan["by"], "ann");
+    server.stopped();
+    // One token by the environment is enough, and operates.
+    let mut server = place.serve_with(&["--listen", "0.0.0.0:0"], &[("TURNWHEEL_TOKEN", "one")]);
+    server.get("/api/v1/plans").is_problem(401, "unauthorized");
+    server.token = Some("one".to_owned());
+    assert_eq!(server.post("/api/v1/plans", &body).status, 201);
+    // What it has announced can be reached by verbs.
+    let mut cancel = place.command(&["cancel", "last"]);
+    let output = cancel.env("TURNWHEEL_TOKEN", "one").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    server.stopped();
+    for (text, says) in [
+        ("operate ann\n", "line 1: it has 2 parts"),
+        ("\nadmin ann x\n", "line 2: there is no such role"),
+        ("# nobody\n", "holds no token"),
+    ] {
+        let tokens = place.write("tokens.txt", text);
+        let refused = place.run(&["serve", "--listen", "127.0.0.1:0", "--tokens", &tokens]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains(says) && said.contains("tokens.txt"), "{said}");
+    }
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn with_a_certificate_it_speaks_tls_and_verbs_trust_who_they_are_told_to() {
+    let place = Place::new();
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let made = rcgen::CertificateParams::new(names).expect("names").self_signed(&key);
+    let chain = place.write("chain.pem", &made.expect("a certificate").pem());
+    let private = place.write("key.pem", &key.serialize_pem());
+    let server = place.serve(&["--tls-certificates", &chain, "--tls-key", &private]);
+    assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
+    let plain = agent().get(server.url.replace("https", "http")).call();
+    assert!(plain.is_err(), "{plain:?}");
+    // A verb does not trust just anybody, and says what to do about it.
+    let add = ["schedule", "add", "n", "--every", "1h", "--action", "external"];
+    let refused = place.run(&add);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("server-certificates"), "{said}");
+    let mut trusting = place.command(&add);
+    let output = trusting.env("TURNWHEEL_SERVER_CERTIFICATES", &chain).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    server.stopped();
+    assert_eq!(place.json(&["schedule", "list", "--json"])["schedules"][0]["name"], "n");
+    let half = place.run(&["serve", "--tls-key", &private]);
+    assert_eq!(half.status.code(), Some(2));
+    let wrong = ["serve", "--listen", "127.0.0.1:0", "--tls-certificates", &private];
+    let wrong = place.run(&[&wrong[..], &["--tls-key", &private]].concat());
+    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
+}
+
+#[test]
+fn the_same_idempotency_key_gives_the_same_answer_and_no_other_body() {
+    let place = Place::new();
+    let begin = |server: &crate::serve_common::Serve, topic: &str| {
+        let body = json!({"action": "external", "input": {"topic": topic}}).to_string();
+        server.send("POST", "/api/v1/plans", &[("idempotency-key", "order-7")], Some(&body))
+    };
+    let server = place.serve(&[]);
+    // Many at once: one begins it.
+    let answers: Vec<(u16, String)> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..8).map(|_| scope.spawn(|| begin(&server, "t"))).collect();
+        let answers = asked.into_iter().map(|asked| asked.join().expect("no panic"));
+        answers.map(|answer| (answer.status, answer.ok()["id"].to_string())).collect()
+    });
+    let ids: BTreeSet<&String> = answers.iter().map(|(_, id)| id).collect();
+    assert_eq!(ids.len(), 1, "{answers:?}");
+    let begun = answers.iter().filter(|(status, _)| *status == 201).count();
+    assert_eq!(begun, 1, "{answers:?}");
+    begin(&server, "other").is_problem(422, "key-reused");
+    server.killed();
+    let server = place.serve(&[]);
+    let again = begin(&server, "t");
+    assert_eq!((again.status, again.header("idempotency-replayed")), (200, "true"));
+    assert_eq!(again.ok()["id"].to_string(), answers[0].1);
+    begin(&server, "other").is_problem(422, "key-reused");
+    server.stopped();
+}
+
+#[test]
+fn pages_have_each_plan_once_while_others_begin() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let known: BTreeSet<String> = (0..60).map(|_| server.begin("t")).collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                server.begin("t");
+            }
+        });
+        for _ in 0..3 {
+            let (mut seen, mut path) = (Vec::new(), "/api/v1/plans?limit=7".to_owned());
+            loop {
+                let page: Value = server.get(&path).ok();
+                let ids = page["plans"].as_array().expect("plans").iter();
+                seen.extend(ids.map(|plan| plan["id"].as_str().expect("an id").to_owned()));
+                let Some(next) = page["next"].as_str() else { break };
+                path = format!("/api/v1/plans?limit=7&cursor={next}");
+            }
+            let once: BTreeSet<String> = seen.iter().cloned().collect();
+            assert_eq!(once.len(), seen.len(), "a plan is on two pages");
+            assert!(known.is_subset(&once), "a plan is on no page");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    server.stopped();
+}
+
+#[test]
+fn its_description_is_that_of_the_library_and_has_every_path() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let told = server.get("/api/v1/openapi.json").ok();
+    let made = serde_json::to_value(turnwheel::http::openapi()).expect("JSON");
+    assert_eq!(told, made);
+    assert_eq!(told["openapi"].as_str().map(|version| &version[..3]), Some("3.1"));
+    // What needs nothing in its path is there, as described.
+    for (path, operations) in told["paths"].as_object().expect("paths") {
+        if !path.contains('{') && operations["get"].is_object() && path != "/api/v1/events" {
+            let status = server.get(path).status;
+            assert!((200..300).contains(&status), "{path}: {status}");
+        }
+    }
+    server.stopped();
+}

@@ -1,0 +1,10 @@
+//! `turnwheel serve` as a process of its own.
+#![cfg(all(feature = "server", feature = "cli", unix))]
+
+#[path = "../serve_common/mod.rs"]
+mod serve_common;
+
+mod access;
+mod restart;
+mod trouble;
+mod verbs;

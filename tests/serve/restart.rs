@@ -1,0 +1,161 @@
+//! `turnwheel serve` as a process that is killed, stopped, and started again.
+#![cfg(all(feature = "server", feature = "cli", unix))]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use serde_json::{json, Value};
+
+use crate::serve_common::{agent, Place, Serve};
+
+fn start(server: &Serve, agent: &ureq::Agent, key: &str) -> Option<String> {
+    let body = json!({"action": "external", "input": {"topic": "t", "input": key}}).to_string();
+    let headers = [("idempotency-key", key)];
+    let answer = server.try_send(agent, "POST", "/api/v1/plans", &headers, Some(&body)).ok()?;
+    if !matches!(answer.status, 200 | 201) {
+        return None;
+    }
+    answer.json()["id"].as_str().map(str::to_owned)
+}
+
+/// Begins plans from several clients until so many are answered, and kills it then.
+fn loaded_and_killed(server: Serve, count: usize) -> Vec<(String, String)> {
+    let answered = Mutex::new(Vec::new());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let (server, answered, is_over) = (&server, &answered, &is_over);
+            scope.spawn(move || {
+                let agent = agent();
+                for number in 0.. {
+                    let key = format!("{client}-{number}");
+                    match start(server, &agent, &key) {
+                        _ if is_over.load(Ordering::Relaxed) => return,
+                        Some(plan) => answered.lock().expect("no panic").push((key, plan)),
+                        None => return,
+                    }
+                }
+            });
+        }
+        while answered.lock().expect("no panic").len() < count {
+            std::thread::yield_now();
+        }
+        let sure = answered.lock().expect("no panic").clone();
+        server.signal("-KILL");
+        is_over.store(true, Ordering::Relaxed);
+        sure
+    })
+}
+
+#[test]
+fn what_was_answered_is_there_after_kill_nine_under_load_and_the_incident_is_told() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let before = server.id();
+    assert_eq!(server.get("/api/v1/world").ok()["incidents"], json!([]));
+    // One is paused: its worker says that nothing can be done.
+    let paused = server.begin("p");
+    let leased = server.post("/api/v1/work/lease", &json!({"topics": ["p"], "wait_ms": 10_000}));
+    let task = leased.ok()["tasks"][0]["id"].as_str().expect("a task").to_owned();
+    let fail = json!({"kind": "no", "message": "no", "is_final": true});
+    server.post(&format!("/api/v1/work/{task}/fail"), &fail).ok();
+    assert_eq!(server.ended_plan(&paused)["state"], "paused");
+    let answered = loaded_and_killed(server, 300);
+
+    let server = place.serve(&[]);
+    let agent = agent();
+    for (key, plan) in &answered {
+        let shown = server.get(&format!("/api/v1/plans/{plan}")).ok();
+        assert_eq!(shown["state"], "running", "{shown}");
+        // The same request once more begins nothing.
+        assert_eq!(start(&server, &agent, key).as_ref(), Some(plan));
+    }
+    // Each of them goes on: it offers its task.
+    let lease = json!({"topics": ["t"], "limit": 100, "wait_ms": 10_000});
+    let leased = server.post("/api/v1/work/lease", &lease).ok();
+    assert_eq!(leased["tasks"].as_array().map(Vec::len), Some(100), "{leased}");
+
+    let told = server.get("/api/v1/world").ok();
+    let incident = &told["incidents"][0];
+    assert_eq!((&incident["process"], &incident["paused"]), (&json!(before), &json!(1)), "{told}");
+    let continued = incident["continued"].as_u64().expect("a number");
+    assert!(continued >= answered.len() as u64, "{incident}");
+    let text = format!("ended without closing: {continued} plans go on, 1 plan is paused");
+    assert!(incident["text"].as_str().is_some_and(|said| said.ends_with(&text)), "{incident}");
+    assert!(place.log().contains("ended without closing"), "{}", place.log());
+    server.stopped();
+
+    // A stop in order is no incident, and the one before is remembered.
+    let server = place.serve(&[]);
+    let told = server.get("/api/v1/world").ok();
+    assert_eq!(told["incidents"].as_array().map(Vec::len), Some(1), "{told}");
+    server.stopped();
+}
+
+#[test]
+fn a_verb_over_the_store_of_a_killed_server_opens_it_and_the_incident_is_kept() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let plan = server.begin("t");
+    server.suspended(&plan);
+    server.killed();
+    let lock = std::fs::read_to_string(format!("{}.lock", place.store().display()));
+    assert!(lock.expect("it is left").contains(" serving http://"), "the dead one said so");
+    let output = place.run(&["cancel", &plan]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("ended without closing"), "{said}");
+    assert_eq!(place.json(&["show", &plan, "--json"])["result"], "cancelled");
+    let server = place.serve(&[]);
+    let told = server.get("/api/v1/world").ok();
+    assert_eq!(told["incidents"].as_array().map(Vec::len), Some(1), "{told}");
+    server.stopped();
+}
+
+const SLEEPER: &str = "document: { dsl: '1.0.3', namespace: test, name: sleeper, version: '1.0.0' }
+do:
+  - sleep: { run: { shell: { command: 'echo begun >> began; echo $$ > process; while [ ! -e gate ]; do sleep 0.05; done' } } }
+";
+
+#[test]
+fn a_termination_signal_with_plans_under_way_stops_in_order_and_they_go_on() {
+    let place = Place::new();
+    let server = place.serve(&["--stop-within", "500ms"]);
+    let headers = [("content-type", "application/yaml")];
+    server.send("POST", "/api/v1/flows", &headers, Some(SLEEPER)).ok();
+    let path = "/api/v1/flows/test/sleeper/1.0.0/start";
+    let sleeper = server.post(path, &json!({})).ok()["id"].as_str().expect("an id").to_owned();
+    let waiting = server.begin("t");
+    server.suspended(&waiting);
+    while !place.path("began").exists() {
+        std::thread::yield_now();
+    }
+    // Its command runs while it is told to stop: it is ended, and begins anew at the next start.
+    server.signal("-TERM");
+    let ended = server.ended();
+    assert_eq!(ended.code(), Some(0), "{}", place.log());
+    let left = std::fs::read_to_string(place.path("process")).expect("it has begun");
+    let is_left = std::process::Command::new("kill").args(["-0", left.trim()]).output();
+    assert!(!is_left.expect("there is kill").status.success(), "the command lives on");
+    let server = place.serve(&[]);
+    assert_eq!(server.get("/api/v1/world").ok()["incidents"], json!([]), "it was in order");
+    place.write("gate", "");
+    assert_eq!(server.ended_plan(&sleeper)["result"], "success");
+    assert_eq!(server.get(&format!("/api/v1/plans/{waiting}")).ok()["state"], "running");
+    server.stopped();
+}
+
+#[test]
+fn a_second_server_over_the_same_store_names_the_first() {
+    let place = Place::new();
+    let first = place.serve(&[]);
+    let second = place.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(second.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&second.stderr);
+    let (process, url) = (format!("process {}", first.id()), &first.url);
+    assert!(said.contains("is in use") && said.contains(&process) && said.contains(url), "{said}");
+    // It has done the first one no harm.
+    assert_eq!(first.get("/health").ok()["is_healthy"], true);
+    let plans: Value = first.get("/api/v1/plans").ok();
+    assert_eq!(plans["plans"], json!([]));
+    first.stopped();
+}
