@@ -3,7 +3,6 @@
 
 mod conditions;
 mod order;
-mod queues;
 mod tasks;
 mod threads;
 mod timers;
