@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cancels;
 mod compensation;
 mod heartbeats;
 mod panics;

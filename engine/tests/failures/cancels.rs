@@ -1,18 +1,17 @@
 //! Plans are ended in each state of their steps: while code runs or handles an event, in the pause before
 //! an attempt, in a handler that waits, fails or hangs, over a crash; and what is refused at last.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use common::{error, states, step_of, Theatre};
 use turnwheel_engine::{
     Action, ActionError, Next, PlanHandle, PlanResult, PlanState, RunAsync, RunsAsync, StepContext,
     StepId,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion};
+
+use crate::common::{error, states, step_of, Theatre};
 
 /// What one call does: waits for something, if there is something, and ends.
 type Turn = (Option<Completion<()>>, Result<Next, ActionError>);
@@ -173,7 +172,7 @@ fn a_handler_that_hangs_is_given_up_with_force() {
 #[test]
 fn a_step_between_two_attempts_is_told_to_end_if_it_wants_to_know() {
     for is_cancellable in [true, false] {
-        let change = |play: &mut common::Play| {
+        let change = |play: &mut crate::common::Play| {
             (play.is_cancellable, play.attempts) = (is_cancellable, 5);
         };
         let theatre = Theatre::with(change, |world| world);
