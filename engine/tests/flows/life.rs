@@ -84,10 +84,10 @@ do:
         read: envelope
 "
     );
-    let listens = flow_common::define(&listens).replace("name: it", "name: log");
+    let listens = crate::flow_common::define(&listens).replace("name: it", "name: log");
     let log = stage.start(&load(&listens, "log").expect("it is right"), json!({}));
     stage.sim.run_until_idle();
-    stage.start(&load(&flow_common::define(flow), "it").expect("it is right"), json!({}));
+    stage.start(&load(&crate::flow_common::define(flow), "it").expect("it is right"), json!({}));
     stage.sim.run_until_idle();
     publish.iter().for_each(|event| drop(stage.publish(event.clone())));
     let heard = stage.result(&log).expect("it hears the end");
