@@ -40,7 +40,8 @@ pub trait Actor: Sized + Send + 'static {
     /// What its hooks fail with; [`Infallible`](std::convert::Infallible) if they do not.
     type Error: Error + Send + Sync + 'static;
 
-    /// Runs before any message. Futures awaited here hold the messages back until they are done.
+    /// Runs before any message. Futures awaited here hold the messages back until they are done, also
+    /// when the actor begins anew after a failure.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use crate::intercept::outgoing::{self, Target};
 use crate::reply::{Call, ReplyTo};
 use crate::request::{self, Outgoing};
 use crate::seat::Seat;
-use crate::spawn::OUTGOING_BIT;
+use crate::spawn::{self, OUTGOING_BIT};
 use crate::system::System;
 
 /// A handle of an actor. Clones reach the same actor; when the last is gone and nothing the actor
@@ -57,7 +57,7 @@ impl<A: Actor> Address<A> {
 
     /// A number that no other actor of this process has or will have.
     pub fn id(&self) -> u64 {
-        self.raw_id() & !OUTGOING_BIT
+        spawn::bare(self.raw_id())
     }
 
     /// Its number with what is kept in it.
@@ -311,7 +311,8 @@ impl<A: Actor> Address<A> {
     ///
     /// # Errors
     ///
-    /// As [`Address::tell`]; the caller is told that there is no answer.
+    /// As [`Address::tell`]; the caller is told that there is no answer. `Refused` if this actor itself
+    /// waits for the answer and takes nothing meanwhile: the caller is told the cycle.
     pub fn forward<M, K>(&self, message: M, reply: ReplyTo<A::Reply>) -> Result<(), TellError<M>>
     where
         A: Receive<M, K>,
@@ -320,7 +321,11 @@ impl<A: Actor> Address<A> {
     {
         let mut reply = Some(reply);
         let mut send = |message| {
-            let reply = reply.take();
+            // Nobody waits for the answer to a message that was told: it goes on as one.
+            let reply = reply.take().filter(ReplyTo::is_anybody);
+            if reply.as_ref().is_some_and(|reply| reply.is_awaited_by(self.raw_id())) {
+                return Err(self.forward_cycle(message, reply));
+            }
             if let Some(reply) = &reply {
                 reply.forwarded(self.system.group().recent_ns());
             }
@@ -337,6 +342,18 @@ impl<A: Actor> Address<A> {
             }
             unsent.counted()
         })
+    }
+
+    /// The actor waits for the answer that it is to give.
+    #[cold]
+    fn forward_cycle<M, R>(&self, message: M, reply: Option<ReplyTo<R>>) -> TellError<M> {
+        if let Some(reply) = reply {
+            reply.fail_with_cycle(self.name());
+        }
+        self.unsent(
+            SubmitErrorKind::Refused,
+            Delivery::<M, R> { message, baggage: None, reply: None },
+        )
     }
 
     /// Runs a closure on the actor, in its turn among the messages, and answers what it returns.

@@ -2,6 +2,7 @@
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::task::Waker;
+use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
@@ -48,6 +49,25 @@ impl<A: Actor> Seat<A> {
         }
     }
 
+    /// Tells those at the gate whose deadline has passed, and takes what they have kept from fitting.
+    fn end_late(&mut self, turn: &mut Turn<'_, A>) {
+        let now_ns = self.rest.system.group().now_ns();
+        while let Some(open) = self.rest.cold().gate.next_late(now_ns) {
+            open(self, turn.reborrow());
+        }
+        self.drain(turn.reborrow());
+    }
+
+    /// From now on every message is answered with this failure, those at the gate too.
+    pub(crate) fn refuse_all(&mut self, failure: Failure, turn: &mut Turn<'_, A>) {
+        self.rest.is_plain = false;
+        let cold = self.rest.cold();
+        cold.broken = Some(failure);
+        for open in cold.gate.take_waiting() {
+            open(self, turn.reborrow());
+        }
+    }
+
     /// The message handled next passes the gate in any case.
     pub(crate) fn admit_next(&mut self) {
         if !self.rest.is_plain && !self.rest.is_out() {
@@ -74,7 +94,7 @@ impl<A: Actor> Seat<A> {
         &mut self,
         delivery: Delivery<M, A::Reply>,
         access: Access,
-        turn: &Turn<'_, A>,
+        turn: &mut Turn<'_, A>,
     ) -> Option<Delivery<M, A::Reply>>
     where
         A: Receive<M, K>,
@@ -90,6 +110,7 @@ impl<A: Actor> Seat<A> {
         }
         let call = delivery.reply.as_ref().and_then(|reply| reply.call());
         let chain = call.map(|call| call.chain.clone()).unwrap_or_default();
+        let deadline_ns = call.map_or(u64::MAX, |call| call.deadline_ns);
         let comes_back = chain.contains(self.rest.id);
         let cold = self.rest.cold();
         if let Some(onward) = cold.onward.as_ref().filter(|_| !comes_back) {
@@ -101,18 +122,36 @@ impl<A: Actor> Seat<A> {
             Verdict::Take => return Some(delivery),
             Verdict::Wait => {
                 let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-                gate.keep(access, Box::new(|seat, turn| A::receive(seat, envelope.open(), turn)));
+                let open = Box::new(|seat: &mut Self, turn: Turn<'_, A>| {
+                    A::receive(seat, envelope.open(), turn);
+                });
+                let is_watched = deadline_ns != u64::MAX && gate.holds_readers_up(access);
+                let late = is_watched.then(|| {
+                    let group = self.rest.system.group();
+                    let left_ns = deadline_ns.saturating_sub(group.now_ns());
+                    let sleep = group.sleep(Duration::from_nanos(left_ns));
+                    let look = turn.await_interleaved(sleep, |seat: &mut Self, turn, _| {
+                        seat.end_late(turn);
+                    });
+                    (deadline_ns, look)
+                });
+                let gate = &mut self.rest.cold().gate;
+                gate.keep(access, open, late);
                 if gate.keeps_one() {
                     // It has left the mailbox: an entity notes that somebody waits.
                     turn.task().interrupt();
                 }
             }
             Verdict::Cycle => {
-                let mut names = chain.names();
-                names.push(turn.name().to_owned());
                 if let Some(reply) = delivery.reply {
-                    reply.fail(Failure::error(crate::error::CallCycle { names }));
+                    reply.fail_with_cycle(turn.name().to_owned());
                 }
+            }
+            Verdict::Late => {
+                if let Some(reply) = delivery.reply {
+                    reply.expire();
+                }
+                self.dead_letter::<M>(turn, DeadLetterReason::Expired);
             }
             Verdict::TooMany => {
                 if let Some(reply) = delivery.reply {

@@ -30,12 +30,16 @@ pub(crate) struct Cold<A: Actor> {
     pub(crate) children: Children,
     /// What is subscribed to once the actor has started.
     pub(crate) deferred: Vec<Deferred<A>>,
+    /// The actor was made anew, and what runs now is part of its start.
+    pub(crate) is_starting_anew: bool,
     /// Why no message is handled any more.
     pub(crate) broken: Option<Failure>,
     /// Where all messages go, if not to this actor.
     pub(crate) onward: Option<Box<dyn Onward<A>>>,
     /// Until when an entity is not idle, whatever it does; nanoseconds.
     pub(crate) kept_until_ns: u64,
+    /// Ticks of timers under way that are no activity.
+    pub(crate) ticking: u32,
     /// Shared with each stream of answers that is open; made at the first.
     pub(crate) open_streams: Option<Arc<()>>,
 }
@@ -59,9 +63,11 @@ impl<A: Actor> Default for Cold<A> {
             rebirth: None,
             children: Children::default(),
             deferred: Vec::new(),
+            is_starting_anew: false,
             broken: None,
             onward: None,
             kept_until_ns: 0,
+            ticking: 0,
             open_streams: None,
         }
     }
@@ -85,6 +91,7 @@ impl<A: Actor> Cold<A> {
             && self.broken.is_none()
             && self.onward.is_none()
             && self.kept_until_ns == 0
+            && self.ticking == 0
             && !self.has_open_streams()
     }
 }

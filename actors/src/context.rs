@@ -259,6 +259,13 @@ impl<'a, A: Actor> Context<'a, A> {
         let baggage = request::baggage();
         let ambient = Ambient::inherited();
         let future = scope::within(future, ambient);
+        if self.rest.is_starting_anew() {
+            // In its phase nothing holds messages back any more, as it did at the first start.
+            return self.turn.await_exclusive(future, move |seat, turn, output| {
+                let delivery = Delivery { message: map(output), baggage, reply: None };
+                seat.receive_anew::<M, K>(delivery, turn);
+            });
+        }
         self.turn.await_holding(future, move |seat, turn, output| {
             let delivery = Delivery { message: map(output), baggage, reply: None };
             A::receive(seat, delivery, turn.reborrow());

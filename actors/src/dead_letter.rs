@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use turnwheel_runtime::SubmitErrorKind;
 
+use crate::spawn::{self, SYSTEM_MAX};
 use crate::system::Shared;
 
 /// A message that nobody handled.
@@ -80,14 +81,27 @@ impl DeadLetters {
     }
 }
 
-/// The systems that live. A queued message does not know its system: a pointer to it would cost two
-/// counter changes for each message, and it is needed only where one is lost.
+/// The systems that live, in places by their numbers, which are given again. A queued message does not
+/// know its system: a pointer to it would cost two counter changes for each message, and it is needed
+/// only where one is lost.
 static SYSTEMS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
-pub(crate) fn register(system: &Arc<Shared>) {
+/// Gives a system a number, 0 if there are too many for that.
+pub(crate) fn register(system: &Arc<Shared>) -> u64 {
     let mut systems = SYSTEMS.lock();
-    systems.retain(|system| system.strong_count() > 0);
-    systems.push(Arc::downgrade(system));
+    let free = systems.iter().position(|system| system.strong_count() == 0);
+    let at = free.unwrap_or_else(|| {
+        systems.push(Weak::new());
+        systems.len() - 1
+    });
+    systems[at] = Arc::downgrade(system);
+    u64::try_from(at + 1).ok().filter(|number| *number <= SYSTEM_MAX).unwrap_or(0)
+}
+
+/// The system with this number.
+fn numbered(number: u64) -> Option<Arc<Shared>> {
+    let at = usize::try_from(number.checked_sub(1)?).ok()?;
+    SYSTEMS.lock().get(at)?.upgrade()
 }
 
 /// Goes with a queued message, and notices when it is dropped unhandled. No bytes.
@@ -118,13 +132,16 @@ impl<M> Drop for Undelivered<M> {
     }
 }
 
-/// Counts a lost message in the systems of the group whose turn this is; if it is nobody's turn and
-/// there is but one system, in that.
+/// Counts a lost message in the system of the actor it was for: of the one whose queue it was in, or whose
+/// turn this is. If there is none, in the only system there is, or in those of this thread's group.
 #[cold]
 fn lost(message: &'static str) {
+    let task = turnwheel_runtime::losing_task().or_else(turnwheel_runtime::current_task);
+    let recipient = task.as_ref().map_or_else(String::new, |task| task.name());
+    if let Some(system) = task.and_then(|task| numbered(spawn::system_of(task.tag()))) {
+        return system.dead_letters.add(message, || recipient, DeadLetterReason::Dropped);
+    }
     let systems: Vec<_> = SYSTEMS.lock().iter().filter_map(Weak::upgrade).collect();
-    let task = turnwheel_runtime::current_task();
-    let recipient = task.map_or_else(String::new, |task| task.name());
     let only = systems.len() == 1;
     for system in systems {
         if only || system.group.is_current() {

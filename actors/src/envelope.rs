@@ -74,6 +74,12 @@ impl<M, R, K> Envelope<M, R, K> {
         self.guard.delivered();
         self.delivery
     }
+
+    /// Whether this actor waits for the answer.
+    pub(crate) fn comes_back_to(&self, actor: u64) -> bool {
+        let call = self.delivery.reply.as_ref().and_then(ReplyTo::call);
+        call.is_some_and(|call| call.chain.contains(actor))
+    }
 }
 
 impl<A, M, K> TaskJob<Seat<A>> for Envelope<M, A::Reply, K>

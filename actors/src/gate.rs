@@ -3,11 +3,12 @@
 //! The gate is free, and costs one look at a flag, unless an
 //! [`InterleavedHandler`](crate::InterleavedHandler) that does not admit everything is under way.
 //! A message that has to wait keeps its place: nothing passes it but calls of a chain that the actor
-//! itself waits for, so that readers never starve a writer.
+//! itself waits for, so that readers never starve a writer. A writer whose deadline passes while it waits
+//! makes way for the readers behind it.
 
 use std::collections::VecDeque;
 
-use turnwheel_runtime::Context;
+use turnwheel_runtime::{Context, Subscription};
 
 use crate::handler::{Access, Admits};
 use crate::seat::Seat;
@@ -24,6 +25,8 @@ pub(crate) enum Verdict {
     /// It would wait for a handler that waits for it.
     Cycle,
     TooMany,
+    /// It has waited here beyond its deadline.
+    Late,
 }
 
 /// A message that waits; called with the seat when it is its turn.
@@ -32,6 +35,17 @@ pub(crate) type Opened<A> = Box<dyn FnOnce(&mut Seat<A>, Context<'_, Seat<A>>) +
 struct Waiting<A: crate::Actor> {
     access: Access,
     open: Opened<A>,
+    /// When nobody waits for it any more, nanoseconds, and what looks then.
+    late: Option<(u64, Subscription)>,
+}
+
+impl<A: crate::Actor> Waiting<A> {
+    fn opened(self) -> Opened<A> {
+        if let Some((_, look)) = self.late {
+            look.cancel();
+        }
+        self.open
+    }
 }
 
 /// The futures under way and the messages that wait for them.
@@ -42,6 +56,8 @@ pub(crate) struct Gate<A: crate::Actor> {
     /// The next message to be judged is to be taken: it was taken from `waiting` and fits, or passes
     /// in any case.
     is_opened: bool,
+    /// The next message to be judged has waited too long.
+    is_late: bool,
 }
 
 impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
@@ -56,7 +72,8 @@ impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
 
 impl<A: crate::Actor> Default for Gate<A> {
     fn default() -> Self {
-        Self { readers: 0, chains: 0, waiting: VecDeque::new(), is_opened: false }
+        let waiting = VecDeque::new();
+        Self { readers: 0, chains: 0, waiting, is_opened: false, is_late: false }
     }
 }
 
@@ -70,6 +87,9 @@ impl<A: crate::Actor> Gate<A> {
     pub(crate) fn judge(&mut self, access: Access, comes_back: bool) -> Verdict {
         if std::mem::take(&mut self.is_opened) {
             return Verdict::Take;
+        }
+        if std::mem::take(&mut self.is_late) {
+            return Verdict::Late;
         }
         let fits = self.fits(access);
         if access == Access::Always {
@@ -114,9 +134,41 @@ impl<A: crate::Actor> Gate<A> {
         self.is_opened = true;
     }
 
-    /// Keeps a message until it fits.
-    pub(crate) fn keep(&mut self, access: Access, open: Opened<A>) {
-        self.waiting.push_back(Waiting { access, open });
+    /// Keeps a message until it fits. With `late`, those behind it may fit at that time.
+    pub(crate) fn keep(
+        &mut self,
+        access: Access,
+        open: Opened<A>,
+        late: Option<(u64, Subscription)>,
+    ) {
+        self.waiting.push_back(Waiting { access, open, late });
+    }
+
+    /// Whether a message of this kind, which waits, keeps others from readers that they would fit to.
+    pub(crate) fn holds_readers_up(&self, access: Access) -> bool {
+        access == Access::Write && self.readers > 0
+    }
+
+    /// A message that has waited too long. It must be opened, and so judged, at once.
+    pub(crate) fn next_late(&mut self, now_ns: u64) -> Option<Opened<A>> {
+        let is_late = |waiting: &Waiting<A>| {
+            waiting.late.as_ref().is_some_and(|(late_ns, _)| *late_ns <= now_ns)
+        };
+        let at = self.waiting.iter().position(is_late)?;
+        let waiting = self.waiting.remove(at)?;
+        self.is_late = true;
+        Some(waiting.opened())
+    }
+
+    /// The futures under way are gone; what waits stays.
+    pub(crate) fn clear(&mut self) {
+        (self.readers, self.chains) = (0, 0);
+        (self.is_opened, self.is_late) = (false, false);
+    }
+
+    /// Whether messages wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Whether one message waits, and no other.
@@ -126,7 +178,7 @@ impl<A: crate::Actor> Gate<A> {
 
     /// Takes all that waits, in order.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Opened<A>> {
-        std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.open)
+        std::mem::take(&mut self.waiting).into_iter().map(Waiting::opened)
     }
 
     /// The first waiting message, if it fits now. It must be opened, and so judged, at once.
@@ -135,6 +187,6 @@ impl<A: crate::Actor> Gate<A> {
         let fits = self.fits(access);
         let waiting = if fits { self.waiting.pop_front() } else { None }?;
         self.is_opened = true;
-        Some(waiting.open)
+        Some(waiting.opened())
     }
 }

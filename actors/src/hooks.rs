@@ -1,10 +1,13 @@
 //! The hooks of an actor's task: from the runtime's lifecycle to the actor's.
 
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+
 use turnwheel_runtime::{Failure, Lifecycle, OnFailure};
 
 use crate::actor::{Actor, Directive, Exit};
 use crate::context::Context;
-use crate::handler::Turn;
+use crate::envelope::Delivery;
+use crate::handler::{Receive, Turn};
 use crate::seat::Seat;
 
 /// The one lifecycle of all actors; no state of its own.
@@ -28,13 +31,13 @@ impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
         let children = seat.take_children();
         if !children.is_empty() {
             cx.await_holding(children.close(cx.group()), |seat: &mut Seat<A>, cx, ()| {
-                if let Err(error) = seat.call(cx, |actor, cx| actor.closing(cx)) {
-                    cx.fail(Failure::error(error));
+                if let Err(failure) = seat.tell_closing(cx) {
+                    cx.fail(failure);
                 }
             });
             return Ok(());
         }
-        seat.call(cx, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+        seat.tell_closing(cx)
     }
 
     fn closed(&mut self, seat: &mut Seat<A>, _: &mut Turn<'_, A>) -> Outcome {
@@ -85,6 +88,42 @@ impl<A: Actor> Seat<A> {
         }
     }
 
+    /// Tells the actor that it is closed in order.
+    pub(crate) fn tell_closing(&mut self, turn: &mut Turn<'_, A>) -> Outcome {
+        self.call(turn, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+    }
+
+    /// Runs the begin of an actor that was made anew: what its start waits for holds messages back, as
+    /// at its first start.
+    pub(crate) fn anew(&mut self, begin: impl FnOnce(&mut Self)) {
+        self.rest.cold().is_starting_anew = true;
+        let begun = catch_unwind(AssertUnwindSafe(|| begin(self)));
+        self.rest.cold().is_starting_anew = false;
+        if let Err(panic) = begun {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Takes a message that is part of the start of an actor that was made anew: behind the activation
+    /// of an entity, if that has it.
+    pub(crate) fn receive_anew<M, K>(
+        &mut self,
+        delivery: Delivery<M, A::Reply>,
+        turn: &mut Turn<'_, A>,
+    ) where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.fetch();
+        if self.actor.is_some() {
+            return self.anew(|seat| A::receive(seat, delivery, turn.reborrow()));
+        }
+        turn.await_exclusive(std::future::ready(()), move |seat, turn, ()| {
+            seat.anew(|seat| A::receive(seat, delivery, turn.reborrow()));
+        });
+    }
+
     /// Tells the actor of its end, and drops it.
     pub(crate) fn end(&mut self, exit: &Exit) {
         self.fetch();
@@ -129,7 +168,9 @@ impl<A: Actor> Seat<A> {
     fn begin_anew(&mut self, turn: &mut Turn<'_, A>) {
         self.actor = None;
         self.make();
-        if let Err(error) = self.call(turn, |actor, cx| actor.starting(cx)) {
+        let mut begun = Ok(());
+        self.anew(|seat| begun = seat.call(turn, |actor, cx| actor.starting(cx)));
+        if let Err(error) = begun {
             // Nothing is handled by an actor that has not started.
             self.actor = None;
             turn.fail(Failure::error(error));

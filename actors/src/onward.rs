@@ -13,6 +13,8 @@ use crate::system::System;
 pub(crate) trait Pending<A: Actor>: Send {
     /// Sends it to the actor; comes back if it is refused.
     fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>>;
+    /// Is taken here and now.
+    fn receive(self: Box<Self>, seat: &mut Seat<A>, turn: Turn<'_, A>);
     /// Tells its sender that there will be none.
     fn fail(self: Box<Self>, system: &System, failure: &Failure);
 }
@@ -38,6 +40,10 @@ where
     fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>> {
         task.submit_job(*self)
             .map_err(|error| Unsent { kind: error.kind, message: Box::new(error.job) })
+    }
+
+    fn receive(self: Box<Self>, seat: &mut Seat<A>, turn: Turn<'_, A>) {
+        A::receive(seat, self.open(), turn);
     }
 
     fn fail(self: Box<Self>, system: &System, failure: &Failure) {

@@ -71,7 +71,7 @@ impl<A: Actor> Seat<A> {
         baggage: Option<Arc<Baggage>>,
         reply: Option<ReplyTo<R>>,
         access: Access,
-        turn: Turn<'_, A>,
+        mut turn: Turn<'_, A>,
         handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
     ) where
         A: Receive<M, K, Reply = R>,
@@ -79,7 +79,7 @@ impl<A: Actor> Seat<A> {
         K: 'static,
         R: Send + 'static,
     {
-        match self.admit::<M, K>(Delivery { message, baggage, reply }, access, &turn) {
+        match self.admit::<M, K>(Delivery { message, baggage, reply }, access, &mut turn) {
             Some(delivery) if self.rest.is_intercepted() => {
                 self.plain_intercepted(delivery, turn, handle);
             }
@@ -139,7 +139,7 @@ impl<A: Actor> Seat<A> {
 /// Lets a panic go on; its caller is told if it has no answer yet.
 #[cold]
 #[inline(never)]
-fn end_panicked<R>(reply: Option<ReplyTo<R>>, panic: Panic) {
+pub(crate) fn end_panicked<R>(reply: Option<ReplyTo<R>>, panic: Panic) {
     if let Some(panic) = settle(reply, Err(panic)) {
         resume_unwind(panic);
     }

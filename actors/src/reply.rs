@@ -9,6 +9,7 @@ use turnwheel_runtime::{Failure, Group};
 
 use crate::abandon::{self, Abandoned, Watchers};
 use crate::call_chain::CallChain;
+use crate::error::CallCycle;
 use crate::pool::Load;
 
 /// What comes back from a call.
@@ -94,6 +95,11 @@ impl<R> ReplyTo<R> {
         Self { giver: None }
     }
 
+    /// Whether there is a call to be answered, or a message to be counted.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.giver.is_some()
+    }
+
     /// Of a message that nobody waits for the answer of, and that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Self {
         let call =
@@ -147,6 +153,26 @@ impl<R> ReplyTo<R> {
         R: Send + 'static,
     {
         Abandoned::new(self.asked(), system.group().clone())
+    }
+
+    /// Its deadline has passed.
+    pub(crate) fn expire(self) {
+        if let Some(giver) = &self.giver {
+            // Said here, and not left to the timer: what comes next is that the reply is dropped.
+            giver.exchange().expire();
+        }
+    }
+
+    /// Whether this actor waits for the answer and takes nothing meanwhile.
+    pub(crate) fn is_awaited_by(&self, actor: u64) -> bool {
+        self.call().is_some_and(|call| call.chain.blocks(actor))
+    }
+
+    /// Tells the caller that the actor of this name, which was to answer, waits for the answer.
+    pub(crate) fn fail_with_cycle(self, name: String) {
+        let mut names = self.call().map(|call| call.chain.names()).unwrap_or_default();
+        names.push(name);
+        self.fail(Failure::error(CallCycle { names }));
     }
 
     /// Whether somebody asked.

@@ -67,6 +67,7 @@ pub(crate) struct Tally {
     policy: Restart,
     /// When it was restarted, nanoseconds; as many as the limit at most.
     history: VecDeque<u64>,
+    /// The end of the pause before the last restart: a long pause is no quiet time.
     last_ns: u64,
     delays: Option<Delays>,
 }
@@ -94,7 +95,10 @@ impl Tally {
         }
         let Some(backoff) = &self.policy.backoff else { return Some(Duration::ZERO) };
         let delays = self.delays.get_or_insert_with(|| backoff.delays(seed));
-        Some(delays.next().unwrap_or_default())
+        let pause = delays.next().unwrap_or_default();
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        self.last_ns = now_ns.saturating_add(pause_ns);
+        Some(pause)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state of an actor's task: the actor itself and what the crate keeps beside it.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use turnwheel_runtime::{Failure, Lent};
@@ -11,9 +12,9 @@ use crate::cold::Cold;
 use crate::context::{AsyncContext, Context};
 use crate::dead_letter::DeadLetterReason;
 use crate::envelope::Delivery;
-use crate::gate::Gate;
 use crate::handler::{Access, Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
 use crate::intercept::Chain;
+use crate::plain::end_panicked;
 use crate::reply::ReplyTo;
 use crate::request::Ambient;
 use crate::restart::Rebirth;
@@ -90,6 +91,11 @@ impl<A: Actor> Rest<A> {
         self.cold().deferred.push(run);
     }
 
+    /// Whether what runs now is part of the start of an actor that was made anew.
+    pub(crate) fn is_starting_anew(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.is_starting_anew)
+    }
+
     /// Notes the begin of a message.
     #[inline(always)]
     pub(crate) fn note_begin(&mut self) {
@@ -124,6 +130,28 @@ impl<A: Actor> Rest<A> {
     /// Whether streams of answers are open.
     pub(crate) fn has_open_streams(&self) -> bool {
         self.cold.as_ref().is_some_and(|cold| cold.has_open_streams())
+    }
+
+    /// Whether a future has the actor.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| !cold.home.is_empty())
+    }
+
+    /// Whether messages wait at the gate.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.gate.has_waiting())
+    }
+
+    /// Whether a request is under way: a future of its handler, or a stream of answers.
+    pub(crate) fn is_busy(&self, turn: &Turn<'_, A>) -> bool {
+        let ticking = self.cold.as_ref().map_or(0, |cold| cold.ticking);
+        turn.holding() > ticking || self.has_open_streams()
+    }
+
+    /// Notes that a tick that is no activity is under way, or over.
+    pub(crate) fn note_tick(&mut self, is_begun: bool) {
+        let ticking = &mut self.cold().ticking;
+        *ticking = if is_begun { *ticking + 1 } else { ticking.saturating_sub(1) };
     }
 
     /// Gives back the memory of what the actor may have needed once, if nothing of it is in use.
@@ -188,16 +216,14 @@ impl<A: Actor> Seat<A> {
         Some(self.rest.cold().home.lend(actor))
     }
 
-    /// From now on every message is answered with this failure.
-    pub(crate) fn refuse_all(&mut self, failure: Failure) {
-        self.rest.cold().broken = Some(failure);
-        self.rest.is_plain = false;
-    }
-
-    /// Forgets the futures that the former actor had under way.
+    /// Forgets the futures that the former actor had under way. What waited for them still waits.
     pub(crate) fn start_anew(&mut self) {
-        self.rest.cold().gate = Gate::default();
-        self.rest.set_free();
+        let cold = self.rest.cold();
+        cold.gate.clear();
+        cold.ticking = 0;
+        if !cold.gate.has_waiting() {
+            self.rest.set_free();
+        }
     }
 
     /// The actor of a task that was not spawned.
@@ -219,7 +245,7 @@ impl<A: Actor> Seat<A> {
     pub(crate) fn handle_replying<M>(
         &mut self,
         delivery: Delivery<M, <A as ReplyHandler<M>>::Reply>,
-        turn: Turn<'_, A>,
+        mut turn: Turn<'_, A>,
     ) where
         A: ReplyHandler<M>,
         M: Send + 'static,
@@ -227,7 +253,7 @@ impl<A: Actor> Seat<A> {
         type Kind = crate::handler::kind::Replying;
         let mut delivery = delivery;
         if !self.rest.is_plain {
-            match self.admit::<M, Kind>(delivery, A::ACCESS, &turn) {
+            match self.admit::<M, Kind>(delivery, A::ACCESS, &mut turn) {
                 None => return,
                 Some(admitted) => delivery = admitted,
             }
@@ -260,7 +286,7 @@ impl<A: Actor> Seat<A> {
         type Kind = crate::handler::kind::Exclusive;
         let mut delivery = delivery;
         if !self.rest.is_plain {
-            match self.admit::<M, Kind>(delivery, Access::Write, &turn) {
+            match self.admit::<M, Kind>(delivery, Access::Write, &mut turn) {
                 None => return,
                 Some(admitted) => delivery = admitted,
             }
@@ -302,7 +328,7 @@ impl<A: Actor> Seat<A> {
         let access = <A as InterleavedHandler<M>>::ACCESS;
         let mut delivery = delivery;
         if !self.rest.is_plain {
-            match self.admit::<M, Kind>(delivery, access, &turn) {
+            match self.admit::<M, Kind>(delivery, access, &mut turn) {
                 None => return,
                 Some(admitted) => delivery = admitted,
             }
@@ -320,9 +346,14 @@ impl<A: Actor> Seat<A> {
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
         };
-        let future = {
+        let made = {
             let mut cx = Context::new(turn.reborrow(), &mut self.rest);
-            ambient.within(|| actor.handle(message, &mut cx))
+            let make = AssertUnwindSafe(|| ambient.within(|| actor.handle(message, &mut cx)));
+            catch_unwind(make)
+        };
+        let future = match made {
+            Ok(future) => future,
+            Err(panic) => return end_panicked(reply, panic),
         };
         self.enter(A::ADMITS);
         turn.await_holding(scope::contained(future, ambient), move |seat, cx, outcome| {

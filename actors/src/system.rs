@@ -1,6 +1,7 @@
 //! What the actors of a program share: the group they run in, dead letters, defaults.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::deadline::Deadlines;
 use crate::error::SpawnError;
 use crate::intercept::{Chain, Interceptor};
 use crate::registry::Names;
-use crate::spawn::ActorBuilder;
+use crate::spawn::{self, ActorBuilder, OUTGOING_BIT};
 
 /// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a lost
 /// one shows.
@@ -34,6 +35,8 @@ pub struct System {
 /// What the clones of a system share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// What is kept in the numbers of its actors: that it is around what they are sent, and which it is.
+    pub(crate) marks: AtomicU64,
     pub(crate) group: Group,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) ask_limit: Duration,
@@ -157,7 +160,9 @@ impl SystemBuilder {
     pub fn build(self) -> System {
         let Self { group, dead_letters, ask_limit, incoming, outgoing } = self;
         let deadlines = Deadlines::new(&group);
+        let marks = if outgoing.is_empty() { 0 } else { OUTGOING_BIT };
         let shared = Arc::new(Shared {
+            marks: AtomicU64::new(marks),
             group,
             dead_letters,
             ask_limit,
@@ -166,7 +171,8 @@ impl SystemBuilder {
             outgoing,
             names: Names::default(),
         });
-        dead_letter::register(&shared);
+        let mark = spawn::mark_of(dead_letter::register(&shared));
+        shared.marks.store(marks | mark, Ordering::Relaxed);
         System { shared }
     }
 }

@@ -246,7 +246,16 @@ where
             // Its handler has a future, or waits for others.
             let ticker = Arc::clone(self);
             let handled = poll_fn(move |cx| taker.poll(cx.waker()).map(drop));
-            turn.await_interleaved(handled, move |_, turn, ()| ticker.rest(turn));
+            let is_noted = !self.timing.keeps_alive;
+            if is_noted {
+                seat.rest.note_tick(true);
+            }
+            turn.await_interleaved(handled, move |seat: &mut Seat<A>, turn, ()| {
+                if is_noted {
+                    seat.rest.note_tick(false);
+                }
+                ticker.rest(turn);
+            });
         }
         if let Err(panic) = run {
             // The policy hook decides what becomes of the actor; the timer goes on with it.

@@ -7,7 +7,7 @@ use turnwheel_runtime::WeakTask;
 use crate::actor::Actor;
 use crate::address::Address;
 use crate::seat::Seat;
-use crate::spawn::OUTGOING_BIT;
+use crate::spawn;
 use crate::system::System;
 
 /// An address that does not keep its actor: with no other address left the actor closes in order.
@@ -51,7 +51,7 @@ impl<A: Actor> WeakAddress<A> {
 
     /// As [`Address::id`].
     pub fn id(&self) -> u64 {
-        self.task.tag() & !OUTGOING_BIT
+        spawn::bare(self.task.tag())
     }
 }
 

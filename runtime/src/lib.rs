@@ -63,8 +63,8 @@ pub use scoped::Scoped;
 pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
 #[cfg(not(turnwheel_loom))]
 pub use task::{
-    current_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow, Permit, Phase,
-    Reserve, SubmitError, SubmitErrorKind, Subscription, Task, TaskJob, WeakTask,
+    current_task, losing_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow,
+    Permit, Phase, Reserve, SubmitError, SubmitErrorKind, Subscription, Task, TaskJob, WeakTask,
 };
 #[cfg(not(turnwheel_loom))]
 pub use worker::Pinning;

@@ -143,6 +143,10 @@ impl<E: Entity> Directory<E> {
                 // whether it has handled anything since.
                 let age_ns = now_ns.saturating_sub(active.used_ns);
                 let ends = age_ns >= idle_ns;
+                if active.task.queue_len() > 0 {
+                    // It has something to do; and a job behind that takes the place of a message.
+                    return true;
+                }
                 if ends || (period_ns..period_ns.saturating_mul(2)).contains(&age_ns) {
                     asked.push((key.clone(), active.task.clone(), active.seen, ends));
                 }
@@ -164,9 +168,12 @@ impl<E: Entity> Directory<E> {
             if handled == seen && !ends {
                 return;
             }
-            let is_kept = seat.rest.kept_until_ns() > now_ns || seat.rest.has_open_streams();
+            let is_kept = seat.rest.kept_until_ns() > now_ns || seat.rest.is_busy(cx);
             if handled == seen && !is_kept {
-                return cx.close();
+                // A tick under way is no activity, but is not waited for with the door closed either.
+                return if cx.holding() == 0 {
+                    cx.close()
+                };
             }
             if let Some(directory) = directory.upgrade() {
                 directory.was_used(&key, seat.rest.id, now_ns, handled);

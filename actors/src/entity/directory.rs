@@ -63,6 +63,8 @@ pub(super) struct Leaving<E: Entity> {
     pub(super) bytes: u32,
     /// What it has admitted and does not handle itself: comes before what waits.
     pub(super) onward: Queue<E>,
+    /// Calls that come back to it: it waits for them itself, and takes them still.
+    pub(super) returning: Queue<E>,
     pub(super) pending: Queue<E>,
     pub(super) failures: Option<Failures>,
 }
@@ -153,11 +155,11 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Whether a call of this chain to a key would never be answered: its activation waits in the chain
-    /// and takes nothing, or is on its way out and waits for the chain to end.
+    /// and takes nothing.
     pub(crate) fn closes_cycle(&self, key: &E::Key, chain: &CallChain) -> bool {
         match self.shard(key).get(key) {
             Some(Entry::Active(active)) => chain.blocks(active.id),
-            Some(Entry::Leaving(leaving)) => chain.contains(leaving.id),
+            Some(Entry::Leaving(leaving)) => chain.blocks(leaving.id),
             Some(Entry::Waiting { .. } | Entry::Held { .. }) | None => false,
         }
     }
@@ -313,6 +315,10 @@ impl<E: Entity> Directory<E> {
         K: 'static,
     {
         let (moving, pending) = match shard.get_mut(key) {
+            Some(Entry::Leaving(leaving)) if envelope.comes_back_to(leaving.id) => {
+                leaving.task.interrupt();
+                (0, &mut leaving.returning)
+            }
             Some(Entry::Leaving(leaving)) => (leaving.moving(), &mut leaving.pending),
             Some(Entry::Waiting { pending, .. }) => (0, pending),
             _ => unreachable!("the shard was locked since the look"),
@@ -322,6 +328,22 @@ impl<E: Entity> Directory<E> {
         }
         pending.push_back(Box::new(envelope));
         Ok(())
+    }
+
+    /// Whether calls have come back to an activation on its way out.
+    pub(super) fn has_returning(&self, key: &E::Key, id: u64) -> bool {
+        match self.shard(key).get(key) {
+            Some(Entry::Leaving(leaving)) => leaving.id == id && !leaving.returning.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// A call that comes back to an activation on its way out.
+    pub(super) fn next_returning(&self, key: &E::Key, id: u64) -> Option<Box<dyn Pending<E>>> {
+        match self.shard(key).get_mut(key) {
+            Some(Entry::Leaving(leaving)) if leaving.id == id => leaving.returning.pop_front(),
+            _ => None,
+        }
     }
 
     /// How many messages may wait for an activation: what its mailbox takes, so that all that were

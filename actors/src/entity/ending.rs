@@ -21,8 +21,17 @@ impl<E: Entity> Leaving<E> {
     /// An activation that takes no more, and what waits for the next one.
     fn of(active: &mut Active<E>, pending: Queue<E>) -> Self {
         let (task, failures) = (active.task.clone(), active.failures.take());
-        let (id, bytes, onward) = (active.id, active.bytes, VecDeque::new());
-        Self { task, id, bytes, onward, pending, failures }
+        let (id, bytes) = (active.id, active.bytes);
+        let (onward, returning) = (VecDeque::new(), VecDeque::new());
+        Self { task, id, bytes, onward, returning, pending, failures }
+    }
+
+    /// What goes to the next activation, in order.
+    pub(super) fn take_rest(&mut self) -> Queue<E> {
+        let mut rest = std::mem::take(&mut self.onward);
+        rest.append(&mut self.returning);
+        rest.append(&mut self.pending);
+        rest
     }
 }
 
@@ -55,8 +64,7 @@ impl<E: Entity> Directory<E> {
                 (VecDeque::new(), active.failures, active.bytes)
             }
             Some(Entry::Leaving(mut leaving)) if leaving.id == id => {
-                leaving.onward.append(&mut leaving.pending);
-                (leaving.onward, leaving.failures, leaving.bytes)
+                (leaving.take_rest(), leaving.failures, leaving.bytes)
             }
             Some(other) => return shard.insert(key.clone(), other),
             None => return,

@@ -18,7 +18,7 @@ use crate::request::Ambient;
 use crate::restart::{Rebirth, Restart};
 use crate::scope;
 use crate::seat::Seat;
-use crate::spawn::OUTGOING_BIT;
+use crate::spawn;
 
 /// Until when an activation is kept that is held.
 pub(super) const HELD_NS: u64 = u64::MAX;
@@ -52,6 +52,11 @@ impl<E: Entity> EntityContext<E> {
         &self.directory
     }
 
+    /// The number of its activation with what is kept in it, as the directory knows it.
+    pub(super) fn raw_id(&self) -> u64 {
+        self.id
+    }
+
     /// Its key.
     pub fn key(&self) -> &E::Key {
         &self.key
@@ -64,7 +69,7 @@ impl<E: Entity> EntityContext<E> {
 
     /// A number that no other activation of this process has.
     pub fn activation(&self) -> u64 {
-        self.id & !OUTGOING_BIT
+        spawn::bare(self.id)
     }
 
     /// The entities of its system.
@@ -157,10 +162,44 @@ impl<E: Entity> EntityHooks<E> {
         }
     }
 
+    /// Makes the entity again after a failure: nothing is handled before its activation is over.
+    fn activate_anew(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) {
+        seat.anew(|seat| {
+            self.activate(seat, turn, |turn, activation, then| {
+                turn.await_exclusive(activation, then);
+            });
+        });
+    }
+
+    /// The same for what comes later.
+    fn again(&self) -> Self {
+        let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
+        Self::new(key, directory, self.had_failed, self.is_awaited)
+    }
+
+    /// Takes a call that has come back to this activation on its way out, behind the future that has the
+    /// actor.
+    fn take_returning(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) {
+        seat.fetch();
+        if seat.actor.is_none() && seat.rest.is_lent() {
+            if self.directory.has_returning(&self.key, seat.rest.id) {
+                let hooks = self.again();
+                turn.await_exclusive(std::future::ready(()), move |seat, turn, ()| {
+                    hooks.take_returning(seat, turn);
+                });
+            }
+            return;
+        }
+        if let Some(message) = self.directory.next_returning(&self.key, seat.rest.id) {
+            // The next one at the next look, also if this one panics.
+            turn.task().interrupt();
+            message.receive(seat, turn.reborrow());
+        }
+    }
+
     /// What follows an activation that waits.
     fn then(&self) -> Then<E> {
-        let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
-        let hooks = Self::new(key, directory, self.had_failed, self.is_awaited);
+        let hooks = self.again();
         Box::new(move |seat, turn, outcome| hooks.settle(seat, turn, outcome))
     }
 
@@ -173,6 +212,13 @@ impl<E: Entity> EntityHooks<E> {
                     self.directory.has_started(&self.key, seat.rest.id);
                 }
                 self.directory.measure(&self.key, seat);
+                if seat.rest.has_waiting() {
+                    // They have waited for futures of one that has failed since.
+                    let begun = std::future::ready(());
+                    turn.await_exclusive(begun, |seat: &mut Seat<E>, turn, ()| {
+                        seat.drain(turn.reborrow());
+                    });
+                }
             }
             Err(failure) => {
                 tracing::warn!(
@@ -180,7 +226,7 @@ impl<E: Entity> EntityHooks<E> {
                     "an activation failed"
                 );
                 // Whoever is in the mailbox is told, whoever comes now waits for the end.
-                seat.refuse_all(failure);
+                seat.refuse_all(failure, turn);
                 self.directory.leaves(&self.key, seat.rest.id);
                 turn.close();
             }
@@ -259,7 +305,7 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
             drop(self.directory.shard(&self.key));
         }
         self.activate(seat, turn, |turn, activation, then| {
-            turn.await_interleaved(activation, then);
+            turn.await_exclusive(activation, then);
         });
         Ok(())
     }
@@ -273,13 +319,28 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
 
     fn closing(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
         self.directory.leaves(&self.key, seat.rest.id);
-        if self.is_stuck || seat.rest.broken().is_some() {
+        let is_told = !self.is_stuck && seat.rest.broken().is_none();
+        let children = seat.take_children();
+        if !children.is_empty() {
+            turn.await_holding(
+                children.close(turn.group()),
+                move |seat: &mut Seat<E>, turn, ()| {
+                    let told = if is_told { seat.tell_closing(turn) } else { Ok(()) };
+                    if let Err(failure) = told {
+                        turn.fail(failure);
+                    }
+                },
+            );
             return Ok(());
         }
-        seat.call(turn, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+        if is_told {
+            seat.tell_closing(turn)?;
+        }
+        Ok(())
     }
 
     fn interrupted(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.take_returning(seat, turn);
         self.is_stuck |= self.directory.makes_way(&self.key, seat, turn);
         Ok(())
     }
@@ -289,7 +350,8 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
         Ok(())
     }
 
-    fn failed(&mut self, seat: &mut Seat<E>, _: &mut Turn<'_, E>, failure: &Failure) {
+    fn failed(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>, failure: &Failure) {
+        seat.take_children().close_alone(&turn.group());
         self.ended(seat, Some(failure));
     }
 
@@ -317,7 +379,7 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
             Box::new(Rebirth::new(Restart::default(), move || E::create(&key)))
         });
         if rebirth.next(turn.group().now_ns(), seat.rest.id).is_none() {
-            seat.refuse_all(failure.clone());
+            seat.refuse_all(failure.clone(), turn);
             self.directory.leaves(&self.key, seat.rest.id);
             turn.close();
             return OnFailure::Resume;
@@ -326,9 +388,15 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
         seat.end(&Exit::Failed(failure.clone()));
         turn.cancel_subscriptions();
         seat.start_anew();
-        self.activate(seat, turn, |turn, activation, then| {
-            turn.await_exclusive(activation, then);
-        });
+        let children = seat.take_children();
+        if children.is_empty() {
+            self.activate_anew(seat, turn);
+        } else {
+            let hooks = self.again();
+            turn.await_exclusive(children.close(turn.group()), move |seat, turn, ()| {
+                hooks.activate_anew(seat, turn);
+            });
+        }
         OnFailure::Resume
     }
 }

@@ -25,7 +25,7 @@
 //! | --- | --- | --- |
 //! | none | activates it | – |
 //! | active | goes to the mailbox; refused as closed: the key is leaving | when the activation refuses |
-//! | leaving | waits | when the old activation is over: `none`, or active again if something waits |
+//! | leaving | waits; a call that it waits for itself is taken | when the old activation is over: `none`, or active again if something waits |
 //! | waiting | waits: too many are active, or take too much | when another one has ended; after a limit its senders are told |
 //! | held | is refused with the failure of the last activation | when its pause is over |
 //!
@@ -148,8 +148,8 @@ pub trait Entity: Actor {
     /// only for those: without one [`Stored::load`] fails. Change it and the state is another one.
     const NAME: &'static str = "";
 
-    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever. Ticks
-    /// of its timers do not count unless they are to ([`Timing::keep_alive`](crate::Timing::keep_alive)).
+    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever. While
+    /// the future of a request is under way it is not idle. Ticks of its timers do not count unless they are to ([`Timing::keep_alive`](crate::Timing::keep_alive)).
     const IDLE: Duration = IDLE_DEFAULT;
 
     /// How long [`activate`](Entity::activate) may take.

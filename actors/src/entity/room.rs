@@ -213,10 +213,18 @@ impl<E: Entity> Sheds for Directory<E> {
                     let shed = Box::new(move || {
                         // In its own turn: one that is held has something under way.
                         let asked = task.submit(move |seat: &mut Seat<E>, cx| {
-                            if seat.rest.kept_until_ns() == HELD_NS {
+                            let directory = Weak::upgrade(&directory);
+                            let is_held = seat.rest.kept_until_ns() == HELD_NS;
+                            if is_held || cx.holding() > 0 || seat.rest.has_open_streams() {
+                                // Others come first at the next look.
+                                if let Some(directory) = directory {
+                                    let now_ns = directory.system.group().now_ns();
+                                    let handled = seat.rest.handled();
+                                    directory.was_used(&key, id, now_ns, handled);
+                                }
                                 return;
                             }
-                            if let Some(directory) = Weak::upgrade(&directory) {
+                            if let Some(directory) = directory {
                                 directory.leaves(&key, id);
                             }
                             cx.close();

@@ -41,7 +41,7 @@ pub(super) struct Activation<E: Entity> {
 
 impl<E: Entity> Activation<E> {
     pub(super) fn of(cx: &EntityContext<E>) -> Self {
-        Self { directory: cx.directory().weak(), key: cx.key().clone(), id: cx.activation() }
+        Self { directory: cx.directory().weak(), key: cx.key().clone(), id: cx.raw_id() }
     }
 }
 

@@ -151,8 +151,7 @@ impl<E: Entity> Directory<E> {
                 (VecDeque::new(), active.failures, active.bytes)
             }
             Some(Entry::Leaving(mut leaving)) if leaving.id == id => {
-                leaving.onward.append(&mut leaving.pending);
-                (leaving.onward, leaving.failures, leaving.bytes)
+                (leaving.take_rest(), leaving.failures, leaving.bytes)
             }
             other => {
                 if let Some(other) = other {

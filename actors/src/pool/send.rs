@@ -252,7 +252,7 @@ impl<A: Actor> Shared<A> {
         let now_ns = system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
         let sent = self.offer(route, message, |member, counted, message| {
-            if outgoing.chain.blocks(member.address.id()) {
+            if outgoing.chain.blocks(member.address.raw_id()) {
                 counted.inspect(|load| load.leave());
                 return Err(Refusal { why: Why::Cycle, message });
             }

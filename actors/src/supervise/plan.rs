@@ -20,6 +20,12 @@ pub(crate) struct Place {
     pub(crate) restarts: u64,
     /// Counts its pauses.
     pub(crate) tally: Tally,
+    /// It is to be started: its start is planned, or comes after a pause.
+    pub(crate) is_wanted: bool,
+    /// Not before this time, nanoseconds.
+    pub(crate) due_ns: u64,
+    /// Which order to start it counts: an earlier pause is void.
+    pub(crate) order: u64,
     /// Who waits for its first start.
     pub(crate) asker: Option<ReplyTo<Result<(), ChildError>>>,
 }
@@ -28,8 +34,8 @@ pub(crate) struct Place {
 pub(crate) enum Step {
     Stop(u64),
     Start(u64),
-    /// Later, without waiting for it: starts these.
-    StartAfter(Duration, Vec<u64>),
+    /// Later, without waiting for it: starts those whose order is still this one.
+    StartAfter(Duration, u64),
     Forget(u64),
     Answer(ReplyTo<Result<(), ChildError>>),
     /// All are started for the first time.
@@ -42,6 +48,8 @@ pub(crate) struct Places {
     /// In the order of their start.
     pub(crate) list: Vec<Place>,
     pub(crate) plan: VecDeque<Step>,
+    /// Orders to start children anew so far.
+    orders: u64,
 }
 
 impl Places {
@@ -54,43 +62,71 @@ impl Places {
     }
 
     /// Ahead of what is planned: ends whom the strategy says, the youngest first, and starts them
-    /// after the pause, the oldest first.
-    pub(crate) fn restart(&mut self, failed: u64, strategy: Strategy, pause: Duration) {
+    /// after the pause, the oldest first, with those among them that wait for their start already.
+    pub(crate) fn restart(
+        &mut self,
+        failed: u64,
+        strategy: Strategy,
+        now_ns: u64,
+        pause: Duration,
+    ) {
         let at = self.list.iter().position(|place| place.key == failed).unwrap_or(0);
         let range = match strategy {
             Strategy::OneForOne => at..at + 1,
             Strategy::AllForOne => 0..self.list.len(),
             Strategy::RestForOne => at..self.list.len(),
         };
-        let Some(affected) = self.list.get(range) else { return };
+        let Some(affected) = self.list.get_mut(range) else { return };
+        self.orders += 1;
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         let mut steps = Vec::new();
         let mut starts = Vec::new();
         for place in affected {
-            if place.task.is_some() {
-                if place.spec.kind() == RestartKind::Temporary {
+            let is_running = place.task.is_some();
+            let is_temporary = place.spec.kind() == RestartKind::Temporary;
+            if is_running {
+                if is_temporary {
                     steps.push(Step::Forget(place.key));
                 }
                 steps.push(Step::Stop(place.key));
             }
-            let is_temporary = place.spec.kind() == RestartKind::Temporary;
-            if place.key == failed || place.task.is_some() && !is_temporary {
+            if place.key == failed || is_running && !is_temporary {
+                place.due_ns = now_ns.saturating_add(pause_ns);
+                place.is_wanted = true;
+            }
+            if place.is_wanted {
+                place.order = self.orders;
                 starts.push(place.key);
             }
         }
+        // What was planned for them comes in the new order.
+        self.plan.retain(|step| !matches!(step, Step::Start(key) if starts.contains(key)));
         steps.reverse();
-        if pause.is_zero() {
-            steps.extend(starts.into_iter().map(Step::Start));
-        } else {
-            steps.push(Step::StartAfter(pause, starts));
-        }
+        steps.extend(self.starts(self.orders, now_ns));
         for step in steps.into_iter().rev() {
             self.plan.push_front(step);
         }
     }
 
+    /// The starts of an order, the oldest first: each when its time has come and those before it have
+    /// started.
+    pub(crate) fn starts(&self, order: u64, now_ns: u64) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for place in self.list.iter().filter(|place| place.is_wanted && place.order == order) {
+            let left_ns = place.due_ns.saturating_sub(now_ns);
+            if left_ns > 0 {
+                steps.push(Step::StartAfter(Duration::from_nanos(left_ns), order));
+                break;
+            }
+            steps.push(Step::Start(place.key));
+        }
+        steps
+    }
+
     /// In place of all that is planned: ends everyone, the youngest first, then fails.
     pub(crate) fn give_up(&mut self, failure: Failure) {
         self.plan.clear();
+        self.list.iter_mut().for_each(|place| place.is_wanted = false);
         let running = self.list.iter().rev().filter(|place| place.task.is_some());
         self.plan.extend(running.map(|place| Step::Stop(place.key)));
         self.plan.push_back(Step::Fail(failure));

@@ -194,7 +194,18 @@ impl Supervisor {
         let key = self.next_key;
         self.next_key += 1;
         let tally = Tally::new(self.policy.pauses());
-        let place = Place { key, spec, task: None, run: 0, restarts: 0, tally, asker };
+        let place = Place {
+            key,
+            spec,
+            task: None,
+            run: 0,
+            restarts: 0,
+            tally,
+            is_wanted: true,
+            due_ns: 0,
+            order: 0,
+            asker,
+        };
         self.places.list.push(place);
         self.places.plan.push_back(Step::Start(key));
     }
@@ -216,10 +227,13 @@ impl Supervisor {
         match step {
             Step::Stop(key) => self.stop(key, cx),
             Step::Start(key) => self.start(key, cx),
-            Step::StartAfter(pause, keys) => {
+            Step::StartAfter(pause, order) => {
                 let pause = cx.group().sleep(pause);
-                cx.when_done(pause, move |supervisor, cx, _| {
-                    supervisor.places.plan.extend(keys.into_iter().map(Step::Start));
+                cx.when_done(pause, move |supervisor, cx, slept| {
+                    // A group without room for a timer starts them at once.
+                    let now_ns = slept.map_or(u64::MAX, |()| cx.group().now_ns());
+                    let starts = supervisor.places.starts(order, now_ns);
+                    supervisor.places.plan.extend(starts);
                     supervisor.go_on(cx);
                 });
             }
@@ -235,6 +249,7 @@ impl Supervisor {
         if place.task.is_some() {
             return;
         }
+        place.is_wanted = false;
         place.run += 1;
         let run = place.run;
         let made = match place.spec.make(cx.system()) {
@@ -328,7 +343,7 @@ impl Supervisor {
         }
         let pause = place.tally.next(now_ns, cx.myself().id() ^ key).unwrap_or_default();
         tracing::warn!(supervisor = cx.name(), child, ?exit, ?pause, "a child is made anew");
-        self.places.restart(key, self.strategy, pause);
+        self.places.restart(key, self.strategy, now_ns, pause);
     }
 
     fn give_up(&mut self, failure: EscalatedFailure) {

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
+use std::time::Duration;
 
 use turnwheel_actors::{
     Access, Actor, Address, Admits, Ask, AskError, AsyncContext, AsyncHandler, Context,
@@ -14,6 +15,8 @@ use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Backoff, Completer, Completion, Failure};
 
 type Outcome = Result<(), Box<dyn Error>>;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A document that notes in which order its messages began and ended.
 #[derive(Default)]
@@ -320,7 +323,7 @@ fn a_call_that_comes_back_enters_and_others_wait_until_the_chain_is_done() -> Ou
 fn two_chains_that_wait_for_each_other_end_with_the_deadline() -> Outcome {
     let sim = Sim::fifo();
     let group = sim.group("cpu");
-    let system = System::builder(&group).ask_limit(std::time::Duration::from_secs(1)).build();
+    let system = System::builder(&group).ask_limit(SECOND).build();
     let first = system.spawn(Clerk { log: Vec::new() })?;
     let second = system.spawn(Clerk { log: Vec::new() })?;
     let one: Ask<_, _> = first.ask(ComeBack(second.clone(), "one"));
@@ -382,7 +385,7 @@ impl Handler<Say> for Fragile {
 
 #[test]
 fn what_waits_is_kept_over_restarts_with_and_without_a_pause() -> Outcome {
-    for pause in [None, Some(std::time::Duration::from_secs(1))] {
+    for pause in [None, Some(SECOND)] {
         let sim = Sim::fifo();
         let system = System::new(&sim.group("cpu"));
         let (log, seen) = std::sync::mpsc::channel();
@@ -408,7 +411,7 @@ fn what_waits_is_kept_over_restarts_with_and_without_a_pause() -> Outcome {
         open(&failing)?;
         for _ in 0..5 {
             sim.run_until_idle();
-            sim.advance(std::time::Duration::from_secs(1));
+            sim.advance(SECOND);
         }
         for panicked in
             [sim.block_on(failed)?.err().map(|_| ()), sim.block_on(bad)?.err().map(|_| ())]
@@ -419,6 +422,39 @@ fn what_waits_is_kept_over_restarts_with_and_without_a_pause() -> Outcome {
         assert_eq!(sim.block_on(last)??, 3, "pause {pause:?}");
         assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["1 in life 2", "2 in life 3"]);
         assert_eq!(system.dead_letters(), 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_writer_that_waits_beyond_its_deadline_makes_way_for_the_readers_behind_it() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let system = System::new(&sim.group("cpu"));
+        let document = system.spawn(Document::default())?;
+        let (reading, until_read) = gate();
+        let long = document.ask_within(Read("R1", until_read), 100 * SECOND);
+        sim.run_until_idle();
+        let late = document.ask_within(Write("W1"), 5 * SECOND);
+        let told = document.tell(Look("L1"));
+        let later = document.ask_within(Write("W2"), 20 * SECOND);
+        let last = document.ask_within(Look("L2"), 50 * SECOND);
+        sim.advance(4 * SECOND);
+        assert_eq!(log(&sim, &document)?, ["R1 begins"], "seed {seed}");
+        sim.advance(2 * SECOND);
+        assert!(sim.block_on(late)?.is_err_and(|error| error.is_timed_out()));
+        assert_eq!(log(&sim, &document)?, ["L1"], "as far as the next writer");
+        open(&reading)?;
+        sim.run_until_idle();
+        assert_eq!(log(&sim, &document)?, ["R1 ends", "W2", "L2"]);
+        told?;
+        for answer in [sim.block_on(long)?.is_ok(), sim.block_on(later)?.is_ok()] {
+            assert!(answer);
+        }
+        sim.block_on(last)??;
+        assert_eq!(system.dead_letters(), 1, "the writer that came too late");
+        sim.advance(100 * SECOND);
+        assert!(log(&sim, &document)?.is_empty());
     }
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::error::Error;
 
 use turnwheel_actors::{
     Actor, Address, AskError, AsyncContext, AsyncHandler, Context, Directive, Handler,
-    ReplyHandler, ReplyTo, System,
+    InterleavedHandler, ReplyHandler, ReplyTo, System,
 };
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::Failure;
+use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -243,5 +243,137 @@ fn a_cycle_is_found_through_an_actor_that_answers_later() -> Outcome {
     let root = system.actor(Root).name("root").spawn()?;
     let chain = sim.block_on(root.ask(Begin(desk)))??;
     assert_eq!(chain, ["root", "root"], "those that wait, and whom they would wait for");
+    Ok(())
+}
+
+/// What has come to a wall, and of what kind.
+#[derive(Default)]
+struct Wall(Vec<&'static str>);
+
+impl Actor for Wall {
+    type Error = Infallible;
+}
+
+struct Word;
+struct SlowWord;
+
+impl Handler<Word> for Wall {
+    type Reply = u32;
+
+    fn handle(&mut self, _: Word, _: &mut Context<'_, Self>) -> u32 {
+        self.0.push("word");
+        1
+    }
+}
+
+impl AsyncHandler<SlowWord> for Wall {
+    type Reply = u32;
+
+    async fn handle(&mut self, _: SlowWord, _: AsyncContext<Self>) -> u32 {
+        self.0.push("slow word");
+        2
+    }
+}
+
+/// Lets a wall answer, whoever asked.
+struct Usher(Address<Wall>);
+
+impl Actor for Usher {
+    type Error = Infallible;
+}
+
+impl ReplyHandler<Word> for Usher {
+    type Reply = u32;
+
+    fn handle(&mut self, word: Word, reply: ReplyTo<u32>, _: &mut Context<'_, Self>) {
+        self.0.forward(word, reply).expect("there is room");
+    }
+}
+
+impl ReplyHandler<SlowWord> for Usher {
+    type Reply = u32;
+
+    fn handle(&mut self, word: SlowWord, reply: ReplyTo<u32>, _: &mut Context<'_, Self>) {
+        self.0.forward(word, reply).expect("there is room");
+    }
+}
+
+#[test]
+fn a_message_that_was_told_is_forwarded_like_one_that_was_asked() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let wall = system.spawn(Wall::default())?;
+    let usher = system.spawn(Usher(wall.clone()))?;
+    usher.tell(Word)?;
+    usher.tell(SlowWord)?;
+    assert_eq!(sim.block_on(usher.ask(SlowWord))??, 2);
+    let came = sim.block_on(wall.with(|wall, _| wall.0.clone()))??;
+    assert_eq!(came, ["word", "slow word", "slow word"]);
+    assert_eq!(system.dead_letters(), 0);
+    Ok(())
+}
+
+/// Asks a desk that lets the asker answer.
+struct AskBack(Address<Desk>);
+
+/// To be forwarded to this one.
+struct Back(Address<Wall>);
+
+impl AsyncHandler<AskBack> for Wall {
+    type Reply = Result<u32, Vec<String>>;
+
+    async fn handle(&mut self, AskBack(desk): AskBack, cx: AsyncContext<Self>) -> Self::Reply {
+        match desk.ask(Back(cx.myself().clone())).await {
+            Ok(answer) => Ok(answer),
+            Err(AskError::Cycle { chain, .. }) => Err(chain),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl ReplyHandler<Back> for Desk {
+    type Reply = u32;
+
+    fn handle(&mut self, Back(wall): Back, reply: ReplyTo<u32>, _: &mut Context<'_, Self>) {
+        let refused = wall.forward(Word, reply).expect_err("it waits for the answer");
+        assert_eq!(refused.kind, SubmitErrorKind::Refused);
+    }
+}
+
+#[test]
+fn a_call_that_is_forwarded_to_whoever_waits_for_it_is_a_cycle_at_once() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let desk = system.spawn(Desk { kept: Vec::new(), next: None })?;
+    let wall = system.actor(Wall::default()).name("wall").spawn()?;
+    let asked = wall.ask(AskBack(desk.clone()));
+    assert_eq!(sim.block_on(asked)??, Err(vec!["wall".to_owned(), "wall".to_owned()]));
+    assert_eq!(sim.now(), std::time::Duration::ZERO);
+    assert_eq!(system.dead_letters(), 1);
+    Ok(())
+}
+
+struct FallAtOnce;
+
+impl InterleavedHandler<FallAtOnce> for Desk {
+    type Reply = u32;
+
+    fn handle(
+        &mut self,
+        _: FallAtOnce,
+        _: &mut Context<'_, Self>,
+    ) -> impl std::future::Future<Output = u32> + Send + 'static {
+        assert!(self.kept.len() > 9, "before there is a future");
+        std::future::ready(0)
+    }
+}
+
+// O-T070
+#[test]
+fn a_panic_before_there_is_a_future_is_told_with_its_text() -> Outcome {
+    let sim = Sim::fifo();
+    let desk = System::new(&sim.group("cpu")).spawn(Desk { kept: Vec::new(), next: None })?;
+    let told = sim.block_on(desk.ask(FallAtOnce))?.expect_err("it panicked");
+    assert!(told.to_string().contains("before there is a future"), "{told}");
     Ok(())
 }

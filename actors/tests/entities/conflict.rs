@@ -6,8 +6,10 @@ use std::sync::Arc;
 use turnwheel_actors::entity::{
     EntityContext, MemoryStore, OnConflict, StateStore, StoreError, Stored,
 };
+use turnwheel_actors::intercept::{self, Interceptor};
 use turnwheel_actors::{messages, Actor, Entities, Entity, EntityRef, System};
 use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::Failure;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -258,5 +260,34 @@ fn a_conflict_while_it_is_passivated_anyway_ends_in_order() -> Outcome {
     assert!(is_conflict(&scene.sim.block_on(conflict)??));
     scene.sim.wait(over)?;
     assert_eq!(scene.sim.block_on(after)???, 11);
+    Ok(())
+}
+
+/// Looks at what is sent, and lets it pass.
+struct Look;
+
+impl Interceptor for Look {
+    type State = ();
+
+    fn begin(&self, _: &mut intercept::Call<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+// O-T164
+#[test]
+fn interceptors_around_sending_change_nothing_about_writes_and_conflicts() -> Outcome {
+    let sim = Sim::fifo();
+    let store = Arc::new(MemoryStore::new());
+    let system = System::builder(&sim.group("sim")).intercept_outgoing(Look).build();
+    let entities = Entities::builder(&system).store(Arc::clone(&store) as _).build();
+    let account = entities.get::<Account>(1_u64);
+    assert_eq!(sim.block_on(account.deposit(5))???, 5);
+    let before = sim.block_on(account.activation())??;
+    assert_eq!(sim.block_on(store.save("account", "1", b"100".to_vec(), 1, 1))??, 2);
+    let refused = sim.block_on(account.deposit(5))??.expect_err("somebody else has written");
+    assert!(matches!(refused, StoreError::Conflict { expected: 1, found: 2, .. }), "{refused}");
+    assert_ne!(sim.block_on(account.activation())??, before);
+    assert_eq!(sim.block_on(account.deposit(5))???, 105);
     Ok(())
 }

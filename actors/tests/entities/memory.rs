@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use turnwheel_actors::entity::{EntityContext, NoRoom};
 use turnwheel_actors::{
     Actor, Ask, AskError, AsyncContext, AsyncHandler, Context, Entities, Entity, Exit, Handler,
-    System,
+    InterleavedHandler, ReplyHandler, ReplyTo, System,
 };
 use turnwheel_runtime::completion::{completion, Completer, Completion};
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Group, Pinning};
+use turnwheel_runtime::{Group, Mailbox, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -342,6 +342,148 @@ fn ten_thousand_activations_at_once_over_the_budget_are_all_handled_once() -> Ou
         assert_eq!(system.dead_letters(), 0, "nothing lost");
         assert_eq!(entities.stats::<Vault>().refused, 0);
         assert!(group.shutdown()?.is_clean());
+    }
+    Ok(())
+}
+
+/// An entity whose requests take long.
+struct Slow(u64);
+
+impl Actor for Slow {
+    type Error = std::convert::Infallible;
+}
+
+impl Entity for Slow {
+    type Key = u64;
+    const MAILBOX: Option<Mailbox> = Some(Mailbox::bounded(8));
+
+    fn create(_: &u64) -> Self {
+        Self(0)
+    }
+
+    async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), Self::Error> {
+        self.0 = cx.activation();
+        Ok(())
+    }
+}
+
+/// Which activation it is; answered at once, or after 20 seconds in one of three ways.
+struct Which;
+struct Beside;
+struct Alone;
+struct ByHand;
+struct Later(ReplyTo<u64>);
+struct KeepIt;
+
+impl Handler<Which> for Slow {
+    type Reply = u64;
+    fn handle(&mut self, _: Which, _: &mut Context<'_, Self>) -> u64 {
+        self.0
+    }
+}
+
+impl Handler<KeepIt> for Slow {
+    type Reply = ();
+    fn handle(&mut self, _: KeepIt, cx: &mut Context<'_, Self>) {
+        cx.hold();
+    }
+}
+
+impl InterleavedHandler<Beside> for Slow {
+    type Reply = u64;
+    fn handle(
+        &mut self,
+        _: Beside,
+        cx: &mut Context<'_, Self>,
+    ) -> impl Future<Output = u64> + Send + 'static {
+        let (activation, slept) = (self.0, cx.group().sleep(20 * SECOND));
+        async move { slept.await.map_or(0, |()| activation) }
+    }
+}
+
+impl AsyncHandler<Alone> for Slow {
+    type Reply = u64;
+    async fn handle(&mut self, _: Alone, cx: AsyncContext<Self>) -> u64 {
+        cx.sleep(20 * SECOND).await.map_or(0, |()| self.0)
+    }
+}
+
+impl ReplyHandler<ByHand> for Slow {
+    type Reply = u64;
+    fn handle(&mut self, _: ByHand, reply: ReplyTo<u64>, cx: &mut Context<'_, Self>) {
+        let slept = cx.group().sleep(20 * SECOND);
+        cx.pipe(slept, |_| Later(reply));
+    }
+}
+
+impl Handler<Later> for Slow {
+    type Reply = ();
+    fn handle(&mut self, Later(reply): Later, _: &mut Context<'_, Self>) {
+        reply.send(self.0);
+    }
+}
+
+// O-T087
+#[test]
+fn one_with_a_request_under_way_is_not_idle_and_takes_messages_beside_it() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let system = System::new(&sim.group("sim"));
+        let entities = Entities::builder(&system).idle(SECOND).build();
+        let (one, two) = (entities.get::<Slow>(1_u64), entities.get::<Slow>(2_u64));
+        let (mut beside, mut by_hand) = (one.ask(Beside), two.ask(ByHand));
+        sim.advance(10 * SECOND);
+        let (mut first, mut second) = (one.ask(Which), two.ask(Which));
+        sim.run_until_idle();
+        let (first, second) = (ready(&mut first)?, ready(&mut second)?);
+        sim.advance(10 * SECOND);
+        assert_eq!((ready(&mut beside)?, ready(&mut by_hand)?), (first, second), "seed {seed}");
+        assert_eq!(entities.active::<Slow>(), 2, "their time counts from the end of the request");
+        sim.advance(3 * SECOND);
+        assert_eq!(entities.active::<Slow>(), 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn looks_at_one_whose_request_keeps_others_out_do_not_fill_its_mailbox() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("sim"));
+    let entities = Entities::builder(&system).idle(SECOND).build();
+    let slow = entities.get::<Slow>(1_u64);
+    let mut alone = slow.ask(Alone);
+    sim.advance(15 * SECOND);
+    // One place may be taken by a look.
+    for _ in 0..7 {
+        slow.tell(Which)?;
+    }
+    sim.advance(6 * SECOND);
+    ready(&mut alone)?;
+    assert_eq!(system.dead_letters(), 0);
+    Ok(())
+}
+
+#[test]
+fn room_is_made_by_one_that_is_idle_although_others_were_used_longer_ago() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let system = System::new(&sim.group("sim"));
+        let entities = Entities::builder(&system).active_max(3).build();
+        let slow = |key: u64| entities.get::<Slow>(key);
+        slow(1).tell(KeepIt)?;
+        sim.advance(SECOND);
+        let mut beside = slow(2).ask(Beside);
+        sim.advance(SECOND);
+        slow(3).tell(Which)?;
+        sim.advance(SECOND);
+        let mut fourth = slow(4).ask(Which);
+        sim.advance(SECOND);
+        ready(&mut fourth)?;
+        let is_active = [1, 2, 3, 4].map(|key| slow(key).is_active());
+        assert_eq!(is_active, [true, true, false, true], "seed {seed}");
+        let mut second = slow(2).ask(Which);
+        sim.advance(20 * SECOND);
+        assert_eq!(ready(&mut second)?, ready(&mut beside)?);
     }
     Ok(())
 }

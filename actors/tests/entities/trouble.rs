@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::future::{pending, Future};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use turnwheel_actors::entity::{
     KEY_BYTES_MAX,
 };
 use turnwheel_actors::{
-    Actor, Ask, AskError, AsyncContext, AsyncHandler, Context, Entities, Entity, Handler, System,
+    Actor, Admits, Ask, AskError, AsyncContext, AsyncHandler, Context, Entities, Entity, Handler,
+    InterleavedHandler, System,
 };
 use turnwheel_runtime::completion::{completion, Completion};
 use turnwheel_runtime::sim::Sim;
@@ -388,5 +390,78 @@ fn a_passivation_during_the_activation_loses_nothing() -> Outcome {
     assert!(ready(&mut after).is_err(), "it has waited for the same key and is told the same");
     bank.sim.advance(Duration::from_secs(1));
     assert_eq!(ready(&mut bank.deposit("a", 1))??, 1, "nothing was done twice");
+    Ok(())
+}
+
+/// Fails when it is told to, and so begins anew.
+struct Fail(Completion<()>);
+
+/// Says in which life it was handled.
+struct Say(u32);
+
+/// An entity whose life is the number of its making, for all of its type.
+struct Fresh(u32);
+
+static LIVES: AtomicU32 = AtomicU32::new(0);
+
+impl Actor for Fresh {
+    type Error = std::convert::Infallible;
+}
+
+impl Entity for Fresh {
+    type Key = u64;
+
+    fn create(_: &u64) -> Self {
+        Self(LIVES.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    async fn activate(&mut self, cx: EntityContext<Self>) -> Result<(), std::convert::Infallible> {
+        let _ = cx.sleep(Duration::from_secs(1)).await;
+        Ok(())
+    }
+}
+
+impl InterleavedHandler<Fail> for Fresh {
+    type Reply = ();
+    const ADMITS: Admits = Admits::Chain;
+
+    fn handle(
+        &mut self,
+        Fail(gate): Fail,
+        _: &mut Context<'_, Self>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        async move {
+            let _ = gate.await;
+            panic!("on purpose");
+        }
+    }
+}
+
+impl Handler<Say> for Fresh {
+    type Reply = u32;
+
+    fn handle(&mut self, Say(number): Say, _: &mut Context<'_, Self>) -> u32 {
+        number * 10 + self.0
+    }
+}
+
+// O-T016
+#[test]
+fn what_waits_at_an_entity_is_kept_when_it_begins_anew() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let fresh = Entities::new(&system).get::<Fresh>(1_u64);
+    let (failing, until_failed) = completion();
+    let failed = fresh.ask(Fail(until_failed));
+    let (one, two) = (fresh.ask(Say(1)), fresh.ask(Say(2)));
+    sim.advance(Duration::from_secs(2));
+    failing.complete(()).map_err(|_| "completed twice")?;
+    sim.run_until_idle();
+    let three = fresh.ask(Say(3));
+    sim.advance(Duration::from_secs(2));
+    assert!(sim.block_on(failed)?.is_err());
+    let lives = [sim.block_on(one)??, sim.block_on(two)??, sim.block_on(three)??];
+    assert_eq!(lives, [12, 22, 32]);
+    assert_eq!(system.dead_letters(), 0);
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Ends that concern others: children, watchers, links, drains.
 
+mod entities;
 mod nodes;
+mod pauses;
 mod restarts;
 mod supervision;
 

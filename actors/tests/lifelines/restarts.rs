@@ -97,3 +97,48 @@ fn a_panic_in_any_hook_ends_that_actor_and_no_other() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn pauses_longer_than_the_quiet_time_grow_too() -> Outcome {
+    let scene = Scene::new(5);
+    let journal = scene.journal.clone();
+    let policy = Restart::endless().backoff(Backoff::exponential(30 * SECOND, 3_600 * SECOND));
+    let make = move || Node::new("r", &journal);
+    let node = scene.system.actor(make()).restart(policy, make).spawn()?;
+    for pause in [30, 60, 120, 240, 480] {
+        node.tell(Panic)?;
+        scene.sim.run_until_idle();
+        scene.journal.take();
+        scene.sim.advance((pause - 1) * SECOND);
+        assert!(scene.journal.take().is_empty(), "{pause} s");
+        scene.sim.advance(SECOND);
+        assert_eq!(scene.journal.take(), ["start r"], "{pause} s");
+    }
+    // A quiet time, and they begin anew.
+    scene.sim.advance(60 * SECOND);
+    node.tell(Panic)?;
+    scene.sim.advance(30 * SECOND);
+    assert_eq!(scene.journal.take(), ["failed r", "start r"]);
+    Ok(())
+}
+
+#[test]
+fn urgent_messages_come_first_after_a_restart_too() -> Outcome {
+    for seed in 0..SEEDS {
+        let scene = Scene::new(seed);
+        let journal = scene.journal.clone();
+        let policy = Restart::endless().backoff(Backoff::constant(SECOND));
+        let make = move || Node::new("r", &journal);
+        let node = scene.system.actor(make()).restart(policy, make).spawn()?;
+        node.tell(Panic)?;
+        node.tell(Note(1))?;
+        scene.sim.run_until_idle();
+        node.tell_urgent(Note(8))?;
+        node.tell_urgent(Note(9))?;
+        scene.sim.run_until_idle();
+        assert_eq!(scene.journal.take(), ["start r", "failed r"]);
+        scene.sim.advance(SECOND);
+        assert_eq!(scene.journal.take(), ["start r", "8 r", "9 r", "1 r"], "seed {seed}");
+    }
+    Ok(())
+}

@@ -3,14 +3,15 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use turnwheel_actors::{
     Actor, Address, Callee, Context, Handler, Recipient, RequestContext, System,
 };
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Group, Mailbox, Phase, Pinning, SubmitErrorKind};
+use turnwheel_runtime::{Group, Mailbox, Overflow, Phase, Pinning, SubmitErrorKind};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -257,5 +258,52 @@ fn a_weak_address_reaches_its_actor_and_does_not_keep_it() -> Outcome {
     drop(log);
     sim.wait(closed)?;
     assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
+    Ok(())
+}
+
+/// Sends so many notes to another actor.
+struct SendTo(Address<Log>, u32);
+
+impl Handler<SendTo> for Log {
+    type Reply = ();
+
+    fn handle(&mut self, SendTo(log, count): SendTo, _: &mut Context<'_, Self>) {
+        for value in 0..count {
+            log.tell(Note(value)).expect("the oldest makes room");
+        }
+    }
+}
+
+#[test]
+fn what_is_pushed_out_of_a_mailbox_is_counted_once_where_its_actor_lives() -> Outcome {
+    let sim = Sim::fifo();
+    let group = sim.group("cpu");
+    let letters = Arc::<Mutex<Vec<_>>>::default();
+    let kept = Arc::clone(&letters);
+    let system = System::builder(&group)
+        .on_dead_letter(move |letter| kept.lock().push(letter.recipient.clone()))
+        .build();
+    let (beside, elsewhere) = (System::new(&group), System::new(&sim.group("io")));
+    let mailbox = Mailbox::bounded(2).overflow(Overflow::DropOldest);
+    let log = system.actor(Log::default()).name("log").mailbox(mailbox).spawn()?;
+    // From outside, from an actor of another system in the same group, and of one in another group.
+    let asked: Vec<_> = (0..3).map(|value| log.ask(Note(value))).collect();
+    for sender in [beside.spawn(Log::default())?, elsewhere.spawn(Log::default())?] {
+        sim.block_on(sender.ask(SendTo(log.clone(), 2)))??;
+    }
+    let counts = || [&system, &beside, &elsewhere].map(System::dead_letters);
+    let lost = letters.lock().len() as u64;
+    assert!((1..=5).contains(&lost), "some of seven");
+    assert_eq!(counts(), [lost, 0, 0]);
+    assert!(letters.lock().iter().all(|recipient| recipient == "log"));
+    let told = asked.into_iter().map(|ask| sim.block_on(ask).map(|answer| answer.is_ok()));
+    assert_eq!(told.filter(|answer| matches!(answer, Ok(false))).count() as u64, lost.min(3));
+    // What is queued at the end, too.
+    sim.run_until_idle();
+    log.tell(Note(1))?;
+    log.tell(Note(2))?;
+    log.kill();
+    sim.run_until_idle();
+    assert_eq!(counts(), [lost + 2, 0, 0]);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use turnwheel_actors::intercept::{Call, Interceptor};
 use turnwheel_actors::pool::{PoolError, POOL_MEMBERS_MAX};
 use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
@@ -16,6 +17,10 @@ use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Completion, Group, Mailbox, Pinning, SpawnErrorKind, SubmitErrorKind};
 
 use crate::workers::{block, release, workers, Outcome, Who, Worker, SECOND, SEEDS};
+use turnwheel_runtime::{
+    Completion, Failure, Group, Mailbox, Pinning, SpawnErrorKind, SubmitErrorKind,
+};
+use workers::{block, release, workers, Outcome, Who, Worker, SECOND, SEEDS};
 
 /// As `Block`, beside other messages.
 struct Overlap(Completion<()>);
@@ -431,5 +436,28 @@ fn sizes_that_cannot_be_are_refused() -> Outcome {
     let refused = pool.tell(Who).map_err(|error| error.kind);
     assert_eq!(refused, Err(SubmitErrorKind::Closed));
     assert!(workers(&system).0.fixed(1).build().is_err());
+    Ok(())
+}
+
+/// Looks at what is sent, and lets it pass.
+struct Look;
+
+impl Interceptor for Look {
+    type State = ();
+
+    fn begin(&self, _: &mut Call<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_member_that_calls_its_pool_of_one_is_told_the_cycle_also_with_interceptors() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::builder(&sim.group("cpu")).intercept_outgoing(Look).build();
+    let (pool, _) = workers(&system);
+    let pool = pool.fixed(1).build()?;
+    let chain = sim.block_on(pool.ask(CallOthers(pool.clone())))??.expect_err("a cycle");
+    assert_eq!(chain, ["workers#0", "workers"]);
+    assert_eq!(sim.now(), Duration::ZERO);
     Ok(())
 }

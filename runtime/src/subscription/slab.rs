@@ -212,6 +212,11 @@ impl Subscriptions {
         self.holding[phase as usize] > 0
     }
 
+    /// Futures and continuations that keep a task that is to close from it.
+    pub(crate) fn holding(&self) -> u32 {
+        self.holding[Phase::CloseRequested as usize]
+    }
+
     /// Futures that are not done.
     pub(crate) fn futures(&self) -> usize {
         self.slots.iter().flatten().filter(|slot| slot.is_future()).count()

@@ -54,6 +54,11 @@ impl AnyTask {
         self.typed().id()
     }
 
+    /// As [`Task::tag`].
+    pub fn tag(&self) -> u64 {
+        self.0.tag
+    }
+
     /// As [`Task::phase`].
     pub fn phase(&self) -> Phase {
         self.0.phase()
@@ -98,6 +103,12 @@ impl AnyTask {
     pub fn closed(&self) -> Completion<()> {
         self.typed().closed()
     }
+}
+
+/// The task whose job is dropped unrun on this thread, if any: for what the job holds, to find out for
+/// whom it was. That need not be the task whose turn runs here: a job may push another out of a mailbox.
+pub fn losing_task() -> Option<AnyTask> {
+    current::losing_ref().map(AnyTask)
 }
 
 /// The task whose turn runs on this thread, if any.

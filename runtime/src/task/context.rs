@@ -137,6 +137,12 @@ impl<'a, S> Context<'a, S> {
         self.turn.phase() > Phase::Started || self.turn.header().inbox.is_closed()
     }
 
+    /// How many futures and continuations would keep the task from closing now: those of
+    /// [`Context::await_holding`], of exclusive ones, and of [`Context::on_completion_holding`].
+    pub fn holding(&self) -> u32 {
+        phases::holding(self.turn)
+    }
+
     /// Nanoseconds on the group's monotonic clock, as last read: constant within a job, at most a
     /// few jobs old. Timers are armed from a fresh reading.
     pub fn now_ns(&self) -> u64 {

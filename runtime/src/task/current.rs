@@ -32,6 +32,29 @@ pub(crate) fn leave(outer: Current) {
     CURRENT.set(outer);
 }
 
+thread_local! {
+    static LOSING: Cell<*const Header> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs what drops a job of this task unrun.
+#[cold]
+pub(crate) fn losing<R>(header: NonNull<Header>, run: impl FnOnce() -> R) -> R {
+    let outer = LOSING.try_with(|losing| losing.replace(header.as_ptr()));
+    let answer = run();
+    if let Ok(outer) = outer {
+        // Gone only if the thread ends meanwhile, and then nobody asks.
+        let _ = LOSING.try_with(|losing| losing.set(outer));
+    }
+    answer
+}
+
+/// The task whose job this thread drops unrun.
+pub(crate) fn losing_ref() -> Option<TaskRef> {
+    let header = NonNull::new(LOSING.try_with(Cell::get).ok()?.cast_mut())?;
+    // SAFETY: whoever discards a job of the task keeps it alive until that is done.
+    Some(unsafe { TaskRef::new_ref(header) })
+}
+
 /// Begins a job: what it makes goes to the head of the fast lane.
 #[inline(always)]
 pub(crate) fn start_job(head: *mut *mut Node) {

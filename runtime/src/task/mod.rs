@@ -47,7 +47,7 @@ pub(crate) mod node;
 
 #[cfg(not(turnwheel_loom))]
 pub use self::{
-    any::{current_task, AnyTask},
+    any::{current_task, losing_task, AnyTask},
     context::Context,
     continuation::Subscription,
     handle::Task,

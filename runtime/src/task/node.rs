@@ -197,7 +197,10 @@ pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
         // SAFETY: the function belongs to the payload.
         unsafe { call(payload, turn, Use::Discard) }
     });
-    if let Err(panic) = std::panic::catch_unwind(run) {
+    // SAFETY: the caller's, for this call.
+    let header = unsafe { (*turn).header_ptr() };
+    let run = super::current::losing(header, || std::panic::catch_unwind(run));
+    if let Err(panic) = run {
         let failure = crate::Failure::from_panic(panic);
         tracing::error!(%failure, "dropping an unrun job panicked");
     }

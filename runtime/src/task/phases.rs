@@ -419,6 +419,15 @@ fn is_held(turn: &Turn, phase: Phase) -> bool {
     !own.exclusive.is_empty() || own.is_held(phase)
 }
 
+/// What would keep the task from closing.
+pub(crate) fn holding(turn: &Turn) -> u32 {
+    let Some(extra) = turn.header().extra() else {
+        return 0;
+    };
+    // SAFETY: we are the runner and the borrow ends here.
+    unsafe { extra.subscriptions_owner() }.holding()
+}
+
 fn is_exclusive(header: &Header) -> bool {
     let Some(extra) = header.extra() else {
         return false;
