@@ -49,6 +49,15 @@ impl<A: Actor> Seat<A> {
         }
     }
 
+    /// Takes what has waited for futures of one that has failed since: when the fresh one has begun.
+    pub(crate) fn drain_after_start(&mut self, turn: &mut Turn<'_, A>) {
+        if self.rest.has_waiting() {
+            turn.await_exclusive(std::future::ready(()), |seat: &mut Self, turn, ()| {
+                seat.drain(turn.reborrow());
+            });
+        }
+    }
+
     /// Tells those at the gate whose deadline has passed, and takes what they have kept from fitting.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
         let now_ns = self.rest.system.group().now_ns();

@@ -159,7 +159,7 @@ impl<A: Actor> Seat<A> {
             };
             turn.await_exclusive(ready, |seat, turn, ()| {
                 seat.begin_anew(turn);
-                seat.drain(turn.reborrow());
+                seat.drain_after_start(turn);
             });
         }
         OnFailure::Resume

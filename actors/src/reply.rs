@@ -42,7 +42,7 @@ pub(crate) struct Call {
     pub(crate) watchers: Watchers,
     /// Where the message counts as in flight, if it went through a pool.
     load: Option<Arc<Load>>,
-    /// Nobody asked: the exchange is there for the count alone.
+    /// Nobody asked: the exchange is there for the count, or for the end of the handler.
     is_told: bool,
 }
 
@@ -69,6 +69,11 @@ impl Call {
             load,
             is_told: false,
         }
+    }
+
+    /// Of a message that nobody asks, whose end somebody wants to know.
+    pub(crate) fn unasked() -> Self {
+        Self { is_told: true, ..Self::new(u64::MAX, CallChain::default()) }
     }
 
     /// The message is in flight no more: called once, by the side that answers.

@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Condition, ConditionMode, Timer, TimersFull};
 
 use crate::actor::Actor;
-use crate::call_chain::CallChain;
 use crate::context::Context;
 use crate::envelope::Delivery;
 use crate::handler::{Receive, Turn};
@@ -227,7 +226,7 @@ where
             }
             beat.is_ticking = true;
         }
-        let (reply, mut taker, _) = Call::new(u64::MAX, CallChain::default()).begin::<A::Reply>();
+        let (reply, mut taker, _) = Call::unasked().begin::<A::Reply>();
         let run = AssertUnwindSafe(|| {
             let message = (self.make.lock())();
             let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };

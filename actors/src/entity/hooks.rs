@@ -212,13 +212,7 @@ impl<E: Entity> EntityHooks<E> {
                     self.directory.has_started(&self.key, seat.rest.id);
                 }
                 self.directory.measure(&self.key, seat);
-                if seat.rest.has_waiting() {
-                    // They have waited for futures of one that has failed since.
-                    let begun = std::future::ready(());
-                    turn.await_exclusive(begun, |seat: &mut Seat<E>, turn, ()| {
-                        seat.drain(turn.reborrow());
-                    });
-                }
+                seat.drain_after_start(turn);
             }
             Err(failure) => {
                 tracing::warn!(

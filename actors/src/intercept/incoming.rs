@@ -112,7 +112,8 @@ impl<A: Actor> Seat<A> {
     ) {
         match (end, reply) {
             (End::Failed(error), reply) => {
-                if !has_panicked && reply.as_ref().is_none_or(ReplyTo::is_abandoned) {
+                let waits = |reply: &ReplyTo<R>| reply.is_asked() && !reply.is_abandoned();
+                if !has_panicked && !reply.as_ref().is_some_and(waits) {
                     self.dead_letter::<M>(turn, DeadLetterReason::Intercepted);
                 }
                 if let Some(reply) = reply {

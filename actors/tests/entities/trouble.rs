@@ -430,9 +430,10 @@ impl InterleavedHandler<Fail> for Fresh {
         Fail(gate): Fail,
         _: &mut Context<'_, Self>,
     ) -> impl Future<Output = ()> + Send + 'static {
+        let life = self.0;
         async move {
             let _ = gate.await;
-            panic!("on purpose");
+            panic!("life {life} ends on purpose");
         }
     }
 }
@@ -450,7 +451,8 @@ impl Handler<Say> for Fresh {
 fn what_waits_at_an_entity_is_kept_when_it_begins_anew() -> Outcome {
     let sim = Sim::fifo();
     let system = System::new(&sim.group("cpu"));
-    let fresh = Entities::new(&system).get::<Fresh>(1_u64);
+    let entities = Entities::new(&system);
+    let fresh = entities.get::<Fresh>(1_u64);
     let (failing, until_failed) = completion();
     let failed = fresh.ask(Fail(until_failed));
     let (one, two) = (fresh.ask(Say(1)), fresh.ask(Say(2)));
