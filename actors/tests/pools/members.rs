@@ -14,13 +14,11 @@ use turnwheel_actors::{
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Completion, Group, Mailbox, Pinning, SpawnErrorKind, SubmitErrorKind};
-
-use crate::workers::{block, release, workers, Outcome, Who, Worker, SECOND, SEEDS};
 use turnwheel_runtime::{
     Completion, Failure, Group, Mailbox, Pinning, SpawnErrorKind, SubmitErrorKind,
 };
-use workers::{block, release, workers, Outcome, Who, Worker, SECOND, SEEDS};
+
+use crate::workers::{block, release, workers, Outcome, Who, Worker, SECOND, SEEDS};
 
 /// As `Block`, beside other messages.
 struct Overlap(Completion<()>);
