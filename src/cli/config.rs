@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::exit::Exit;
 use super::paint::{print, print_json, table, Paint};
-use super::settings::{unknown_variables, Flags, Settings, KEYS};
+#[cfg(feature = "server")]
+use super::serve;
+use super::settings::{unknown_variables, Flags, Key, Settings, KEYS};
 
 const AFTER_HELP: &str = "\
 A setting is taken from the configuration file (TOML), from the environment if that says otherwise,
@@ -15,6 +17,9 @@ unless --config or TURNWHEEL_CONFIG names another one.
 
 A file:
   store = \"/var/lib/turnwheel/flows.db\"
+  [serve]
+  listen = \"0.0.0.0:7070\"
+  tokens = \"/etc/turnwheel/tokens\"
   [io]
   http-timeout = \"30s\"
   allow-shell = false
@@ -22,7 +27,8 @@ A file:
 Examples:
   turnwheel config print            every setting, its value, where it comes from, what it means
   turnwheel config print --json
-  turnwheel config check            what is wrong, with file, line and suggestion; exit code 2 then
+  turnwheel config check            what is wrong, with file, line and suggestion; exit code 2 then;
+                                    the files of tokens, certificates and keys are looked at too
   TURNWHEEL_IO_HTTP_TIMEOUT=5s turnwheel config print";
 
 /// Show the settings, or check them.
@@ -52,9 +58,9 @@ pub(crate) fn run(flags: &Flags, arguments: &Arguments) -> Result<(), Exit> {
     }
 }
 
-/// What is shown of a value: tokens are nobody's business.
-fn value<'a>(name: &str, value: &'a str) -> &'a str {
-    if name.ends_with("token") && !value.is_empty() {
+/// What is shown of a value: secrets are nobody's business.
+fn value<'a>(key: &Key, value: &'a str) -> &'a str {
+    if key.is_secret() && !value.is_empty() {
         "••••"
     } else {
         value
@@ -66,7 +72,7 @@ fn show(settings: &Settings, is_json: bool) -> Result<(), Exit> {
         let all = KEYS.iter().map(|key| {
             let (found, origin) = settings.get(key.name);
             let entry = json!({
-                "value": value(key.name, found),
+                "value": value(key, found),
                 "from": origin.to_string(),
                 "default": key.default,
                 "variable": key.variable(),
@@ -83,7 +89,7 @@ fn show(settings: &Settings, is_json: bool) -> Result<(), Exit> {
         .iter()
         .map(|key| {
             let (found, origin) = settings.get(key.name);
-            let found = value(key.name, found).to_owned();
+            let found = value(key, found).to_owned();
             vec![key.name.to_owned(), found, origin.to_string(), paint.dim(key.about)]
         })
         .collect();
@@ -97,7 +103,13 @@ fn show(settings: &Settings, is_json: bool) -> Result<(), Exit> {
 
 fn check(flags: &Flags) -> Result<(), Exit> {
     let (file, mut problems) = match Settings::collect(flags)? {
-        Ok(settings) => (settings.file, Vec::new()),
+        Ok(settings) => {
+            #[cfg(feature = "server")]
+            let problems = serve::problems(&settings);
+            #[cfg(not(feature = "server"))]
+            let problems = Vec::new();
+            (settings.file, problems)
+        }
         Err(problems) => (None, problems),
     };
     problems.extend(unknown_variables());

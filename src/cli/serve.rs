@@ -32,6 +32,9 @@ What is where:
   /health                 200 if something was committed to the store within the last seconds
   /metrics                figures, as Prometheus reads them
 
+Flags but --otlp are settings of the table [serve] as well, in the configuration file and in the
+environment (turnwheel config print): --listen is serve.listen, or TURNWHEEL_LISTEN.
+
 The first line on standard output says where it listens. SIGTERM and Ctrl-C stop it in order: new work is
 refused, requests under way are answered, the world is shut down. Plans go on at the next start, also
 after kill -9.
@@ -48,69 +51,81 @@ Exit codes: 0 stopped in order, 1 it could not serve or did not stop in time, 2 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Address to listen on; port 0 takes a free one.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "TURNWHEEL_LISTEN",
-        default_value = "127.0.0.1:7070",
-        value_parser = address
-    )]
-    listen: SocketAddr,
+    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:7070].
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    listen: Option<SocketAddr>,
 
     /// File of tokens: those who have one may ask.
-    #[arg(long, value_name = "FILE", env = "TURNWHEEL_TOKENS")]
+    #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
 
     /// File with the chain of certificates for TLS, PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE")]
     tls_certificates: Option<PathBuf>,
 
     /// File with the key for TLS, PEM.
-    #[arg(long, value_name = "FILE", requires = "tls_certificates")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
+    /// Connections at once; others wait to be accepted [default: 4096].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    connections_max: Option<u32>,
+
     /// Requests a second that each token may make in the long run; as many as there are by default.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
 
     /// The longest body, such as 64KiB or 4MiB.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    body_bytes_max: Option<usize>,
+    body_bytes_max: Option<String>,
 
-    /// How long the head of a request may take, with the time between two requests of a connection.
-    #[arg(long, value_name = "TIME", value_parser = span::duration, default_value = "60s")]
-    head_within: Duration,
+    /// How long the head of a request may take, with the time between two requests of a connection
+    /// [default: 60s].
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    head_within: Option<String>,
 
-    /// How long a peer may take nothing of what is sent to it, before its connection is cut.
-    #[arg(long, value_name = "TIME", value_parser = span::duration, default_value = "30s")]
-    write_within: Duration,
+    /// How long a peer may take nothing of what is sent to it, before its connection is cut [default: 30s].
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    write_within: Option<String>,
 
     /// How long requests that are under way, and then steps that run, may take to end at a stop; what has
-    /// not ended by then is interrupted, and begins anew at the next start.
-    #[arg(long, value_name = "TIME", value_parser = span::duration, default_value = "10s")]
-    stop_within: Duration,
+    /// not ended by then is interrupted, and begins anew at the next start [default: 10s].
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    stop_within: Option<String>,
 
     /// Collector that gets the steps as traces, OTLP over HTTP, such as <http://localhost:4318>.
     #[arg(long, value_name = "URL")]
     otlp: Option<String>,
 
-    /// How lines of the log look, on standard error.
-    #[arg(long, value_enum, default_value = "text", env = "TURNWHEEL_LOG_FORMAT")]
-    log_format: Format,
+    /// How lines of the log look, on standard error [default: text].
+    #[arg(long, value_parser = ["text", "json"])]
+    log_format: Option<String>,
 
-    /// What is logged: a level, or levels by target such as info,turnwheel::http=debug.
-    #[arg(long, value_name = "FILTER", default_value = "info", env = "TURNWHEEL_LOG")]
-    log: String,
+    /// What is logged: a level, or levels by target such as info,turnwheel::http=debug [default: info].
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
 }
 
-/// How lines of the log look.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
+impl Arguments {
+    /// The settings with what these flags say instead.
+    fn over(&self, settings: &Settings) -> Settings {
+        let mut settings = settings.clone();
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        settings.take("serve.listen", self.listen.map(|address| address.to_string()));
+        settings.take("serve.tokens", path(&self.tokens));
+        settings.take("serve.tls-certificates", path(&self.tls_certificates));
+        settings.take("serve.tls-key", path(&self.tls_key));
+        settings.take("serve.connections-max", self.connections_max.map(|max| max.to_string()));
+        settings.take("serve.rate", self.rate.map(|rate| rate.to_string()));
+        settings.take("serve.body-bytes-max", self.body_bytes_max.clone());
+        settings.take("serve.head-within", self.head_within.clone());
+        settings.take("serve.write-within", self.write_within.clone());
+        settings.take("serve.stop-within", self.stop_within.clone());
+        settings.take("otlp", self.otlp.clone());
+        settings.take("serve.log-format", self.log_format.clone());
+        settings.take("serve.log", self.log.clone());
+        settings
+    }
 }
 
 /// How long commands have to end when this process ends.
@@ -131,31 +146,31 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     first.copied().ok_or_else(wrong)
 }
 
-fn bytes(text: &str) -> Result<usize, String> {
+fn bytes(text: &str) -> Result<String, String> {
     let wrong = || format!("«{text}» is no number of bytes: write it as 512KiB or 4MiB");
-    settings::bytes(text).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+    settings::bytes(text).filter(|bytes| *bytes > 0).map(|_| text.to_owned()).ok_or_else(wrong)
+}
+
+fn length(text: &str) -> Result<String, String> {
+    span::duration(text).map(|_| text.to_owned())
 }
 
 /// Serves until somebody stops it.
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
-    let format = match arguments.log_format {
-        Format::Text => LogFormat::Text,
-        Format::Json => LogFormat::Json,
+    let settings = &arguments.over(settings);
+    let format = match settings.get("serve.log-format").0 {
+        "json" => LogFormat::Json,
+        _ => LogFormat::Text,
     };
-    let (layer, exporter) = traces::of(settings, arguments.otlp.as_deref())?.unzip();
+    let (layer, exporter) = traces::of(settings, None)?.unzip();
+    let log = settings.get("serve.log").0;
     let started = match layer {
-        Some(layer) => start_log_and_traces(format, &arguments.log, layer),
-        None => start_log(format, &arguments.log),
+        Some(layer) => start_log_and_traces(format, log, layer),
+        None => start_log(format, log),
     };
     started.map_err(|error| wrong(&error, "see turnwheel help serve for what can be logged"))?;
-    let options = options(arguments)?;
-    let mut listen = Listen::at(arguments.listen)
-        .head_within(arguments.head_within)
-        .write_within(arguments.write_within)
-        .stop_within(arguments.stop_within);
-    if let (Some(chain), Some(key)) = (&arguments.tls_certificates, &arguments.tls_key) {
-        listen = listen.tls(chain, key);
-    }
+    let options = options(settings)?;
+    let listen = listen(settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("http")
@@ -181,7 +196,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         _ => None,
     };
     let outcome = runtime.block_on(serve(&world, &store, options, listen));
-    let shut = world.shutdown_within(arguments.stop_within);
+    let shut = world.shutdown_within(settings.length("serve.stop-within"));
     // What comes of commands counts no more; they must not go on beside the next attempt.
     let have_ended = io.end(COMMANDS);
     traces::end(exporter);
@@ -273,31 +288,89 @@ fn stop_signal() -> std::io::Result<impl std::future::Future<Output = ()>> {
     })
 }
 
-fn options(arguments: &Arguments) -> Result<Options, Exit> {
-    let mut tokens = match &arguments.tokens {
-        Some(file) => read_tokens(file)?,
+fn listen(settings: &Settings) -> Result<Listen, Exit> {
+    let at = settings.get("serve.listen").0;
+    let at = address(at).map_err(|problem| {
+        let place = settings.place("serve.listen");
+        wrong(&format!("{place}: {problem}"), "give another address with --listen")
+    })?;
+    let listen = Listen::at(at)
+        .connections_max(settings.count("serve.connections-max") as usize)
+        .head_within(settings.length("serve.head-within"))
+        .write_within(settings.length("serve.write-within"))
+        .stop_within(settings.length("serve.stop-within"));
+    match tls(settings) {
+        Ok(None) => Ok(listen),
+        Ok(Some((chain, key))) => Ok(listen.tls(chain, key)),
+        Err(problem) => Err(wrong(&problem, "TLS needs both, certificates and key")),
+    }
+}
+
+/// The certificates and the key, if there is to be TLS; the error says which one is missing.
+fn tls(settings: &Settings) -> Result<Option<(&str, &str)>, String> {
+    let (chain, key) = ("serve.tls-certificates", "serve.tls-key");
+    match (settings.text(chain), settings.text(key)) {
+        (None, None) => Ok(None),
+        (Some(chain), Some(key)) => Ok(Some((chain, key))),
+        (Some(_), None) => Err(format!("{} is given, and «{key}» is not", settings.place(chain))),
+        (None, Some(_)) => Err(format!("{} is given, and «{chain}» is not", settings.place(key))),
+    }
+}
+
+/// What of the settings would keep a server from listening, each with its place.
+pub(crate) fn problems(settings: &Settings) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some(file) = settings.text("serve.tokens") {
+        if let Err(exit) = read_tokens(Path::new(file)) {
+            problems.push(format!("{}: {}", settings.place("serve.tokens"), exit.message));
+        }
+    }
+    problems.extend(tls(settings).err());
+    for name in ["serve.tls-certificates", "serve.tls-key"] {
+        if let Some(Err(error)) = settings.text(name).map(std::fs::File::open) {
+            let file = settings.get(name).0;
+            problems.push(format!("{}: {file}: {error}", settings.place(name)));
+        }
+    }
+    let is_guarded =
+        ["serve.tokens", "serve.token"].iter().any(|name| settings.text(name).is_some());
+    let at = settings.get("serve.listen").0;
+    if !is_guarded && address(at).is_ok_and(|address| !address.ip().is_loopback()) {
+        problems.push(format!(
+            "{}: {at} can be reached from other machines, and nobody needs a token: set \
+             «serve.tokens», or listen on 127.0.0.1",
+            settings.place("serve.listen")
+        ));
+    }
+    problems
+}
+
+fn options(settings: &Settings) -> Result<Options, Exit> {
+    let mut tokens = match settings.text("serve.tokens") {
+        Some(file) => read_tokens(Path::new(file))
+            .map_err(|exit| Exit::usage(format!("serve: {}", exit.message)).advice(exit.advice))?,
         None => Vec::new(),
     };
-    if let Ok(secret) = std::env::var("TURNWHEEL_TOKEN") {
-        if !secret.is_empty() {
-            tokens.push(Token::new("operator", Role::Operate, &secret));
-        }
+    if let Some(secret) = settings.text("serve.token") {
+        tokens.push(Token::new("operator", Role::Operate, secret));
     }
     let access = if tokens.is_empty() { Access::Loopback } else { Access::Tokens(tokens) };
     let mut options = Options::new(access);
-    if let Some(rate) = arguments.rate {
+    if settings.text("serve.rate").is_some() {
+        let rate = settings.count("serve.rate");
         options = options.rate(rate, rate.saturating_mul(2));
     }
-    if let Some(bytes) = arguments.body_bytes_max {
-        options = options.body_bytes_max(bytes);
+    if settings.text("serve.body-bytes-max").is_some() {
+        options = options.body_bytes_max(settings.bytes("serve.body-bytes-max"));
     }
     Ok(options)
 }
 
+/// The tokens of a file; the problem says which file and line.
 fn read_tokens(file: &Path) -> Result<Vec<Token>, Exit> {
     let name = file.display();
     let text = std::fs::read_to_string(file)
-        .map_err(|error| wrong(&format!("{name}: {error}"), "give a file of tokens"))?;
+        .map_err(|error| unfit(&format!("{name}: {error}"), "give a file of tokens"))?;
     let mut tokens = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -308,18 +381,22 @@ fn read_tokens(file: &Path) -> Result<Vec<Token>, Exit> {
         let [role, who, secret] = parts[..] else {
             // The line is not shown: it may hold a secret.
             let problem = format!("{name}, line {}: it has {} parts", at + 1, parts.len());
-            return Err(wrong(&problem, "a line has a role, a name and a secret"));
+            return Err(unfit(&problem, "a line has a role, a name and a secret"));
         };
         let Some(role) = Role::from_name(role) else {
             let problem = format!("{name}, line {}: there is no such role", at + 1);
-            return Err(wrong(&problem, "a role is read or operate"));
+            return Err(unfit(&problem, "a role is read or operate"));
         };
         tokens.push(Token::new(who, role, secret));
     }
     if tokens.is_empty() {
-        return Err(wrong(&format!("{name} holds no token"), "give a file with tokens, or none"));
+        return Err(unfit(&format!("{name} holds no token"), "give a file with tokens, or none"));
     }
     Ok(tokens)
+}
+
+fn unfit(problem: &dyn std::fmt::Display, advice: &'static str) -> Exit {
+    Exit::usage(problem).advice(advice)
 }
 
 fn wrong(problem: &dyn std::fmt::Display, advice: &'static str) -> Exit {

@@ -62,6 +62,52 @@ fn what_is_wrong_with_settings_has_a_place_and_a_suggestion() {
     folder.run(&["config"]).fails(2, &["print"]);
 }
 
+/// What `serve` takes is in the file and the environment too, and looked at before it is served.
+#[test]
+#[cfg(feature = "server")]
+fn what_a_server_takes_are_settings() {
+    let folder = Folder::new();
+    let text = "[serve]\nlisten = \"0.0.0.0:0\"\ntoken = \"s-e-c-r-e-t\"\nrate = 5\n\
+                head-within = \"5s\"\nbody-bytes-max = \"1MiB\"\nlog-format = \"json\"\n";
+    folder.write("turnwheel.toml", text);
+    assert!(folder.ok(&["config", "check"]).contains("is right"));
+    let shown = folder.ok(&["config", "print"]);
+    assert!(shown.contains("serve.token") && !shown.contains("s-e-c"), "{shown}");
+    let all: serde_json::Value =
+        serde_json::from_str(&folder.ok(&["config", "print", "--json"])).expect("JSON");
+    let listen = &all["settings"]["serve.listen"];
+    assert_eq!((&listen["value"], &listen["from"]), (&"0.0.0.0:0".into(), &"file, line 2".into()));
+    assert_eq!(listen["variable"], "TURNWHEEL_LISTEN");
+    assert!(!all.to_string().contains("s-e-c"));
+    let variable = [("TURNWHEEL_LISTEN", "here")];
+    with(&folder, &["config", "check"], &variable).fails(2, &["TURNWHEEL_LISTEN must be an add"]);
+    // Each of several, with its place.
+    folder.write("bad.txt", "operate ann one\nrule bob two\n");
+    let text =
+        "[serve]\nlisten = \"7070\"\nrate = 0\nstop-within = \"soon\"\nlog-format = \"xml\"\n";
+    folder.write("turnwheel.toml", text);
+    let says = [
+        "turnwheel.toml:2:10: «serve.listen» must be an address",
+        "turnwheel.toml:3:8: «serve.rate» must be a whole number from 1",
+        "turnwheel.toml:4:15: «serve.stop-within» must be a length",
+        "turnwheel.toml:5:14: «serve.log-format» must be one of text, json",
+    ];
+    folder.run(&["config", "check"]).fails(2, &says);
+    let text = "[serve]\nlisten = \"0.0.0.0:0\"\ntokens = \"bad.txt\"\ntls-key = \"none.pem\"\n";
+    folder.write("turnwheel.toml", text);
+    let says = [
+        "turnwheel.toml:3: «serve.tokens»: bad.txt, line 2: there is no such role",
+        "turnwheel.toml:4: «serve.tls-key» is given, and «serve.tls-certificates» is not",
+        "turnwheel.toml:4: «serve.tls-key»: none.pem:",
+    ];
+    folder.run(&["config", "check"]).fails(2, &says);
+    folder.run(&["serve"]).fails(2, &["bad.txt, line 2"]);
+    folder.write("turnwheel.toml", "[serve]\nlisten = \"0.0.0.0:0\"\n");
+    let open = ["turnwheel.toml:2: «serve.listen»: 0.0.0.0:0 can be reached from other machines"];
+    folder.run(&["config", "check"]).fails(2, &open);
+    folder.run(&["serve", "--tls-key", "k.pem"]).fails(2, &["tls-key", "tls-certificates"]);
+}
+
 #[test]
 fn every_verb_has_help_with_examples() {
     let folder = Folder::new();

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Bytes,
     /// A length of time.
     Length,
+    /// An address to listen on: a machine, a colon, and a port.
+    Address,
     /// One of these.
     Choice(&'static [&'static str]),
 }
@@ -37,8 +39,15 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'sta
 impl Key {
     /// The variable of the environment that sets it.
     pub(crate) fn variable(&self) -> String {
-        let name = self.name.replace(['.', '-'], "_").to_ascii_uppercase();
+        // What serve takes has had its names before there was a table for it.
+        let name = self.name.strip_prefix("serve.").unwrap_or(self.name);
+        let name = name.replace(['.', '-'], "_").to_ascii_uppercase();
         format!("TURNWHEEL_{name}")
+    }
+
+    /// Whether its value is nobody's business.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.name.ends_with("token")
     }
 }
 
@@ -47,10 +56,6 @@ pub(crate) const SECRET_VARIABLES: &str = "TURNWHEEL_SECRET_";
 
 /// The variable that names the configuration file.
 pub(crate) const FILE_VARIABLE: &str = "TURNWHEEL_CONFIG";
-
-/// Variables that are for `turnwheel serve` alone.
-pub(crate) const SERVE_VARIABLES: [&str; 4] =
-    ["TURNWHEEL_LISTEN", "TURNWHEEL_TOKENS", "TURNWHEEL_LOG", "TURNWHEEL_LOG_FORMAT"];
 
 /// All settings, in the order in which they are shown.
 pub(crate) const KEYS: &[Key] = &[
@@ -129,6 +134,54 @@ pub(crate) const KEYS: &[Key] = &[
         "whether serve publishes what happens to flows, as events that other flows can listen for",
     ),
     key(
+        "serve.listen",
+        Kind::Address,
+        "127.0.0.1:7070",
+        "where serve listens; port 0 takes a free one",
+    ),
+    key("serve.tokens", Kind::Path, "", "a file of tokens: those who have one may ask the server"),
+    key(
+        "serve.token",
+        Kind::Text,
+        "",
+        "one more token, which operates; better in the environment, which sets «token» by it too",
+    ),
+    key("serve.tls-certificates", Kind::Path, "", "the chain of certificates for TLS, in PEM"),
+    key("serve.tls-key", Kind::Path, "", "the key for TLS, in PEM"),
+    key("serve.connections-max", Kind::Count, "4096", "connections at once; others wait"),
+    key(
+        "serve.rate",
+        Kind::Count,
+        "",
+        "requests a second of each token in the long run; as many as there are if nothing is said",
+    ),
+    key("serve.body-bytes-max", Kind::Bytes, "", "the longest body of a request to the server"),
+    key(
+        "serve.head-within",
+        Kind::Length,
+        "60s",
+        "how long the head of a request may take, with the time between two of a connection",
+    ),
+    key(
+        "serve.write-within",
+        Kind::Length,
+        "30s",
+        "how long a peer may take nothing of what is sent to it",
+    ),
+    key(
+        "serve.stop-within",
+        Kind::Length,
+        "10s",
+        "how long requests, and then steps, may take to end when the server stops",
+    ),
+    key("serve.log-format", Kind::Choice(&["text", "json"]), "text", "how lines of the log look"),
+    key(
+        "serve.log",
+        Kind::Text,
+        "info",
+        "what is logged: a level, or levels by target such as info,turnwheel::http=debug",
+    ),
+    key(
         "io.allow-shell",
         Kind::Flag,
         "true",
@@ -198,10 +251,21 @@ pub(crate) fn problem(key: &Key, value: &str) -> Option<String> {
         Kind::Length => crate::cli::span::duration(value)
             .is_err()
             .then(|| "must be a length of time, such as 90s, 15m or 2h".to_owned()),
+        Kind::Address => (!is_address(value)).then(|| {
+            "must be an address to listen on, such as 127.0.0.1:7070 or localhost:7070".to_owned()
+        }),
         Kind::Choice(all) => {
             (!all.contains(&value)).then(|| format!("must be one of {}", all.join(", ")))
         }
     }
+}
+
+/// Whether it is a machine, a colon, and a port.
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_bare = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));
+        !host.is_empty() && is_bare && port.parse::<u16>().is_ok()
+    })
 }
 
 /// A number of bytes.
@@ -241,5 +305,17 @@ mod tests {
     fn variables_follow_names() {
         let key = KEYS.iter().find(|key| key.name == "io.http-timeout").expect("it is there");
         assert_eq!(key.variable(), "TURNWHEEL_IO_HTTP_TIMEOUT");
+        let key = KEYS.iter().find(|key| key.name == "serve.listen").expect("it is there");
+        assert_eq!(key.variable(), "TURNWHEEL_LISTEN");
+    }
+
+    #[test]
+    fn addresses_have_a_machine_and_a_port() {
+        for right in ["127.0.0.1:0", "localhost:7070", "[::1]:80", "0.0.0.0:65535"] {
+            assert!(is_address(right), "{right}");
+        }
+        for wrong in ["", "7070", ":7070", "::1:80", "localhost:", "a:b", "localhost:65536"] {
+            assert!(!is_address(wrong), "{wrong}");
+        }
     }
 }

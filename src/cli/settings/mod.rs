@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use turnwheel::engine::SqliteSync;
 
-pub(crate) use keys::{bytes, KEYS, SECRET_VARIABLES};
+pub(crate) use keys::{bytes, Key, KEYS, SECRET_VARIABLES};
 
 use super::exit::Exit;
 use super::paint::Colour;
 use super::span;
-use keys::{FILE_VARIABLE, SERVE_VARIABLES};
+use keys::FILE_VARIABLE;
 
 /// The file in the working folder.
 const FILE: &str = "turnwheel.toml";
@@ -142,6 +142,25 @@ impl Settings {
         Some(self.get(name).0).filter(|value| !value.is_empty())
     }
 
+    /// Where a value comes from, for people who have to change it: a line of the file, or what else sets it.
+    pub(crate) fn place(&self, name: &str) -> String {
+        match (self.get(name).1, &self.file) {
+            (Origin::File(line), Some(file)) => format!("{}:{line}: «{name}»", file.display()),
+            (Origin::Variable, _) => {
+                let key = KEYS.iter().find(|key| key.name == name);
+                key.map_or_else(String::new, |key| format!("the variable {}", key.variable()))
+            }
+            _ => format!("the setting «{name}»"),
+        }
+    }
+
+    /// Takes what a flag of one verb says.
+    pub(crate) fn take(&mut self, name: &'static str, value: Option<String>) {
+        if let Some(value) = value {
+            self.values.insert(name, (value, Origin::Flag));
+        }
+    }
+
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name).0 == "true"
     }
@@ -207,8 +226,7 @@ pub(crate) fn unknown_variables() -> Vec<String> {
     for (name, _) in env::vars_os() {
         let Some(name) = name.to_str() else { continue };
         let is_ours = name.starts_with("TURNWHEEL_") && !name.starts_with(SECRET_VARIABLES);
-        let is_other = name == FILE_VARIABLE || SERVE_VARIABLES.contains(&name);
-        if is_ours && !is_other && !known.iter().any(|known| known == name) {
+        if is_ours && name != FILE_VARIABLE && !known.iter().any(|known| known == name) {
             let hint = suggest(name, known.iter().map(String::as_str));
             let hint = hint.map_or_else(String::new, |known| format!("; is {known} meant?"));
             unknown.push(format!("the variable {name} is no setting{hint}"));
