@@ -25,35 +25,58 @@ use crate::system::System;
 
 pub(super) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 
-/// What is known of one key.
+/// What is known of one key. Small, since a look-up among a million costs what memory costs: 24 bytes
+/// beside the key.
 pub(super) enum Entry<E: Entity> {
     Active(Active<E>),
+    Aside(Box<Aside<E>>),
+}
+
+/// What is known of a key that takes no messages now.
+pub(super) enum Aside<E: Entity> {
     /// The activation is on its way out.
-    Leaving(Box<Leaving<E>>),
+    Leaving(Leaving<E>),
     /// Too many others are active.
-    Waiting {
-        pending: Queue<E>,
-        failures: Option<Failures>,
-    },
+    Waiting { pending: Queue<E>, failures: Option<Failures> },
     /// The last activation has failed.
-    Held {
-        until_ns: u64,
-        failure: Failure,
-        failures: Failures,
-    },
+    Held { until_ns: u64, failure: Failure, failures: Failures },
+}
+
+impl<E: Entity> Entry<E> {
+    const IS_SMALL: () = assert!(std::mem::size_of::<Self>() <= 24, "an entry has grown");
+
+    /// Whether it is of this activation, on its way out or not.
+    pub(super) fn is_activation(&self, id: u64) -> bool {
+        match self {
+            Self::Active(active) => active.id() == id,
+            Self::Aside(aside) => matches!(&**aside, Aside::Leaving(leaving) if leaving.id == id),
+        }
+    }
+}
+
+impl<E: Entity> From<Aside<E>> for Entry<E> {
+    fn from(aside: Aside<E>) -> Self {
+        Self::Aside(Box::new(aside))
+    }
 }
 
 /// An activation as the directory sees it.
 pub(super) struct Active<E: Entity> {
     pub(super) task: Task<Seat<E>>,
-    pub(super) id: u64,
     /// When a message last came by the directory, nanoseconds.
     pub(super) used_ns: u64,
     /// Messages handled when the collector last looked.
     pub(super) seen: u32,
     /// What it is charged with.
     pub(super) bytes: u32,
-    pub(super) failures: Option<Failures>,
+}
+
+impl<E: Entity> Active<E> {
+    /// The number of the activation.
+    #[inline]
+    pub(super) fn id(&self) -> u64 {
+        self.task.tag()
+    }
 }
 
 /// An activation on its way out.
@@ -66,7 +89,6 @@ pub(super) struct Leaving<E: Entity> {
     /// Calls that come back to it: it waits for them itself, and takes them still.
     pub(super) returning: Queue<E>,
     pub(super) pending: Queue<E>,
-    pub(super) failures: Option<Failures>,
 }
 
 /// Failed activations of one key in a row.
@@ -109,12 +131,13 @@ type Unsent<M, R, K> = (Refusal, Envelope<M, R, K>);
 
 /// A look at one key: where to send, or what became of the message.
 enum Found<E: Entity> {
-    Task(Task<Seat<E>>, u64),
+    Task(Task<Seat<E>>),
     Refused(Refusal),
 }
 
 impl<E: Entity> Directory<E> {
     pub(super) fn make(shared: &Arc<Shared>) -> Arc<Self> {
+        let () = Entry::<E>::IS_SMALL;
         let made = Arc::new_cyclic(|myself| Self {
             system: shared.system.clone(),
             shared: Arc::downgrade(shared),
@@ -158,19 +181,18 @@ impl<E: Entity> Directory<E> {
     /// and takes nothing.
     pub(crate) fn closes_cycle(&self, key: &E::Key, chain: &CallChain) -> bool {
         match self.shard(key).get(key) {
-            Some(Entry::Active(active)) => chain.blocks(active.id),
-            Some(Entry::Leaving(leaving)) => chain.blocks(leaving.id),
-            Some(Entry::Waiting { .. } | Entry::Held { .. }) | None => false,
+            Some(Entry::Active(active)) => chain.blocks(active.id()),
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(leaving) => chain.blocks(leaving.id),
+                Aside::Waiting { .. } | Aside::Held { .. } => false,
+            },
+            None => false,
         }
     }
 
     /// The number of a key's activation now.
     pub(crate) fn id_of(&self, key: &E::Key) -> Option<u64> {
-        match self.shard(key).get(key)? {
-            Entry::Active(active) => Some(active.id),
-            Entry::Leaving(leaving) => Some(leaving.id),
-            Entry::Waiting { .. } | Entry::Held { .. } => None,
-        }
+        self.task_of(key).map(|task| task.tag())
     }
 
     /// Sends a message to a key, and activates it if it is not. The message comes back if it is
@@ -190,8 +212,8 @@ impl<E: Entity> Directory<E> {
         }
         let now_ns = self.system.group().recent_ns();
         loop {
-            let (task, id) = match self.find(key, now_ns) {
-                Ok(Found::Task(task, id)) => (task, id),
+            let task = match self.find(key, now_ns) {
+                Ok(Found::Task(task)) => task,
                 Ok(Found::Refused(refusal)) => return Err((refusal, envelope)),
                 Err(mut shard) => return self.wait(&mut shard, key, envelope),
             };
@@ -199,7 +221,7 @@ impl<E: Entity> Directory<E> {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind == SubmitErrorKind::Closed => {
                     envelope = error.job;
-                    self.leaves(key, id);
+                    self.leaves(key, task.tag());
                 }
                 Err(error) => return Err((Refusal::Refused(error.kind), error.job)),
             }
@@ -213,15 +235,14 @@ impl<E: Entity> Directory<E> {
         let failures = match shard.get_mut(key) {
             Some(Entry::Active(active)) => {
                 active.used_ns = now_ns;
-                return Ok(Found::Task(active.task.clone(), active.id));
+                return Ok(Found::Task(active.task.clone()));
             }
-            Some(Entry::Leaving(_) | Entry::Waiting { .. }) => return Err(shard),
-            Some(Entry::Held { until_ns, failure, .. }) if now_ns < *until_ns => {
-                return Ok(Found::Refused(Refusal::Failed(failure.clone())));
-            }
-            Some(Entry::Held { .. }) => match shard.remove(key) {
-                Some(Entry::Held { failures, .. }) => Some(failures),
-                _ => None,
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(_) | Aside::Waiting { .. } => return Err(shard),
+                Aside::Held { until_ns, failure, .. } if now_ns < *until_ns => {
+                    return Ok(Found::Refused(Refusal::Failed(failure.clone())));
+                }
+                Aside::Held { .. } => shard.take_held(key),
             },
             None => None,
         };
@@ -233,11 +254,11 @@ impl<E: Entity> Directory<E> {
                 return Ok(Found::Refused(Refusal::Refused(kind)));
             }
             let pending = VecDeque::new();
-            shard.insert(key.clone(), Entry::Waiting { pending, failures });
+            shard.insert(key.clone(), Aside::Waiting { pending, failures }.into());
             return Err(shard);
         };
         Ok(match self.activate(&mut shard, key, now_ns, failures, bytes, false) {
-            Ok((task, id)) => Found::Task(task, id),
+            Ok(task) => Found::Task(task),
             Err(refusal) => Found::Refused(refusal),
         })
     }
@@ -267,7 +288,7 @@ impl<E: Entity> Directory<E> {
         failures: Option<Failures>,
         bytes: u64,
         is_awaited: bool,
-    ) -> Result<(Task<Seat<E>>, u64), Refusal> {
+    ) -> Result<Task<Seat<E>>, Refusal> {
         let Some(myself) = self.myself.upgrade() else {
             self.free_place(bytes);
             return Err(Refusal::Refused(SubmitErrorKind::Closed));
@@ -278,22 +299,21 @@ impl<E: Entity> Directory<E> {
         if !self.incoming.is_empty() {
             seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
-        let hooks = EntityHooks::new(key.clone(), myself, failures.is_some(), is_awaited);
+        let hooks = EntityHooks::new(key.clone(), myself, failures, is_awaited);
         let mut spawned = self.system.group().task(seat).tag(id).class_of::<E>();
         if let Some(mailbox) = E::MAILBOX {
             spawned = spawned.mailbox(mailbox);
         }
         match spawned.lifecycle(hooks).spawn() {
             Ok(task) => {
-                let (task, used_ns) = (task, now_ns);
                 // What does not fit into the entry is given back, so that the sums stay right.
                 let charged = u32::try_from(bytes).unwrap_or(u32::MAX);
                 self.memory.change(bytes, u64::from(charged));
-                let (bytes, seen) = (charged, 0);
-                let active = Active { task: task.clone(), id, used_ns, seen, bytes, failures };
+                let (used_ns, bytes, seen) = (now_ns, charged, 0);
+                let active = Active { task: task.clone(), used_ns, seen, bytes };
                 shard.insert(key.clone(), Entry::Active(active));
                 self.collector.watch(self);
-                Ok((task, id))
+                Ok(task)
             }
             Err(_) => {
                 self.free_place(bytes);
@@ -314,13 +334,13 @@ impl<E: Entity> Directory<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let (moving, pending) = match shard.get_mut(key) {
-            Some(Entry::Leaving(leaving)) if envelope.comes_back_to(leaving.id) => {
+        let (moving, pending) = match shard.aside_mut(key) {
+            Some(Aside::Leaving(leaving)) if envelope.comes_back_to(leaving.id) => {
                 leaving.task.interrupt();
                 (0, &mut leaving.returning)
             }
-            Some(Entry::Leaving(leaving)) => (leaving.moving(), &mut leaving.pending),
-            Some(Entry::Waiting { pending, .. }) => (0, pending),
+            Some(Aside::Leaving(leaving)) => (leaving.moving(), &mut leaving.pending),
+            Some(Aside::Waiting { pending, .. }) => (0, pending),
             _ => unreachable!("the shard was locked since the look"),
         };
         if pending.len() + moving >= self.pending_max() {
@@ -332,16 +352,16 @@ impl<E: Entity> Directory<E> {
 
     /// Whether calls have come back to an activation on its way out.
     pub(super) fn has_returning(&self, key: &E::Key, id: u64) -> bool {
-        match self.shard(key).get(key) {
-            Some(Entry::Leaving(leaving)) => leaving.id == id && !leaving.returning.is_empty(),
+        match self.shard(key).aside_mut(key) {
+            Some(Aside::Leaving(leaving)) => leaving.id == id && !leaving.returning.is_empty(),
             _ => false,
         }
     }
 
     /// A call that comes back to an activation on its way out.
     pub(super) fn next_returning(&self, key: &E::Key, id: u64) -> Option<Box<dyn Pending<E>>> {
-        match self.shard(key).get_mut(key) {
-            Some(Entry::Leaving(leaving)) if leaving.id == id => leaving.returning.pop_front(),
+        match self.shard(key).aside_mut(key) {
+            Some(Aside::Leaving(leaving)) if leaving.id == id => leaving.returning.pop_front(),
             _ => None,
         }
     }
@@ -365,20 +385,24 @@ impl<E: Entity> Directory<E> {
     ) {
         self.table.each(shard, |key, entry| match entry {
             Entry::Active(active) => look(key, active),
-            _ => true,
+            Entry::Aside(_) => true,
         });
     }
 
     /// Forgets the held keys of a shard whose pause is long over.
     pub(super) fn forget_held(&self, shard: usize, before_ns: u64) {
-        let is_over = |entry: &Entry<E>| matches!(entry, Entry::Held { until_ns, .. } if *until_ns < before_ns);
-        self.table.retain(shard, |entry| !is_over(entry));
+        self.table.retain(shard, |entry| match entry {
+            Entry::Aside(aside) => {
+                !matches!(**aside, Aside::Held { until_ns, .. } if until_ns < before_ns)
+            }
+            Entry::Active(_) => true,
+        });
     }
 
     /// A message has come some other way than by the directory.
     pub(super) fn was_used(&self, key: &E::Key, id: u64, now_ns: u64, handled: u32) {
         if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
-            if active.id == id {
+            if active.id() == id {
                 active.seen = handled;
                 active.used_ns = active.used_ns.max(now_ns);
             }
@@ -400,8 +424,10 @@ impl<E: Entity> Directory<E> {
     pub(super) fn task_of(&self, key: &E::Key) -> Option<Task<Seat<E>>> {
         match self.shard(key).get(key)? {
             Entry::Active(active) => Some(active.task.clone()),
-            Entry::Leaving(leaving) => Some(leaving.task.clone()),
-            Entry::Waiting { .. } | Entry::Held { .. } => None,
+            Entry::Aside(aside) => match &**aside {
+                Aside::Leaving(leaving) => Some(leaving.task.clone()),
+                Aside::Waiting { .. } | Aside::Held { .. } => None,
+            },
         }
     }
 

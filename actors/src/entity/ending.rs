@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use turnwheel_runtime::{Failure, SubmitErrorKind};
 
-use super::directory::{Active, Directory, Entry, Failures, Leaving, Queue};
+use super::directory::{Active, Aside, Directory, Entry, Failures, Leaving, Queue};
 use super::table::Locked;
 use super::Entity;
 use crate::onward::{Pending, Unsent};
@@ -19,11 +19,10 @@ impl<E: Entity> Leaving<E> {
     }
 
     /// An activation that takes no more, and what waits for the next one.
-    fn of(active: &mut Active<E>, pending: Queue<E>) -> Self {
-        let (task, failures) = (active.task.clone(), active.failures.take());
-        let (id, bytes) = (active.id, active.bytes);
+    fn of(active: &Active<E>, pending: Queue<E>) -> Self {
+        let (task, id, bytes) = (active.task.clone(), active.id(), active.bytes);
         let (onward, returning) = (VecDeque::new(), VecDeque::new());
-        Self { task, id, bytes, onward, returning, pending, failures }
+        Self { task, id, bytes, onward, returning, pending }
     }
 
     /// What goes to the next activation, in order.
@@ -41,34 +40,23 @@ impl<E: Entity> Directory<E> {
         let mut shard = self.shard(key);
         let Some(entry) = shard.get_mut(key) else { return };
         if let Entry::Active(active) = entry {
-            if active.id == id {
-                *entry = Entry::Leaving(Box::new(Leaving::of(active, VecDeque::new())));
+            if active.id() == id {
+                *entry = Aside::Leaving(Leaving::of(active, VecDeque::new())).into();
             }
         }
     }
 
-    /// An activation has begun: what failed before is forgotten.
-    pub(super) fn has_started(&self, key: &E::Key, id: u64) {
-        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
-            if active.id == id {
-                active.failures = None;
-            }
-        }
-    }
-
-    /// An activation is over, its actor dropped. Called by its last hook.
-    pub(super) fn has_ended(&self, key: &E::Key, id: u64, failure: Option<&Failure>) {
+    /// An activation is over, its actor dropped. Called by its last hook, with the failures of the
+    /// activations before it if it has not begun.
+    pub(super) fn has_ended(
+        &self,
+        key: &E::Key,
+        id: u64,
+        failure: Option<&Failure>,
+        failures: Option<Failures>,
+    ) {
         let mut shard = self.shard(key);
-        let (pending, failures, bytes) = match shard.remove(key) {
-            Some(Entry::Active(active)) if active.id == id => {
-                (VecDeque::new(), active.failures, active.bytes)
-            }
-            Some(Entry::Leaving(mut leaving)) if leaving.id == id => {
-                (leaving.take_rest(), leaving.failures, leaving.bytes)
-            }
-            Some(other) => return shard.insert(key.clone(), other),
-            None => return,
-        };
+        let Some((pending, bytes)) = shard.take_activation(key, id) else { return };
         if let Some(failure) = failure {
             self.hold(&mut shard, key, id, failure, failures);
             drop(shard);
@@ -91,16 +79,19 @@ impl<E: Entity> Directory<E> {
     pub(super) fn pass_on(&self, key: &E::Key, id: u64, message: Box<dyn Pending<E>>) {
         let mut shard = self.shard(key);
         match shard.get_mut(key) {
-            Some(Entry::Leaving(leaving)) if leaving.id == id => leaving.onward.push_back(message),
-            Some(Entry::Leaving(leaving)) => leaving.pending.push_back(message),
-            Some(Entry::Waiting { pending, .. }) => pending.push_back(message),
             Some(Entry::Active(_)) => self.deliver(&mut shard, key, VecDeque::from([message])),
-            Some(Entry::Held { failure, .. }) => message.fail(&self.system, failure),
+            Some(Entry::Aside(aside)) => match &mut **aside {
+                Aside::Leaving(leaving) if leaving.id == id => leaving.onward.push_back(message),
+                Aside::Leaving(leaving) => leaving.pending.push_back(message),
+                Aside::Waiting { pending, .. } => pending.push_back(message),
+                Aside::Held { failure, .. } => message.fail(&self.system, failure),
+            },
             None => match (self.take_place(), VecDeque::from([message])) {
                 (Some(bytes), pending) => self.begin(&mut shard, key, pending, None, bytes),
                 (None, pending) => match self.enqueue(key) {
                     Ok(()) => {
-                        shard.insert(key.clone(), Entry::Waiting { pending, failures: None });
+                        let waiting = Aside::Waiting { pending, failures: None };
+                        shard.insert(key.clone(), waiting.into());
                     }
                     Err(kind) => {
                         let failure = Failure::message(kind.to_string());
@@ -129,7 +120,7 @@ impl<E: Entity> Directory<E> {
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.system.group().now_ns().saturating_add(pause_ns);
         let failure = failure.clone();
-        shard.insert(key.clone(), Entry::Held { until_ns, failure, failures });
+        shard.insert(key.clone(), Aside::Held { until_ns, failure, failures }.into());
     }
 
     /// Activates a key for those who wait, in their order; its place was taken, and charged with
@@ -166,7 +157,7 @@ impl<E: Entity> Directory<E> {
                     // The first of them has ended it: the rest is for the next one. Its end waits for
                     // the lock, and finds them here.
                     pending.push_front(message);
-                    *entry = Entry::Leaving(Box::new(Leaving::of(active, pending)));
+                    *entry = Aside::Leaving(Leaving::of(active, pending)).into();
                     return;
                 }
                 Err(Unsent { kind, message }) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
 
+use super::directory::Failures;
 use super::{Directory, Entities, Entity, EntityKey, StateStore};
 use crate::actor::{Directive, Exit};
 use crate::context::Context;
@@ -109,8 +110,8 @@ impl<E: Entity> EntityContext<E> {
 pub(super) struct EntityHooks<E: Entity> {
     key: E::Key,
     directory: Arc<Directory<E>>,
-    /// Whether the last activation of the key has failed.
-    had_failed: bool,
+    /// The failures of the activations before this one, until it has begun.
+    failures: Option<Failures>,
     /// Whether messages have waited for it.
     is_awaited: bool,
     /// Whether it makes way for another, since it was stuck.
@@ -122,10 +123,10 @@ impl<E: Entity> EntityHooks<E> {
     pub(super) fn new(
         key: E::Key,
         directory: Arc<Directory<E>>,
-        had_failed: bool,
+        failures: Option<Failures>,
         is_awaited: bool,
     ) -> Self {
-        Self { key, directory, had_failed, is_awaited, is_stuck: false, rebirth: None }
+        Self { key, directory, failures, is_awaited, is_stuck: false, rebirth: None }
     }
 
     /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
@@ -174,7 +175,7 @@ impl<E: Entity> EntityHooks<E> {
     /// The same for what comes later.
     fn again(&self) -> Self {
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
-        Self::new(key, directory, self.had_failed, self.is_awaited)
+        Self::new(key, directory, None, self.is_awaited)
     }
 
     /// Takes a call that has come back to this activation on its way out, behind the future that has the
@@ -208,9 +209,6 @@ impl<E: Entity> EntityHooks<E> {
         seat.fetch();
         match outcome {
             Ok(()) => {
-                if self.had_failed {
-                    self.directory.has_started(&self.key, seat.rest.id);
-                }
                 self.directory.measure(&self.key, seat);
                 seat.drain_after_start(turn);
             }
@@ -228,7 +226,7 @@ impl<E: Entity> EntityHooks<E> {
     }
 
     /// The last act: from here on the key may be activated again.
-    fn ended(&self, seat: &mut Seat<E>, failure: Option<&Failure>) {
+    fn ended(&mut self, seat: &mut Seat<E>, failure: Option<&Failure>) {
         let broken = match self.is_stuck {
             true => Some(Failure::TimedOut(self.directory.stuck_limit())),
             false => seat.rest.broken(),
@@ -238,7 +236,7 @@ impl<E: Entity> EntityHooks<E> {
         let told = catch_unwind(AssertUnwindSafe(|| seat.end(&exit)));
         // A key whose activation was stuck is free at once.
         let held = failure.filter(|_| !self.is_stuck);
-        self.directory.has_ended(&self.key, seat.rest.id, held);
+        self.directory.has_ended(&self.key, seat.rest.id, held, self.failures.take());
         if let Err(panic) = told {
             std::panic::resume_unwind(panic);
         }
@@ -305,6 +303,10 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
     }
 
     fn started(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        // This hook also follows an activation that has failed: that seat is broken.
+        if seat.rest.broken().is_none() {
+            self.failures = None;
+        }
         seat.rest.take_deferred().into_iter().for_each(|register| register(turn));
         // Many rest for long, and few need it later.
         seat.rest.trim();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::Phase;
 
-use super::directory::Entry;
+use super::directory::{Aside, Entry};
 use super::{Directory, Entities, Entity, EntityKey, EntityStats};
 
 /// The entities of one type at one moment; see [`Entities::types`].
@@ -210,27 +210,29 @@ impl<E: Entity> Listed for Directory<E> {
             None => {}
             Some(Entry::Active(active)) => {
                 look.state = EntityState::Active;
-                (look.activation, look.phase) = (Some(active.id), Some(active.task.phase()));
+                (look.activation, look.phase) = (Some(active.id()), Some(active.task.phase()));
                 look.queued = active.task.queue_len();
                 look.idle = Some(Duration::from_nanos(now_ns.saturating_sub(active.used_ns)));
                 look.bytes = u64::from(active.bytes);
             }
-            Some(Entry::Leaving(leaving)) => {
-                look.state = EntityState::Leaving;
-                (look.activation, look.phase) = (Some(leaving.id), Some(leaving.task.phase()));
-                let waiting = (leaving.pending.len() + leaving.onward.len()) as u64;
-                look.queued = leaving.task.queue_len() + waiting;
-                look.bytes = u64::from(leaving.bytes);
-            }
-            Some(Entry::Waiting { pending, .. }) => {
-                look.state = EntityState::Waiting;
-                look.queued = pending.len() as u64;
-            }
-            Some(Entry::Held { until_ns, failure, .. }) => {
-                look.state = EntityState::Held;
-                look.failure = Some(failure.to_string());
-                look.held_for = Some(Duration::from_nanos(until_ns.saturating_sub(now_ns)));
-            }
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(leaving) => {
+                    look.state = EntityState::Leaving;
+                    (look.activation, look.phase) = (Some(leaving.id), Some(leaving.task.phase()));
+                    let waiting = (leaving.pending.len() + leaving.onward.len()) as u64;
+                    look.queued = leaving.task.queue_len() + waiting;
+                    look.bytes = u64::from(leaving.bytes);
+                }
+                Aside::Waiting { pending, .. } => {
+                    look.state = EntityState::Waiting;
+                    look.queued = pending.len() as u64;
+                }
+                Aside::Held { until_ns, failure, .. } => {
+                    look.state = EntityState::Held;
+                    look.failure = Some(failure.to_string());
+                    look.held_for = Some(Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+                }
+            },
         }
         Some(look)
     }

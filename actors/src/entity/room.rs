@@ -72,7 +72,7 @@ impl<E: Entity> Directory<E> {
     pub(super) fn measured(&self, key: &E::Key, id: u64, size: usize) {
         let bytes = u32::try_from(size).unwrap_or(u32::MAX);
         let former = match self.shard(key).get_mut(key) {
-            Some(Entry::Active(active)) if active.id == id => {
+            Some(Entry::Active(active)) if active.id() == id => {
                 std::mem::replace(&mut active.bytes, bytes)
             }
             _ => return,
@@ -96,16 +96,11 @@ impl<E: Entity> Directory<E> {
                 continue;
             };
             let mut shard = self.shard(&key);
-            match shard.remove(&key) {
-                Some(Entry::Waiting { pending, failures }) => {
+            match shard.take_waiting(&key) {
+                Some((pending, failures)) => {
                     self.begin(&mut shard, &key, pending, failures, bytes);
                 }
-                other => {
-                    if let Some(other) = other {
-                        shard.insert(key, other);
-                    }
-                    self.free_place(bytes);
-                }
+                None => self.free_place(bytes),
             }
         }
     }
@@ -176,15 +171,7 @@ impl<E: Entity> Directory<E> {
                 (key, waited_ns)
             };
             let mut shard = self.shard(&key);
-            let pending = match shard.remove(&key) {
-                Some(Entry::Waiting { pending, .. }) => pending,
-                other => {
-                    if let Some(other) = other {
-                        shard.insert(key, other);
-                    }
-                    continue;
-                }
-            };
+            let Some((pending, _)) = shard.take_waiting(&key) else { continue };
             drop(shard);
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
             let failure = Failure::error(NoRoom {
@@ -209,7 +196,7 @@ impl<E: Entity> Sheds for Directory<E> {
             self.each_active((begin + offset) % Self::shards(), |key, active| {
                 if active.task.queue_len() == 0 && active.task.phase() == Phase::Started {
                     let (directory, task) = (self.weak(), active.task.clone());
-                    let (key, id) = (key.clone(), active.id);
+                    let (key, id) = (key.clone(), active.id());
                     let shed = Box::new(move || {
                         // In its own turn: one that is held has something under way.
                         let asked = task.submit(move |seat: &mut Seat<E>, cx| {

@@ -6,7 +6,7 @@
 //! when it returns it finds itself replaced: it handles nothing more, what it has admitted goes on, and
 //! what it writes is refused.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Phase, Task};
 
-use super::directory::{Directory, Entry};
+use super::directory::{Aside, Directory, Entry};
 use super::{Entity, EntityKey};
 use crate::handler::Turn;
 use crate::seat::Seat;
@@ -82,9 +82,12 @@ impl<E: Entity> Directory<E> {
     fn each_alive(&self, shard: usize, mut look: impl FnMut(&E::Key, u64, &Task<Seat<E>>, bool)) {
         self.table.each(shard, |key, entry| {
             match entry {
-                Entry::Active(active) => look(key, active.id, &active.task, false),
-                Entry::Leaving(leaving) => look(key, leaving.id, &leaving.task, true),
-                Entry::Waiting { .. } | Entry::Held { .. } => {}
+                Entry::Active(active) => look(key, active.id(), &active.task, false),
+                Entry::Aside(aside) => {
+                    if let Aside::Leaving(leaving) = &**aside {
+                        look(key, leaving.id, &leaving.task, true);
+                    }
+                }
             }
             true
         });
@@ -92,8 +95,11 @@ impl<E: Entity> Directory<E> {
 
     fn role(&self, key: &E::Key, id: u64) -> Role {
         match self.shard(key).get(key) {
-            Some(Entry::Active(active)) if active.id == id => Role::Active,
-            Some(Entry::Leaving(leaving)) if leaving.id == id => Role::Leaving,
+            Some(Entry::Active(active)) if active.id() == id => Role::Active,
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(leaving) if leaving.id == id => Role::Leaving,
+                _ => Role::Replaced,
+            },
             _ => Role::Replaced,
         }
     }
@@ -146,27 +152,14 @@ impl<E: Entity> Directory<E> {
     /// Gives the key of an activation free whose thread does not return.
     fn abandon(&self, key: &E::Key, id: u64) {
         let mut shard = self.shard(key);
-        let (pending, failures, bytes) = match shard.remove(key) {
-            Some(Entry::Active(active)) if active.id == id => {
-                (VecDeque::new(), active.failures, active.bytes)
-            }
-            Some(Entry::Leaving(mut leaving)) if leaving.id == id => {
-                (leaving.take_rest(), leaving.failures, leaving.bytes)
-            }
-            other => {
-                if let Some(other) = other {
-                    shard.insert(key.clone(), other);
-                }
-                return;
-            }
-        };
+        let Some((pending, bytes)) = shard.take_activation(key, id) else { return };
         self.count_replaced(key, "its thread does not return");
         if pending.is_empty() {
             drop(shard);
             self.free_place(u64::from(bytes));
             self.next_waiting();
         } else {
-            self.begin(&mut shard, key, pending, failures, u64::from(bytes));
+            self.begin(&mut shard, key, pending, None, u64::from(bytes));
         }
     }
 

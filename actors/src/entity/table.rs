@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use hashbrown::hash_table::{Entry as Place, HashTable};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::directory::Entry;
+use super::directory::{Aside, Entry, Failures, Queue};
 use super::Entity;
 
 /// Shards of a table: senders to different keys seldom meet. A power of two.
@@ -101,9 +101,60 @@ impl<E: Entity> Locked<'_, E> {
         }
     }
 
-    pub(super) fn remove(&mut self, key: &E::Key) -> Option<Entry<E>> {
+    /// What there is beside an activation.
+    pub(super) fn aside_mut(&mut self, key: &E::Key) -> Option<&mut Aside<E>> {
+        match self.get_mut(key)? {
+            Entry::Aside(aside) => Some(aside),
+            Entry::Active(_) => None,
+        }
+    }
+
+    /// Removes an activation, on its way out or not: what waits for the next one, in order, and what it
+    /// was charged with.
+    pub(super) fn take_activation(&mut self, key: &E::Key, id: u64) -> Option<(Queue<E>, u32)> {
+        match self.remove_if(key, |entry| entry.is_activation(id))? {
+            Entry::Active(active) => Some((Queue::new(), active.bytes)),
+            Entry::Aside(aside) => match *aside {
+                Aside::Leaving(mut leaving) => Some((leaving.take_rest(), leaving.bytes)),
+                Aside::Waiting { .. } | Aside::Held { .. } => None,
+            },
+        }
+    }
+
+    /// Removes a key that waits for room: what waits with it.
+    pub(super) fn take_waiting(&mut self, key: &E::Key) -> Option<(Queue<E>, Option<Failures>)> {
+        let is_waiting = |entry: &Entry<E>| match entry {
+            Entry::Aside(aside) => matches!(**aside, Aside::Waiting { .. }),
+            Entry::Active(_) => false,
+        };
+        match self.remove_if(key, is_waiting)? {
+            Entry::Aside(aside) => match *aside {
+                Aside::Waiting { pending, failures } => Some((pending, failures)),
+                Aside::Leaving(_) | Aside::Held { .. } => None,
+            },
+            Entry::Active(_) => None,
+        }
+    }
+
+    /// Removes a key that is held.
+    pub(super) fn take_held(&mut self, key: &E::Key) -> Option<Failures> {
+        let is_held = |entry: &Entry<E>| match entry {
+            Entry::Aside(aside) => matches!(**aside, Aside::Held { .. }),
+            Entry::Active(_) => false,
+        };
+        match self.remove_if(key, is_held)? {
+            Entry::Aside(aside) => match *aside {
+                Aside::Held { failures, .. } => Some(failures),
+                Aside::Leaving(_) | Aside::Waiting { .. } => None,
+            },
+            Entry::Active(_) => None,
+        }
+    }
+
+    fn remove_if(&mut self, key: &E::Key, is_it: impl Fn(&Entry<E>) -> bool) -> Option<Entry<E>> {
         debug_assert!(self.is_mine(key), "a locked shard is for one key");
-        let found = self.entries.find_entry(self.hash, |(known, _)| known == key).ok()?;
+        let same = |(known, entry): &(E::Key, Entry<E>)| known == key && is_it(entry);
+        let found = self.entries.find_entry(self.hash, same).ok()?;
         Some(found.remove().0 .1)
     }
 }
