@@ -12,6 +12,7 @@ mod expressions;
 mod flow_common;
 mod life;
 mod loops;
+mod malformed;
 mod problems;
 mod starts;
 mod tasks;

@@ -99,7 +99,7 @@ fn json_and_several_documents_are_read() {
 }
 
 /// Definitions that are right and use much of the DSL.
-const SEEDS: [&str; 4] = [
+pub(crate) const SEEDS: [&str; 4] = [
     "
 use:
   secrets: [s]

@@ -38,8 +38,7 @@ impl Reader<'_> {
                 None
             }
             _ => {
-                let known = self.functions.clone();
-                let task = self.known(node, &name, "function", known.iter())?;
+                let task = self.known(node, &name, "function", |reader| &reader.functions)?;
                 let stage = match stage {
                     Stage::Definition { .. } => Stage::Definition { is_effect: false },
                     other => other,
@@ -145,8 +144,7 @@ impl Reader<'_> {
     /// An authentication policy, or the name of one.
     pub(super) fn authentication(&mut self, node: &Node, may_use: bool) -> Option<Authentication> {
         if let (true, Content::Text(name)) = (may_use, &node.content) {
-            let known = self.authentications.clone();
-            return self.known(node, name, "authentication", known.iter());
+            return self.known(node, name, "authentication", |reader| &reader.authentications);
         }
         let schemes = ["use", "basic", "bearer", "certificate", "digest", "oauth2", "oidc"];
         let fields = self.object(node, "an authentication", &schemes, &[]);
@@ -160,8 +158,7 @@ impl Reader<'_> {
         let (scheme, known, required): (_, &[&str], &[&str]) = match name.as_str() {
             "use" if may_use => {
                 let name = self.text(body, "the name of an authentication")?;
-                let known = self.authentications.clone();
-                return self.known(body, &name, "authentication", known.iter());
+                return self.known(body, &name, "authentication", |reader| &reader.authentications);
             }
             "basic" => (Scheme::Basic, &["username", "password"], &["username", "password"]),
             "digest" => (Scheme::Digest, &["username", "password"], &["username", "password"]),

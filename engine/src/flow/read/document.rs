@@ -211,6 +211,7 @@ impl Reader<'_> {
             let pointer = format!("/use/functions/{}", escape(name));
             self.task_at(first + index, name, node, pointer, &[]);
         }
+        self.endless_functions(fields, first);
     }
 
     fn extensions_of(&mut self, node: &Node) {

@@ -1,5 +1,7 @@
 //! Objects with known fields, texts, numbers.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::Reader;
@@ -41,7 +43,7 @@ impl Reader<'_> {
         let is_object = matches!(node.content, Content::Map(_));
         let fields = self.map(node, what);
         for (name, at, _) in fields {
-            if !known.contains(&name.as_str()) {
+            if !known.contains(&name.as_str()) && !self.problems.is_full() {
                 let hint = match nearest(name, known.iter().copied()) {
                     Some(near) => format!("did you mean «{near}»?"),
                     None => format!("it may have {}", list(known)),
@@ -153,25 +155,20 @@ impl Reader<'_> {
     }
 
     /// What a name stands for, or what is wrong with it.
-    pub(super) fn known<'k, T>(
+    pub(super) fn known<T: Clone>(
         &mut self,
         node: &Node,
         name: &str,
         what: &str,
-        known: impl Iterator<Item = (&'k String, &'k T)> + Clone,
-    ) -> Option<T>
-    where
-        T: Clone + 'k,
-    {
-        if let Some((_, found)) = known.clone().find(|(known, _)| *known == name) {
+        names: fn(&Self) -> &HashMap<String, T>,
+    ) -> Option<T> {
+        if let Some(found) = names(self).get(name) {
             return Some(found.clone());
         }
         let message = format!("there is no {what} «{name}» in «use»");
-        match nearest(name, known.map(|(known, _)| known.as_str())) {
-            Some(near) => {
-                let hint = format!("did you mean «{near}»?");
-                self.wrong_so(node, message, &hint);
-            }
+        let near = nearest(name, names(self).keys().map(String::as_str)).map(str::to_owned);
+        match near {
+            Some(near) => self.wrong_so(node, message, &format!("did you mean «{near}»?")),
             None => self.wrong(node, message),
         }
         None

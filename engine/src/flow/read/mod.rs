@@ -8,8 +8,10 @@
 //! | `document` | the whole: document, use, schedule |
 //! | `task` | tasks, and what all of them have |
 //! | `call`, `process`, `listen`, `retry` | the parts of some tasks |
+//! | `cycles` | functions that call themselves for ever |
 
 mod call;
+mod cycles;
 mod document;
 mod fields;
 mod listen;
@@ -23,7 +25,7 @@ use std::collections::HashMap;
 use super::definition::{Definition, Need};
 use super::expr::Program;
 use super::model::{Authentication, Extension, Retry, Span, Task, TaskId};
-use super::text::{parse, Collector, Node, Problems};
+use super::text::{parse, Collector, Node, Problems, PROBLEMS_MAX};
 
 /// Expressions that were compiled: by their variables and text.
 pub(crate) type Programs = HashMap<(String, String), std::sync::Arc<Program>>;
@@ -86,6 +88,9 @@ pub(crate) fn read(text: &str, path: &str) -> Result<Vec<Definition>, Problems> 
     let mut definitions = Vec::new();
     let mut wrong = Problems { path: path.to_owned(), all: Vec::new() };
     for node in &nodes {
+        if wrong.all.len() >= PROBLEMS_MAX {
+            break;
+        }
         match Reader::new(text, path).definition(node) {
             Ok(definition) => definitions.push(definition),
             Err(problems) => wrong.all.extend(problems.all),

@@ -13,8 +13,7 @@ impl Reader<'_> {
     /// A retry policy, or the name of one in `use.retries`.
     pub(super) fn retry_or_name(&mut self, node: &Node) -> Option<Retry> {
         if let Content::Text(name) = &node.content {
-            let known = self.retries.clone();
-            return self.known(node, name, "retry policy", known.iter());
+            return self.known(node, name, "retry policy", |reader| &reader.retries);
         }
         Some(self.retry(node))
     }
@@ -88,8 +87,7 @@ impl Reader<'_> {
         let fields = self.object(node, "«raise»", &["error"], &["error"]);
         let error = field(fields, "error")?;
         if let Content::Text(name) = &error.content {
-            let known = self.errors.clone();
-            let error = self.known(error, name, "error", known.iter())?;
+            let error = self.known(error, name, "error", |reader| &reader.errors)?;
             return Some(Kind::Raise(Template::of(&error, self.is_loose)));
         }
         self.error_definition(error);

@@ -1,5 +1,7 @@
 //! Tasks, and what all of them have.
 
+use std::collections::HashSet;
+
 use super::document::escape;
 use super::fields::{field, list, Fields};
 use super::Reader;
@@ -36,10 +38,10 @@ impl Reader<'_> {
     /// The same; tasks that are run at once lead to none of the others.
     fn tasks_of(&mut self, node: &Node, pointer: &str, are_in_order: bool) -> Block {
         let items = self.list(node, "a list of tasks");
-        let mut named = Vec::new();
+        let (mut named, mut names) = (Vec::new(), HashSet::new());
         for (index, item) in items.iter().enumerate() {
             if let Some((name, task)) = self.single(item, "an element of a list of tasks") {
-                if named.iter().any(|(_, known, _): &(usize, String, &Node)| *known == name) {
+                if !names.insert(name.clone()) {
                     let message = format!("there are two tasks «{name}» in this list");
                     self.wrong_so(item, message, "give each its own name");
                 }
@@ -103,6 +105,9 @@ impl Reader<'_> {
         pointer: String,
         siblings: &[&str],
     ) {
+        if self.problems.is_full() {
+            return;
+        }
         let what = format!("the task «{name}»");
         let fields = self.map(node, &what);
         // A loop has a list of tasks, too: «for» says what it is.

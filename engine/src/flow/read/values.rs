@@ -95,7 +95,7 @@ impl Reader<'_> {
     fn compile(&mut self, at: Place, text: &str, what: &str, stage: Stage) {
         let names = stage.names(&self.scope);
         let key = (names.join(","), text.to_owned());
-        if self.programs.contains_key(&key) {
+        if self.programs.contains_key(&key) || self.problems.is_full() {
             return;
         }
         let list: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -177,8 +177,7 @@ impl Reader<'_> {
     /// `{ after: … }`, or the name of one in `use.timeouts`.
     pub(super) fn timeout(&mut self, node: &Node, what: &str) -> Option<Span> {
         if let Content::Text(name) = &node.content {
-            let known = self.timeouts.clone();
-            return self.known(node, name, "timeout", known.iter());
+            return self.known(node, name, "timeout", |reader| &reader.timeouts);
         }
         let fields = self.object(node, what, &["after"], &["after"]);
         let after = field(fields, "after")?;
@@ -235,7 +234,7 @@ impl Reader<'_> {
             "end" => Directive::End,
             name if siblings.contains(&name) => Directive::To(text),
             name => {
-                let known = siblings.iter().copied().chain(["continue", "exit", "end"]);
+                let known = ["continue", "exit", "end"].into_iter().chain(siblings.iter().copied());
                 let message = format!("«then» names «{name}», which is no task of the same list");
                 match crate::flow::text::nearest(name, known) {
                     Some(near) => self.wrong_so(node, message, &format!("did you mean «{near}»?")),

@@ -6,13 +6,16 @@ mod problem;
 
 pub(crate) use node::{Content, Node, Place};
 pub(crate) use parse::parse;
-pub(crate) use problem::Collector;
+pub(crate) use problem::{Collector, PROBLEMS_MAX};
 pub use problem::{Problem, Problems};
+
+/// Names that are compared with one that is not known: more are no help to a person.
+const COMPARED_MAX: usize = 1_000;
 
 /// The name that is most like this one, if one is like it at all.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (name.chars().count() / 3).max(1);
-    let near = known.map(|known| (distance(name, known), known));
+    let near = known.take(COMPARED_MAX).map(|known| (distance(name, known), known));
     near.filter(|(distance, _)| *distance <= limit).min().map(|(_, known)| known)
 }
 

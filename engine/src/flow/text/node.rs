@@ -69,12 +69,17 @@ impl Node {
         fields.iter().find(|(key, _, _)| key == name).map(|(_, _, value)| value)
     }
 
-    /// Parts of it, itself included.
-    pub(crate) fn size(&self) -> usize {
-        1 + match &self.content {
-            Content::List(elements) => elements.iter().map(Self::size).sum(),
-            Content::Map(fields) => fields.iter().map(|(_, _, value)| value.size()).sum(),
-            _ => 0,
+    /// Parts of it, itself included, and the bytes of their texts.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let sum = |all: (usize, usize), one: (usize, usize)| (all.0 + one.0, all.1 + one.1);
+        match &self.content {
+            Content::Text(text) => (1, text.len()),
+            Content::List(elements) => elements.iter().map(Self::size).fold((1, 0), sum),
+            Content::Map(fields) => {
+                let sizes = fields.iter().map(|(key, _, value)| sum(value.size(), (0, key.len())));
+                sizes.fold((1, 0), sum)
+            }
+            _ => (1, 0),
         }
     }
 }

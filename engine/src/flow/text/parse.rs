@@ -14,6 +14,9 @@ const TEXT_MAX: usize = 4 << 20;
 /// Parts of a definition, also those that aliases repeat.
 const NODES_MAX: usize = 200_000;
 
+/// Bytes of texts that anchors and aliases repeat.
+const REPEATED_MAX: usize = 2 * TEXT_MAX;
+
 /// How deep a definition may be nested.
 const DEPTH_MAX: usize = 100;
 
@@ -36,8 +39,14 @@ pub(crate) fn parse(text: &str, problems: &mut Collector<'_>) -> Vec<Node> {
         problems.add(start, format!("the text has more than {TEXT_MAX} bytes"), None);
         return Vec::new();
     }
-    let mut builder =
-        Builder { problems, open: Vec::new(), done: Vec::new(), anchors: HashMap::new(), nodes: 0 };
+    let mut builder = Builder {
+        problems,
+        open: Vec::new(),
+        done: Vec::new(),
+        anchors: HashMap::new(),
+        nodes: 0,
+        repeated: 0,
+    };
     for event in Parser::new_from_str(text) {
         match event {
             Ok((event, span)) => {
@@ -65,6 +74,7 @@ struct Builder<'a, 'b> {
     done: Vec<Node>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
+    repeated: usize,
 }
 
 impl Builder<'_, '_> {
@@ -77,11 +87,11 @@ impl Builder<'_, '_> {
                 self.complete(node, anchor)
             }
             Event::SequenceStart(anchor, tag) => {
-                self.check_tag(tag.as_deref(), at)?;
+                self.check_tag(tag.as_deref(), &["seq"], at)?;
                 self.begin(at, anchor, OpenContent::List(Vec::new()))
             }
             Event::MappingStart(anchor, tag) => {
-                self.check_tag(tag.as_deref(), at)?;
+                self.check_tag(tag.as_deref(), &["map"], at)?;
                 let (fields, keys) = (Vec::new(), HashSet::new());
                 self.begin(at, anchor, OpenContent::Map { fields, keys, key: None })
             }
@@ -94,17 +104,26 @@ impl Builder<'_, '_> {
                 self.complete(Node { at, content }, anchor)
             }
             Event::Alias(anchor) => {
-                let Some(node) = self.anchors.get(&anchor).cloned() else {
+                let Some(node) = self.anchors.get(&anchor) else {
                     return self.refuse(at, "this alias is a part of what it repeats", None);
                 };
-                self.nodes += node.size();
-                if self.nodes > NODES_MAX {
-                    return self.refuse(at, "aliases repeat too much", None);
-                }
+                let (parts, bytes) = node.size();
+                self.count_repeated(at, parts, bytes)?;
+                let node = self.anchors.get(&anchor).cloned()?;
                 self.complete(Node { at, ..node }, 0)
             }
             _ => Some(()),
         }
+    }
+
+    /// Counts what is about to be repeated, before it takes memory.
+    fn count_repeated(&mut self, at: Place, parts: usize, bytes: usize) -> Option<()> {
+        self.nodes += parts;
+        self.repeated += bytes;
+        if self.nodes > NODES_MAX || self.repeated > REPEATED_MAX {
+            return self.refuse(at, "aliases repeat too much", None);
+        }
+        Some(())
     }
 
     fn refuse(
@@ -134,6 +153,8 @@ impl Builder<'_, '_> {
             return self.refuse(node.at, format!("the text has more than {NODES_MAX} parts"), None);
         }
         if anchor > 0 {
+            let (parts, bytes) = node.size();
+            self.count_repeated(node.at, parts, bytes)?;
             self.anchors.insert(anchor, node.clone());
         }
         let Some(open) = self.open.last_mut() else {
@@ -174,10 +195,11 @@ impl Builder<'_, '_> {
         Some(())
     }
 
-    fn check_tag(&mut self, tag: Option<&Tag>, at: Place) -> Option<()> {
+    /// Refuses a tag that says something else than what it stands before is.
+    fn check_tag(&mut self, tag: Option<&Tag>, known: &[&str], at: Place) -> Option<()> {
         match tag {
             None => Some(()),
-            Some(tag) if tag.is_yaml_core_schema() => Some(()),
+            Some(tag) if tag.is_yaml_core_schema() && known.contains(&&*tag.suffix) => Some(()),
             Some(tag) => {
                 let message = format!("the tag {}{} is not known", tag.handle, tag.suffix);
                 self.refuse(at, message, None)
@@ -192,12 +214,23 @@ impl Builder<'_, '_> {
         tag: Option<&Tag>,
         at: Place,
     ) -> Option<Content> {
-        self.check_tag(tag, at)?;
-        let is_text = tag.is_some_and(|tag| tag.suffix == "str");
-        if style != ScalarStyle::Plain || is_text {
+        self.check_tag(tag, &["str", "int", "float", "bool", "null"], at)?;
+        let kind = tag.map(|tag| &*tag.suffix);
+        if kind == Some("str") || (kind.is_none() && style != ScalarStyle::Plain) {
             return Some(Content::Text(text.to_owned()));
         }
-        Some(plain(text))
+        let content = plain(text);
+        let is_so = match (kind, &content) {
+            (None, _) | (Some("bool"), Content::Bool(_)) | (Some("null"), Content::Null) => true,
+            (Some("int"), Content::Number(number)) => !number.is_f64(),
+            (Some("float"), Content::Number(_)) => true,
+            _ => false,
+        };
+        if !is_so {
+            let kind = kind.unwrap_or_default();
+            self.refuse(at, format!("«{text}» is not what its tag !!{kind} says"), None)?;
+        }
+        Some(content)
     }
 }
 

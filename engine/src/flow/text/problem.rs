@@ -5,7 +5,10 @@ use std::fmt;
 use super::node::Place;
 
 /// More problems than these are not kept: the first ones tell what to do.
-const PROBLEMS_MAX: usize = 100;
+pub(crate) const PROBLEMS_MAX: usize = 100;
+
+/// Characters of a line that are shown.
+const SNIPPET_MAX: usize = 160;
 
 /// One thing that is wrong with a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +22,28 @@ pub struct Problem {
     pub message: String,
     /// What was meant perhaps, or what to do.
     pub suggestion: Option<String>,
-    /// The line's text.
+    /// The line's text; of a long line what is around the column.
     pub snippet: String,
+}
+
+/// Characters of what is said about one thing: it may quote what was written.
+const MESSAGE_MAX: usize = 1_000;
+
+/// A text that quotes what was written, however long that is.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(MESSAGE_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// Where the part of a line begins that is shown for a column, and what is written for what is left out.
+fn window(column: usize) -> (usize, &'static str) {
+    if column <= SNIPPET_MAX {
+        (0, "")
+    } else {
+        (column - SNIPPET_MAX / 2, "… ")
+    }
 }
 
 /// All that is wrong with a definition: nothing of it is loaded then.
@@ -43,7 +66,9 @@ impl fmt::Display for Problems {
             let Problem { line, column, message, suggestion, snippet } = problem;
             writeln!(f, "{}:{line}:{column}: {message}", self.path)?;
             writeln!(f, "  | {snippet}")?;
-            write!(f, "  | {}^", " ".repeat(column.saturating_sub(1)))?;
+            let (begin, left_out) = window(*column);
+            let before = left_out.chars().count() + column.saturating_sub(1 + begin);
+            write!(f, "  | {}^", " ".repeat(before))?;
             if let Some(suggestion) = suggestion {
                 write!(f, "\n  = {suggestion}")?;
             }
@@ -71,13 +96,21 @@ impl<'a> Collector<'a> {
         message: impl fmt::Display,
         suggestion: Option<String>,
     ) {
-        if self.all.len() >= PROBLEMS_MAX {
+        let message = shortened(message.to_string());
+        // What an alias repeats is wrong at one place.
+        let is_same = |known: &Problem| {
+            (known.line, known.column, &known.message) == (at.line, at.column, &message)
+        };
+        if self.is_full() || self.all.iter().any(is_same) {
             return;
         }
         let problem = self.problem(at, message, suggestion);
-        if !self.all.contains(&problem) {
-            self.all.push(problem);
-        }
+        self.all.push(problem);
+    }
+
+    /// Whether more problems are not kept: looking for them is of no use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.all.len() >= PROBLEMS_MAX
     }
 
     /// A problem that is not added.
@@ -87,11 +120,13 @@ impl<'a> Collector<'a> {
         message: impl fmt::Display,
         suggestion: Option<String>,
     ) -> Problem {
-        let line = self.text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
-        let snippet: String =
-            line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
-        let (line, column, message) = (at.line, at.column, message.to_string());
-        Problem { line, column, message, suggestion, snippet }
+        let text = self.text.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
+        let (begin, left_out) = window(at.column);
+        let shown = text.chars().skip(begin).take(SNIPPET_MAX);
+        let shown = shown.map(|sign| if sign.is_control() { ' ' } else { sign });
+        let snippet = left_out.chars().chain(shown).collect();
+        let (message, suggestion) = (shortened(message.to_string()), suggestion.map(shortened));
+        Problem { line: at.line, column: at.column, message, suggestion, snippet }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
