@@ -94,7 +94,7 @@ do:
 #[test]
 fn a_function_that_calls_itself_without_end_is_a_fault() {
     let text = "
-use: { functions: { again: { do: [ { once_more: { if: "true", call: again } } ] } } }
+use: { functions: { again: { do: [ { once_more: { if: '. != 7', call: again } } ] } } }
 do: [ { a: { call: again } } ]
 ";
     let fault = fault(text, json!({}));
