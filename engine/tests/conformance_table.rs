@@ -79,7 +79,8 @@ fn every_kind_of_trouble_has_tests_that_exist() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Error>> {
-    let (sources, table) = (sources()?, fs::read_to_string(folder().join("CONFORMANCE.md"))?);
+    let (mut sources, table) = (sources()?, fs::read_to_string(folder().join("CONFORMANCE.md"))?);
+    read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut sources)?;
     let mut seen = BTreeSet::new();
     for line in table.lines().filter(|line| line.starts_with("| D-") || line.starts_with("| S-")) {
         let mut cells = line.split('|').map(str::trim).skip(1);
@@ -88,7 +89,9 @@ fn every_case_has_one_row_and_every_named_test_exists() -> Result<(), Box<dyn Er
         assert!(seen.insert(id.to_owned()), "{id} has two rows");
         let says_why = ["differs: ", "later: ", "open: "].iter().any(|why| text.starts_with(why));
         assert!(says_why || text.starts_with('`'), "{id} has neither a test nor a reason");
-        for name in text.split('`').skip(1).step_by(2).filter(|_| !says_why) {
+        // A reason may name other things as well, which are shorter.
+        let is_test = |name: &&str| !says_why || name.matches('_').count() > 3;
+        for name in text.split('`').skip(1).step_by(2).filter(is_test) {
             assert!(sources.contains(&format!("fn {name}(")), "{id}: no test `{name}`");
         }
     }

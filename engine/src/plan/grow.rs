@@ -132,8 +132,8 @@ impl Plan {
         for step in self.steps.iter().rev() {
             let is_suspended = step.state == StepState::Suspended;
             let is_in_vain = is_suspended && waits_for_failed.contains(&step.id);
-            let hears = self.timers.values().any(|timer| timer.step == step.id);
-            if is_suspended && (!is_in_vain || hears || self.children.are_open(step.id)) {
+            let hears = || self.timers.values().any(|timer| timer.step == step.id);
+            if is_suspended && (!is_in_vain || hears() || self.children.are_open(step.id)) {
                 return false;
             }
             if let Some((asker, _)) =

@@ -262,6 +262,13 @@ impl Handler<Order> for PlanActor {
             return self.hear_later(order);
         }
         let Order { kind, by, reply } = order;
+        if self.is_planning && matches!(kind, OrderKind::Delay { .. }) {
+            // What it plans goes on when that has ended: to accept it would be to promise what is not kept.
+            let (plan, state) = (self.id, PlanState::Scheduled.name());
+            let problem = "it is being planned already: cancel or halt it instead".to_owned();
+            let _late = reply.complete(Err(PlanError::State { plan, state, problem }));
+            return self.settle(cx);
+        }
         let cancels = matches!(kind, OrderKind::Cancel { .. } | OrderKind::Halt);
         self.order(reply, cx, |decisions| decisions.order(kind, &by));
         if cancels {

@@ -219,7 +219,7 @@ impl PlanHandle {
     }
 
     /// Holds a plan that was delayed and is not planned yet, until
-    /// [`delay_until`](PlanHandle::delay_until) allows it.
+    /// [`delay_until`](PlanHandle::delay_until) allows it. Both are refused while it is being planned.
     pub fn freeze(&self, by: &str) -> Completion<Result<(), PlanError>> {
         let order = OrderKind::Delay { start_at: None, start_before: None, is_frozen: true };
         self.order(order, by)

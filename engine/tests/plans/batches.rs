@@ -313,3 +313,26 @@ fn what_is_said_to_a_sub_plan_while_it_is_planned_is_heard_and_does_no_harm() {
     });
     assert_eq!((view.result(), child.result()), (PlanResult::Success, PlanResult::Success));
 }
+
+#[test]
+fn a_delayed_plan_that_is_being_planned_can_be_ended_and_not_delayed_anew() {
+    // D-209
+    for is_ended in [true, false] {
+        let ((began, is_planning), (go, go_on)) = (mpsc::channel(), mpsc::channel());
+        let thinks = Thinks { began: Mutex::new(began), go_on: Mutex::new(go_on) };
+        let world = World::builder().action(thinks).build(MemoryStore::new()).unwrap();
+        let plan = world.delay::<Thinks>(Delay::by(Duration::from_millis(1)), ()).wait().unwrap();
+        is_planning.recv().unwrap();
+        for late in [plan.freeze("ann"), plan.delay_until(None, "ann")] {
+            let refused = late.wait().unwrap().unwrap_err().to_string();
+            assert!(refused.contains("it is being planned already"), "{refused}");
+        }
+        if is_ended {
+            plan.cancel("ann").wait().unwrap().unwrap();
+        }
+        go.send(()).unwrap();
+        let expected = if is_ended { PlanResult::Cancelled } else { PlanResult::Success };
+        assert_eq!(plan.finished().wait().unwrap().result(), expected);
+        world.shutdown().unwrap();
+    }
+}
