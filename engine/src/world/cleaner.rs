@@ -94,7 +94,9 @@ impl Retention {
         self
     }
 
-    /// Appends each plan to this file before it is removed: a line of JSON for each, with all its records.
+    /// Appends each plan to this file before it is removed: a line of JSON for each, with all its records. They
+    /// are whole: nothing is [masked](crate::Action::present) in them, and what a [codec](crate::Codec) has
+    /// encoded is plain.
     pub fn export(mut self, file: impl Into<PathBuf>) -> Self {
         self.export = Some(Export::File(file.into()));
         self
