@@ -27,7 +27,7 @@ pub use action::{
     Action, ActionView, Asked, Cause, Change, Concurrency, Finalize, Finalizes, Next, On,
     OnInterrupt, Phases, PlanLock, PlanShown, Poll, PollAll, Polled, Polling, Polls, PollsTogether,
     Rescue, RetryPolicy, Revert, Reverts, Run, RunAsync, Runs, RunsAsync, Shown, Singleton,
-    StepContext, Transacting, WhenTaken,
+    StepContext, SubPlanOptions, Transacting, WhenTaken,
 };
 pub use connect::{ConnectError, Connector};
 pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};

@@ -49,6 +49,13 @@ pub const LABEL_NAME_BYTES_MAX: usize = 128;
 /// Bytes of a label's value: it is part of the key of an index.
 pub const LABEL_VALUE_BYTES_MAX: usize = 1_024;
 
+/// Ids of events that a step remembers, the newest ones: a repetition of one of them is dropped. A step that
+/// takes events for years must not grow with each, and each event is looked up among them.
+pub const EVENT_IDS_MAX: usize = 10_000;
+
+/// The same of a step that is over: a sender that has missed its answer repeats its event soon.
+pub const EVENT_IDS_AFTER_END: usize = 64;
+
 /// Events that could not be delivered that a world remembers; all of them are counted.
 pub const DEAD_LETTERS: usize = 1_024;
 

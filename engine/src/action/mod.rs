@@ -32,6 +32,7 @@ mod present;
 mod registry;
 mod singleton;
 mod step;
+mod sub_plan;
 mod together;
 mod transact;
 
@@ -57,6 +58,7 @@ pub(crate) use registry::Registry;
 pub use singleton::{PlanLock, Singleton, WhenTaken};
 pub(crate) use step::{Facts, Part, Wishes};
 pub use step::{Next, StepContext};
+pub use sub_plan::SubPlanOptions;
 pub(crate) use together::Batches;
 pub use together::{Asked, PollAll};
 pub use transact::Transacting;

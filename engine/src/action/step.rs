@@ -203,25 +203,6 @@ impl<A: Action> StepContext<A> {
         }
     }
 
-    /// Asks for a plan of its own. When the call ends with [`Next::suspend`], the plans it has asked for
-    /// are made and run; when all are over the step is called again, with [`Cause::SubPlans`]. They are
-    /// made once, whatever happens in between.
-    ///
-    /// # Errors
-    ///
-    /// The input cannot be written as JSON.
-    pub fn trigger<B: Action>(&mut self, input: &B::Input) -> Result<PlanId, ActionError> {
-        let plan = self.facts.ids.next(self.facts.now);
-        let input = Payload::of(input).map_err(|error| error.of("the input", B::NAME))?;
-        self.wishes.plans.push(SubPlan { plan, action: B::NAME.to_owned(), input });
-        Ok(plan)
-    }
-
-    /// Lets at most so many of the plans that this call asks for be under way at once.
-    pub fn limit_sub_plans(&mut self, at_once: u32) {
-        self.wishes.at_once = Some(at_once.max(1));
-    }
-
     /// Asks for a step of another action in the same plan. When the call ends with [`Next::suspend`], it
     /// begins, at the same time as others; when it has ended well or was left out, this step gets a
     /// [part](StepContext::part) as an event. `tag` is what this step calls it. Its action does not plan:

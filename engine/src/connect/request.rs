@@ -74,6 +74,7 @@ pub(crate) enum Word {
         action: String,
         input: Payload,
         priority: i32,
+        labels: Vec<(String, String)>,
     },
     /// Who has asked for this plan wants its end.
     Cancel { is_forced: bool, by: String },

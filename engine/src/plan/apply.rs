@@ -90,7 +90,7 @@ impl Plan {
             Record::Event { step: id, at, id: event_id, payload, by } => {
                 let event = Event { id: event_id.clone(), payload: payload.clone(), at: *at };
                 let step = self.known(*id)?;
-                step.seen.extend(event_id.clone());
+                step.has_seen(event_id.as_ref());
                 step.inbox.push_back(event);
                 if let Some(by) = by {
                     self.note(*at, format!("step {id} has an event from {by}"));
@@ -246,6 +246,11 @@ impl Plan {
         }
         self.label.clone_from(&planned.label);
         self.started_at = Some(planned.began);
+        if self.delayed.is_some() {
+            // It counts from when the plan begins.
+            let waited = planned.began.since(self.created.at);
+            self.created.deadline = self.created.deadline.map(|deadline| deadline.after(waited));
+        }
         self.run = planned.run.clone();
         self.finalize.clone_from(&planned.finalize);
         self.planning_error.clone_from(&planned.error);
@@ -347,6 +352,11 @@ impl Plan {
         let is_grown = step.asker.is_some();
         let (from, kind) = (step.state, step.kind);
         step.state = state;
+        let ends =
+            [StepState::Success, StepState::Skipped, StepState::Cancelled, StepState::Dropped];
+        if ends.contains(&state) {
+            step.forget_events();
+        }
         if std::mem::take(&mut step.is_queued) {
             self.left_queue(id);
         }

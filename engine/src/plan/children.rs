@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::record::SubPlan;
+use super::record::{SubPlan, SubPlanLabels};
 use super::{Plan, PlanResult, PlanState};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
@@ -21,6 +21,8 @@ pub struct Child {
     pub result: Option<PlanResult>,
     /// Its input, until it is over.
     pub(crate) input: Payload,
+    /// Its labels, until it is over.
+    pub(crate) labels: SubPlanLabels,
     /// Whether it may begin.
     pub(crate) is_begun: bool,
 }
@@ -89,9 +91,9 @@ impl Children {
     pub(super) fn add(&mut self, step: StepId, plans: &[SubPlan], at_once: Option<u32>) {
         let open = self.open.entry(step).or_default();
         open.at_once = at_once;
-        for SubPlan { plan, action, input } in plans {
-            let (action, input) = (action.clone(), input.clone());
-            let child = Child { step, action, input, result: None, is_begun: false };
+        for SubPlan { plan, action, input, labels } in plans {
+            let (action, input, labels) = (action.clone(), input.clone(), labels.clone());
+            let child = Child { step, action, input, labels, result: None, is_begun: false };
             self.all.insert(*plan, child);
             open.waiting.push(*plan);
         }
@@ -121,6 +123,7 @@ impl Children {
         };
         child.result = Some(result);
         child.input = Payload::null();
+        child.labels = SubPlanLabels::default();
         let (step, is_begun) = (child.step, child.is_begun);
         if let Some(open) = self.open.get_mut(&step) {
             if is_begun {

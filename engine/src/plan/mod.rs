@@ -48,7 +48,9 @@ pub use hooks::HookDue;
 pub(crate) use hooks::{changes, HooksDue};
 pub(crate) use planner::{plan_alone, plan_root};
 pub use planner::{ActionRef, Planner};
-pub use record::{Created, End, Planned, PlannedAction, PlannedStep, Record, SubPlan};
+pub use record::{
+    Created, End, Planned, PlannedAction, PlannedStep, Record, SubPlan, SubPlanLabels,
+};
 pub(crate) use reference::{needs_of, resolve};
 pub use reference::{Input, OutputRef};
 pub use state::{PlanResult, PlanState, StepKind, StepState};

@@ -400,6 +400,17 @@ pub struct SubPlan {
     pub action: String,
     /// Its input.
     pub input: Payload,
+    /// What it is to be found by.
+    pub labels: SubPlanLabels,
+}
+
+/// The labels of a plan that a step asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubPlanLabels {
+    /// Its own.
+    pub own: Vec<(String, String)>,
+    /// Whether it has those of the plan that asks for it, too, as they are when it is made.
+    pub is_inheriting: bool,
 }
 
 /// How the code of a step ended.

@@ -10,6 +10,7 @@ use super::state::{StepKind, StepState};
 use crate::action::Cause;
 use crate::error::ActionError;
 use crate::id::{ActionId, StepId};
+use crate::limits::{EVENT_IDS_AFTER_END, EVENT_IDS_MAX};
 use crate::payload::Payload;
 use crate::time::Time;
 
@@ -71,8 +72,8 @@ pub struct Step {
     pub(crate) is_ending: bool,
     /// Its signs of life, if it has given any or has to.
     pub beat: Option<Box<Beat>>,
-    /// Ids of the events it has got: a second one with the same id is dropped.
-    pub(crate) seen: Vec<String>,
+    /// Ids of the newest events it has got: a second one with the same id is dropped.
+    pub(crate) seen: VecDeque<String>,
     /// The step that has asked for it while the plan ran, and what that calls it.
     pub asker: Option<(StepId, u32)>,
 }
@@ -125,6 +126,23 @@ pub struct ActionData {
 }
 
 impl Step {
+    /// Remembers the id of an event that it has got, and forgets the oldest ones.
+    pub(super) fn has_seen(&mut self, event: Option<&String>) {
+        self.seen.extend(event.cloned());
+        self.remember(EVENT_IDS_MAX);
+    }
+
+    /// It is over: who repeats an event does so soon, or never.
+    pub(super) fn forget_events(&mut self) {
+        self.remember(EVENT_IDS_AFTER_END);
+        self.seen.shrink_to_fit();
+    }
+
+    fn remember(&mut self, most: usize) {
+        let over = self.seen.len().saturating_sub(most);
+        self.seen.drain(..over);
+    }
+
     /// How long its code has run.
     pub fn execution_time(&self) -> Duration {
         Duration::from_micros(self.ran_us)

@@ -9,8 +9,9 @@ use super::PlanActor;
 use crate::connect::Word;
 use crate::error::{ActionError, TriggerError};
 use crate::id::PlanId;
+use crate::limits::LABELS_MAX;
 use crate::payload::Payload;
-use crate::plan::{Created, PlanResult, PlanState, Planned, Record, Trace};
+use crate::plan::{Created, Plan, PlanResult, PlanState, Planned, Record, SubPlanLabels, Trace};
 use crate::world::Shared;
 
 impl PlanActor {
@@ -58,7 +59,9 @@ impl PlanActor {
             let trace = plan.created.trace.as_ref()?;
             Some(Trace::of(&trace.of_call(plan.id, plan.step(data.step))?))
         });
-        self.tell_plan(child, Word::Begin { caller, lineage, trace, action, input, priority });
+        let labels = self.plan.as_ref().map_or_else(Vec::new, |plan| labels_of(plan, &data.labels));
+        let word = Word::Begin { caller, lineage, trace, action, input, priority, labels };
+        self.tell_plan(child, word);
     }
 
     fn cancel_child(&mut self, child: PlanId) {
@@ -106,6 +109,22 @@ impl PlanActor {
     }
 }
 
+/// The labels of a plan that another one asks for.
+fn labels_of(plan: &Plan, wanted: &SubPlanLabels) -> Vec<(String, String)> {
+    let mut labels = wanted.own.clone();
+    if wanted.is_inheriting {
+        let is_new = |name: &String| !wanted.own.iter().any(|(own, _)| own == name);
+        let inherited = plan.labels.iter().filter(|(name, _)| is_new(name));
+        labels.extend(inherited.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    if labels.len() > LABELS_MAX {
+        let left_out = labels.len() - LABELS_MAX;
+        tracing::warn!(plan = %plan.id, left_out, "a plan does not inherit all labels");
+        labels.truncate(LABELS_MAX);
+    }
+    labels
+}
+
 /// Plans an action that is known by its name.
 fn plan_by_name(
     world: &Shared,
@@ -124,7 +143,18 @@ impl Handler<Delay> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, message: Delay, cx: &mut Context<'_, Self>) {
+        if cx.is_closing() {
+            return self.pass_on(message);
+        }
         let Delay { created, delayed, reply } = message;
+        if let Some(error) = &self.unreadable {
+            let _late = reply.complete(Err(TriggerError::Store(error.clone())));
+            return cx.passivate();
+        }
+        if self.plan.is_some() || self.is_planning {
+            let _late = reply.complete(Err(TriggerError::Exists(self.id)));
+            return;
+        }
         self.begin_with(created, delayed, None, Some(reply), cx);
     }
 }
@@ -145,7 +175,7 @@ impl Handler<BeginChild> for PlanActor {
             self.tell_end();
             return self.settle(cx);
         }
-        let BeginChild { caller, lineage, trace, action, input, priority } = message;
+        let BeginChild { caller, lineage, trace, action, input, priority, labels } = message;
         let own = self.world.registry().find(&action).and_then(|action| action.priority());
         let created = Created {
             at: self.world.now(),
@@ -154,7 +184,7 @@ impl Handler<BeginChild> for PlanActor {
             caller: Some(caller),
             lineage,
             key: None,
-            labels: Vec::new(),
+            labels,
             by: format!("step {} of plan {}", caller.1, caller.0),
             priority: own.unwrap_or(priority),
             deadline: None,

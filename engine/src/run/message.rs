@@ -88,6 +88,7 @@ pub(crate) struct BeginChild {
     pub(crate) input: Payload,
     /// Of the plan that asks for it.
     pub(crate) priority: i32,
+    pub(crate) labels: Vec<(String, String)>,
 }
 
 /// Another world has the plan begin here.

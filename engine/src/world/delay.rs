@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
+use super::reach::Elsewhere;
+use super::{TriggerOptions, Triggering, World};
+use crate::action::Action;
+use crate::error::TriggerError;
 use crate::id::PlanId;
+use crate::middleware::delay as delay_around;
+use crate::payload::Payload;
+use crate::plan::{Created, Record};
+use crate::run;
 use crate::time::Time;
 
 /// When a plan is planned and run: not before a time, not after one, not before other plans are over,
@@ -88,5 +96,128 @@ impl Delay {
         };
         let end = self.window.map(|window| start.unwrap_or(now).after(window));
         (start, self.before.or(end))
+    }
+}
+
+impl Delay {
+    /// The second record of a plan that is planned later.
+    pub(super) fn record(self, created: &Created) -> Record {
+        let at = created.at;
+        let (start_at, start_before) = self.times(at);
+        let (after, is_frozen, by) = (self.after, self.is_frozen, created.by.clone());
+        Record::Delayed { at, start_at, start_before, after, is_frozen, by }
+    }
+}
+
+impl World {
+    /// Plans and runs an action later: nothing of it is called before, but the input is checked.
+    ///
+    /// What comes back ends when that is durable.
+    pub fn delay<A: Action>(&self, delay: Delay, input: A::Input) -> Triggering {
+        self.delay_with::<A>(TriggerOptions::new(), delay, input)
+    }
+
+    /// As [`World::delay`], with more said about the plan, as with
+    /// [`trigger_with`](World::trigger_with). A deadline counts from when the plan is planned; a key is
+    /// taken at once, so that the same plan is not delayed twice.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use turnwheel_engine::{Action, Delay, MemoryStore, Run, Runs, StepContext, TriggerOptions, World};
+    /// # use turnwheel_engine::{ActionError, Next};
+    ///
+    /// struct Remind;
+    ///
+    /// impl Action for Remind {
+    ///     const NAME: &'static str = "remind";
+    ///     type Input = String;
+    ///     type Output = ();
+    ///     type Phases = Runs;
+    /// }
+    /// # impl Run for Remind {
+    /// #     fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
+    /// #         Ok(Next::Done)
+    /// #     }
+    /// # }
+    ///
+    /// let world = World::builder().action(Remind).build(MemoryStore::new())?;
+    /// let options = TriggerOptions::new().label("customer", "Ann").key("Ann's reminder");
+    /// let tonight = Delay::by(Duration::from_secs(8 * 3_600));
+    /// let plan = world.delay_with::<Remind>(options, tonight, "the parcel".to_owned()).wait()?;
+    /// assert_eq!(plan.view().wait()?.labels["customer"], "Ann");
+    /// world.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delay_with<A: Action>(
+        &self,
+        options: TriggerOptions,
+        delay: Delay,
+        input: A::Input,
+    ) -> Triggering {
+        let mut created = match self.created::<A>(Payload::of(&input), None) {
+            Ok(created) => created,
+            Err(error) => return Triggering::refused(error),
+        };
+        if let Err(error) = options.say(&mut created) {
+            return Triggering::refused(error);
+        }
+        let delayed = delay.record(&created);
+        self.later(options.plan_id(), options.own_priority(), created, delayed)
+    }
+
+    /// Begins a plan that is planned later, as its second record says.
+    pub(crate) fn begin_later(&self, created: Created, delayed: Record) -> Triggering {
+        self.later(None, None, created, delayed)
+    }
+
+    fn later(
+        &self,
+        given: Option<PlanId>,
+        priority: Option<i32>,
+        created: Created,
+        delayed: Record,
+    ) -> Triggering {
+        let shared = &self.shared;
+        if let Some(plan) = given.filter(|plan| !shared.owns(*plan)) {
+            let (delayed, is_chosen) = (Some(delayed), true);
+            return self.begin_elsewhere(Elsewhere { plan, created, delayed, priority, is_chosen });
+        }
+        let is_known = shared.registry.find(&created.action).is_some();
+        match given {
+            None if !is_known || !shared.is_executor() => {
+                self.begin_placed(created, Some(delayed), priority)
+            }
+            _ => {
+                let id = given.unwrap_or_else(|| shared.ids.next(created.at));
+                self.delay_here(id, given.is_some(), created, delayed)
+            }
+        }
+    }
+
+    /// Delays a plan of this world, after middleware has seen it.
+    pub(super) fn delay_here(
+        &self,
+        id: PlanId,
+        is_chosen: bool,
+        mut created: Created,
+        mut delayed: Record,
+    ) -> Triggering {
+        let registry = &self.shared.registry;
+        let Some(action) = registry.find(&created.action) else {
+            return Triggering::refused(TriggerError::UnknownAction(created.action));
+        };
+        if let Some(chain) = registry.chains().of(&created.action) {
+            if let Err(error) = delay_around(chain, id, &**action, &mut created, &mut delayed) {
+                let action = created.action;
+                return Triggering::refused(TriggerError::Delay { action, error });
+            }
+        }
+        let begin = |reply| run::Delay { created: Box::new(created), delayed, reply };
+        if is_chosen {
+            // It may be in the store.
+            self.begin_known(id, begin)
+        } else {
+            self.begin(id, begin)
+        }
     }
 }

@@ -134,8 +134,8 @@ impl Shared {
     pub(crate) fn say(self: &Arc<Self>, plan: PlanId, word: Word) -> Result<(), String> {
         let plan = World::of(self).plan_ref(plan);
         let refused = match word {
-            Word::Begin { caller, lineage, trace, action, input, priority } => plan
-                .tell(BeginChild { caller, lineage, trace, action, input, priority })
+            Word::Begin { caller, lineage, trace, action, input, priority, labels } => plan
+                .tell(BeginChild { caller, lineage, trace, action, input, priority, labels })
                 .map_err(|error| error.kind),
             Word::Cancel { is_forced, by } => {
                 let (reply, _answer) = completion();

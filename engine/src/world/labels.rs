@@ -8,7 +8,7 @@ use crate::limits::{LABELS_MAX, LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX};
 use crate::run::OrderKind;
 
 /// Whether labels can be stored.
-pub(super) fn check_all(labels: &[(String, String)]) -> Result<(), String> {
+pub(crate) fn check_all(labels: &[(String, String)]) -> Result<(), String> {
     if labels.len() > LABELS_MAX {
         return Err(format!("{} labels are given, and {LABELS_MAX} are the limit", labels.len()));
     }

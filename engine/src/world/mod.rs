@@ -56,6 +56,7 @@ pub(crate) use hub::Hub;
 pub use hub::SharedStore;
 pub(crate) use ids::Ids;
 pub use keeping::KeepingView;
+pub(crate) use labels::check_all as check_labels;
 pub use letters::{DeadLetter, DeadLetters};
 pub(crate) use letters::{Letters, Undelivered};
 pub use named::{ActionInfo, Named};
@@ -73,9 +74,8 @@ use crate::connect::Word;
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::journal::{Durable, Journal, LockView};
-use crate::middleware::delay as delay_around;
 use crate::payload::Payload;
-use crate::plan::{plan_root, Created, Planned, Record, Trace};
+use crate::plan::{plan_root, Created, Planned, Trace};
 use crate::run::{self, Begin, Begun, PlanActor, PlanKey, Queues, Wakes};
 use crate::schedule::{Schedules, Timetable};
 use crate::store::{Slots, WorldKind};
@@ -309,44 +309,6 @@ impl World {
         self.begin(id, |reply| Begin { created: Box::new(created), planned, reply })
     }
 
-    /// Plans and runs an action later: nothing of it is called before, but the input is checked.
-    ///
-    /// What comes back ends when that is durable.
-    pub fn delay<A: Action>(&self, delay: Delay, input: A::Input) -> Triggering {
-        let created = match self.created::<A>(Payload::of(&input), None) {
-            Ok(created) => created,
-            Err(error) => return Triggering::refused(error),
-        };
-        let at = created.at;
-        let (start_at, start_before) = delay.times(at);
-        let delayed = Record::Delayed {
-            at,
-            start_at,
-            start_before,
-            after: delay.after,
-            is_frozen: delay.is_frozen,
-            by: created.by.clone(),
-        };
-        self.begin_later(created, delayed)
-    }
-
-    /// Begins a plan that is planned later, as its second record says.
-    pub(crate) fn begin_later(&self, mut created: Created, mut delayed: Record) -> Triggering {
-        let registry = &self.shared.registry;
-        let Some(action) = registry.find(&created.action).filter(|_| self.shared.is_executor())
-        else {
-            return self.begin_placed(created, Some(delayed), None);
-        };
-        let id = self.shared.ids.next(created.at);
-        if let Some(chain) = registry.chains().of(&created.action) {
-            if let Err(error) = delay_around(chain, id, &**action, &mut created, &mut delayed) {
-                let action = created.action;
-                return Triggering::refused(TriggerError::Delay { action, error });
-            }
-        }
-        self.begin(id, |reply| run::Delay { created: Box::new(created), delayed, reply })
-    }
-
     pub(crate) fn of(shared: &Arc<Shared>) -> Self {
         Self { shared: Arc::clone(shared) }
     }
@@ -460,8 +422,9 @@ impl World {
 
     /// Sends an event to a step that waits for one, or will. It completes when the event is durable.
     ///
-    /// An event with an id is taken once: a second one with the same id is answered as the first, and dropped.
-    /// A step that [begins again](PlanHandle::restart_from) takes it again.
+    /// An event with an id is taken once: a second one with the same id as one of the newest
+    /// [10,000](crate::limits::EVENT_IDS_MAX) of the step is answered as the first, and dropped. A step that
+    /// [begins again](PlanHandle::restart_from) takes it again.
     pub fn event<E: serde::Serialize>(
         &self,
         plan: PlanId,

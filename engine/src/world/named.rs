@@ -101,19 +101,12 @@ impl World {
             Ok(created) => created,
             Err(error) => return self.refuse(given, error),
         };
-        let at = created.at;
-        let (start_at, start_before) = delay.times(at);
-        let (after, is_frozen, by) = (delay.after, delay.is_frozen, created.by.clone());
-        let delayed = Record::Delayed { at, start_at, start_before, after, is_frozen, by };
+        let delayed = delay.record(&created);
         if let Some(elsewhere) = self.named_elsewhere(given, &created, Some(&delayed)) {
             return elsewhere;
         }
-        let id = given.unwrap_or_else(|| self.shared.ids.next(at));
-        let begin = |reply| crate::run::Delay { created: Box::new(created), delayed, reply };
-        let triggering = match given {
-            Some(_) => self.begin_known(id, begin),
-            None => self.begin(id, begin),
-        };
+        let id = given.unwrap_or_else(|| self.shared.ids.next(created.at));
+        let triggering = self.delay_here(id, given.is_some(), created, delayed);
         Named { id, triggering }
     }
 

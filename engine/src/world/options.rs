@@ -102,8 +102,8 @@ impl TriggerOptions {
         Ok(self.trace(header.parse()?))
     }
 
-    /// When the plan is cancelled if it is still running, counted from the trigger. A paused plan is
-    /// left as it is until somebody resumes it.
+    /// When the plan is cancelled if it is still running, counted from the trigger, and of a delayed plan from
+    /// when it is planned. A paused plan is left as it is until somebody resumes it.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
@@ -111,6 +111,10 @@ impl TriggerOptions {
 
     pub(super) fn plan_id(&self) -> Option<PlanId> {
         self.id
+    }
+
+    pub(super) fn own_priority(&self) -> Option<i32> {
+        self.priority
     }
 
     /// Puts what was said into how the plan begins.

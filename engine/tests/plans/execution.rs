@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use turnwheel_engine::limits::EVENT_IDS_AFTER_END;
 use turnwheel_engine::{Next, PlanResult, PlanState, Run, StepState, TriggerError};
 
 use crate::common::{error, states, step_of, Play, Theatre};
@@ -63,6 +64,36 @@ fn events_reach_the_step_in_their_order_one_at_a_time() {
     let expected =
         ["event None", "event Some(\"one\")", "event Some(\"two\")", "event Some(\"end\")"];
     assert_eq!(events, expected);
+}
+
+#[test]
+fn a_step_that_is_over_knows_the_newest_of_its_events_and_no_more() {
+    let theatre = Theatre::new();
+    for who in ["a", "b"] {
+        theatre.script.on(who, move |step| match step.event::<String>()?.as_deref() {
+            Some("end") => Ok(Next::Done),
+            _ => Ok(Next::suspend("more")),
+        });
+    }
+    let plan = theatre.perform("a|b");
+    let view = theatre.settle(&plan);
+    let step = step_of(&view, "a");
+    let send = |id: usize, text: &str| {
+        let id = format!("event {id}");
+        theatre.done(theatre.world.event(plan.id(), step, Some(&id), &text))
+    };
+    let last = EVENT_IDS_AFTER_END + 10;
+    for id in 0..last {
+        send(id, "more").unwrap();
+        theatre.settle(&plan);
+    }
+    send(0, "end").expect("it has had this one");
+    send(last, "end").unwrap();
+    assert_eq!(states(&theatre.settle(&plan)), "success suspended");
+    send(last, "end").expect("who has missed the answer asks again");
+    send(last - EVENT_IDS_AFTER_END + 1, "more").expect("the oldest one that it knows");
+    let refused = send(0, "more").unwrap_err().to_string();
+    assert!(refused.contains("takes no events"), "{refused}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     Action, ActionError, Cause, Delay, Next, PlanHandle, PlanResult, PlanState, RunAsync,
-    RunsAsync, StepContext, StepKind, SubPlanCounts,
+    RunsAsync, StepContext, StepKind, SubPlanCounts, SubPlanOptions, TriggerError, TriggerOptions,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion};
@@ -34,7 +34,13 @@ impl RunAsync for Company {
         if step.cause() != Cause::SubPlans {
             step.limit_sub_plans(step.input.at_once);
             for who in std::mem::take(&mut step.input.parts) {
-                step.trigger::<Play>(&part(&who))?;
+                let options = match who.as_str() {
+                    "labelled" => SubPlanOptions::new().label("part", &who).label("city", "Rome"),
+                    "heir" => SubPlanOptions::new().label("city", "Rome").inherit_labels(),
+                    "" => SubPlanOptions::new().tag(""),
+                    _ => SubPlanOptions::new(),
+                };
+                step.trigger_with::<Play>(options, &part(&who))?;
             }
             return Ok(Next::suspend("the company"));
         }
@@ -70,6 +76,68 @@ fn a_step_waits_for_the_plans_it_has_asked_for() {
         assert_eq!(child_view.created.caller, Some((plan.id(), child.step)));
         assert_eq!(child_view.state, PlanState::Stopped);
     }
+}
+
+#[test]
+fn a_sub_plan_has_the_labels_that_its_step_says_and_others_only_if_it_wants_them() {
+    let theatre = company();
+    let options = TriggerOptions::new().label("customer", "Ann").label("city", "Oslo").tag("big");
+    let parts = ["labelled", "heir", "plain"].map(str::to_owned).to_vec();
+    let cast = Cast { parts, at_once: 10 };
+    let triggering = theatre.world.trigger_with::<Company>(options, cast);
+    let plan = theatre.sim.block_on(triggering).expect("it ends").expect("the plan is taken");
+    let view = theatre.finished(&plan);
+    let mut labels: Vec<String> = view
+        .sub_plans()
+        .map(|(id, _)| {
+            let child = theatre.settle(&theatre.world.plan(id));
+            let labels: Vec<String> =
+                child.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            labels.join(" ")
+        })
+        .collect();
+    labels.sort_unstable();
+    assert_eq!(labels, ["", "big= city=Rome customer=Ann", "city=Rome part=labelled"]);
+    let plan = self::cast(&theatre, &[""], 1);
+    let view = theatre.finished(&plan);
+    let step = view.failed_steps().next().expect("a label without a name cannot be stored");
+    assert_eq!(step.error.as_ref().map(|error| error.kind.as_str()), Some("label"));
+}
+
+#[test]
+fn what_is_said_when_a_plan_is_triggered_is_said_of_a_delayed_one_too() {
+    let theatre = Theatre::new();
+    theatre.script.on("a", |_| Ok(Next::suspend("a word")));
+    let hour = Duration::from_secs(3_600);
+    let options = TriggerOptions::new()
+        .key("tonight")
+        .label("customer", "Ann")
+        .by("the shop")
+        .priority(7)
+        .deadline(Duration::from_secs(60));
+    let delayed = |options: &TriggerOptions| {
+        let delay = Delay::by(hour);
+        let triggering = theatre.world.delay_with::<Play>(options.clone(), delay, part("a"));
+        theatre.sim.block_on(triggering).expect("it ends")
+    };
+    let plan = delayed(&options).expect("it is taken");
+    assert_eq!(delayed(&options).expect("it is known").id(), plan.id(), "the key is taken at once");
+    let view = theatre.settle(&plan);
+    assert_eq!((view.state, view.created.priority), (PlanState::Scheduled, 7));
+    assert_eq!((view.labels["customer"].as_str(), view.created.by.as_str()), ("Ann", "the shop"));
+    theatre.sim.advance(hour);
+    assert_eq!(theatre.settle(&plan).state, PlanState::Running, "its deadline begins with it");
+    theatre.sim.advance(Duration::from_secs(59));
+    assert_eq!(theatre.settle(&plan).state, PlanState::Running);
+    theatre.sim.advance(Duration::from_secs(1));
+    assert_eq!(theatre.finished(&plan).result(), PlanResult::Cancelled);
+    // One that has the id of another plan is refused, and changes nothing of it.
+    let refused = delayed(&TriggerOptions::new().id(plan.id()));
+    assert!(matches!(refused, Err(TriggerError::Exists(id)) if id == plan.id()), "{refused:?}");
+    assert_eq!(theatre.settle(&plan).result(), PlanResult::Cancelled);
+    let long = "l".repeat(2_000);
+    let refused = delayed(&TriggerOptions::new().label("a", long));
+    assert!(matches!(refused, Err(TriggerError::Label(_))), "{refused:?}");
 }
 
 #[test]
