@@ -1,5 +1,6 @@
 //! What goes wrong, and what to do about it.
 
+use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
@@ -42,6 +43,38 @@ impl PayloadError {
 /// Why an action failed, as it is stored with its step.
 ///
 /// Any error becomes one by `?`. Whether a retry makes sense is part of it.
+///
+/// For that it is no [`std::error::Error`] itself, as `anyhow::Error` is none: Rust allows only one of both.
+/// By `?` it becomes a boxed error; where an error type is needed [`into_error`](ActionError::into_error)
+/// makes it one, and what was made so comes back by `?` as it was.
+///
+/// ```
+/// use std::error::Error;
+/// use turnwheel_engine::ActionError;
+///
+/// fn action() -> Result<(), ActionError> {
+///     Err(ActionError::new("card", "the card is refused").and_final())
+/// }
+///
+/// fn program() -> Result<(), Box<dyn Error + Send + Sync>> {
+///     action()?; // As most mains do.
+///     Ok(())
+/// }
+///
+/// fn other_action() -> Result<(), ActionError> {
+///     // Anything that wants an error type: anyhow, eyre, the source of an error of your own.
+///     let failure = action().map_err(ActionError::into_error);
+///     Ok(failure?)
+/// }
+///
+/// assert_eq!(program().unwrap_err().to_string(), "the card is refused (card)");
+/// let back = other_action().unwrap_err();
+/// assert_eq!((back.kind.as_str(), back.is_final), ("card", true));
+///
+/// // What is boxed already, or an `anyhow::Error`:
+/// let boxed: Box<dyn Error> = "no paper".into();
+/// assert_eq!(ActionError::of("printer", &*boxed).message, "no paper");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionError {
     /// The type of the error, or a code of the action's own.
@@ -58,22 +91,9 @@ impl ActionError {
         Self { kind: kind.into(), message: message.to_string(), is_final: false }
     }
 
-    /// The same, but no retry policy tries again.
-    #[must_use]
-    pub fn and_final(mut self) -> Self {
-        self.is_final = true;
-        self
-    }
-}
-
-impl fmt::Display for ActionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.kind)
-    }
-}
-
-impl<E: std::error::Error> From<E> for ActionError {
-    fn from(error: E) -> Self {
+    /// An error with a code, of another one with its causes: for errors whose type is not known, such as a
+    /// `Box<dyn Error>`, which `?` does not take.
+    pub fn of(kind: impl Into<String>, error: &dyn std::error::Error) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -84,9 +104,55 @@ impl<E: std::error::Error> From<E> for ActionError {
             }
             source = cause.source();
         }
-        Self { kind: std::any::type_name::<E>().to_owned(), message, is_final: false }
+        Self { kind: kind.into(), message, is_final: false }
+    }
+
+    /// The same, but no retry policy tries again.
+    #[must_use]
+    pub fn and_final(mut self) -> Self {
+        self.is_final = true;
+        self
+    }
+
+    /// The same as a [`std::error::Error`].
+    #[must_use]
+    pub fn into_error(self) -> ActionFailure {
+        ActionFailure(self)
     }
 }
+
+impl fmt::Display for ActionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.kind)
+    }
+}
+
+impl<E: std::error::Error + 'static> From<E> for ActionError {
+    fn from(error: E) -> Self {
+        match (&error as &dyn Any).downcast_ref::<ActionFailure>() {
+            Some(ActionFailure(own)) => own.clone(),
+            None => Self::of(std::any::type_name::<E>(), &error),
+        }
+    }
+}
+
+impl From<ActionError> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(error: ActionError) -> Self {
+        Box::new(error.into_error())
+    }
+}
+
+impl From<ActionError> for Box<dyn std::error::Error> {
+    fn from(error: ActionError) -> Self {
+        Box::new(error.into_error())
+    }
+}
+
+/// An [`ActionError`] where a [`std::error::Error`] is needed: [`ActionError::into_error`]. It has no
+/// source: the causes are part of the message, as they are stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ActionFailure(pub ActionError);
 
 /// The store did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]

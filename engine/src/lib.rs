@@ -30,7 +30,9 @@ pub use action::{
     StepContext, SubPlanOptions, Transacting, WhenTaken,
 };
 pub use connect::{ConnectError, Connector};
-pub use error::{ActionError, BuildError, PayloadError, PlanError, StoreError, TriggerError};
+pub use error::{
+    ActionError, ActionFailure, BuildError, PayloadError, PlanError, StoreError, TriggerError,
+};
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
 pub use journal::{JournalStats, LockView, Spread};
 pub use middleware::{Around, AroundDelay, AroundStep, Layer, Middleware};
