@@ -26,6 +26,7 @@ mod peers;
 mod queue;
 mod reach;
 mod search;
+mod shared;
 mod shares;
 mod stats;
 mod upgrade;
@@ -65,6 +66,7 @@ pub use options::TriggerOptions;
 pub use peers::{Check, Health, Meta, WorldView};
 pub use queue::{PlanShare, Queue, QueueStatus};
 pub use search::Counts;
+pub(crate) use shared::Shared;
 pub use stats::{Stats, WaitingPlans};
 pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
@@ -96,177 +98,6 @@ pub struct World {
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World").field("store", &self.shared.store).finish_non_exhaustive()
-    }
-}
-
-/// What the parts of a world share.
-pub(crate) struct Shared {
-    registry: Arc<Registry>,
-    group: Group,
-    /// The number of this world, and the epoch of all that it writes.
-    epoch: u64,
-    /// Worlds that were found dead at the start.
-    predecessors: Vec<WorldView>,
-    hub: Arc<Hub>,
-    journal: Journal,
-    plans: Entities,
-    wakes: OnceLock<Wakes>,
-    queues: Arc<Queues>,
-    timetable: OnceLock<Timetable>,
-    watchers: Watchers,
-    letters: Letters,
-    ids: Arc<Ids>,
-    store: String,
-    kind: WorldKind,
-    busy: Arc<Busy>,
-    is_rescuing: bool,
-    last_calls: Mutex<LastCalls>,
-    batches: Batches,
-    opening: Opening,
-    keeping: keeping::Keeping,
-    began: Time,
-    /// Plans that were made here and have no entry yet: there is nothing to load.
-    fresh: Mutex<HashSet<PlanId>>,
-    /// Groups that the world has made itself, and ends.
-    own: Vec<Group>,
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("store", &self.store).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    pub(crate) fn registry(&self) -> &Arc<Registry> {
-        &self.registry
-    }
-
-    pub(crate) fn journal(&self) -> &Journal {
-        &self.journal
-    }
-
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.hub
-    }
-
-    /// Whether the world begins nothing new, because it ends.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.busy.is_ending()
-    }
-
-    /// Whether no code of actions is called.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.opening == Opening::AtRest || self.is_ending()
-    }
-
-    /// Those plans that have something under way.
-    pub(crate) fn busy(&self) -> &Arc<Busy> {
-        &self.busy
-    }
-
-    /// A plan of this world asks again, in a moment, for the plans that it waits for.
-    pub(crate) fn ask_again_later(self: &Arc<Self>, plan: PlanId) {
-        let (world, later) = (Arc::clone(self), self.group.sleep(run::AGAIN));
-        self.hub.spawn(async move {
-            let _slept = later.await;
-            if world.owns(plan) {
-                if let Err(problem) = world.say(plan, Word::AskAgain) {
-                    tracing::error!(%plan, problem, "a plan does not go on before the next start");
-                }
-            }
-        });
-    }
-
-    /// Goes on with the plans of slots that are this world's since a change.
-    pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
-        let world = World::of(self);
-        // From now on events wait until it is known who listens in those plans.
-        #[cfg(feature = "flow")]
-        let looks = !gained.is_empty() && self.opening() == Opening::GoOn;
-        #[cfg(feature = "flow")]
-        if looks {
-            crate::flow::look_again(&world);
-        }
-        self.hub.spawn(async move {
-            if let Err(error) = world.adopt(gained).await {
-                tracing::error!(%error, "plans of another world do not go on");
-            }
-            #[cfg(feature = "flow")]
-            if looks {
-                if let Err(error) = crate::flow::recover(&world).await {
-                    tracing::error!(%error, "flows of another world hear no events");
-                    crate::flow::begin_empty(&world);
-                }
-            }
-        });
-    }
-
-    pub(crate) fn plans(&self) -> &Entities {
-        &self.plans
-    }
-
-    pub(crate) fn wakes(&self) -> &Wakes {
-        self.wakes.get().expect("it is set before the world is given away")
-    }
-
-    pub(crate) fn queues(&self) -> &Arc<Queues> {
-        &self.queues
-    }
-
-    pub(crate) fn timetable(&self) -> &Timetable {
-        self.timetable.get().expect("it is set before the world is given away")
-    }
-
-    pub(crate) fn letters(&self) -> &Letters {
-        &self.letters
-    }
-
-    pub(crate) fn watchers(&self) -> &Watchers {
-        &self.watchers
-    }
-
-    pub(crate) fn now(&self) -> Time {
-        self.group.wall().into()
-    }
-
-    pub(crate) fn ids(&self) -> &Arc<Ids> {
-        &self.ids
-    }
-
-    /// When this world began.
-    pub(crate) fn began(&self) -> Time {
-        self.began
-    }
-
-    pub(crate) fn group(&self) -> &Group {
-        &self.group
-    }
-
-    pub(crate) fn batches(&self) -> &Batches {
-        &self.batches
-    }
-
-    #[cfg(feature = "flow")]
-    pub(crate) fn runs_plans(&self) -> bool {
-        self.kind == WorldKind::Executor
-    }
-
-    pub(crate) fn is_rescuing(&self) -> bool {
-        self.is_rescuing
-    }
-
-    /// What becomes of the plans and schedules that the store has.
-    pub(crate) fn opening(&self) -> Opening {
-        self.opening
-    }
-
-    pub(crate) fn is_fresh(&self, plan: PlanId) -> bool {
-        self.fresh.lock().remove(&plan)
     }
 }
 

@@ -1,0 +1,294 @@
+//! The writer of the journal: gathers what has come, commits it, and lets rows follow.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Context, Task, TaskJob};
+
+use super::meter::{Meter, Tally};
+use super::{Directory, Locks, Ticket};
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::limits::{COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
+use crate::store::{
+    Append, Batch, Change, PlanRow, Seq, StoreKeeper, StoreWriter, Upkeep, Verdict,
+};
+use crate::watch::Listeners;
+
+/// How long rows may be behind when nothing is appended.
+const ROWS_BEHIND_TIME: Duration = Duration::from_millis(50);
+
+/// The newest entries of the plans whose rows are behind.
+#[derive(Debug, Default)]
+pub(super) struct Heads(pub(super) Mutex<HashMap<PlanId, Seq>>);
+
+/// An entry on its way.
+pub(super) struct Entry {
+    pub(super) append: Append,
+    pub(super) row: PlanRow,
+    pub(super) tally: Tally,
+    pub(super) ticket: Ticket,
+}
+
+/// A change on its way.
+pub(super) struct Changing {
+    pub(super) change: Change,
+    pub(super) ticket: Ticket,
+}
+
+/// The one task that writes.
+pub(super) struct Writer {
+    pub(super) store: Box<dyn StoreWriter>,
+    pub(super) waiting: VecDeque<Entry>,
+    /// Changes of what is kept beside plans, that wait for the next commit.
+    pub(super) changing: VecDeque<Changing>,
+    pub(super) is_due: bool,
+    /// Rows that are behind, and the first entry of each that is.
+    pub(super) behind: HashMap<PlanId, PlanRow>,
+    pub(super) order: VecDeque<(Seq, PlanId)>,
+    /// Rows that were written, with their heads, while those are still known here.
+    pub(super) written: Vec<(PlanId, Seq)>,
+    pub(super) heads: Arc<Heads>,
+    /// The newest entry that was written.
+    pub(super) last: Seq,
+    /// Plans whose rows were behind at the start and still are: until they are loaded and written, what
+    /// is behind must be found by the next start as well.
+    pub(super) found: HashSet<PlanId>,
+    pub(super) is_trailing: bool,
+    pub(super) locks: Arc<Locks>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) keeper: Task<Box<dyn StoreKeeper>>,
+    pub(super) is_keeping: bool,
+    /// Those who want to know what has become durable.
+    pub(super) listeners: Listeners,
+    pub(super) meter: Meter,
+}
+
+impl TaskJob<Writer> for Entry {
+    fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
+        writer.waiting.push_back(self);
+        writer.is_waiting(cx);
+    }
+}
+
+impl TaskJob<Writer> for Changing {
+    fn run(self, writer: &mut Writer, cx: &mut Context<'_, Writer>) {
+        writer.changing.push_back(self);
+        writer.is_waiting(cx);
+    }
+}
+
+impl Writer {
+    fn is_waiting(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.is_due {
+            // Behind all that is in the mailbox now: what is there shares the commit.
+            self.is_due = true;
+            self.commit_soon(cx);
+        }
+    }
+
+    fn commit_soon(&mut self, cx: &mut Context<'_, Self>) {
+        let due = cx.submit(|writer: &mut Self, cx| {
+            writer.is_due = false;
+            let (group, entries) = (cx.group(), writer.meter.entries());
+            let begun_ns = group.now_ns();
+            writer.commit(begun_ns);
+            let written = writer.meter.entries() - entries;
+            writer.meter.took(written, group.now_ns() - begun_ns);
+            writer.keep(cx);
+            if !writer.waiting.is_empty() || !writer.changing.is_empty() {
+                writer.is_due = true;
+                writer.commit_soon(cx);
+            } else if !writer.behind.is_empty() && !writer.is_trailing {
+                writer.trail(cx);
+            }
+        });
+        if due.is_err() {
+            // The mailbox is full of entries: their turn is now.
+            self.is_due = false;
+            self.commit(cx.now_ns());
+        }
+    }
+
+    /// Has the store put in order, by its keeper if that is in time.
+    pub(super) fn keep(&mut self, cx: &mut Context<'_, Self>) {
+        match self.store.upkeep() {
+            Upkeep::Now => {
+                if let Err(error) = self.store.keep() {
+                    tracing::warn!(%error, "the store is not put in order");
+                }
+            }
+            Upkeep::Soon if !self.is_keeping => {
+                self.is_keeping = true;
+                let kept = self.keeper.call(|keeper, _| keeper.keep());
+                cx.on_completion(kept, |writer: &mut Self, _, kept| {
+                    writer.is_keeping = false;
+                    if let Ok(Err(error)) = kept {
+                        tracing::warn!(%error, "the store is not put in order");
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses plans that are new if there is no room for them.
+    fn refuse_new(&mut self) {
+        let is_new = |entry: &Entry| entry.append.prev == 0;
+        if !self.waiting.iter().any(is_new) {
+            return;
+        }
+        let Err(error) = self.store.takes_plans() else { return };
+        for entry in std::mem::take(&mut self.waiting) {
+            if is_new(&entry) {
+                (entry.ticket)(Err(error.clone()));
+            } else {
+                self.waiting.push_back(entry);
+            }
+        }
+    }
+
+    /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
+    fn commit(&mut self, now_ns: u64) {
+        self.refuse_new();
+        let is_alone = |changing: &Changing| changing.change.is_alone();
+        let shared = self.changing.iter().position(is_alone).unwrap_or(self.changing.len());
+        let needs_own = shared == 0 && !self.changing.is_empty();
+        let count = if needs_own { 0 } else { self.waiting.len().min(COMMIT_APPENDS_MAX) };
+        let mut appends = Vec::with_capacity(count);
+        let mut tickets = Vec::with_capacity(count);
+        for Entry { append, row, tally, ticket } in self.waiting.drain(..count) {
+            appends.push(append);
+            tickets.push((row, tally, ticket));
+        }
+        let mut changes = Vec::new();
+        let mut changers = Vec::new();
+        let changing = if needs_own { 1 } else { shared.min(COMMIT_APPENDS_MAX) };
+        for Changing { change, ticket } in self.changing.drain(..changing) {
+            changes.push(change);
+            changers.push(ticket);
+        }
+        if appends.is_empty() && changes.is_empty() {
+            return;
+        }
+        let slice = self.behind.len().saturating_sub(ROWS_BEHIND).min(COMMIT_ROWS_MAX);
+        match self.write(&appends, &changes, slice) {
+            Ok(mut verdicts) => {
+                let changed = verdicts.split_off(count);
+                self.listeners.durable(&appends, &verdicts);
+                let mut durable = Vec::with_capacity(count);
+                let entries = appends.iter().zip(tickets).zip(verdicts);
+                for ((append, (mut row, tally, ticket)), verdict) in entries {
+                    if let Verdict::Written(seq) = verdict {
+                        self.locks.changed(append);
+                        row.head = seq;
+                        self.last = seq;
+                        self.is_behind(seq, row);
+                        self.meter.entry(tally, append.records.len(), now_ns);
+                    }
+                    durable.push((ticket, verdict));
+                }
+                self.forget_written();
+                durable.extend(changers.into_iter().zip(changed));
+                durable.into_iter().for_each(|(ticket, verdict)| ticket(Ok(verdict)));
+            }
+            Err(error) => {
+                tracing::error!(%error, entries = count, "a commit failed; nothing of it was kept");
+                for ticket in tickets.into_iter().map(|(_, _, ticket)| ticket).chain(changers) {
+                    ticket(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_behind(&mut self, seq: Seq, mut row: PlanRow) {
+        let plan = row.id;
+        self.heads.0.lock().insert(plan, row.head);
+        match self.behind.entry(plan) {
+            std::collections::hash_map::Entry::Occupied(mut known) => {
+                if row.snapshot.is_none() {
+                    row.snapshot = known.get_mut().snapshot.take();
+                }
+                known.insert(row);
+            }
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(row);
+                self.order.push_back((seq, plan));
+            }
+        }
+    }
+
+    /// Writes entries, and the rows that are behind longest.
+    fn write(
+        &mut self,
+        appends: &[Append],
+        changes: &[Change],
+        rows: usize,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let count = rows.min(self.order.len());
+        let rows: Vec<PlanRow> =
+            self.order.iter().take(count).map(|(_, plan)| self.behind[plan].clone()).collect();
+        let is_found = |plan: &PlanId| rows.iter().any(|row| row.id == *plan);
+        // An entry is projected when no row is behind because of it or of one before it.
+        let projected = match self.order.get(count) {
+            _ if !self.found.iter().all(is_found) => 0,
+            Some((first, _)) => first - 1,
+            None => self.last,
+        };
+        let verdicts = self.store.commit(&Batch { appends, changes, rows: &rows, projected });
+        self.meter.committed(verdicts.is_ok());
+        let verdicts = verdicts?;
+        for row in &rows {
+            self.behind.remove(&row.id);
+            self.found.remove(&row.id);
+            self.written.push((row.id, row.head));
+        }
+        self.order.drain(..count);
+        Ok(verdicts)
+    }
+
+    /// Forgets the heads that rows say by now. Not before what was written with those rows is known: a
+    /// plan that is read meanwhile must not be told an older head.
+    fn forget_written(&mut self) {
+        let mut heads = self.heads.0.lock();
+        for (plan, head) in self.written.drain(..) {
+            if heads.get(&plan) == Some(&head) {
+                heads.remove(&plan);
+            }
+        }
+    }
+
+    /// Brings rows up to date, at most so many in all.
+    pub(super) fn write_rows(&mut self, mut count: usize) -> Result<(), StoreError> {
+        while count > 0 && !self.order.is_empty() {
+            let slice = count.min(COMMIT_ROWS_MAX);
+            self.write(&[], &[], slice)?;
+            self.forget_written();
+            count -= slice;
+        }
+        Ok(())
+    }
+
+    /// Brings rows up to date a moment after the last entry, a slice at a time.
+    pub(super) fn trail(&mut self, cx: &mut Context<'_, Self>) {
+        self.trail_after(ROWS_BEHIND_TIME, cx);
+    }
+
+    fn trail_after(&mut self, time: Duration, cx: &mut Context<'_, Self>) {
+        let armed = cx.after(time, |writer: &mut Self, cx| {
+            writer.is_trailing = false;
+            let mut next = ROWS_BEHIND_TIME;
+            if let Err(error) = writer.write_rows(COMMIT_ROWS_MAX) {
+                tracing::warn!(%error, "rows stay behind their journal");
+                next = ROWS_AGAIN;
+            }
+            writer.keep(cx);
+            if !writer.behind.is_empty() {
+                writer.trail_after(next, cx);
+            }
+        });
+        self.is_trailing = armed.is_ok();
+    }
+}

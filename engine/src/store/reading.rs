@@ -1,0 +1,240 @@
+//! The reading end of a store, and what is read.
+
+use std::collections::BTreeMap;
+
+use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
+
+use super::{Filter, ScheduleRow, Seq, Slots, Worlds};
+use crate::error::StoreError;
+use crate::id::{PlanId, StepId};
+use crate::plan::{PlanResult, PlanState, Waiting};
+use crate::time::Time;
+
+/// The reading end of a store.
+pub trait StoreReader: Send {
+    /// The entries of a plan after its snapshot, oldest first. `head` is its newest entry if that is
+    /// known; else its row says it.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or an entry is missing.
+    fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError>;
+
+    /// All entries of a plan up to one with their places, oldest first, whether there is a snapshot or
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or an entry is missing.
+    fn history(&mut self, plan: PlanId, head: Seq) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
+        self.history_after(plan, 0, head)
+    }
+
+    /// The same, but only those after a place.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or an entry is missing.
+    fn history_after(
+        &mut self,
+        plan: PlanId,
+        after: Seq,
+        head: Seq,
+    ) -> Result<Vec<(Seq, Vec<u8>)>, StoreError>;
+
+    /// Entries of all plans as they were written, at most `limit` after a place: for export and for
+    /// checks.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError>;
+
+    /// The locks that plans have, by name.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError>;
+
+    /// The worlds that are registered.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn worlds(&mut self) -> Result<Worlds, StoreError>;
+
+    /// The slots of all plans that are not stopped, as their rows say.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn live(&mut self) -> Result<Slots, StoreError>;
+
+    /// The plans with journal entries that are not in their rows: with their heads, by id.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError>;
+
+    /// The plans that a start has to go on with, at most `limit` after `from`, by id.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError>;
+
+    /// The plans that have to do something by themselves, at most `limit`, the earliest first.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError>;
+
+    /// The plan that has taken an idempotency key.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError>;
+
+    /// The state of an entity; the default if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError>;
+
+    /// A reminder.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError>;
+
+    /// The reminders of an entity by name, at most so many.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn reminders_of(
+        &mut self,
+        entity: &str,
+        key: &str,
+        limit: usize,
+    ) -> Result<Vec<ReminderRow>, StoreError>;
+
+    /// A range of reminders by due time.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError>;
+
+    /// The rows of plans in the order of their ids, without their snapshots.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError>;
+
+    /// How many plans there are, by state, result and what they wait for; only those that there are.
+    ///
+    /// Cost: it does not depend on how many plans there are, but in memory.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn counts(&mut self) -> Result<Vec<Count>, StoreError>;
+
+    /// A schedule.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError>;
+
+    /// Schedules by name, at most `limit` after one.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError>;
+}
+
+/// A plan as it is stored.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The whole plan at some entry.
+    pub snapshot: Option<Vec<u8>>,
+    /// The entries after that.
+    pub entries: Vec<Vec<u8>>,
+    /// The newest one.
+    pub head: Seq,
+}
+
+/// An entry of the journal as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its place.
+    pub seq: Seq,
+    /// The plan.
+    pub plan: PlanId,
+    /// The entry before it of the same plan; 0 if it is the first.
+    pub prev: Seq,
+    /// The records, encoded.
+    pub records: Vec<u8>,
+}
+
+/// What is known of a plan without reading its journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRow {
+    /// The plan.
+    pub id: PlanId,
+    /// Its newest journal entry.
+    pub head: Seq,
+    /// Its state.
+    pub state: PlanState,
+    /// Its result.
+    pub result: PlanResult,
+    /// What it is called.
+    pub label: String,
+    /// The name of its root action.
+    pub action: String,
+    /// Who triggered it.
+    pub by: String,
+    /// What people search for it by.
+    pub labels: BTreeMap<String, String>,
+    /// When it was created.
+    pub created_at: Time,
+    /// When its planning began.
+    pub started_at: Option<Time>,
+    /// When it was stopped.
+    pub ended_at: Option<Time>,
+    /// When it has to do something by itself.
+    pub wakes_at: Option<Time>,
+    /// Whether it was doing something, so that a start has to go on with it.
+    pub is_busy: bool,
+    /// The plan and step that triggered it.
+    pub caller: Option<(PlanId, StepId)>,
+    /// What it waits for.
+    pub waits: Waiting,
+    /// The same for people, if it is live and waits.
+    pub waits_for: String,
+    /// The whole plan as of a journal entry, encoded.
+    pub snapshot: Option<(Seq, Vec<u8>)>,
+}
+
+/// Plans that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Their state.
+    pub state: PlanState,
+    /// Their result.
+    pub result: PlanResult,
+    /// What they wait for.
+    pub waits: Waiting,
+    /// How many there are.
+    pub plans: u64,
+}

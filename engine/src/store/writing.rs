@@ -1,0 +1,169 @@
+//! The writing end of a store, and what is written.
+
+use super::{Change, PlanRow, Seq, Upkeep, Worked, WorldsWrite};
+use crate::error::StoreError;
+use crate::id::PlanId;
+
+/// The writing end of a store.
+pub trait StoreWriter: Send {
+    /// The epoch of this writer.
+    fn epoch(&self) -> u64;
+
+    /// The newest place in the journal that is taken; 0 if it is empty.
+    fn last(&self) -> Seq;
+
+    /// Removes stopped plans, their entries and their keys: those whose newest entry is still the one
+    /// that is given. How many there were.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was removed.
+    fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError>;
+
+    /// Whether there is room for new plans. Those that are under way go on as long as there is any.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`]: no new plans, until there is more room.
+    fn takes_plans(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Whether the store has to be put in order.
+    fn upkeep(&self) -> Upkeep {
+        Upkeep::None
+    }
+
+    /// Does what is due, between two commits.
+    ///
+    /// # Errors
+    ///
+    /// It could not be done; it is due again.
+    fn keep(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Writes all of it or nothing; durable when it returns. What became of the appends and then of the
+    /// changes, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
+
+    /// Writes schedules, all in one commit that is durable when it returns; those that were changed by
+    /// somebody else since they were read stay as they are. What became of each, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since, or if another world
+    /// serves the schedules.
+    fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError>;
+
+    /// Changes who is there and who owns what, in one durable commit, if it is still as it was read. From
+    /// then on entries of worlds that do not own the slot of their plan are answered with
+    /// [`Verdict::Outdated`].
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
+    fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError>;
+}
+
+/// A schedule as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleRow {
+    /// What it is called.
+    pub name: String,
+    /// How often it was written: 1 for the first time.
+    pub version: u64,
+    /// What it says.
+    pub data: Vec<u8>,
+}
+
+/// A change of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleWrite {
+    /// What it is called.
+    pub name: String,
+    /// The version that is changed; 0 if there is none yet.
+    pub from: u64,
+    /// What it says from now on; nothing to remove it.
+    pub data: Option<Vec<u8>>,
+    /// The world that serves the schedules: the one that owns [`SCHEDULES_SLOT`].
+    pub epoch: u64,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// It was made. The version is one more than before.
+    Done,
+    /// It was not made: this is the version, 0 if there is none.
+    Changed {
+        /// The version.
+        version: u64,
+    },
+}
+
+/// What one commit writes.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// Journal entries, in their order.
+    pub appends: &'a [Append],
+    /// Changes of states and reminders, made after the entries, in their order.
+    pub changes: &'a [Change],
+    /// Rows that are brought up to date.
+    pub rows: &'a [PlanRow],
+    /// Every entry up to here is in the rows; it is kept if there are rows, and never goes back.
+    pub projected: Seq,
+}
+
+/// An entry of the journal.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The plan.
+    pub plan: PlanId,
+    /// The entry before it of the same plan; 0 if it is the first.
+    pub prev: Seq,
+    /// The world that owns the plan.
+    pub epoch: u64,
+    /// The records, encoded.
+    pub records: Vec<u8>,
+    /// An idempotency key that the plan takes, if this is its first entry.
+    pub key: Option<String>,
+    /// Locks that the plan takes with it. If another plan has one of them, nothing is written.
+    pub take: Vec<String>,
+    /// Locks that the plan gives back with it, also of those that it takes.
+    pub release: Vec<String>,
+}
+
+/// What became of an append or of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is at this place.
+    Written(Seq),
+    /// It was not written: this plan has its idempotency key.
+    KeyTaken(PlanId),
+    /// The change was made; this is the version now.
+    Changed(u64),
+    /// What became of a step's own SQL.
+    Worked(Worked),
+    /// It was not made: the version is another one.
+    Conflict {
+        /// The version in the store.
+        found: u64,
+    },
+    /// It was not made: it belongs to another owner by now.
+    Outdated {
+        /// Its epoch; 0 if there is none.
+        newest: u64,
+    },
+    /// It was not written: another plan has one of the locks.
+    LockTaken {
+        /// The lock.
+        name: String,
+        /// The plan that has it.
+        holder: PlanId,
+    },
+}

@@ -1,0 +1,191 @@
+//! What the parts of a world share.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use turnwheel_actors::Entities;
+use turnwheel_runtime::Group;
+
+use super::extending::LastCalls;
+use super::{keeping, Busy, Hub, Ids, Letters, Opening, Watchers, World, WorldView};
+use crate::action::{Batches, Registry};
+use crate::connect::Word;
+use crate::id::PlanId;
+use crate::journal::Journal;
+use crate::run::{self, Queues, Wakes};
+use crate::schedule::Timetable;
+use crate::store::{Slots, WorldKind};
+use crate::time::Time;
+
+/// What the parts of a world share.
+pub(crate) struct Shared {
+    pub(super) registry: Arc<Registry>,
+    pub(super) group: Group,
+    /// The number of this world, and the epoch of all that it writes.
+    pub(super) epoch: u64,
+    /// Worlds that were found dead at the start.
+    pub(super) predecessors: Vec<WorldView>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) journal: Journal,
+    pub(super) plans: Entities,
+    pub(super) wakes: OnceLock<Wakes>,
+    pub(super) queues: Arc<Queues>,
+    pub(super) timetable: OnceLock<Timetable>,
+    pub(super) watchers: Watchers,
+    pub(super) letters: Letters,
+    pub(super) ids: Arc<Ids>,
+    pub(super) store: String,
+    pub(super) kind: WorldKind,
+    pub(super) busy: Arc<Busy>,
+    pub(super) is_rescuing: bool,
+    pub(super) last_calls: Mutex<LastCalls>,
+    pub(super) batches: Batches,
+    pub(super) opening: Opening,
+    pub(super) keeping: keeping::Keeping,
+    pub(super) began: Time,
+    /// Plans that were made here and have no entry yet: there is nothing to load.
+    pub(super) fresh: Mutex<HashSet<PlanId>>,
+    /// Groups that the world has made itself, and ends.
+    pub(super) own: Vec<Group>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Whether the world begins nothing new, because it ends.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.busy.is_ending()
+    }
+
+    /// Whether no code of actions is called.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.opening == Opening::AtRest || self.is_ending()
+    }
+
+    /// Those plans that have something under way.
+    pub(crate) fn busy(&self) -> &Arc<Busy> {
+        &self.busy
+    }
+
+    /// A plan of this world asks again, in a moment, for the plans that it waits for.
+    pub(crate) fn ask_again_later(self: &Arc<Self>, plan: PlanId) {
+        let (world, later) = (Arc::clone(self), self.group.sleep(run::AGAIN));
+        self.hub.spawn(async move {
+            let _slept = later.await;
+            if world.owns(plan) {
+                if let Err(problem) = world.say(plan, Word::AskAgain) {
+                    tracing::error!(%plan, problem, "a plan does not go on before the next start");
+                }
+            }
+        });
+    }
+
+    /// Goes on with the plans of slots that are this world's since a change.
+    pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
+        let world = World::of(self);
+        // From now on events wait until it is known who listens in those plans.
+        #[cfg(feature = "flow")]
+        let looks = !gained.is_empty() && self.opening() == Opening::GoOn;
+        #[cfg(feature = "flow")]
+        if looks {
+            crate::flow::look_again(&world);
+        }
+        self.hub.spawn(async move {
+            if let Err(error) = world.adopt(gained).await {
+                tracing::error!(%error, "plans of another world do not go on");
+            }
+            #[cfg(feature = "flow")]
+            if looks {
+                if let Err(error) = crate::flow::recover(&world).await {
+                    tracing::error!(%error, "flows of another world hear no events");
+                    crate::flow::begin_empty(&world);
+                }
+            }
+        });
+    }
+
+    pub(crate) fn plans(&self) -> &Entities {
+        &self.plans
+    }
+
+    pub(crate) fn wakes(&self) -> &Wakes {
+        self.wakes.get().expect("it is set before the world is given away")
+    }
+
+    pub(crate) fn queues(&self) -> &Arc<Queues> {
+        &self.queues
+    }
+
+    pub(crate) fn timetable(&self) -> &Timetable {
+        self.timetable.get().expect("it is set before the world is given away")
+    }
+
+    pub(crate) fn letters(&self) -> &Letters {
+        &self.letters
+    }
+
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.watchers
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.group.wall().into()
+    }
+
+    pub(crate) fn ids(&self) -> &Arc<Ids> {
+        &self.ids
+    }
+
+    /// When this world began.
+    pub(crate) fn began(&self) -> Time {
+        self.began
+    }
+
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    pub(crate) fn batches(&self) -> &Batches {
+        &self.batches
+    }
+
+    #[cfg(feature = "flow")]
+    pub(crate) fn runs_plans(&self) -> bool {
+        self.kind == WorldKind::Executor
+    }
+
+    pub(crate) fn is_rescuing(&self) -> bool {
+        self.is_rescuing
+    }
+
+    /// What becomes of the plans and schedules that the store has.
+    pub(crate) fn opening(&self) -> Opening {
+        self.opening
+    }
+
+    pub(crate) fn is_fresh(&self, plan: PlanId) -> bool {
+        self.fresh.lock().remove(&plan)
+    }
+}
