@@ -56,8 +56,11 @@ pub const EVENT_IDS_MAX: usize = 10_000;
 /// The same of a step that is over: a sender that has missed its answer repeats its event soon.
 pub const EVENT_IDS_AFTER_END: usize = 64;
 
-/// Events that could not be delivered that a world remembers; all of them are counted.
+/// Events that could not be delivered that a store keeps; all of them are counted.
 pub const DEAD_LETTERS: usize = 1_024;
+
+/// Bytes of their contents: beyond it the oldest ones are forgotten before their time.
+pub const DEAD_LETTER_BYTES: usize = 64 << 20;
 
 /// Appends that wait for the journal's writer, over all plans.
 pub const APPENDS_MAX: u64 = 1 << 18;

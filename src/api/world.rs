@@ -202,21 +202,24 @@ pub struct WaitingInfo {
     pub waits_for: Option<String>,
 }
 
-/// Events that could not be delivered since the world began.
+/// Events that could not be delivered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct DeadLetterPage {
-    /// How many there were in all.
+    /// How many there were in all, since the store was made.
     pub total: u64,
-    /// The newest of them that were not delivered later, the oldest first.
+    /// Those that are kept and were not delivered later, the oldest first.
     pub letters: Vec<DeadLetterInfo>,
+    /// Where the next page begins, if there is one.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// An event that no step has taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct DeadLetterInfo {
-    /// What tells it from others, counted from 1.
+    /// What tells it from others of its store, counted from 1.
     pub number: u64,
     /// When it was refused, or its step ended without it.
     pub at: String,

@@ -58,7 +58,7 @@ impl Client {
         self.get(&format!("/entities/{}/{}", encoded(name), encoded(key)))
     }
 
-    /// Events that could not be delivered since the world began.
+    /// Events that could not be delivered, all that are kept.
     ///
     /// # Errors
     ///

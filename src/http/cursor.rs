@@ -14,6 +14,7 @@ pub(super) enum List {
     Timeline,
     History,
     Calls,
+    Letters,
 }
 
 impl List {
@@ -27,6 +28,7 @@ impl List {
             Self::Timeline => b'l',
             Self::History => b'h',
             Self::Calls => b'a',
+            Self::Letters => b'd',
         }
     }
 }

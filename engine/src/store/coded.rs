@@ -6,6 +6,7 @@
 //! | large values | encoded, each by itself |
 //! | the ids of large values, which are hashes of their content | as they are: equal ones of a plan are kept once |
 //! | rows: names, labels, what is waited for; idempotency keys, locks | as they are: the store searches them |
+//! | dead letters | encoded |
 //! | states of entities and tables of users | as they are |
 
 use std::fmt;
@@ -15,8 +16,9 @@ use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
 use super::aside::{parts as parts_aside, Parts};
 use super::{
-    Append, Batch, Count, Filter, Loaded, PlanRow, ScheduleRow, ScheduleWrite, Seq, Slots, Store,
-    StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite, Written,
+    Append, Batch, Change, Count, Filter, Loaded, PlanRow, ScheduleRow, ScheduleWrite, Seq, Slots,
+    Store, StoreKeeper, StoreReader, StoreWriter, Swap, Upkeep, Verdict, Worlds, WorldsWrite,
+    Written, LETTERS, LETTER_SLOT,
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -152,6 +154,11 @@ fn encoded_part(codec: &dyn Codec, plain: &[u8]) -> Result<Vec<u8>, StoreError> 
     Ok(bytes)
 }
 
+/// Whether a state beside plans is encoded: dead letters are, the number of the last one is not.
+fn is_letter(entity: &str, key: &str) -> bool {
+    entity == LETTERS && key.starts_with(LETTER_SLOT)
+}
+
 /// The id of the key and the encoded bytes.
 fn parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (length, rest) = bytes.split_first()?;
@@ -216,9 +223,20 @@ impl StoreWriter for Writer {
             let snapshot = snapshot.transpose()?;
             Ok(PlanRow { snapshot, ..row.clone() })
         };
+        let change = |change: &Change| -> Result<Change, StoreError> {
+            let mut change = change.clone();
+            if let Change::State { entity, key, bytes: Some(bytes), .. } = &mut change {
+                if is_letter(entity, key) {
+                    *bytes = encoded_part(codec, bytes)?;
+                }
+            }
+            Ok(change)
+        };
+        let changes = batch.changes.iter().map(change).collect::<Result<Vec<_>, StoreError>>()?;
         let appends = batch.appends.iter().map(append).collect::<Result<Vec<_>, StoreError>>()?;
         let rows = batch.rows.iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
-        self.inner.commit(&Batch { appends: &appends, rows: &rows, ..*batch })
+        let projected = batch.projected;
+        self.inner.commit(&Batch { appends: &appends, changes: &changes, rows: &rows, projected })
     }
 
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
@@ -302,7 +320,12 @@ impl StoreReader for Reader {
     }
 
     fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
-        self.inner.state(entity, key)
+        let mut state = self.inner.state(entity, key)?;
+        if is_letter(entity, key) {
+            let decode = |bytes: Vec<u8>| decoded_part(&*self.codec, &bytes);
+            state.bytes = state.bytes.map(decode).transpose()?;
+        }
+        Ok(state)
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {

@@ -44,6 +44,12 @@ use crate::error::StoreError;
 /// removed with it.
 pub const OF_PLAN: &str = "turnwheel.of-plan";
 
+/// States of this entity are dead letters: they are encoded as plans are.
+pub(crate) const LETTERS: &str = "turnwheel.dead-letters";
+
+/// What the key of one begins with.
+pub(crate) const LETTER_SLOT: &str = "slot ";
+
 /// A place in the journal: counted from 1, in the order of commits; 0 is before all.
 pub type Seq = u64;
 

@@ -11,7 +11,6 @@ use turnwheel_runtime::Group;
 
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore};
-use super::Letters;
 use super::{Ids, Meta, Opening, Queue, Retention, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
@@ -246,6 +245,7 @@ impl WorldBuilder {
         let row = self.row(&cpu, &queues);
         let kind = row.kind;
         let checks = self.checks.unwrap_or(kind == WorldKind::Executor);
+        hub.letters.load().await?;
         let (epoch, predecessors) = hub.register(row, checks).await?;
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
@@ -259,7 +259,7 @@ impl WorldBuilder {
             queues,
             timetable: OnceLock::new(),
             watchers: Watchers::default(),
-            letters: Letters::default(),
+            letters: Arc::clone(&hub.letters),
             ids: Arc::new(Ids::new(self.seed)),
             store: hub.store.clone(),
             kind,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Group, Mailbox, Pinning, SpawnError, Task};
 
-use super::Shared;
+use super::{Letters, Shared};
 use crate::connect::{
     Answer, AnswerKind, ConnectError, Connector, Envelope, Local, Request, RequestKind,
 };
@@ -139,6 +139,7 @@ pub(crate) struct Hub {
     turn: AtomicUsize,
     /// When worlds were last heard of.
     pub(super) heard: Mutex<HashMap<u64, Time>>,
+    pub(super) letters: Arc<Letters>,
     own: Option<Group>,
 }
 
@@ -154,6 +155,7 @@ impl Hub {
         let desk = desk.spawn();
         let desk = desk.map_err(|error: SpawnError<_>| BuildError::Threads(error.to_string()))?;
         let hub = Arc::new(Self {
+            letters: Letters::new(&journal),
             journal,
             connector,
             group: group.clone(),

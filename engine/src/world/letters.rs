@@ -1,25 +1,21 @@
 //! Events that could not be delivered.
 
-use std::collections::VecDeque;
-
-use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Failure;
 
 use super::{Asking, World};
 use crate::error::PlanError;
 use crate::id::{PlanId, StepId};
-use crate::limits::DEAD_LETTERS;
 use crate::payload::Payload;
 use crate::run::Deliver;
 use crate::time::Time;
 
 /// An event that no step has taken.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// What tells it from others, counted from 1.
+    /// What tells it from others of its store, counted from 1.
     pub number: u64,
     /// When it was refused, or its step ended without it.
     pub at: Time,
@@ -35,23 +31,14 @@ pub struct DeadLetter {
     pub reason: String,
 }
 
-/// The events that could not be delivered since the world began.
+/// The events that could not be delivered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetters {
-    /// How many there were in all.
+    /// How many there were in all, since the store was made.
     pub total: u64,
-    /// The newest [`DEAD_LETTERS`] that were not delivered later, the oldest first.
+    /// Those that are kept and were not delivered later, the oldest first.
     pub letters: Vec<DeadLetter>,
-}
-
-#[derive(Default)]
-pub(crate) struct Letters(Mutex<Kept>);
-
-#[derive(Default)]
-struct Kept {
-    total: u64,
-    letters: VecDeque<DeadLetter>,
 }
 
 /// An event and why it is a dead letter.
@@ -63,34 +50,21 @@ pub(crate) struct Undelivered {
     pub(crate) reason: String,
 }
 
-impl Letters {
-    pub(crate) fn add(&self, at: Time, letter: Undelivered) {
-        let Undelivered { plan, step, id, payload, reason } = letter;
-        tracing::warn!(%plan, %step, id, reason, "an event is a dead letter");
-        let mut kept = self.0.lock();
-        kept.total += 1;
-        let number = kept.total;
-        kept.letters.push_back(DeadLetter { number, at, plan, step, id, payload, reason });
-        if kept.letters.len() > DEAD_LETTERS {
-            kept.letters.pop_front();
-        }
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        self.0.lock().total
-    }
-}
-
 impl World {
-    /// The events that could not be delivered since this world began: those that were refused, because
-    /// there is no such plan or its step takes no events any more, and those that a step has left behind
-    /// when it ended.
+    /// The events that could not be delivered: those that were refused, because there is no such plan or its
+    /// step takes no events any more, and those that a step has left behind when it ended.
     ///
-    /// The sender of a refused one was told; what was left behind is in the plan's history. The list is
-    /// kept in memory, the newest [`DEAD_LETTERS`].
+    /// The sender of a refused one was told; what was left behind is in the plan's history. They are kept in
+    /// the store, for all its worlds: of the newest [1,024](crate::limits::DEAD_LETTERS) as many as have
+    /// [64 MiB](crate::limits::DEAD_LETTER_BYTES) of contents. They are written with the commits that come
+    /// next: a crash at that very moment may take those of the last milliseconds.
     pub fn dead_letters(&self) -> DeadLetters {
-        let kept = self.shared.letters.0.lock();
-        DeadLetters { total: kept.total, letters: kept.letters.iter().cloned().collect() }
+        self.dead_letters_after(0, usize::MAX)
+    }
+
+    /// The same, at most so many with greater numbers.
+    pub fn dead_letters_after(&self, number: u64, limit: usize) -> DeadLetters {
+        self.shared.letters.after(number, limit)
     }
 
     /// Tries to deliver a dead letter again, for instance after its plan was resumed or its step began
@@ -102,11 +76,8 @@ impl World {
     pub fn redeliver(&self, number: u64, to: Option<StepId>) -> Asking<(), PlanError> {
         let world = self.clone();
         Asking::new(async move {
-            let found = {
-                let kept = world.shared.letters.0.lock();
-                kept.letters.iter().find(|letter| letter.number == number).cloned()
-            };
-            let Some(letter) = found else {
+            let found = world.dead_letters_after(number.saturating_sub(1), 1).letters.pop();
+            let Some(letter) = found.filter(|letter| letter.number == number) else {
                 let problem = format!("there is no dead letter {number}");
                 return Err(PlanError::Refused { plan: PlanId::from_bytes([0; 16]), problem });
             };
@@ -118,7 +89,7 @@ impl World {
             let told = world.plan_ref(plan).tell(deliver);
             told.map_err(|error| refused(error.kind.to_string()))?;
             done.await.map_err(|failure: Failure| refused(failure.to_string()))??;
-            world.shared.letters.0.lock().letters.retain(|letter| letter.number != number);
+            world.shared.letters.remove(number);
             Ok(())
         })
     }

@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(super) queues: Arc<Queues>,
     pub(super) timetable: OnceLock<Timetable>,
     pub(super) watchers: Watchers,
-    pub(super) letters: Letters,
+    pub(super) letters: Arc<Letters>,
     pub(super) ids: Arc<Ids>,
     pub(super) store: String,
     pub(super) kind: WorldKind,
@@ -142,7 +142,7 @@ impl Shared {
         self.timetable.get().expect("it is set before the world is given away")
     }
 
-    pub(crate) fn letters(&self) -> &Letters {
+    pub(crate) fn letters(&self) -> &Arc<Letters> {
         &self.letters
     }
 

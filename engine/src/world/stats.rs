@@ -74,7 +74,7 @@ impl World {
                 since: shared.began(),
                 journal,
                 queues: world.queues(),
-                dead_letters: shared.letters.total(),
+                dead_letters: shared.letters.counted(),
                 locks: world.locks().len() as u64,
             })
         })

@@ -178,6 +178,9 @@ fn the_file_does_not_hold_the_plain_text() {
         sim.run_until_idle();
         let step = sim.block_on(plan.view()).unwrap().unwrap().run_step::<Play>().unwrap().id;
         sim.block_on(world.event(plan.id(), step, None, &SECRET)).unwrap().unwrap().unwrap();
+        // A dead letter says it, too.
+        let gone = turnwheel_engine::PlanId::from_bytes([7; 16]);
+        sim.block_on(world.event(gone, step, None, &SECRET)).unwrap().unwrap().unwrap_err();
         let view = sim.block_on(plan.finished()).unwrap().unwrap();
         assert!(view.actions[0].output.as_str().contains(SECRET));
         assert!(view.actions[0].input.as_str().contains(&large));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use turnwheel_engine::limits::DEAD_LETTERS;
 use turnwheel_engine::{Next, PlanId, Stats, StepId, Waiting};
 
 use crate::common::{error, step_of, Theatre};
@@ -131,8 +132,66 @@ fn what_a_step_leaves_behind_when_it_ends_is_a_dead_letter() {
     assert_eq!(letters.total, 1, "{letters:?}");
     assert_eq!(letters.letters[0].id.as_deref(), Some("two"));
     assert!(letters.letters[0].reason.contains("ended before it took"));
-    // A world that comes later does not tell of it again.
+    // A world that comes later knows it, and does not tell of it again.
+    theatre.sim.run_until_idle();
     let theatre = theatre.crash();
     theatre.settle(&theatre.world.plan(plan.id()));
-    assert_eq!(theatre.world.dead_letters().total, 0);
+    assert_eq!((theatre.world.dead_letters(), stats(&theatre).dead_letters), (letters, 0));
+}
+
+#[test]
+fn dead_letters_are_kept_over_a_restart_and_bounded() {
+    let theatre = Theatre::new();
+    let nobody = PlanId::from_bytes([9; 16]);
+    let send = |theatre: &Theatre, count: u64| {
+        for number in 0..count {
+            let sent = theatre.world.event(nobody, StepId(1), None, &number);
+            theatre.done(sent).expect_err("nobody is there");
+        }
+        theatre.sim.run_until_idle();
+    };
+    let kept = DEAD_LETTERS as u64;
+    send(&theatre, 3);
+    let theatre = theatre.crash();
+    let letters = theatre.world.dead_letters();
+    let numbers: Vec<u64> = letters.letters.iter().map(|letter| letter.number).collect();
+    assert_eq!((letters.total, numbers.as_slice()), (3, [1, 2, 3].as_slice()));
+    assert_eq!((letters.letters[2].payload.as_str(), letters.letters[2].plan), ("2", nobody));
+    send(&theatre, kept);
+    let theatre = theatre.crash();
+    let letters = theatre.world.dead_letters();
+    assert_eq!((letters.total, letters.letters.len()), (kept + 3, DEAD_LETTERS));
+    assert_eq!(letters.letters[0].number, 4, "those before are forgotten");
+    let page = theatre.world.dead_letters_after(10, 2).letters;
+    assert_eq!(page.iter().map(|letter| letter.number).collect::<Vec<_>>(), [11, 12]);
+    // Nothing large fills the memory.
+    let large = "x".repeat(3 << 20);
+    for _ in 0..24 {
+        let sent = theatre.world.event(nobody, StepId(1), None, &large);
+        theatre.done(sent).expect_err("nobody is there");
+    }
+    theatre.sim.run_until_idle();
+    let left = theatre.world.dead_letters();
+    assert!((20..24).contains(&left.letters.len()), "{}", left.letters.len());
+    let theatre = theatre.crash();
+    assert_eq!(theatre.world.dead_letters(), left);
+}
+
+#[test]
+fn a_letter_that_was_delivered_does_not_come_back_with_the_next_world() {
+    let theatre = Theatre::new();
+    theatre.script.on("ann", |_| Err(error("pause")));
+    let plan = theatre.perform("ann");
+    let ann = step_of(&theatre.finished(&plan), "ann");
+    let sent = theatre.world.event(plan.id(), ann, None, &"hello");
+    theatre.done(sent).expect_err("it has failed");
+    theatre.script.on("ann", |_| Ok(Next::suspend("a call")));
+    theatre.done(plan.resume("eve")).expect("it is paused");
+    theatre.settle(&plan);
+    theatre.sim.block_on(theatre.world.redeliver(1, None)).unwrap().expect("it waits for one");
+    theatre.sim.run_until_idle();
+    drop(plan);
+    let theatre = theatre.crash();
+    let letters = theatre.world.dead_letters();
+    assert_eq!((letters.total, letters.letters.len()), (1, 0));
 }

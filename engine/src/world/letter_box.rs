@@ -1,0 +1,250 @@
+//! Where dead letters are kept: in memory for those who ask, and in the store for the next start.
+//!
+//! In the store they are a ring among the states beside plans: the letter with number n is in slot
+//! n modulo [`DEAD_LETTERS`], and one more state says which number was the last. A letter takes the place of
+//! one that is so much older, so nothing has to be cleaned. A slot has one write under way at a time; what
+//! changes meanwhile is written after it, and what could not be written with the next letter.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::letters::{DeadLetter, DeadLetters, Undelivered};
+use crate::error::StoreError;
+use crate::journal::Journal;
+use crate::limits::{DEAD_LETTERS, DEAD_LETTER_BYTES};
+use crate::store::{Change, StoreReader, Verdict, LETTERS, LETTER_SLOT};
+use crate::time::Time;
+
+/// The letters of a store.
+pub(crate) struct Letters {
+    journal: Journal,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// Since the store was opened.
+    counted: u64,
+    /// The number of the last one.
+    newest: u64,
+    /// By number: their numbers are less than the size of the ring apart.
+    letters: VecDeque<DeadLetter>,
+    /// Of their contents.
+    bytes: usize,
+    states: BTreeMap<Place, State>,
+    is_loaded: bool,
+}
+
+/// A state in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Newest,
+    Slot(u64),
+}
+
+/// What is known of a state in the store.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    version: u64,
+    is_due: bool,
+    is_under_way: bool,
+}
+
+impl Place {
+    fn of(number: u64) -> Self {
+        Self::Slot(number % DEAD_LETTERS as u64)
+    }
+
+    fn key(self) -> String {
+        match self {
+            Self::Newest => "newest".to_owned(),
+            Self::Slot(slot) => format!("{LETTER_SLOT}{slot}"),
+        }
+    }
+}
+
+impl Letters {
+    pub(super) fn new(journal: &Journal) -> Arc<Self> {
+        Arc::new(Self { journal: journal.clone(), kept: Mutex::default() })
+    }
+
+    /// Reads what the store has, the first time.
+    pub(super) async fn load(&self) -> Result<(), StoreError> {
+        if self.kept.lock().is_loaded {
+            return Ok(());
+        }
+        let found = self.journal.read(read).await;
+        let found = found.map_err(|failure| StoreError::Failed(failure.to_string()))??;
+        let mut kept = self.kept.lock();
+        if !kept.is_loaded {
+            *kept = found;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add(self: &Arc<Self>, at: Time, letter: Undelivered) {
+        let Undelivered { plan, step, id, payload, reason } = letter;
+        tracing::warn!(%plan, %step, id, reason, "an event is a dead letter");
+        let mut kept = self.kept.lock();
+        kept.counted += 1;
+        kept.newest += 1;
+        let number = kept.newest;
+        kept.bytes += payload.as_str().len();
+        kept.letters.push_back(DeadLetter { number, at, plan, step, id, payload, reason });
+        kept.forget_old();
+        kept.due(Place::Newest);
+        kept.due(Place::of(number));
+        drop(kept);
+        self.write();
+    }
+
+    /// It was delivered at last.
+    pub(super) fn remove(self: &Arc<Self>, number: u64) {
+        let mut kept = self.kept.lock();
+        let Ok(at) = kept.letters.binary_search_by_key(&number, |letter| letter.number) else {
+            return;
+        };
+        kept.forget(at);
+        drop(kept);
+        self.write();
+    }
+
+    pub(super) fn after(&self, number: u64, limit: usize) -> DeadLetters {
+        let kept = self.kept.lock();
+        let first = kept.letters.partition_point(|letter| letter.number <= number);
+        let letters = kept.letters.iter().skip(first).take(limit).cloned().collect();
+        DeadLetters { total: kept.newest, letters }
+    }
+
+    /// How many there were since the store was opened.
+    pub(super) fn counted(&self) -> u64 {
+        self.kept.lock().counted
+    }
+
+    /// Hands to the journal what is to be written and is not under way.
+    fn write(self: &Arc<Self>) {
+        for (place, change) in self.kept.lock().take_due() {
+            let letters = Arc::clone(self);
+            let written = move |outcome| letters.written(place, outcome);
+            self.journal.change(change, Box::new(written));
+        }
+    }
+
+    fn written(self: &Arc<Self>, place: Place, outcome: Result<Verdict, StoreError>) {
+        let mut kept = self.kept.lock();
+        let state = kept.states.entry(place).or_default();
+        state.is_under_way = false;
+        match outcome {
+            Ok(Verdict::Changed(version)) => state.version = version,
+            Ok(Verdict::Conflict { found }) => (state.version, state.is_due) = (found, true),
+            other => {
+                // Not again at once: the store may be full, or closed.
+                state.is_due = true;
+                let place = place.key();
+                tracing::warn!(
+                    ?other,
+                    place,
+                    "a dead letter is in memory only, until the next one"
+                );
+                return;
+            }
+        }
+        let is_due = state.is_due;
+        drop(kept);
+        if is_due {
+            self.write();
+        }
+    }
+}
+
+impl Kept {
+    fn due(&mut self, place: Place) {
+        self.states.entry(place).or_default().is_due = true;
+    }
+
+    /// Forgets the letter at a place of the list.
+    fn forget(&mut self, at: usize) {
+        if let Some(letter) = self.letters.remove(at) {
+            self.bytes -= letter.payload.as_str().len();
+            self.due(Place::of(letter.number));
+        }
+    }
+
+    /// Forgets those whose slots others have, and those for which there is no room.
+    fn forget_old(&mut self) {
+        let last = self.newest.saturating_sub(DEAD_LETTERS as u64);
+        while let Some(oldest) = self.letters.front() {
+            let is_last = self.letters.len() == 1;
+            if oldest.number > last && (self.bytes <= DEAD_LETTER_BYTES || is_last) {
+                break;
+            }
+            self.forget(0);
+        }
+    }
+
+    fn take_due(&mut self) -> Vec<(Place, Change)> {
+        let is_due = |state: &State| state.is_due && !state.is_under_way;
+        let due: Vec<Place> = self
+            .states
+            .iter()
+            .filter(|(_, state)| is_due(state))
+            .map(|(place, _)| *place)
+            .collect();
+        let change = |place: Place| {
+            let bytes = self.content(place);
+            let state = self.states.get_mut(&place)?;
+            (state.is_due, state.is_under_way) = (false, true);
+            let (entity, key) = (LETTERS.to_owned(), place.key());
+            Some((place, Change::State { entity, key, bytes, expected: state.version, epoch: 0 }))
+        };
+        due.into_iter().filter_map(change).collect()
+    }
+
+    /// What a state is to have.
+    fn content(&self, place: Place) -> Option<Vec<u8>> {
+        if place == Place::Newest {
+            return Some(self.newest.to_string().into_bytes());
+        }
+        let letter = self.letters.iter().rev().find(|letter| Place::of(letter.number) == place)?;
+        Some(serde_json::to_vec(letter).expect("it is made of texts and numbers"))
+    }
+}
+
+/// Reads the letters of a store. One that cannot be understood is left out, and the log says so.
+fn read(reader: &mut dyn StoreReader) -> Result<Kept, StoreError> {
+    let mut kept = Kept { is_loaded: true, ..Kept::default() };
+    let last = reader.state(LETTERS, &Place::Newest.key())?;
+    let state = |version| State { version, ..State::default() };
+    kept.states.insert(Place::Newest, state(last.version));
+    let Some(text) = last.bytes else { return Ok(kept) };
+    let newest = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+    kept.newest = newest.ok_or_else(|| {
+        StoreError::Corrupt("the number of the last dead letter is no number".to_owned())
+    })?;
+    let first = kept.newest.saturating_sub(DEAD_LETTERS as u64) + 1;
+    for number in first..=kept.newest {
+        let place = Place::of(number);
+        let stored = match reader.state(LETTERS, &place.key()) {
+            Err(error @ StoreError::Undecodable { .. }) => {
+                // Its version is told by the store when its slot is written.
+                tracing::error!(number, %error, "a dead letter cannot be read");
+                continue;
+            }
+            stored => stored?,
+        };
+        kept.states.insert(place, state(stored.version));
+        let Some(bytes) = stored.bytes else { continue };
+        match serde_json::from_slice::<DeadLetter>(&bytes) {
+            Ok(letter) if letter.number == number => {
+                kept.bytes += letter.payload.as_str().len();
+                kept.letters.push_back(letter);
+            }
+            // It was to be overwritten when the world before ended.
+            Ok(letter) => tracing::debug!(letter.number, number, "an older letter is left out"),
+            Err(error) => tracing::error!(number, %error, "a dead letter cannot be read"),
+        }
+    }
+    Ok(kept)
+}
