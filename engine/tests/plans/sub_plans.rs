@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use turnwheel_engine::{
     Action, ActionError, Cause, Delay, Next, PlanHandle, PlanResult, PlanState, RunAsync,
-    RunsAsync, StepContext, StepKind, SubPlanCounts, SubPlanOptions, TriggerError, TriggerOptions,
+    RunsAsync, StepContext, StepKind, SubPlanCounts, SubPlanOptions, TriggerOptions,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion};
@@ -102,42 +102,6 @@ fn a_sub_plan_has_the_labels_that_its_step_says_and_others_only_if_it_wants_them
     let view = theatre.finished(&plan);
     let step = view.failed_steps().next().expect("a label without a name cannot be stored");
     assert_eq!(step.error.as_ref().map(|error| error.kind.as_str()), Some("label"));
-}
-
-#[test]
-fn what_is_said_when_a_plan_is_triggered_is_said_of_a_delayed_one_too() {
-    let theatre = Theatre::new();
-    theatre.script.on("a", |_| Ok(Next::suspend("a word")));
-    let hour = Duration::from_secs(3_600);
-    let options = TriggerOptions::new()
-        .key("tonight")
-        .label("customer", "Ann")
-        .by("the shop")
-        .priority(7)
-        .deadline(Duration::from_secs(60));
-    let delayed = |options: &TriggerOptions| {
-        let delay = Delay::by(hour);
-        let triggering = theatre.world.delay_with::<Play>(options.clone(), delay, part("a"));
-        theatre.sim.block_on(triggering).expect("it ends")
-    };
-    let plan = delayed(&options).expect("it is taken");
-    assert_eq!(delayed(&options).expect("it is known").id(), plan.id(), "the key is taken at once");
-    let view = theatre.settle(&plan);
-    assert_eq!((view.state, view.created.priority), (PlanState::Scheduled, 7));
-    assert_eq!((view.labels["customer"].as_str(), view.created.by.as_str()), ("Ann", "the shop"));
-    theatre.sim.advance(hour);
-    assert_eq!(theatre.settle(&plan).state, PlanState::Running, "its deadline begins with it");
-    theatre.sim.advance(Duration::from_secs(59));
-    assert_eq!(theatre.settle(&plan).state, PlanState::Running);
-    theatre.sim.advance(Duration::from_secs(1));
-    assert_eq!(theatre.finished(&plan).result(), PlanResult::Cancelled);
-    // One that has the id of another plan is refused, and changes nothing of it.
-    let refused = delayed(&TriggerOptions::new().id(plan.id()));
-    assert!(matches!(refused, Err(TriggerError::Exists(id)) if id == plan.id()), "{refused:?}");
-    assert_eq!(theatre.settle(&plan).result(), PlanResult::Cancelled);
-    let long = "l".repeat(2_000);
-    let refused = delayed(&TriggerOptions::new().label("a", long));
-    assert!(matches!(refused, Err(TriggerError::Label(_))), "{refused:?}");
 }
 
 #[test]
