@@ -60,7 +60,7 @@ pub const EVENT_IDS_AFTER_END: usize = 64;
 pub const DEAD_LETTERS: usize = 1_024;
 
 /// Bytes of their contents: beyond it the oldest ones are forgotten before their time.
-pub const DEAD_LETTER_BYTES: usize = 64 << 20;
+pub const DEAD_LETTER_BYTES: usize = 16 << 20;
 
 /// Appends that wait for the journal's writer, over all plans.
 pub const APPENDS_MAX: u64 = 1 << 18;

@@ -225,7 +225,7 @@ impl Step {
             beat: None,
             revert_error: None,
             was_called: false,
-            seen: Vec::new(),
+            seen: VecDeque::new(),
             asker: None,
         }
     }

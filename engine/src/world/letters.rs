@@ -56,7 +56,7 @@ impl World {
     ///
     /// The sender of a refused one was told; what was left behind is in the plan's history. They are kept in
     /// the store, for all its worlds: of the newest [1,024](crate::limits::DEAD_LETTERS) as many as have
-    /// [64 MiB](crate::limits::DEAD_LETTER_BYTES) of contents. They are written with the commits that come
+    /// [16 MiB](crate::limits::DEAD_LETTER_BYTES) of contents. They are written with the commits that come
     /// next: a crash at that very moment may take those of the last milliseconds.
     pub fn dead_letters(&self) -> DeadLetters {
         self.dead_letters_after(0, usize::MAX)

@@ -33,16 +33,14 @@ mod stats;
 mod upgrade;
 mod watchers;
 
-use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use turnwheel_actors::entity::{ReminderStore, StateStore};
-use turnwheel_actors::{Entities, EntityRef, Handler};
+use turnwheel_actors::{EntityRef, Handler};
 use turnwheel_runtime::completion::completion;
-use turnwheel_runtime::{Completer, Completion, Failure, Group};
+use turnwheel_runtime::{Completer, Completion, Failure};
 
 pub use asking::Asking;
 pub use builder::WorldBuilder;
@@ -52,7 +50,6 @@ pub use claims::{ClaimError, ClaimFilter, ClaimView};
 pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
 pub(crate) use ending::{Busy, BusyPlan};
-use extending::LastCalls;
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use hub::Hub;
 pub use hub::SharedStore;
@@ -73,16 +70,14 @@ pub use stats::{Stats, WaitingPlans};
 pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
-use crate::action::{show, show_one, Action, AnyAction, Batches, PlanShown, Registry, Shown};
-use crate::connect::Word;
+use crate::action::{show, show_one, Action, AnyAction, PlanShown, Shown};
 use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
-use crate::journal::{Durable, Journal, LockView};
+use crate::journal::{Durable, LockView};
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Trace};
-use crate::run::{self, Begin, Begun, PlanActor, PlanKey, Queues, Wakes};
-use crate::schedule::{Schedules, Timetable};
-use crate::store::{Slots, WorldKind};
+use crate::run::{Begin, Begun, PlanActor, PlanKey};
+use crate::schedule::Schedules;
 use crate::time::Time;
 
 /// How long a world waits for its threads when it shuts down.

@@ -33,7 +33,7 @@ pub(in crate::http) struct LettersQuery {
 
 /// Events that could not be delivered, the oldest first
 ///
-/// The newest 1,024 are kept in the store, as far as their contents have room in 64 MiB.
+/// The newest 1,024 are kept in the store, as far as their contents have room in 16 MiB.
 #[utoipa::path(
     get, path = "/dead-letters", tag = "world", operation_id = "listDeadLetters",
     params(LettersQuery),

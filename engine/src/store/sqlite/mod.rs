@@ -182,6 +182,15 @@ impl SqliteStore {
         Ok(connection)
     }
 
+    /// When a connection waits for the disk, as far as this store does at all.
+    fn wait_for_disk(&self, connection: &Connection, sync: SqliteSync) -> Result<(), StoreError> {
+        if self.sync == SqliteSync::Full {
+            let set = connection.pragma_update(None, "synchronous", sync.pragma());
+            set.map_err(|error| self.failed(&error))?;
+        }
+        Ok(())
+    }
+
     /// Checks the file if the world before has not ended well.
     fn refuse_damage(&self, connection: &Connection) -> Result<(), StoreError> {
         if self.check == SqliteCheck::Never {
@@ -229,7 +238,11 @@ impl Store for SqliteStore {
             }
         };
         let connection = self.connect()?;
+        // The log is synced as a whole with the next commit, which takes the epoch: before that nothing
+        // is done with the tables.
+        self.wait_for_disk(&connection, SqliteSync::Normal)?;
         schema::prepare(&connection, &self.name())?;
+        self.wait_for_disk(&connection, SqliteSync::Full)?;
         self.refuse_damage(&connection)?;
         let (room, log) = (Arc::clone(&self.room), Arc::clone(&self.log));
         let worlds = worlds::all(&connection)?;

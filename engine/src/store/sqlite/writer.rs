@@ -23,6 +23,9 @@ use crate::time::Time;
 /// Bytes of a page.
 const PAGE: usize = 4_096;
 
+/// What `PRAGMA synchronous` answers for `NORMAL`.
+const SYNC_NORMAL: i64 = 1;
+
 const EPOCH: &str = "SELECT value FROM meta WHERE name = 'epoch'";
 
 /// Why nothing was written.
@@ -262,7 +265,18 @@ fn remove(transaction: &Transaction<'_>, plan: PlanId, head: Seq) -> rusqlite::R
 
 impl Drop for Writer {
     /// Says that the end was a good one. It must not be said when another writer has taken over.
+    ///
+    /// It is not waited for: the log is synced when it is put into the file, right after this if no other
+    /// connection is open, and what is lost with the power is a check that the next start can do.
     fn drop(&mut self) {
+        let is_full = |mode: i64| mode > SYNC_NORMAL;
+        let mode = self.connection.pragma_query_value(None, "synchronous", |row| row.get(0));
+        if mode.is_ok_and(is_full) {
+            let set = self.connection.pragma_update(None, "synchronous", SYNC_NORMAL);
+            if let Err(error) = set {
+                tracing::debug!(%error, "the end of a store waits for the disk once more");
+            }
+        }
         let write = "UPDATE meta SET value = 1 WHERE name = 'clean'
              AND (SELECT value FROM meta WHERE name = 'epoch') = ?1";
         if let Err(error) = self.connection.execute(write, [self.epoch]) {
