@@ -36,6 +36,8 @@ pub(super) struct Listener {
 struct Interest {
     /// Attributes with the values that they must have.
     fixed: Vec<(String, Value)>,
+    /// What the data must have.
+    data: Option<Value>,
     /// Expressions that see nothing but an attribute.
     tests: Vec<(String, Arc<Program>)>,
     /// Whether that is not all.
@@ -57,7 +59,7 @@ impl Listener {
     /// Evaluates what can be evaluated here.
     pub(super) fn means(&self, event: &CloudEvent, fields: &Value) -> Meant {
         let may = self.interests.iter().filter(|interest| interest.may_mean(event, fields));
-        may.map(|interest| interest.means(event)).max().unwrap_or(Meant::No)
+        may.map(|interest| interest.means(event, fields)).max().unwrap_or(Meant::No)
     }
 }
 
@@ -69,6 +71,7 @@ impl Interest {
                 Template::Fixed(value) if name != "data" => {
                     interest.fixed.push((name.clone(), value.clone()));
                 }
+                Template::Fixed(value) => interest.data = Some(value.clone()),
                 Template::Expression(text) if is_of_event(text) => {
                     match definition.program(text, &[]) {
                         Ok(program) => interest.tests.push((name.clone(), program)),
@@ -90,10 +93,17 @@ impl Interest {
         is_named && self.fixed.iter().all(has)
     }
 
-    fn means(&self, event: &CloudEvent) -> Meant {
+    fn means(&self, event: &CloudEvent, fields: &Value) -> Meant {
         let mut meant = if self.is_open { Meant::Open } else { Meant::Yes };
+        if self.data.as_ref().is_some_and(|wanted| !is_like(wanted, &event.content())) {
+            return Meant::No;
+        }
         for (name, program) in &self.tests {
-            let Some(value) = event.attribute(name) else { return Meant::No };
+            let value = match name.as_str() {
+                "data" => Some(event.content()),
+                name => fields.get(name).cloned(),
+            };
+            let Some(value) = value else { return Meant::No };
             match program.run(&value, &[], 0.0) {
                 Ok(answer) if agrees(&answer, &value) => {}
                 Ok(_) => return Meant::No,

@@ -125,7 +125,9 @@ impl Letters {
 
     /// Hands to the journal what is to be written and is not under way.
     fn write(self: &Arc<Self>) {
-        for (place, change) in self.kept.lock().take_due() {
+        // The lock must be free: a journal that is closed answers at once.
+        let due = self.kept.lock().take_due();
+        for (place, change) in due {
             let letters = Arc::clone(self);
             let written = move |outcome| letters.written(place, outcome);
             self.journal.change(change, Box::new(written));

@@ -67,6 +67,7 @@ fn an_event_is_delivered_to_whom_it_may_mean_and_it_is_said_how_many_of_them_dec
     hear("variable", "with: { type: temperature, data: '${ .degrees > $input.limit }' }");
     hear("correlation", "with: { type: temperature }, correlate: { room: { from: .room } }");
     hear("fixed", "with: { type: temperature }");
+    hear("data", "with: { type: temperature, data: { room: kitchen } }");
     let publish = |id: &str, degrees: u32| {
         let told = stage.publish(event(id, "temperature", json!({ "degrees": degrees })));
         (told.delivered, told.undecided)

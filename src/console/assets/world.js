@@ -122,7 +122,7 @@ export function letters(root, _rest, _query, { signal, refresh }) {
       h("details", {}, h("summary", {}, "What it says"), json(letter.event, 10000))));
     put(root, h("div", { class: "head" }, h("h1", {}, "Events"), h("button", { class: "main", "data-key": "publish", on: { click: publish } }, "Publish an event…")),
       h("h2", {}, "Dead letters"),
-      h("p", { class: "quiet" }, `Events that no step has taken: ${number(all.total)} since the world began. They are kept in memory, the newest of them.`),
+      h("p", { class: "quiet" }, `Events that no step has taken: ${number(all.total)} in all. The store keeps the newest of them.`),
       rows.length ? h("ul", { class: "cards" }, rows) : notice("None", "Every event was taken by its step."),
       all.letters.length > most && h("button", { "data-key": "more", on: { click: () => { most += LETTERS; draw(); } } }, "More"));
   }
