@@ -32,8 +32,8 @@ fn a_plan_of_ten_thousand_steps_can_be_looked_through() {
     page.see(".panel h2");
     let parts = [
         ("graph", "text:Steps 1 to", "text:Steps 2,"),
-        ("timeline", "text:1 to 200 of 10,001 steps", "text:201 to 400 of 10,001 steps"),
-        ("history", "text:1 to 200 of 10,001 calls", "text:201 to 400 of 10,001 calls"),
+        ("timeline", "text:1 to 200 of 10,000 steps", "text:201 to 400 of 10,000 steps"),
+        ("history", "text:1 to 200 of 10,000 calls", "text:201 to 400 of 10,000 calls"),
     ];
     for (part, first, second) in parts {
         page.click(&format!("link:{part}"));

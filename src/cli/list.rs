@@ -67,7 +67,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         return print_json(&json!({ "plans": plans, "next": next.flatten() }));
     }
     if rows.is_empty() {
-        tell!("no plans fit");
+        let is_all = arguments.which.is_all() && arguments.after_plan.is_none();
+        tell!("{}", if is_all { "the store has no plans" } else { "no plans fit" });
         return Ok(());
     }
     let paint = Paint::stdout(settings.colour());

@@ -64,7 +64,31 @@ impl Place {
 
     /// Looks at the store, whoever has it.
     pub(crate) fn view(&self) -> Result<StoreView, Exit> {
-        Ok(self.existing()?.view()?)
+        self.existing()?.view().map_err(|error| self.refused(BuildError::Store(error)))
+    }
+
+    /// Why the store cannot be used, with its name and what to do.
+    pub(crate) fn refused(&self, error: BuildError) -> Exit {
+        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match &error {
+            BuildError::Store(StoreError::Corrupt(problem)) => {
+                let message = format!("the store {} is damaged: {problem}", self.name());
+                Exit::failed(message).advice(
+                    "if it is a store of Turnwheel, turnwheel restore makes one from a backup; else \
+                     name another file with --store FILE",
+                )
+            }
+            _ if folder.is_some_and(|folder| !folder.is_dir()) => {
+                let folder = folder.map(|folder| folder.display().to_string()).unwrap_or_default();
+                Exit::failed(format!("the store {}: there is no folder {folder}", self.name()))
+                    .advice("make the folder, or name another file with --store FILE")
+            }
+            BuildError::Store(StoreError::Failed(problem)) => {
+                let message = format!("the store {} failed: {problem}", self.name());
+                Exit::failed(message).advice("look whether this user may read and write the file")
+            }
+            _ => error.into(),
+        }
     }
 
     /// Takes the store to change it, or finds the server that has it.

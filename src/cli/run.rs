@@ -214,7 +214,7 @@ fn open(settings: &Settings) -> Result<Runner, Exit> {
         Err(BuildError::Store(StoreError::InUse { holder, .. })) => {
             Place::of(settings).server(&holder, settings).map(Runner::Server)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(Place::of(settings).refused(error)),
     }
 }
 

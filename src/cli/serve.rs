@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use turnwheel::engine::flow::Flows;
-use turnwheel::engine::{Retention, SqliteStore, World};
+use turnwheel::engine::{BuildError, Retention, SqliteStore, StoreError, World};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
@@ -185,7 +185,12 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
         None => builder,
     };
     let world = builder.build(store.clone()).map_err(|error| {
-        Exit::from(error).advice("stop what uses the store, or take another file with --store")
+        let is_in_use = matches!(error, BuildError::Store(StoreError::InUse { .. }));
+        let refused = Place::of(settings).refused(error);
+        if is_in_use {
+            return refused.advice("stop what uses the store, or take another file with --store");
+        }
+        refused
     })?;
     workers.attach(&world);
     let options = options.workers(&workers);
@@ -312,9 +317,15 @@ fn tls(settings: &Settings) -> Result<Option<(&str, &str)>, String> {
     match (settings.text(chain), settings.text(key)) {
         (None, None) => Ok(None),
         (Some(chain), Some(key)) => Ok(Some((chain, key))),
-        (Some(_), None) => Err(format!("{} is given, and «{key}» is not", settings.place(chain))),
-        (None, Some(_)) => Err(format!("{} is given, and «{chain}» is not", settings.place(key))),
+        (Some(_), None) => Err(lone(settings, chain, key)),
+        (None, Some(_)) => Err(lone(settings, key, chain)),
     }
+}
+
+/// That one of two is given alone.
+fn lone(settings: &Settings, given: &str, missing: &str) -> String {
+    let flag = missing.strip_prefix("serve.").unwrap_or(missing);
+    format!("{} is given, and «{missing}» (--{flag}) is not", settings.place(given))
 }
 
 /// What of the settings would keep a server from listening, each with its place.

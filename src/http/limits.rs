@@ -70,8 +70,12 @@ pub const PICTURE_PAGE_MAX: usize = 5_000;
 /// The same if nothing is said.
 pub const PICTURE_PAGE: usize = 500;
 
-/// Spans of a page of a timeline, for each bar that it may have: a step that polls has very many.
+/// Spans of a page of a timeline, for each bar that it may have.
 pub const SPANS_FOR_EACH: usize = 4;
+
+/// Spans of a page of a timeline that there may always be: a step that polls has very many, and the others
+/// are to be seen beside it.
+pub const SPANS: usize = 10_000;
 
 /// Plans that one order may name.
 pub const BULK_NAMED_MAX: usize = 1_000;

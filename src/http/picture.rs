@@ -9,7 +9,7 @@ use turnwheel_engine::watch::{Cursor, Happening, What};
 use turnwheel_engine::StepId;
 
 use super::cursor::{self, List};
-use super::limits::SPANS_FOR_EACH;
+use super::limits::{SPANS, SPANS_FOR_EACH};
 use super::show::{self, error, ms, names, said, time, times};
 use crate::api;
 
@@ -123,7 +123,7 @@ pub(super) fn timeline(
         let place = u128::from_be_bytes(place);
         (place >> 32, place as u32 as usize)
     });
-    let mut spans_left = limit * SPANS_FOR_EACH;
+    let mut spans_left = SPANS.max(limit * SPANS_FOR_EACH);
     let (mut page, mut next) = (Vec::new(), None);
     for bar in bars {
         let began = bar.spans.first().map_or(0, |span| span.from.0);

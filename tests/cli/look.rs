@@ -211,3 +211,14 @@ fn an_export_has_all_that_happened() {
     assert_eq!(text.lines().count(), 3);
     folder.run(&["export", "--output", "no/such/folder/x"]).fails(1, &["no/such/folder/x"]);
 }
+
+#[test]
+fn a_store_that_cannot_be_used_is_named() {
+    let folder = Folder::new();
+    folder.write("bad.db", "this is a text, and no store");
+    folder.run(&["list", "--store", "bad.db"]).fails(1, &["bad.db is damaged", "--store FILE"]);
+    folder.write("hello.yaml", "document: {dsl: '1.0.3', namespace: t, name: h, version: '1.0.0'}\ndo: [{a: {set: {a: 1}}}]\n");
+    let run = |store: &str| folder.run(&["run", "hello.yaml", "--quiet", "--store", store]);
+    run("bad.db").fails(1, &["bad.db is damaged", "--store FILE"]);
+    run("none/w.db").fails(1, &["none/w.db", "there is no folder none", "make the folder"]);
+}

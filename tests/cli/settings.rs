@@ -97,7 +97,7 @@ fn what_a_server_takes_are_settings() {
     folder.write("turnwheel.toml", text);
     let says = [
         "turnwheel.toml:3: «serve.tokens»: bad.txt, line 2: there is no such role",
-        "turnwheel.toml:4: «serve.tls-key» is given, and «serve.tls-certificates» is not",
+        "turnwheel.toml:4: «serve.tls-key» is given, and «serve.tls-certificates» (--tls",
         "turnwheel.toml:4: «serve.tls-key»: none.pem:",
     ];
     folder.run(&["config", "check"]).fails(2, &says);

@@ -7,7 +7,7 @@ use super::record::{Created, Planned, Record};
 use super::reference::needs_of;
 use super::state::{PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
-use super::{Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
+use super::{counted, Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
 use crate::time::Time;
@@ -142,7 +142,7 @@ impl Plan {
                 self.known(*step)?;
                 self.children.add(*step, plans, *at_once);
                 self.excuse(*step);
-                self.note(*at, format!("step {step} asks for {} plans", plans.len()));
+                self.note(*at, format!("step {step} asks for {}", counted(plans.len(), "plan")));
             }
             Record::PlanEnded { at, plan, result } => {
                 self.children.ended(*plan, *result);

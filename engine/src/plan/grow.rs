@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::apply::Inconsistent;
 use super::state::{StepKind, StepState};
 use super::step::{ActionData, Event, Step};
-use super::Plan;
+use super::{counted, Plan};
 use crate::action::Cause;
 use crate::id::{ActionId, StepId};
 use crate::payload::Payload;
@@ -77,7 +77,7 @@ impl Plan {
             self.count(StepState::Pending, true);
             self.ready.push_back(id);
         }
-        self.note(at, format!("step {asker} asks for {} steps", steps.len()));
+        self.note(at, format!("step {asker} asks for {}", counted(steps.len(), "step")));
         Ok(())
     }
 

@@ -327,3 +327,8 @@ impl Plan {
         self.finalize.iter().copied().find(|step| !self.step(*step).state.is_done())
     }
 }
+
+/// «1 step», «2 steps».
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

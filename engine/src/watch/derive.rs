@@ -5,7 +5,7 @@ use super::Cursor;
 use super::Happening;
 use crate::action::Cause;
 use crate::id::StepId;
-use crate::plan::{End, Inconsistent, Plan, PlanState, Record, StepState};
+use crate::plan::{counted, End, Inconsistent, Plan, PlanState, Record, StepState};
 use crate::time::Time;
 
 /// What a happening says but for its place.
@@ -186,7 +186,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
             (*at, Some(by.clone()), format!("the input of action {action} is another one"))
         }
         Record::SubPlans { at, step, plans, .. } => {
-            (*at, None, format!("step {step} asks for {} plans", plans.len()))
+            (*at, None, format!("step {step} asks for {}", counted(plans.len(), "plan")))
         }
         Record::PlanEnded { at, plan, result } => {
             (*at, None, format!("plan {plan} is over: {}", result.name()))
@@ -199,7 +199,7 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         }
         Record::Admitted { at, step } => (*at, None, format!("step {step} has its place")),
         Record::Grown { at, asker, steps } => {
-            (*at, None, format!("step {asker} asks for {} steps", steps.len()))
+            (*at, None, format!("step {asker} asks for {}", counted(steps.len(), "step")))
         }
         Record::Labelled { at, by, .. } => (*at, Some(by.clone()), "other labels".to_owned()),
         Record::Migrated { at, action, version, .. } => {

@@ -150,6 +150,7 @@ impl Settings {
                 let key = KEYS.iter().find(|key| key.name == name);
                 key.map_or_else(String::new, |key| format!("the variable {}", key.variable()))
             }
+            (Origin::Flag, _) => format!("--{}", name.strip_prefix("serve.").unwrap_or(name)),
             _ => format!("the setting «{name}»"),
         }
     }

@@ -93,7 +93,7 @@ export function graphPicture(root, graph, pages, open) {
     if (!lines.has(line) || kind === "output") lines.set(line, kind);
   }
   const old = root.querySelector(".wide");
-  const place = [old?.scrollLeft ?? (size.width - (root.clientWidth || 900)) / 2, old?.scrollTop ?? 0];
+  const place = [old?.scrollLeft ?? (rows.length === 1 ? 0 : (size.width - (root.clientWidth || 900)) / 2), old?.scrollTop ?? 0];
   const picture = s("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": "Graph of the steps" },
     [...lines].map(([line, kind]) => s("path", { class: kind === "output" ? "edge output" : "edge", d: line })),
     drawn.flatMap(({ boxes }) => boxes.map((box) => drawBox(box, open))));
@@ -102,7 +102,8 @@ export function graphPicture(root, graph, pages, open) {
   const count = graph.nodes.length + rest;
   const isPart = graph.next || pages.before > 0;
   const which = isPart ? `Steps ${pages.range(count, graph.steps, "in all")}; rows ${number(first + 1)} to ${number(first + rows.length)} of ${number(graph.rows)}. ` : "";
-  const text = `${which}A step waits for those above it that a line leads to; a thick line brings an output. Enter or a click opens a step.`;
+  const sum = rest > 0 ? `${number(rest)} of these are summed up in dashed boxes. ` : "";
+  const text = `${which}${isPart ? sum : sum.replace("of these", "steps")}A step waits for those above it that a line leads to; a thick line brings an output. Enter or a click opens a step.`;
   put(root, pages.bar(text, count, graph.next), wide);
   wide.scrollTo(...place);
 }

@@ -131,7 +131,7 @@ export function plan(root, rest, _query, { signal, refresh }) {
   function drawHistory(data) {
     const { calls } = data;
     const text = `${pages.history.range(calls.length, data.total, "calls, the newest first")}.${data.left_out ? ` ${number(data.left_out)} older ones cannot be told.` : ""}`;
-    put(body, h("ol", { class: "history" }, detail.history.map((line) => h("li", {}, clock(line.at), " ", line.text))),
+    put(body, h("ol", { class: "history", tabindex: 0, "aria-label": "What happened" }, detail.history.map((line) => h("li", {}, clock(line.at), " ", line.text))),
       h("h2", {}, `Calls of steps (${number(data.total)})`), data.total > 0 && pages.history.bar(text, calls.length, data.next),
       calls.length === 0 ? h("p", { class: "quiet" }, "No step was called yet.")
         : table([["Step"], ["Call"], ["Why", "grow"], ["Began"], ["Code ran"], ["Then"]], calls.map((call) => h("tr", {},

@@ -19,7 +19,7 @@ function incidents(all) {
 function retention(about) {
   if (!about) return h("p", { class: "quiet" }, "Plans that are over stay until somebody removes them: no retention is set.");
   return [about.problem && h("p", { class: "why error" }, h("b", {}, "The last time something went wrong: "), about.problem),
-    facts([["Removed when over for", span(about.age_ms)], ["Written before to", about.export ?? "nowhere"], ["Looked for every", span(about.every_ms)], ["Last looked", about.last_at ? ago(about.last_at) : "not yet"],
+    facts([["Removed when over for", span(about.age_ms)], ["Written down before in", about.export ?? "nothing: they are only removed"], ["Looked for every", span(about.every_ms)], ["Last looked", about.last_at ? ago(about.last_at) : "not yet"],
       ["Removed since the world began", number(about.removed)], ["Kept, because they could not be written", about.kept ? h("b", { class: "error" }, number(about.kept)) : "0"]])];
 }
 

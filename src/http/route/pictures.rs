@@ -135,7 +135,8 @@ pub(in crate::http) async fn tree(
 pub(in crate::http) struct TimelineQuery {
     /// Only steps of these phases (`plan`, `run`, `finalize`), with commas between.
     phase: Option<String>,
-    /// How many steps; 5,000 at most. A page has up to four times as many of their times.
+    /// How many steps; 5,000 at most. A page has up to four times as many of their times,
+    /// or 10,000.
     #[param(minimum = 1, maximum = 5000, default = 500)]
     limit: Option<u32>,
     /// The `next` of the page before.
