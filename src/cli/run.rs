@@ -157,11 +157,22 @@ fn run_there(
     if !arguments.quiet {
         tell!("plan {id}; {} runs it, also when this command is stopped", server.address());
     }
-    let mut view = Place::of(settings).view()?;
+    let place = Place::of(settings);
+    let mut view = place.view()?;
     loop {
+        // Asked first: a server may have ended the plan, and then itself.
+        let is_served = place.is_served()?;
         let plan = view.plan(id)?;
         if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
             return print(&format!("{:#}\n", result(&plan)?));
+        }
+        if !is_served {
+            let message =
+                format!("the server {} has ended, and plan {id} not yet", server.address());
+            let advice = format!(
+                "it goes on with the next turnwheel serve, or here with: turnwheel resume {id}"
+            );
+            return Err(Exit::failed(message).advice(advice));
         }
         thread::sleep(SHOWN);
     }
@@ -236,8 +247,15 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
     let id = plan.id();
     let (told, news) = channel();
     // Without a handler an interrupt ends the process as kill does: nothing durable is lost.
-    let interrupted = told.clone();
-    let _ = ctrlc::set_handler(move || drop(interrupted.send(News::Interrupted)));
+    let (interrupted, mut is_again) = (told.clone(), false);
+    let _ = ctrlc::set_handler(move || {
+        if std::mem::replace(&mut is_again, true) {
+            // What commands are left is ended by their guards, which see the end of this process.
+            tell!("turnwheel: interrupted again; the flow goes on with: turnwheel resume {id}");
+            std::process::exit(INTERRUPTED.into());
+        }
+        drop(interrupted.send(News::Interrupted));
+    });
     watch(plan, told)?;
     let mut progress = Progress::new(id, is_quiet);
     let outcome = wait(world, plan, &news, &mut progress);
@@ -251,7 +269,13 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
         News::Interrupted => {
             let stopped = world.shutdown_within(PATIENCE);
             // What comes of them counts no more; they must not go on beside the next attempt.
-            let have_ended = io.end(COMMANDS);
+            let mut have_ended = io.end(PATIENCE);
+            if !have_ended {
+                tell!(
+                    "turnwheel: commands that run are asked to end; Ctrl-C again ends them at once"
+                );
+                have_ended = io.end(COMMANDS);
+            }
             if stopped.is_err() || !have_ended {
                 tell!("turnwheel: what runs now is interrupted, and begins anew when the flow goes on");
             }

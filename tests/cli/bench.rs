@@ -78,11 +78,15 @@ fn cold_starts_are_measured() {
 #[test]
 fn steps_are_counted_at_each_concurrency() {
     let folder = Folder::new();
-    let arguments = ["bench", "steps", "--plans", "1,8", "--time", "300ms", "--json"];
-    let measured = folder.json(&arguments);
-    for name in ["1 at a time, steps", "8 at a time, steps", "append + fdatasync"] {
-        assert!(figure(&measured, name).0 > 0.0, "{name}: {measured:#}");
-    }
+    // Where many share the machine, no step may end in a short time.
+    let measured = ["300ms", "3s", "30s"].iter().find_map(|time| {
+        let arguments = ["bench", "steps", "--plans", "1,8", "--time", time, "--json"];
+        let measured = folder.json(&arguments);
+        let names = ["1 at a time, steps", "8 at a time, steps", "append + fdatasync"];
+        let is_counted = names.iter().all(|name| figure(&measured, name).0 > 0.0);
+        is_counted.then_some(measured)
+    });
+    let measured = measured.expect("steps end within half a minute");
     assert!(figure(&measured, "1 at a time, p50").1.is_none());
     assert!(is_empty(&folder));
 }

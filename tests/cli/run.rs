@@ -338,3 +338,37 @@ fn a_server_that_has_the_store_runs_the_flow() {
     assert!(server.wait().expect("it ends").success());
     folder.ok(&["list", "--label", "a=b"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn who_interrupts_twice_does_not_wait_for_commands() {
+    let folder = Folder::new();
+    let deaf = "document: { dsl: '1.0.3', namespace: test, name: deaf, version: '1.0.0' }
+do:
+  - wait: { run: { shell: { command: \"trap '' TERM; echo $$ > pid; until test -e gate; do sleep 0.02; done\" } } }
+";
+    flow(&folder, "deaf", deaf);
+    let mut command = folder.command(&["run", "deaf.yaml"]);
+    command.env("TURNWHEEL_IO_COMMAND_GRACE", "10m").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary was built for this test");
+    let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let pid = || std::fs::read_to_string(folder.path("pid")).unwrap_or_default();
+    while !pid().ends_with('\n') {
+        std::thread::yield_now();
+    }
+    signal(&child, "-INT");
+    assert!(said.any(|line| line.expect("it is text").contains("Ctrl-C again")));
+    signal(&child, "-INT");
+    assert!(said.any(|line| line.expect("it is text").contains("turnwheel resume")));
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    // The command does not outlive it, and the flow goes on.
+    let is_there = || {
+        let asked = std::process::Command::new("kill").args(["-0", pid().trim()]).output();
+        asked.expect("there is kill").status.success()
+    };
+    while is_there() {
+        std::thread::yield_now();
+    }
+    folder.write("gate", "");
+    folder.ok(&["resume", "last"]);
+}

@@ -1,6 +1,9 @@
 //! Each verb that changes something, while a server has the store: the server does it.
 #![cfg(all(feature = "server", feature = "cli", unix))]
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
 use serde_json::{json, Value};
 
 use crate::serve_common::{Place, Serve};
@@ -171,4 +174,27 @@ fn a_verb_gives_the_token_that_the_server_wants() {
     assert!(output.status.success());
     assert_eq!(server.ended_plan(&plan)["cancel"]["by"], "ann");
     server.stopped();
+}
+
+#[test]
+fn a_run_is_told_that_its_server_has_died_and_how_to_go_on() {
+    let place = Place::new();
+    let flow = "document: { dsl: '1.0.3', namespace: test, name: gate, version: '1.0.0' }
+do:
+  - wait: { run: { shell: { command: 'until test -e gate; do sleep 0.02; done' } } }
+";
+    place.write("gate.yaml", flow);
+    let server = place.serve(&[]);
+    let mut run = place.command(&["run", "gate.yaml"]);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it begins");
+    let (mut stderr, mut said) =
+        (BufReader::new(run.stderr.take().expect("it is piped")), String::new());
+    stderr.read_line(&mut said).expect("it says who runs it");
+    assert!(said.contains(" runs it"), "{said}");
+    server.killed();
+    stderr.read_to_string(&mut said).expect("it is text");
+    assert_eq!(run.wait().expect("it ends").code(), Some(1), "{said}");
+    assert!(said.contains("has ended") && said.contains("turnwheel resume "), "{said}");
+    place.write("gate", "");
+    place.ok(&["resume", "last"]);
 }
