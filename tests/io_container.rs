@@ -236,7 +236,9 @@ fn what_takes_too_long_floods_or_is_wanted_no_more_is_stopped_by_the_engine() {
         let call = IoCall::new("plan/3", &is_cancelled).limit(Some(limit));
         let error = io(&engine).container(&it, &call).expect_err("it is ended");
         assert_eq!(error.kind, kind, "{error}");
-        let verbs = verbs(&engine);
+        let mut verbs = verbs(&engine);
+        // What looks for containers to remove may have asked what this one is.
+        verbs.retain(|verb| verb != "container");
         assert_eq!(verbs, ["ps", "create", "start", "stop", "rm"], "{text}");
         assert!(!is_there(&engine, "c1"), "it is deleted however it ended");
     }
@@ -273,9 +275,10 @@ fn a_container_is_deleted_so_long_after_its_end_also_by_another_process() {
     it.cleanup = Cleanup::After(Duration::ZERO);
     let host = io(&engine);
     host.container(&it, &IoCall::new("plan/3", &|| false)).expect("it runs");
-    wait_for("it is deleted", || !is_there(&engine, "c1"));
+    fs::write(engine.path().join("c1/finished"), "2020-01-01T00:00:00Z").expect("it has ended");
     it.cleanup = Cleanup::After(Duration::from_secs(3_600));
     host.container(&it, &IoCall::new("plan/4", &|| false)).expect("it runs");
+    wait_for("it is deleted", || !is_there(&engine, "c1"));
     drop(host);
     assert!(is_there(&engine, "c2"), "its time has not come");
     fs::write(engine.path().join("c2/finished"), "2020-01-01T00:00:00Z").expect("it has ended");

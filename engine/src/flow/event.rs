@@ -165,6 +165,8 @@ impl CloudEvent {
         id: String,
         now: crate::Time,
     ) -> Result<Self, NoEvent> {
+        // An attribute without a value is none, by CloudEvents.
+        fields.retain(|_, value| !value.is_null());
         fields.entry("id").or_insert(Value::String(id));
         fields.entry("time").or_insert_with(|| Value::String(now.to_string()));
         fields.entry("specversion").or_insert_with(|| Value::String(version()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use turnwheel_engine::flow::{CloudEvent, FakeIo};
 
-use crate::flow_common::{load, run, Stage};
+use crate::flow_common::{fault, load, run, Stage};
 
 fn event(id: &str, kind: &str, data: serde_json::Value) -> CloudEvent {
     CloudEvent::new(id, "https://sensors.example", kind).data(data)
@@ -25,6 +25,31 @@ do:
     assert_eq!(output["specversion"], "1.0");
     assert!(output["id"].as_str().unwrap().contains('/'), "{output}");
     assert!(output["time"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn an_emitted_event_is_its_own_in_its_filters_too_and_has_no_empty_attributes() {
+    let flow = "
+do:
+  - f:
+      for: { in: '${ [1, 2] }' }
+      do:
+        - e:
+            emit: { event: { with: { source: /s, type: t, subject: '${ .none }', room: '${ .none }' } } }
+            export: { as: '${ { ids: (($context.ids // []) + [.id]) } }' }
+            output: { as: '${ { id, keys: (keys - [\"id\", \"time\"]) } }' }
+output: { as: '${ . + $context }' }
+";
+    let output = run(flow, json!({}));
+    let ids = output["ids"].as_array().expect("a list");
+    assert_ne!(ids[0], ids[1]);
+    assert!(ids[0].as_str().is_some_and(|id| id.contains('/')), "{output}");
+    assert_eq!(output["keys"], json!(["source", "specversion", "type"]));
+    let fault = fault(
+        "do: [ { e: { emit: { event: { with: { source: /s, type: '${ .none }' } } } } } ]\n",
+        json!({}),
+    );
+    assert!(fault["detail"].to_string().contains("«type» is missing"), "{fault}");
 }
 
 #[test]

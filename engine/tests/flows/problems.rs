@@ -37,6 +37,14 @@ fn problems_have_places_and_suggestions() {
         ("do: [ { a: { for: { in: . } } } ]", "must have the field «do»"),
         ("do: [ { a: { for: { in: ., each: 'a b' }, do: [] } } ]", "cannot be called «a b»"),
         ("do: []", "has no tasks"),
+        (
+            "do: [ { a: { try: [ { b: { set: { x: 1 } } } ], catch: { errors: { with: { status: '${ .s }' } } } } } ]",
+            "«status» of «catch.errors.with» cannot be an expression",
+        ),
+        (
+            "do: [ { a: { try: [ { b: { set: { x: 1 } } } ], catch: { errors: { with: { status: '503' } } } } } ]",
+            "must be a whole number",
+        ),
         ("do: [ { a: { set: { x: 1 } } }, { a: { set: { x: 1 } } } ]", "two tasks «a»"),
         ("do: [ { a: { set: { x: '${ $secrets.a }' } } } ]", "secrets are for calls"),
         ("schedule: { cron: 'x y' }\ndo: [ { a: { set: { x: 1 } } } ]", "schedule.cron"),

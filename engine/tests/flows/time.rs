@@ -127,6 +127,32 @@ do:
 }
 
 #[test]
+fn a_limit_that_is_an_expression_sees_the_input_of_its_own_task() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - set: { set: { limits: { short: PT2S } } }
+  - t:
+      try:
+        - first: { set: { limits: '${ .limits }' } }
+        - left out: { if: '${ false }', set: { x: 1 }, timeout: { after: '${ .none }' } }
+        - w: { input: { from: .limits }, wait: PT30S, timeout: { after: '${ .short }' } }
+      catch:
+        errors: { with: { status: 408 } }
+        do:
+          - u:
+              try: [ { x: { set: { y: 1 }, timeout: { after: '${ .none }' } } } ]
+              catch: { as: wrong, do: [ { h: { set: { late: '${ $error.instance }', wrong: '${ $wrong.instance }' } } } ] }
+",
+    );
+    let plan = stage.start(&flow, json!({}));
+    let (late, wrong) = ("/do/1/t/try/2/w", "/do/1/t/catch/do/0/u/try/0/x");
+    assert_eq!(stage.result(&plan).expect("it ends"), json!({ "late": late, "wrong": wrong }));
+    assert_eq!(stage.sim.now().as_secs(), 2);
+}
+
+#[test]
 fn a_flow_has_a_limit_as_a_whole() {
     let stage = Stage::new(FakeIo::new());
     let flow = load("timeout: { after: { seconds: 30 } }\ndo: [ { rest: { wait: P1D } } ]\n");
@@ -174,6 +200,31 @@ do:
     assert_eq!(stage.result(&plan).unwrap(), json!({ "twice": 6 }));
     let plan = stage.start(&flow, json!({ "n": {} }));
     assert!(stage.result(&plan).unwrap_err().to_string().contains("/do/0/add"));
+}
+
+#[test]
+fn a_flow_that_is_not_there_is_a_fault_that_can_be_caught() {
+    let stage = Stage::new(FakeIo::new());
+    for await_ in ["true", "false"] {
+        let run =
+            format!("await: {await_}, workflow: {{ namespace: no, name: such, version: '1.0.0' }}");
+        let text = format!(
+            "
+do:
+  - t:
+      try: [ {{ r: {{ run: {{ {run} }} }} }} ]
+      catch: {{ do: [ {{ h: {{ set: {{ told: '${{ $error }}' }} }} }} ] }}
+"
+        );
+        let text = crate::flow_common::define(&text)
+            .replace("1.0.0' }\n", &format!("1.0.0-{await_}' }}\n"));
+        let flow = turnwheel_engine::flow::load(&text, "it.yaml").expect("it is right");
+        let plan = stage.start(&flow, json!({}));
+        let told = stage.result(&plan).expect("it is caught")["told"].clone();
+        assert_eq!(told["instance"], "/do/0/t/try/0/r", "{told}");
+        assert!(told["detail"].to_string().contains("no/such:1.0.0"), "{told}");
+        assert_eq!(told["status"], 400, "{told}");
+    }
 }
 
 #[test]

@@ -195,6 +195,25 @@ do:
 }
 
 #[test]
+fn a_task_that_takes_long_goes_on_with_what_it_began_with() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - now: { set: { t: '${ now }' } }
+  - long:
+      if: '${ now < .t + 2 }'
+      input: { from: '${ { t: .t, began: now } }' }
+      do: [ { w: { wait: { seconds: 5 } } }, { s: { set: { done: true } } } ]
+      output: { as: '${ . + { took: (now - $input.began) } }' }
+",
+    );
+    let plan = stage.start(&flow, json!({}));
+    let output = stage.result(&plan).expect("it ends");
+    assert_eq!(output, json!({ "done": true, "took": 5 }), "it is not left out in its middle");
+}
+
+#[test]
 fn extensions_know_the_task_that_they_extend() {
     let flow = "
 use:

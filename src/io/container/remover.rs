@@ -24,6 +24,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long one that was created and never started is left alone: its process may be about to.
 const UNSTARTED: Duration = Duration::from_secs(3_600);
 
+/// How long one that has ended stays at least: whoever has run it asks for its end first.
+const SETTLED: Duration = Duration::from_secs(10);
+
 /// Containers that are asked for at once: what the engine says of them fits its limit.
 const ASKED_AT_ONCE: usize = 50;
 
@@ -102,7 +105,9 @@ fn due_in(known: &Value, now: SystemTime) -> Option<Duration> {
     };
     let state = &known["State"];
     let at = match state["Status"].as_str()? {
-        "exited" | "stopped" | "dead" => time(&state["FinishedAt"])?.checked_add(after)?,
+        "exited" | "stopped" | "dead" => {
+            time(&state["FinishedAt"])?.checked_add(after.max(SETTLED))?
+        }
         "created" | "configured" | "initialized" => {
             time(&known["Created"])?.checked_add(UNSTARTED)?
         }
@@ -131,7 +136,7 @@ mod tests {
         let now = at("2024-05-01T10:00:00.123456Z");
         let due = |status: &str, after: &str| due_in(&known(status, after), now);
         assert_eq!(due("exited", "90"), Some(Duration::from_secs(90)));
-        assert_eq!(due("dead", "0"), Some(Duration::ZERO));
+        assert_eq!(due("dead", "0"), Some(SETTLED), "who has run it may still ask for its end");
         assert_eq!(due_in(&known("exited", "1.5"), now + UNSTARTED), Some(Duration::ZERO));
         assert_eq!(due("running", "0"), None);
         assert_eq!(due("exited", "soon"), None);

@@ -94,6 +94,19 @@ impl Reader<'_> {
         Some(Kind::Raise(self.template(error, "«raise.error»", STAGE)))
     }
 
+    /// A property that an error must have to be caught: it is compared as it is written.
+    pub(super) fn error_property(&mut self, name: &str, node: &Node) {
+        let what = format!("«{name}» of «catch.errors.with»");
+        if matches!(&node.content, Content::Text(text) if strip(text).is_some()) {
+            let hint = "write the condition into «catch.when», where the error is $error";
+            self.wrong_so(node, format!("{what} cannot be an expression"), hint);
+        } else if name == "status" {
+            self.integer(node, &what);
+        } else {
+            self.text(node, &what);
+        }
+    }
+
     pub(super) fn error_definition(&mut self, node: &Node) {
         let known = ["type", "status", "instance", "title", "detail"];
         let fields = self.object(node, "an error", &known, &["type", "status"]);

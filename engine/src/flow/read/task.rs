@@ -329,7 +329,8 @@ impl Reader<'_> {
             let fields = self.object(node, "«catch.errors»", &["with"], &[]);
             field(fields, "with").map(|node| {
                 let known = ["type", "status", "instance", "title", "details", "detail"];
-                self.object(node, "«catch.errors.with»", &known, &[]);
+                let properties = self.object(node, "«catch.errors.with»", &known, &[]);
+                properties.iter().for_each(|(name, _, value)| self.error_property(name, value));
                 self.data_object(node, "«catch.errors.with»")
             })
         });

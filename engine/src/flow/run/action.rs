@@ -21,6 +21,9 @@ use crate::flow::model::{Kind, SubFlow, Task};
 use crate::flow::Definition;
 use crate::plan::{ActionData, Planner};
 
+/// The error of a task that runs a flow which is not there.
+const UNKNOWN_FLOW: &str = "unknown_flow";
+
 /// The root of a flow's plan.
 #[derive(Debug)]
 pub struct FlowPlan {
@@ -110,6 +113,13 @@ impl Action for FlowTask {
 
 impl RunAsync for FlowTask {
     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let next = self.turn(step).await;
+        Ok(or_fault(next, step.input.at.clone(), &mut step.output))
+    }
+}
+
+impl FlowTask {
+    async fn turn(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         let start: Which = step.plan_input()?;
         let definition = self.bench.definition_later(&start.definition).await.map_err(faulted)?;
         let task = task_of(&definition, &step.input.at)?;
@@ -119,6 +129,19 @@ impl RunAsync for FlowTask {
         step.input = input;
         next
     }
+}
+
+/// What goes wrong around a task is a fault of the task, which a flow can catch. A step that fails instead
+/// would tell nothing to the task that has asked for it, which would wait without end.
+fn or_fault(next: Result<Next, ActionError>, at: String, output: &mut TaskOutput) -> Next {
+    next.unwrap_or_else(|error| {
+        let fault = match error.kind == UNKNOWN_FLOW {
+            true => Fault::configuration(error.message),
+            false => Fault::runtime(error),
+        };
+        output.outcome = Some(Outcome::fault(fault.from_task(&at)));
+        Next::Done
+    })
 }
 
 impl Action for FlowEffect {
@@ -138,6 +161,13 @@ impl Action for FlowEffect {
 
 impl Run for FlowEffect {
     fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let next = self.call(step);
+        Ok(or_fault(next, step.input.at.clone(), &mut step.output))
+    }
+}
+
+impl FlowEffect {
+    fn call(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
         let start: Which = step.plan_input()?;
         // The task that has asked for it has had it already, but perhaps in another process.
         let definition = match self.bench.definition(&start.definition) {
@@ -176,6 +206,7 @@ fn task_of<'a>(definition: &'a Definition, pointer: &str) -> Result<&'a Task, Ac
 fn around<A: Action>(step: &StepContext<A>) -> Around {
     Around {
         plan: step.plan_id(),
+        key: step.idempotency_key(),
         created_at: step.plan_created_at(),
         now: step.now(),
         root: step.root().clone(),
@@ -233,12 +264,6 @@ async fn run<A: Action<Output = TaskOutput>>(
         bench.loops.keep(step.plan_id(), step.step_id(), items);
     }
     if let Some(event) = asks.publish.clone() {
-        // Each step has its own number in the plan: an event that is published again is the same one.
-        let mut event = event;
-        if event.id == around.plan.to_string() {
-            event.id = step.idempotency_key();
-            set_id(&mut step.output, &event.id);
-        }
         bench.publish(event).await.map_err(|error| ActionError::new("publish", error))?;
     }
     match ended {
@@ -258,16 +283,6 @@ async fn run<A: Action<Output = TaskOutput>>(
         Turn::Wait(reason) => {
             wait(bench, step, definition, task, asks)?;
             Ok(Next::suspend(reason))
-        }
-    }
-}
-
-/// The id of an emitted event is known only here.
-fn set_id(output: &mut TaskOutput, id: &str) {
-    let outcome = output.outcome.as_mut().filter(|outcome| outcome.fault.is_none());
-    if let Some(fields) = outcome.and_then(|outcome| outcome.output.as_object_mut()) {
-        if fields.contains_key("specversion") {
-            fields.insert("id".to_owned(), Value::String(id.to_owned()));
         }
     }
 }
@@ -312,7 +327,7 @@ fn sub_flow(bench: &Bench, sub: &SubFlow) -> Result<crate::flow::Flow, ActionErr
     bench.find(&sub.namespace, &sub.name, &sub.version).ok_or_else(|| {
         let name = format!("{}/{}:{}", sub.namespace, sub.name, sub.version);
         let message = format!("there is no flow {name}: add its definition first");
-        ActionError::new("unknown_flow", message).and_final()
+        ActionError::new(UNKNOWN_FLOW, message).and_final()
     })
 }
 

@@ -43,8 +43,13 @@ impl Machine<'_> {
         self.cursor.index = index;
         self.cursor.part += 1;
         let own = self.own_variables()?;
-        self.ask(id, self.cursor.part, self.cursor.value.clone(), own)?;
-        Ok(self.wait())
+        let asked = self.ask(id, self.cursor.part, self.cursor.value.clone(), own);
+        let pointer = &self.env.flow.task(id).pointer;
+        match asked {
+            // A part that cannot even be asked for may be caught as one that has failed.
+            Err(fault) if fault.instance.as_ref() == Some(pointer) => self.block_failed(fault),
+            other => other.map(|()| self.wait()),
+        }
     }
 
     /// What the task adds to the variables of its parts.

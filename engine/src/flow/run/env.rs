@@ -19,6 +19,8 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     pub(crate) plan: PlanId,
+    /// The idempotency key of the step: the same in each of its turns, and for no other one.
+    pub(crate) key: String,
     pub(crate) created_at: Time,
     pub(crate) now: Time,
     /// The input of the plan's root.

@@ -10,7 +10,7 @@ use super::state::{Cursor, Notice, Outcome, Phase, TaskInput, TaskOutput};
 use super::unclear::Unclear;
 use crate::flow::event::CloudEvent;
 use crate::flow::fault::Fault;
-use crate::flow::model::{Block, Directive, Kind, Task, TaskId};
+use crate::flow::model::{Block, Directive, Kind, Span, Task, TaskId};
 use crate::flow::scope::Stage;
 use crate::flow::Definition;
 
@@ -120,7 +120,13 @@ impl Machine<'_> {
             None => Stage::WorkflowInput,
         };
         let is_known = !is_new && self.env.around.items.is_some();
-        if !is_known && !self.env.begin(stage)? {
+        // In a later turn it is what it was in the first: the time and the context of that are taken.
+        let goes_on = is_known
+            || match is_new {
+                true => self.env.begin(stage)?,
+                false => self.env.as_at_first(|env| env.begin(stage))?,
+            };
+        if !goes_on {
             let outcome = Outcome { is_skipped: true, ..Outcome::of(self.env.raw.clone()) };
             return Ok(Turn::Done(outcome));
         }
@@ -196,8 +202,8 @@ impl Machine<'_> {
                     Value::Object(fields) => fields,
                     _ => Map::new(),
                 };
-                // The last part of its id is given by the step.
-                let id = self.env.around.plan.to_string();
+                // Each step has its own key: an event that is published again is the same one.
+                let id = self.env.around.key.clone();
                 let event = CloudEvent::emitted(fields, id, self.env.around.now)
                     .map_err(Fault::validation)?;
                 let value = event.to_value();
@@ -314,11 +320,6 @@ impl Machine<'_> {
             && self.env.flow.extensions.iter().any(|extension| {
                 extension.extend == "all" || extension.extend == task.kind.extended_as()
             });
-        if let Some(timeout) = task.timeout.as_ref() {
-            self.env.begun()?;
-            let limit = self.env.duration(timeout)?;
-            self.asks.notices.push((limit, Notice::Late(tag)));
-        }
         let (at, context) = (task.pointer.clone(), self.env.context.clone());
         let extends = self.extends_for(task);
         let depth = self.depth + 1;
@@ -329,9 +330,27 @@ impl Machine<'_> {
         }
         let is_retry = self.is_retry;
         let input = TaskInput { at, raw, context, vars, is_extended, extends, is_retry, depth };
+        if let Some(limit) =
+            self.limit_of(task, &input).map_err(|it| it.from_task(&task.pointer))?
+        {
+            self.asks.notices.push((limit, Notice::Late(tag)));
+        }
         let is_effect = task.kind.is_effect() && !is_extended;
         self.asks.parts.push(Asked { tag, is_effect, input });
         Ok(())
+    }
+
+    /// How long a part may take, if it is limited and is not left out: by its own input.
+    fn limit_of(&self, task: &Task, input: &TaskInput) -> Result<Option<Duration>, Fault> {
+        let Some(span) = &task.timeout else { return Ok(None) };
+        if let Span::Fixed(limit) = span {
+            return Ok(Some(*limit));
+        }
+        let mut env = Env::of_task(self.env.flow, task, self.env.around, input);
+        let stage = Stage::Input { is_effect: task.kind.is_effect() };
+        // What is wrong with its input it says itself.
+        let has_begun = env.begin(stage).unwrap_or(false);
+        has_begun.then(|| env.duration(span)).transpose()
     }
 
     fn late(&mut self, part: u32) -> Result<Turn, Fault> {

@@ -109,6 +109,7 @@ impl RunAsync for FlowStarter {
 fn around(step: &StepContext<FlowStarter>) -> Around {
     Around {
         plan: step.plan_id(),
+        key: step.idempotency_key(),
         created_at: step.plan_created_at(),
         now: step.now(),
         root: step.root().clone(),
