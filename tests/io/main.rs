@@ -1,4 +1,5 @@
 //! What flows do outside.
 
+mod container;
 mod http;
 mod process;
