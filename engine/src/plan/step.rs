@@ -159,7 +159,11 @@ impl Step {
     /// How far it is, in thousandths.
     pub fn done_thousandths(&self) -> u32 {
         match self.state {
-            StepState::Success | StepState::Skipped | StepState::Reverted => 1_000,
+            // One that was dropped is nothing that is still to be done.
+            StepState::Success
+            | StepState::Skipped
+            | StepState::Reverted
+            | StepState::Dropped => 1_000,
             StepState::Pending | StepState::Scheduling => 0,
             _ => self.progress.unwrap_or(0).min(1_000),
         }
