@@ -160,10 +160,9 @@ impl Step {
     pub fn done_thousandths(&self) -> u32 {
         match self.state {
             // One that was dropped is nothing that is still to be done.
-            StepState::Success
-            | StepState::Skipped
-            | StepState::Reverted
-            | StepState::Dropped => 1_000,
+            StepState::Success | StepState::Skipped | StepState::Reverted | StepState::Dropped => {
+                1_000
+            }
             StepState::Pending | StepState::Scheduling => 0,
             _ => self.progress.unwrap_or(0).min(1_000),
         }
