@@ -90,7 +90,7 @@ pub struct ScheduleWrite {
     pub from: u64,
     /// What it says from now on; nothing to remove it.
     pub data: Option<Vec<u8>>,
-    /// The world that serves the schedules: the one that owns [`SCHEDULES_SLOT`].
+    /// The world that serves the schedules: the one that owns [`SCHEDULES_SLOT`](super::SCHEDULES_SLOT).
     pub epoch: u64,
 }
 
