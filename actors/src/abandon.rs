@@ -79,8 +79,12 @@ pub(crate) fn is_abandoned(call: &Exchange<Call>, group: &Group) -> bool {
     // Read here: a handler that does not return may keep the deadlines' timer from its worker.
     // Calls made for this one have no later deadline.
     let deadline_ns = call.notes().deadline_ns;
-    let is_late = deadline_ns != u64::MAX && group.now_ns() >= deadline_ns;
-    is_late || call.is_given_up() || made_for(call).any(|call| call.is_given_up())
+    if deadline_ns != u64::MAX && group.now_ns() >= deadline_ns {
+        // Over for the caller too: what a handler says that gives up is no answer.
+        call.expire();
+        return true;
+    }
+    call.is_given_up() || made_for(call).any(|call| call.is_given_up())
 }
 
 /// The calls that this one was made for, the nearest first.

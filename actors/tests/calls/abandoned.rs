@@ -13,7 +13,8 @@ use turnwheel_actors::{
     Directive, Entities, Entity, Handler, InterleavedHandler, ReplyHandler, ReplyTo, System,
 };
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::Failure;
+use turnwheel_runtime::time::ManualClock;
+use turnwheel_runtime::{Failure, Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
 type Notes = Arc<Mutex<Vec<String>>>;
@@ -240,6 +241,37 @@ fn a_deadline_is_seen_as_well_and_the_caller_is_told() -> Outcome {
     assert!(matches!(sim.block_on(asked)?, Err(AskError::TimedOut(_))));
     sim.run_until_idle();
     assert_eq!(notes_of(&notes), ["a given up"]);
+    Ok(())
+}
+
+/// Looks back when so much time has passed in its turn.
+struct After(ManualClock, Duration);
+
+impl Handler<After> for Worker {
+    type Reply = bool;
+
+    fn handle(&mut self, After(clock, time): After, cx: &mut Context<'_, Self>) -> bool {
+        clock.advance(time);
+        cx.is_abandoned()
+    }
+}
+
+#[test]
+fn what_a_handler_says_that_has_seen_its_deadline_is_no_answer() -> Outcome {
+    let clock = ManualClock::new();
+    let builder = Group::builder("late").workers(1).pinning(Pinning::None);
+    let group = builder.clock(Arc::new(clock.clone())).build()?;
+    let (worker, _) = worker(&System::new(&group))?;
+    for (limit, is_late) in [(WORK, true), (2 * WORK, false), (WORK, true)] {
+        // Its only worker is in the handler's turn: no timer can end the call before the answer.
+        let answer = worker.ask_within(After(clock.clone(), WORK), limit).wait();
+        match answer {
+            Ok(seen) => assert!(!is_late && !seen, "it has seen {seen}"),
+            Err(AskError::TimedOut(_)) => assert!(is_late, "there was time"),
+            Err(other) => return Err(other.into()),
+        }
+    }
+    group.shutdown()?;
     Ok(())
 }
 
