@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use turnwheel_runtime::{Completion, Failure, Group};
 
+use crate::actor::address::Address;
+use crate::actor::handler::Receive;
 use crate::actor::Actor;
-use crate::address::Address;
-use crate::ask::Ask;
-use crate::dead_letter::DeadLetterReason;
+use crate::call::ask::Ask;
 use crate::error::TellError;
-use crate::handler::Receive;
+use crate::system::dead_letter::DeadLetterReason;
 
 /// Somebody who takes messages of type `M`: an [`Address`] without the actor's type.
 ///

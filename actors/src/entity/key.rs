@@ -40,7 +40,7 @@ pub struct KeyTooLong {
 
 impl KeyTooLong {
     /// What is wrong with a key of this type of entity, if it is too long.
-    pub(super) fn of<E: Entity>(key: &E::Key) -> Option<Self> {
+    pub(crate) fn of<E: Entity>(key: &E::Key) -> Option<Self> {
         let entity = std::any::type_name::<E>();
         key.is_too_long().then(|| Self { entity, bytes: key.text().len() })
     }

@@ -9,13 +9,9 @@
 //! | --- | --- |
 //! | [`Entities`] | the entities of a system: settings, look-up by type |
 //! | [`EntityRef`] | sends messages to one key |
-//! | `directory` | one table for each type: which key has an activation, and what waits for one |
-//! | `hooks` | begin and end of one activation |
-//! | `collector` | finds what is idle, or too much |
-//! | `room`, `memory` | how many there may be and how much they may take; who waits, who goes first |
-//! | `stuck` | replaces activations that make no progress |
-//! | `overview` | which types there are, and how one entity is, for people who look |
-//! | `standing` | whether an activation is still the one of its key |
+//! | `directory` | one table for each type: which key has an activation, and what waits for one; `overview` lists types and entities for operators |
+//! | `life` | begin and end of one activation (`hooks`), whether it is still the one of its key (`standing`), the collector of idle ones, the replacement of stuck ones |
+//! | `bounds` | how many entities there may be (`capacity`) and how much memory they may take (`memory`) |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
 //! | [`reminder`] | durable schedules, which activate an entity when they are due |
 //!
@@ -41,34 +37,26 @@ use std::time::Duration;
 use turnwheel_runtime::{Completion, Mailbox};
 
 use crate::actor::Actor;
-use crate::intercept::Chain;
+use crate::system::intercept::Chain;
 use crate::system::System;
 
-mod collector;
-mod directories;
+mod bounds;
 mod directory;
-mod ending;
-mod hooks;
 mod key;
-mod memory;
-mod overview;
+mod life;
 mod placement;
 mod reference;
 pub mod reminder;
-mod room;
 mod settings;
-mod standing;
-mod stats;
 mod store;
-mod stuck;
-mod table;
 
-use directories::Directories;
+pub(crate) use bounds::Memory;
+pub use bounds::NoRoom;
+use directory::Directories;
 pub(crate) use directory::Directory;
-pub use hooks::EntityContext;
+pub use directory::{EntityLook, EntityState, EntityStats, EntityType, LookError};
 pub use key::{EntityKey, KeyTooLong, KEY_BYTES_MAX};
-pub(crate) use memory::Memory;
-pub use overview::{EntityLook, EntityState, EntityType, LookError};
+pub use life::{EntityContext, OnConflict};
 pub use placement::{Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
 #[doc(inline)]
@@ -77,11 +65,8 @@ pub use reminder::{
     ReminderRow, ReminderStats, ReminderStore, ReminderTick, Reminders, RemindersBuilder,
     RemindersError, Schedule, TickReply,
 };
-pub use room::NoRoom;
 pub use settings::EntitiesBuilder;
 pub(crate) use settings::Settings;
-pub use standing::OnConflict;
-pub use stats::EntityStats;
 pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored};
 
 /// An entity is passivated after this time without a message, by default.
@@ -206,7 +191,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) memory: Arc<Memory>,
     directories: Directories,
-    types: overview::Types,
+    types: directory::overview::Types,
     reminders: Option<Arc<reminder::Service>>,
 }
 

@@ -8,15 +8,15 @@ use turnwheel_runtime::SubmitErrorKind;
 
 use super::directory::{name_of, Refusal};
 use super::{Directory, Entity, EntityKey};
-use crate::ask::Ask;
-use crate::dead_letter::DeadLetterReason;
-use crate::deadline::deadline_after;
-use crate::envelope::{Delivery, Envelope};
+use crate::actor::cell::envelope::{Delivery, Envelope};
+use crate::actor::handler::Receive;
+use crate::call::ask::Ask;
+use crate::call::deadlines::deadline_after;
+use crate::call::reply::Call;
 use crate::error::{AskError, TellError};
-use crate::handler::Receive;
-use crate::intercept::outgoing::{self, Target};
-use crate::reply::Call;
 use crate::request::{self, Outgoing};
+use crate::system::dead_letter::DeadLetterReason;
+use crate::system::intercept::outgoing::{self, Target};
 
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
 ///
@@ -39,11 +39,11 @@ impl<E: Entity> fmt::Debug for EntityRef<E> {
 }
 
 impl<E: Entity> EntityRef<E> {
-    pub(super) fn new(directory: Arc<Directory<E>>, key: E::Key) -> Self {
+    pub(crate) fn new(directory: Arc<Directory<E>>, key: E::Key) -> Self {
         Self { directory, key }
     }
 
-    pub(super) fn directory(&self) -> &Directory<E> {
+    pub(crate) fn directory(&self) -> &Directory<E> {
         &self.directory
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use turnwheel_runtime::Backoff;
 
-use super::directories::Directories;
-use super::overview::Types;
+use super::directory::overview::Types;
+use super::directory::Directories;
 use super::reminder::{self, Reminders};
 #[cfg(doc)]
 use super::NoRoom;
@@ -17,7 +17,7 @@ use super::{
     Entities, Entity, Memory, MemoryStore, Placement, Shared, SingleNode, StateStore,
     ACTIVE_MAX_DEFAULT, ROOM_LIMIT_DEFAULT, WAITING_MAX_DEFAULT,
 };
-use crate::intercept::{Chain, Interceptor};
+use crate::system::intercept::{Chain, Interceptor};
 use crate::system::System;
 
 /// The settings of the entities of a system.
@@ -52,7 +52,7 @@ impl fmt::Debug for EntitiesBuilder {
 }
 
 impl EntitiesBuilder {
-    pub(super) fn new(system: &System) -> Self {
+    pub(crate) fn new(system: &System) -> Self {
         let settings = Settings {
             idle: None,
             idle_of: HashMap::new(),

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use super::standing::{Activation, Standing};
+use super::life::standing::{Activation, Standing};
 use super::{Entity, EntityContext};
 
 /// A stored state.

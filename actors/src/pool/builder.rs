@@ -9,9 +9,9 @@ use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 use super::keeper::{Keep, Keeper};
 use super::shared::{Factory, Grown, Settings, Shared};
 use super::{Pool, Routing, POOL_IDLE_DEFAULT, POOL_MEMBERS_MAX};
+use crate::actor::restart::{Restart, Tally};
 use crate::actor::Actor;
-use crate::intercept::{Chain, Interceptor};
-use crate::restart::{Restart, Tally};
+use crate::system::intercept::{Chain, Interceptor};
 use crate::system::System;
 
 /// Why a pool was not made.

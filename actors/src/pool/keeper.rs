@@ -8,10 +8,10 @@ use std::time::Duration;
 use turnwheel_runtime::Failure;
 
 use super::shared::{Grown, Shared};
+use crate::actor::context::Context;
+use crate::actor::handler::Handler;
+use crate::actor::restart::Tally;
 use crate::actor::{Actor, Exit};
-use crate::context::Context;
-use crate::handler::Handler;
-use crate::restart::Tally;
 
 /// The least pause between two looks for idle members.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(1);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use turnwheel_runtime::Phase;
 
-use super::load::Load;
+use crate::actor::address::Address;
 use crate::actor::Actor;
-use crate::address::Address;
+use crate::call::Load;
 
 /// An actor of a pool.
 pub(super) struct Member<A: Actor> {

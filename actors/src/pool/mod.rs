@@ -4,9 +4,9 @@ mod builder;
 mod drain;
 mod keeper;
 pub(crate) mod key;
-mod load;
 mod member;
 mod recipient;
+pub(crate) mod router;
 mod send;
 mod shared;
 
@@ -21,14 +21,13 @@ pub use builder::{PoolBuilder, PoolError};
 pub use drain::PoolDrained;
 pub use keeper::PoolFailure;
 use key::hash;
-pub(crate) use load::Load;
 pub use member::MemberInfo;
 use shared::{Route, Shared};
 
+use crate::actor::handler::Receive;
 use crate::actor::Actor;
-use crate::ask::Ask;
+use crate::call::ask::Ask;
 use crate::error::TellError;
-use crate::handler::Receive;
 use crate::system::System;
 
 /// Members of one pool, at most: a list of them is looked through for each message.

@@ -7,12 +7,12 @@ use turnwheel_runtime::{Completion, Failure, Group};
 
 use super::shared::{Route, Shared};
 use super::Pool;
+use crate::actor::handler::Receive;
 use crate::actor::Actor;
-use crate::ask::Ask;
-use crate::dead_letter::DeadLetterReason;
+use crate::call::ask::Ask;
 use crate::error::TellError;
-use crate::handler::Receive;
 use crate::recipient::{Answering, Callee, Recipient, RecipientPlace, Reserving, Target};
+use crate::system::dead_letter::DeadLetterReason;
 
 /// A pool and the way in which its members take the message.
 struct Typed<A: Actor, K> {

@@ -7,18 +7,19 @@ use turnwheel_runtime::SubmitErrorKind;
 
 use super::member::Member;
 use super::shared::{Route, Shared};
-use super::{Load, POOL_MEMBERS_MAX};
+use super::POOL_MEMBERS_MAX;
+use crate::actor::address::Place;
+use crate::actor::cell::envelope::{Bare, Delivery, Envelope};
+use crate::actor::handler::Receive;
 use crate::actor::Actor;
-use crate::address::Place;
-use crate::ask::Ask;
-use crate::dead_letter::DeadLetterReason;
-use crate::deadline::deadline_after;
-use crate::envelope::{Bare, Delivery, Envelope};
+use crate::call::ask::Ask;
+use crate::call::deadlines::deadline_after;
+use crate::call::reply::{Call, ReplyTo};
+use crate::call::Load;
 use crate::error::{AskError, TellError};
-use crate::handler::Receive;
-use crate::intercept::outgoing::{self, Target};
-use crate::reply::{Call, ReplyTo};
 use crate::request::{self, Baggage, Outgoing};
+use crate::system::dead_letter::DeadLetterReason;
+use crate::system::intercept::outgoing::{self, Target};
 
 /// How often the members are gone through again since some of them have ended meanwhile.
 const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;

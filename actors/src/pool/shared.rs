@@ -9,18 +9,18 @@ use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 
 use super::keeper::{Keeper, Look};
 use super::key::winner;
-use super::load::Load;
 use super::member::{Member, Members};
 use super::{Routing, POOL_MEMBERS_MAX};
+use crate::actor::address::Address;
+use crate::actor::cell::envelope::Bare;
+use crate::actor::cell::hooks::Hooks;
+use crate::actor::cell::Seat;
+use crate::actor::handler::kind;
+use crate::actor::restart::{Rebirth, Restart};
 use crate::actor::Actor;
-use crate::address::Address;
-use crate::envelope::Bare;
-use crate::handler::kind;
-use crate::hooks::Hooks;
-use crate::intercept::Chain;
-use crate::restart::{Rebirth, Restart};
-use crate::seat::Seat;
-use crate::spawn::next_id;
+use crate::call::Load;
+use crate::system::id::next_id;
+use crate::system::intercept::Chain;
 use crate::system::System;
 
 pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;

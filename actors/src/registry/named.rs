@@ -7,8 +7,8 @@ use std::task::Wake;
 
 use turnwheel_runtime::Completion;
 
+use crate::actor::address::Address;
 use crate::actor::Actor;
-use crate::address::Address;
 use crate::pool::Pool;
 use crate::recipient::{Callee, Recipient};
 use crate::system::Shared;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use turnwheel_runtime::{AnyTask, Group};
 
 use super::drain::end_within;
+use crate::actor::address::Address;
+use crate::actor::cell::Seat;
+use crate::actor::context::Context;
 use crate::actor::Actor;
-use crate::address::Address;
-use crate::context::Context;
 use crate::error::SpawnError;
-use crate::seat::Seat;
 
 /// How long a child may take for what is queued when its parent closes: long for a mailbox, short
 /// enough for an operator who waits for a shutdown.

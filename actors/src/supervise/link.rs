@@ -7,8 +7,8 @@ use std::sync::Arc;
 use turnwheel_runtime::completion::InlineExecutor;
 use turnwheel_runtime::Failure;
 
+use crate::actor::address::Address;
 use crate::actor::Actor;
-use crate::address::Address;
 
 /// Two linked actors. Dropping it keeps the link.
 #[derive(Debug)]

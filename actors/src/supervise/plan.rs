@@ -7,8 +7,8 @@ use turnwheel_runtime::{AnyTask, Failure};
 
 use super::spec::{RestartKind, Spec};
 use super::supervisor::{ChildError, Strategy};
-use crate::reply::ReplyTo;
-use crate::restart::Tally;
+use crate::actor::restart::Tally;
+use crate::call::reply::ReplyTo;
 
 /// One child.
 pub(crate) struct Place {

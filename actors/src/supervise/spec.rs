@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{AnyTask, Completion, Failure};
 
 use super::children::CHILD_CLOSE_LIMIT_DEFAULT;
+use crate::actor::address::Address;
+use crate::actor::address::WeakAddress;
 use crate::actor::{Actor, Exit};
-use crate::address::Address;
 use crate::error::SpawnError;
 use crate::system::System;
-use crate::weak::WeakAddress;
 
 /// After which ends a child is made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

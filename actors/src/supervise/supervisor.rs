@@ -9,11 +9,11 @@ use turnwheel_runtime::{Failure, Phase};
 use super::drain::end_within;
 use super::plan::{Place, Places, Step};
 use super::spec::{ChildSpec, RestartKind, Spec};
+use crate::actor::context::Context;
+use crate::actor::handler::{Handler, ReplyHandler};
+use crate::actor::restart::{Restart, Tally};
 use crate::actor::{Actor, Exit};
-use crate::context::Context;
-use crate::handler::{Handler, ReplyHandler};
-use crate::reply::ReplyTo;
-use crate::restart::{Restart, Tally};
+use crate::call::reply::ReplyTo;
 
 /// Whom the end of one child concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

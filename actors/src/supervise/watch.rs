@@ -2,12 +2,12 @@
 
 use std::future::Future;
 
+use crate::actor::address::Address;
+use crate::actor::cell::envelope::Delivery;
+use crate::actor::cell::Seat;
+use crate::actor::context::Context;
+use crate::actor::handler::{Receive, Turn};
 use crate::actor::{Actor, Exit};
-use crate::address::Address;
-use crate::context::Context;
-use crate::envelope::Delivery;
-use crate::handler::{Receive, Turn};
-use crate::seat::Seat;
 
 /// What an actor subscribes to as soon as it has started: registered before, it would hold the start.
 pub(crate) type Deferred<A> = Box<dyn FnOnce(&mut Turn<'_, A>) + Send>;

@@ -11,7 +11,7 @@ use std::task::{ready, Context, Poll};
 use parking_lot::Mutex;
 
 use super::linearize::{linearize, NotLinearizable, Operation};
-use crate::ask::Ask;
+use crate::call::ask::Ask;
 use crate::error::AskError;
 
 /// Calls and answers by key, recorded while a test runs. Clones share it; any thread may record.

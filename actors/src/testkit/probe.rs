@@ -10,10 +10,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::stage::Stage;
+use crate::actor::address::Address;
+use crate::actor::context::Context;
+use crate::actor::handler::Handler;
 use crate::actor::Actor;
-use crate::address::Address;
-use crate::context::Context;
-use crate::handler::Handler;
 use crate::recipient::{Callee, Recipient};
 
 /// What a probe has received and the test has not looked at.

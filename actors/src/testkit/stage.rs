@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use turnwheel_runtime::sim::{Leak, Sim, Stuck};
 use turnwheel_runtime::Group;
 
+use crate::actor::address::Address;
 use crate::actor::Actor;
-use crate::address::Address;
-use crate::ask::Ask;
-use crate::dead_letter::DeadLetter;
+use crate::call::ask::Ask;
+use crate::system::dead_letter::DeadLetter;
 use crate::system::System;
 
 /// How much virtual time [`Stage::wait`] lets pass: longer than every default limit of this crate, short

@@ -16,8 +16,8 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 use super::receipt::{Receipt, Settled, Ticket};
 use super::{SubscriptionId, SubscriptionInfo, TopicOverflow, TOPIC_KEPT_MAX};
-use crate::dead_letter::DeadLetterReason;
 use crate::recipient::{Recipient, RecipientPlace};
+use crate::system::dead_letter::DeadLetterReason;
 
 pub(super) struct Subscriber<M> {
     pub(super) id: SubscriptionId,

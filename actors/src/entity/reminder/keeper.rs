@@ -14,12 +14,12 @@ use super::service::Service;
 use super::store::{DueRange, ReminderId, ReminderRow};
 use super::tick::ReminderTick;
 use super::{LOADED_MAX, PAGE_ROWS, UNDER_WAY_MAX};
+use crate::actor::context::Context;
+use crate::actor::handler::Handler;
 use crate::actor::{Actor, Directive};
-use crate::context::Context;
 use crate::entity::{Entities, Shared, StoreError};
-use crate::handler::Handler;
+use crate::request::scope;
 use crate::request::Ambient;
-use crate::scope;
 
 /// Tells the reminders of a system.
 pub(crate) struct Keeper {

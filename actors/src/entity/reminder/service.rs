@@ -18,9 +18,9 @@ use super::tick::{ReminderTick, Target, TickReply};
 use super::{
     PERIOD_MIN_DEFAULT, REFRESH_DEFAULT, RETRY_CAP, RETRY_FIRST, TICK_LIMIT_DEFAULT, WINDOW_DEFAULT,
 };
-use crate::address::Address;
+use crate::actor::address::Address;
+use crate::actor::handler::Receive;
 use crate::entity::{Entity, Ownership, Placement};
-use crate::handler::Receive;
 use crate::request::RequestContext;
 
 /// The reminders of the entities of a system, ready to be given to

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use turnwheel_runtime::Failure;
 
+use crate::actor::handler::Receive;
 use crate::entity::{Entities, Entity, EntityKey};
-use crate::handler::Receive;
 
 /// A reminder is due: the message that an entity with reminders handles, by any of the traits of
 /// [`handler`](crate::handler).

@@ -1,0 +1,68 @@
+//! Addresses that do not keep their actor.
+
+use std::fmt;
+
+use turnwheel_runtime::WeakTask;
+
+use crate::actor::address::Address;
+use crate::actor::cell::Seat;
+use crate::actor::Actor;
+use crate::system::id;
+use crate::system::System;
+
+/// An address that does not keep its actor: with no other address left the actor closes in order.
+///
+/// For lists of observers and for actors that know each other. Holds the memory of the actor's task,
+/// not that of the actor.
+///
+/// ```
+/// # use turnwheel_actors::{Actor, Context, Handler, System};
+/// # use turnwheel_runtime::Group;
+/// # struct Counter(u64);
+/// # impl Actor for Counter { type Error = std::convert::Infallible; }
+/// # let group = Group::builder("doc").workers(1).build()?;
+/// let counter = System::new(&group).spawn(Counter(0))?;
+/// let weak = counter.downgrade();
+/// assert!(weak.upgrade() == Some(counter.clone()));
+/// counter.close().wait()?;
+/// assert!(weak.upgrade().is_none());
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct WeakAddress<A: Actor> {
+    task: WeakTask<Seat<A>>,
+    system: System,
+}
+
+impl<A: Actor> Address<A> {
+    /// An address that does not keep the actor. Two atomic operations.
+    pub fn downgrade(&self) -> WeakAddress<A> {
+        WeakAddress { task: self.task.downgrade(), system: self.system().clone() }
+    }
+}
+
+impl<A: Actor> WeakAddress<A> {
+    /// An address that keeps the actor; `None` if it has ended. One that is closing is answered still,
+    /// and takes no more messages.
+    pub fn upgrade(&self) -> Option<Address<A>> {
+        let task = self.task.upgrade()?;
+        Some(Address::new(task, self.system.clone()))
+    }
+
+    /// As [`Address::id`].
+    pub fn id(&self) -> u64 {
+        id::bare(self.task.tag())
+    }
+}
+
+impl<A: Actor> Clone for WeakAddress<A> {
+    fn clone(&self) -> Self {
+        Self { task: self.task.clone(), system: self.system.clone() }
+    }
+}
+
+impl<A: Actor> fmt::Debug for WeakAddress<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeakAddress(#{})", self.id())
+    }
+}

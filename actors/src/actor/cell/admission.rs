@@ -1,0 +1,174 @@
+//! How a seat lets messages through its gate.
+
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::task::Waker;
+use std::time::Duration;
+
+use turnwheel_runtime::Failure;
+
+use crate::actor::cell::envelope::{Delivery, Envelope};
+use crate::actor::cell::gate::Verdict;
+use crate::actor::cell::Seat;
+use crate::actor::handler::{Access, Receive, Turn};
+use crate::actor::Actor;
+use crate::request::scope::Panic;
+use crate::system::dead_letter::DeadLetterReason;
+
+impl<A: Actor> Seat<A> {
+    /// After a handler's future: takes what waited for it, or lets its panic go on.
+    pub(crate) fn go_on(&mut self, panic: Option<Panic>, turn: &mut Turn<'_, A>) {
+        let Some(panic) = panic else {
+            return self.drain(turn.reborrow());
+        };
+        if !self.rest.is_plain {
+            // After the policy hook, which may put another actor into the seat. Refused only with a
+            // full fast lane, and then the next future that ends takes what waits.
+            drop(turn.run(|seat, turn| seat.drain(turn.reborrow())));
+        }
+        resume_unwind(panic);
+    }
+
+    /// Takes what waits and fits now.
+    pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
+        if self.rest.is_plain || self.rest.is_out() {
+            return;
+        }
+        while self.actor.is_some() {
+            let Some(open) = self.rest.cold().gate.next() else { break };
+            // A panic goes on to the policy hook; the rest comes after it.
+            let run = AssertUnwindSafe(|| open(self, turn.reborrow()));
+            if let Err(panic) = catch_unwind(run) {
+                return self.go_on(Some(panic), &mut turn);
+            }
+        }
+        let cold = self.rest.cold();
+        if cold.gate.is_free() {
+            let paused = std::mem::take(&mut cold.paused);
+            self.rest.set_free();
+            paused.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Takes what has waited for futures of one that has failed since: when the fresh one has begun.
+    pub(crate) fn drain_after_start(&mut self, turn: &mut Turn<'_, A>) {
+        if self.rest.has_waiting() {
+            turn.await_exclusive(std::future::ready(()), |seat: &mut Self, turn, ()| {
+                seat.drain(turn.reborrow());
+            });
+        }
+    }
+
+    /// Tells those at the gate whose deadline has passed, and takes what they have kept from fitting.
+    fn end_late(&mut self, turn: &mut Turn<'_, A>) {
+        let now_ns = self.rest.system.group().now_ns();
+        while let Some(open) = self.rest.cold().gate.next_late(now_ns) {
+            open(self, turn.reborrow());
+        }
+        self.drain(turn.reborrow());
+    }
+
+    /// From now on every message is answered with this failure, those at the gate too.
+    pub(crate) fn refuse_all(&mut self, failure: Failure, turn: &mut Turn<'_, A>) {
+        self.rest.is_plain = false;
+        let cold = self.rest.cold();
+        cold.broken = Some(failure);
+        for open in cold.gate.take_waiting() {
+            open(self, turn.reborrow());
+        }
+    }
+
+    /// The message handled next passes the gate in any case.
+    pub(crate) fn admit_next(&mut self) {
+        if !self.rest.is_plain && !self.rest.is_out() {
+            self.rest.cold().gate.open_once();
+        }
+    }
+
+    /// Whether a stream may be pulled; if not, its waker is called when it may.
+    pub(crate) fn admits_streams(&mut self, waker: &Waker) -> bool {
+        if self.rest.is_plain {
+            return true;
+        }
+        let is_out = self.rest.is_out();
+        let cold = self.rest.cold();
+        let is_admitted = cold.gate.is_free() && !is_out;
+        if !is_admitted {
+            cold.paused.push(waker.clone());
+        }
+        is_admitted
+    }
+
+    /// Lets a message through the gate, keeps it, or refuses it.
+    pub(crate) fn admit<M, K>(
+        &mut self,
+        delivery: Delivery<M, A::Reply>,
+        access: Access,
+        turn: &mut Turn<'_, A>,
+    ) -> Option<Delivery<M, A::Reply>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if let Some(failure) = self.rest.broken() {
+            if let Some(reply) = delivery.reply {
+                reply.fail(failure);
+            }
+            self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
+            return None;
+        }
+        let call = delivery.reply.as_ref().and_then(|reply| reply.call());
+        let chain = call.map(|call| call.chain.clone()).unwrap_or_default();
+        let deadline_ns = call.map_or(u64::MAX, |call| call.deadline_ns);
+        let comes_back = chain.contains(self.rest.id);
+        let cold = self.rest.cold();
+        if let Some(onward) = cold.onward.as_ref().filter(|_| !comes_back) {
+            onward.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
+            return None;
+        }
+        let gate = &mut cold.gate;
+        match gate.judge(access, comes_back) {
+            Verdict::Take => return Some(delivery),
+            Verdict::Wait => {
+                let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+                let open = Box::new(|seat: &mut Self, turn: Turn<'_, A>| {
+                    A::receive(seat, envelope.open(), turn);
+                });
+                let is_watched = deadline_ns != u64::MAX && gate.holds_readers_up(access);
+                let late = is_watched.then(|| {
+                    let group = self.rest.system.group();
+                    let left_ns = deadline_ns.saturating_sub(group.now_ns());
+                    let sleep = group.sleep(Duration::from_nanos(left_ns));
+                    let look = turn.await_interleaved(sleep, |seat: &mut Self, turn, _| {
+                        seat.end_late(turn);
+                    });
+                    (deadline_ns, look)
+                });
+                let gate = &mut self.rest.cold().gate;
+                gate.keep(access, open, late);
+                if gate.keeps_one() {
+                    // It has left the mailbox: an entity notes that somebody waits.
+                    turn.task().interrupt();
+                }
+            }
+            Verdict::Cycle => {
+                if let Some(reply) = delivery.reply {
+                    reply.fail_with_cycle(turn.name().to_owned());
+                }
+            }
+            Verdict::Late => {
+                if let Some(reply) = delivery.reply {
+                    reply.expire();
+                }
+                self.dead_letter::<M>(turn, DeadLetterReason::Expired);
+            }
+            Verdict::TooMany => {
+                if let Some(reply) = delivery.reply {
+                    reply.fail(Failure::Refused("too many messages wait for other handlers"));
+                }
+                self.dead_letter::<M>(turn, DeadLetterReason::TooManyWaiting);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,97 @@
+//! What few actors need beside their state: made at its first use.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use turnwheel_runtime::{Failure, Lender};
+
+use crate::actor::cell::forwarding::Onward;
+use crate::actor::cell::gate::Gate;
+use crate::actor::restart::Rebirth;
+use crate::actor::Actor;
+use crate::call::chain::Asker;
+use crate::supervise::{Children, Deferred};
+use crate::system::intercept::Chain;
+
+/// What few actors need.
+pub(crate) struct Cold<A: Actor> {
+    pub(crate) gate: Gate<A>,
+    /// Where an exclusive handler's future gives the actor back, also when it is dropped.
+    pub(crate) home: Lender<A>,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) class: Option<Arc<str>>,
+    /// What goes around its messages.
+    pub(crate) chain: Chain,
+    /// As whom it asks: from exclusive handlers, and from such as admit calls that come back.
+    pub(crate) askers: [Option<Asker>; 2],
+    /// Streams that wait until the gate is free.
+    pub(crate) paused: Vec<Waker>,
+    pub(crate) rebirth: Option<Rebirth<A>>,
+    pub(crate) children: Children,
+    /// What is subscribed to once the actor has started.
+    pub(crate) deferred: Vec<Deferred<A>>,
+    /// The actor was made anew, and what runs now is part of its start.
+    pub(crate) is_starting_anew: bool,
+    /// Why no message is handled any more.
+    pub(crate) broken: Option<Failure>,
+    /// Where all messages go, if not to this actor.
+    pub(crate) onward: Option<Box<dyn Onward<A>>>,
+    /// Until when an entity is not idle, whatever it does; nanoseconds.
+    pub(crate) kept_until_ns: u64,
+    /// Ticks of timers under way that are no activity.
+    pub(crate) ticking: u32,
+    /// Shared with each stream of answers that is open; made at the first.
+    pub(crate) open_streams: Option<Arc<()>>,
+}
+
+impl<A: Actor> std::fmt::Debug for Cold<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cold").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+impl<A: Actor> Default for Cold<A> {
+    fn default() -> Self {
+        Self {
+            gate: Gate::default(),
+            home: Lender::new(),
+            name: None,
+            class: None,
+            chain: Chain::default(),
+            askers: [None, None],
+            paused: Vec::new(),
+            rebirth: None,
+            children: Children::default(),
+            deferred: Vec::new(),
+            is_starting_anew: false,
+            broken: None,
+            onward: None,
+            kept_until_ns: 0,
+            ticking: 0,
+            open_streams: None,
+        }
+    }
+}
+
+impl<A: Actor> Cold<A> {
+    /// Whether streams of answers are open.
+    pub(crate) fn has_open_streams(&self) -> bool {
+        self.open_streams.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
+    }
+
+    /// Whether it holds nothing, but perhaps a name that can be found again.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.gate.is_free()
+            && self.home.is_empty()
+            && self.chain.is_empty()
+            && self.paused.is_empty()
+            && self.rebirth.is_none()
+            && self.children.is_empty()
+            && self.deferred.is_empty()
+            && self.broken.is_none()
+            && self.onward.is_none()
+            && self.kept_until_ns == 0
+            && self.ticking == 0
+            && !self.has_open_streams()
+    }
+}

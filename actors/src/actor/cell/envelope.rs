@@ -1,0 +1,95 @@
+//! A message on its way to an actor.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use turnwheel_runtime::{Context, TaskJob};
+
+use crate::actor::cell::Seat;
+use crate::actor::handler::Receive;
+use crate::call::reply::ReplyTo;
+use crate::request::Baggage;
+use crate::system::dead_letter::Undelivered;
+
+/// A message with all that goes with it, in the hands of the actor.
+#[derive(Debug)]
+pub struct Delivery<M, R> {
+    pub(crate) message: M,
+    pub(crate) baggage: Option<Arc<Baggage>>,
+    pub(crate) reply: Option<ReplyTo<R>>,
+}
+
+/// A queued message that nothing goes with: the commonest, and no bigger than the message.
+#[derive(Debug)]
+pub(crate) struct Bare<M, K> {
+    message: M,
+    guard: Undelivered<M>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<M, K> Bare<M, K> {
+    #[inline(always)]
+    pub(crate) fn new(message: M) -> Self {
+        Self { message, guard: Undelivered::new(), kind: PhantomData }
+    }
+
+    /// Opens it: from here on the message is somebody's business.
+    #[inline(always)]
+    pub(crate) fn open<R>(self) -> Delivery<M, R> {
+        self.guard.delivered();
+        Delivery { message: self.message, baggage: None, reply: None }
+    }
+}
+
+impl<A, M, K> TaskJob<Seat<A>> for Bare<M, K>
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    #[inline(always)]
+    fn run(self, seat: &mut Seat<A>, cx: &mut Context<'_, Seat<A>>) {
+        self.guard.delivered();
+        A::receive_told(seat, self.message, cx.reborrow());
+    }
+}
+
+/// A queued message: a job of the actor's task.
+#[derive(Debug)]
+pub(crate) struct Envelope<M, R, K> {
+    delivery: Delivery<M, R>,
+    guard: Undelivered<M>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<M, R, K> Envelope<M, R, K> {
+    #[inline(always)]
+    pub(crate) fn new(delivery: Delivery<M, R>) -> Self {
+        Self { delivery, guard: Undelivered::new(), kind: PhantomData }
+    }
+
+    /// Opens it: from here on the message is somebody's business.
+    #[inline(always)]
+    pub(crate) fn open(self) -> Delivery<M, R> {
+        self.guard.delivered();
+        self.delivery
+    }
+
+    /// Whether this actor waits for the answer.
+    pub(crate) fn comes_back_to(&self, actor: u64) -> bool {
+        let call = self.delivery.reply.as_ref().and_then(ReplyTo::call);
+        call.is_some_and(|call| call.chain.contains(actor))
+    }
+}
+
+impl<A, M, K> TaskJob<Seat<A>> for Envelope<M, A::Reply, K>
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    #[inline(always)]
+    fn run(self, seat: &mut Seat<A>, cx: &mut Context<'_, Seat<A>>) {
+        A::receive(seat, self.open(), cx.reborrow());
+    }
+}

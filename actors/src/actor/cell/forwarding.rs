@@ -1,0 +1,70 @@
+//! Messages that move on to another task of the same type: whoever has them does not open them.
+
+use turnwheel_runtime::{Failure, SubmitErrorKind, Task};
+
+use crate::actor::cell::envelope::Envelope;
+use crate::actor::cell::Seat;
+use crate::actor::handler::{Receive, Turn};
+use crate::actor::Actor;
+use crate::system::dead_letter::DeadLetterReason;
+use crate::system::System;
+
+/// A message that waits for an actor.
+pub(crate) trait Pending<A: Actor>: Send {
+    /// Sends it to the actor; comes back if it is refused.
+    fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>>;
+    /// Is taken here and now.
+    fn receive(self: Box<Self>, seat: &mut Seat<A>, turn: Turn<'_, A>);
+    /// Tells its sender that there will be none.
+    fn fail(self: Box<Self>, system: &System, failure: &Failure);
+}
+
+/// A message that an actor did not take.
+pub(crate) struct Unsent<A: Actor> {
+    pub(crate) kind: SubmitErrorKind,
+    pub(crate) message: Box<dyn Pending<A>>,
+}
+
+/// Where the messages of an actor go that handles none any more.
+pub(crate) trait Onward<A: Actor>: Send + Sync {
+    /// Takes a message; those of one sender come in their order.
+    fn take(&self, message: Box<dyn Pending<A>>);
+}
+
+impl<A, M, K> Pending<A> for Envelope<M, A::Reply, K>
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>> {
+        task.submit_job(*self)
+            .map_err(|error| Unsent { kind: error.kind, message: Box::new(error.job) })
+    }
+
+    fn receive(self: Box<Self>, seat: &mut Seat<A>, turn: Turn<'_, A>) {
+        A::receive(seat, self.open(), turn);
+    }
+
+    fn fail(self: Box<Self>, system: &System, failure: &Failure) {
+        if let Some(reply) = self.open().reply {
+            reply.fail(failure.clone());
+        }
+        let recipient = || std::any::type_name::<A>().to_owned();
+        let letters = &system.shared().dead_letters;
+        letters.add(std::any::type_name::<M>(), recipient, DeadLetterReason::Dropped);
+    }
+}
+
+impl<A: Actor> Seat<A> {
+    /// From now on this actor handles nothing but what its own futures wait for: its messages go on,
+    /// those that wait at the gate first.
+    pub(crate) fn send_onward(&mut self, onward: Box<dyn Onward<A>>, turn: &mut Turn<'_, A>) {
+        self.rest.is_plain = false;
+        let cold = self.rest.cold();
+        cold.onward = Some(onward);
+        for open in cold.gate.take_waiting() {
+            open(self, turn.reborrow());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Which messages an actor takes while handlers' futures of its own wait.
+//!
+//! The gate is free, and costs one look at a flag, unless an
+//! [`InterleavedHandler`](crate::InterleavedHandler) that does not admit everything is under way.
+//! A message that has to wait keeps its place: nothing passes it but calls of a chain that the actor
+//! itself waits for, so that readers never starve a writer. A writer whose deadline passes while it waits
+//! makes way for the readers behind it.
+
+use std::collections::VecDeque;
+
+use turnwheel_runtime::{Context, Subscription};
+
+use crate::actor::cell::Seat;
+use crate::actor::handler::{Access, Admits};
+
+/// Messages that wait for other handlers of one actor, at most; a further one is refused. They have
+/// left the mailbox, so its bound does not count them.
+pub const WAITING_MAX: usize = 1_024;
+
+/// What is to become of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Take,
+    Wait,
+    /// It would wait for a handler that waits for it.
+    Cycle,
+    TooMany,
+    /// It has waited here beyond its deadline.
+    Late,
+}
+
+/// A message that waits; called with the seat when it is its turn.
+pub(crate) type Opened<A> = Box<dyn FnOnce(&mut Seat<A>, Context<'_, Seat<A>>) + Send>;
+
+struct Waiting<A: crate::Actor> {
+    access: Access,
+    open: Opened<A>,
+    /// When nobody waits for it any more, nanoseconds, and what looks then.
+    late: Option<(u64, Subscription)>,
+}
+
+impl<A: crate::Actor> Waiting<A> {
+    fn opened(self) -> Opened<A> {
+        if let Some((_, look)) = self.late {
+            look.cancel();
+        }
+        self.open
+    }
+}
+
+/// The futures under way and the messages that wait for them.
+pub(crate) struct Gate<A: crate::Actor> {
+    readers: u32,
+    chains: u32,
+    waiting: VecDeque<Waiting<A>>,
+    /// The next message to be judged is to be taken: it was taken from `waiting` and fits, or passes
+    /// in any case.
+    is_opened: bool,
+    /// The next message to be judged has waited too long.
+    is_late: bool,
+}
+
+impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("readers", &self.readers)
+            .field("chains", &self.chains)
+            .field("waiting", &self.waiting.len())
+            .finish()
+    }
+}
+
+impl<A: crate::Actor> Default for Gate<A> {
+    fn default() -> Self {
+        let waiting = VecDeque::new();
+        Self { readers: 0, chains: 0, waiting, is_opened: false, is_late: false }
+    }
+}
+
+impl<A: crate::Actor> Gate<A> {
+    /// Whether nothing is under way that keeps messages out.
+    pub(crate) fn is_free(&self) -> bool {
+        self.readers == 0 && self.chains == 0 && self.waiting.is_empty()
+    }
+
+    /// What becomes of a message; `comes_back` if the actor itself waits in its call chain.
+    pub(crate) fn judge(&mut self, access: Access, comes_back: bool) -> Verdict {
+        if std::mem::take(&mut self.is_opened) {
+            return Verdict::Take;
+        }
+        if std::mem::take(&mut self.is_late) {
+            return Verdict::Late;
+        }
+        let fits = self.fits(access);
+        if access == Access::Always {
+            return Verdict::Take;
+        }
+        if comes_back {
+            // What it would wait for waits for it.
+            let is_taken = self.chains > 0 || fits;
+            return if is_taken { Verdict::Take } else { Verdict::Cycle };
+        }
+        match fits && self.waiting.is_empty() {
+            true => Verdict::Take,
+            false if self.waiting.len() >= WAITING_MAX => Verdict::TooMany,
+            false => Verdict::Wait,
+        }
+    }
+
+    fn fits(&self, access: Access) -> bool {
+        self.chains == 0 && (self.readers == 0 || access != Access::Write)
+    }
+
+    /// Notes a future that keeps messages out.
+    pub(crate) fn enter(&mut self, admits: Admits) {
+        match admits {
+            Admits::All => {}
+            Admits::Readers => self.readers += 1,
+            Admits::Chain => self.chains += 1,
+        }
+    }
+
+    /// Notes its end.
+    pub(crate) fn leave(&mut self, admits: Admits) {
+        match admits {
+            Admits::All => {}
+            Admits::Readers => self.readers -= 1,
+            Admits::Chain => self.chains -= 1,
+        }
+    }
+
+    /// Takes the next message, which must be judged at once, in any case.
+    pub(crate) fn open_once(&mut self) {
+        self.is_opened = true;
+    }
+
+    /// Keeps a message until it fits. With `late`, those behind it may fit at that time.
+    pub(crate) fn keep(
+        &mut self,
+        access: Access,
+        open: Opened<A>,
+        late: Option<(u64, Subscription)>,
+    ) {
+        self.waiting.push_back(Waiting { access, open, late });
+    }
+
+    /// Whether a message of this kind, which waits, keeps others from readers that they would fit to.
+    pub(crate) fn holds_readers_up(&self, access: Access) -> bool {
+        access == Access::Write && self.readers > 0
+    }
+
+    /// A message that has waited too long. It must be opened, and so judged, at once.
+    pub(crate) fn next_late(&mut self, now_ns: u64) -> Option<Opened<A>> {
+        let is_late = |waiting: &Waiting<A>| {
+            waiting.late.as_ref().is_some_and(|(late_ns, _)| *late_ns <= now_ns)
+        };
+        let at = self.waiting.iter().position(is_late)?;
+        let waiting = self.waiting.remove(at)?;
+        self.is_late = true;
+        Some(waiting.opened())
+    }
+
+    /// The futures under way are gone; what waits stays.
+    pub(crate) fn clear(&mut self) {
+        (self.readers, self.chains) = (0, 0);
+        (self.is_opened, self.is_late) = (false, false);
+    }
+
+    /// Whether messages wait.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether one message waits, and no other.
+    pub(crate) fn keeps_one(&self) -> bool {
+        self.waiting.len() == 1
+    }
+
+    /// Takes all that waits, in order.
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Opened<A>> {
+        std::mem::take(&mut self.waiting).into_iter().map(Waiting::opened)
+    }
+
+    /// The first waiting message, if it fits now. It must be opened, and so judged, at once.
+    pub(crate) fn next(&mut self) -> Option<Opened<A>> {
+        let access = self.waiting.front()?.access;
+        let fits = self.fits(access);
+        let waiting = if fits { self.waiting.pop_front() } else { None }?;
+        self.is_opened = true;
+        Some(waiting.opened())
+    }
+}

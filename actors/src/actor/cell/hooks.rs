@@ -1,0 +1,179 @@
+//! The hooks of an actor's task: from the runtime's lifecycle to the actor's.
+
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+
+use turnwheel_runtime::{Failure, Lifecycle, OnFailure};
+
+use crate::actor::cell::envelope::Delivery;
+use crate::actor::cell::Seat;
+use crate::actor::context::Context;
+use crate::actor::handler::{Receive, Turn};
+use crate::actor::{Actor, Directive, Exit};
+
+/// The one lifecycle of all actors; no state of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Hooks;
+
+pub(crate) type Outcome = Result<(), Failure>;
+
+impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
+    fn starting(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        seat.make();
+        seat.call(cx, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+    }
+
+    fn started(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        seat.rest.take_deferred().into_iter().for_each(|register| register(cx));
+        Ok(())
+    }
+
+    fn closing(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        let children = seat.take_children();
+        if !children.is_empty() {
+            cx.await_holding(children.close(cx.group()), |seat: &mut Seat<A>, cx, ()| {
+                if let Err(failure) = seat.tell_closing(cx) {
+                    cx.fail(failure);
+                }
+            });
+            return Ok(());
+        }
+        seat.tell_closing(cx)
+    }
+
+    fn closed(&mut self, seat: &mut Seat<A>, _: &mut Turn<'_, A>) -> Outcome {
+        seat.end(&Exit::Closed);
+        Ok(())
+    }
+
+    fn failed(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>, failure: &Failure) {
+        seat.take_children().close_alone(&cx.group());
+        seat.end(&Exit::Failed(failure.clone()));
+    }
+
+    fn on_failure(
+        &mut self,
+        seat: &mut Seat<A>,
+        cx: &mut Turn<'_, A>,
+        failure: &Failure,
+    ) -> OnFailure {
+        seat.fetch();
+        let Some(actor) = &mut seat.actor else {
+            // Its factory, or its end before a restart, has panicked.
+            return OnFailure::Escalate;
+        };
+        let decision = {
+            let mut cx = Context::new(cx.reborrow(), &mut seat.rest);
+            actor.on_failure(failure, &mut cx)
+        };
+        match decision {
+            Directive::Resume => OnFailure::Resume,
+            Directive::Stop => OnFailure::Stop,
+            Directive::Escalate => OnFailure::Escalate,
+            Directive::Restart => seat.restart(cx, failure),
+        }
+    }
+}
+
+impl<A: Actor> Seat<A> {
+    /// Calls a hook of the actor, if it is there.
+    pub(crate) fn call(
+        &mut self,
+        turn: &mut Turn<'_, A>,
+        hook: impl FnOnce(&mut A, &mut Context<'_, A>) -> Result<(), A::Error>,
+    ) -> Result<(), A::Error> {
+        self.fetch();
+        match &mut self.actor {
+            Some(actor) => hook(actor, &mut Context::new(turn.reborrow(), &mut self.rest)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the actor that it is closed in order.
+    pub(crate) fn tell_closing(&mut self, turn: &mut Turn<'_, A>) -> Outcome {
+        self.call(turn, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+    }
+
+    /// Runs the begin of an actor that was made anew: what its start waits for holds messages back, as
+    /// at its first start.
+    pub(crate) fn anew(&mut self, begin: impl FnOnce(&mut Self)) {
+        self.rest.cold().is_starting_anew = true;
+        let begun = catch_unwind(AssertUnwindSafe(|| begin(self)));
+        self.rest.cold().is_starting_anew = false;
+        if let Err(panic) = begun {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Takes a message that is part of the start of an actor that was made anew: behind the activation
+    /// of an entity, if that has it.
+    pub(crate) fn receive_anew<M, K>(
+        &mut self,
+        delivery: Delivery<M, A::Reply>,
+        turn: &mut Turn<'_, A>,
+    ) where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.fetch();
+        if self.actor.is_some() {
+            return self.anew(|seat| A::receive(seat, delivery, turn.reborrow()));
+        }
+        turn.await_exclusive(std::future::ready(()), move |seat, turn, ()| {
+            seat.anew(|seat| A::receive(seat, delivery, turn.reborrow()));
+        });
+    }
+
+    /// Tells the actor of its end, and drops it.
+    pub(crate) fn end(&mut self, exit: &Exit) {
+        self.fetch();
+        if let Some(mut actor) = self.actor.take() {
+            actor.ended(exit);
+        }
+    }
+
+    /// Ends the failed actor and begins anew, at once or after a pause.
+    fn restart(&mut self, turn: &mut Turn<'_, A>, failure: &Failure) -> OnFailure {
+        let now_ns = turn.group().now_ns();
+        let seed = self.rest.id;
+        let Some(rebirth) = self.rest.cold().rebirth.as_mut() else {
+            return OnFailure::Stop;
+        };
+        let Some(pause) = rebirth.next(now_ns, seed) else {
+            tracing::error!(actor = turn.name(), %failure, "failed too often to be restarted again");
+            return OnFailure::Escalate;
+        };
+        self.end(&Exit::Failed(failure.clone()));
+        tracing::warn!(actor = turn.name(), %failure, ?pause, "restarting an actor");
+        let children = self.take_children();
+        if pause.is_zero() && children.is_empty() {
+            self.begin_anew(turn);
+        } else {
+            let group = turn.group();
+            let ready = async move {
+                children.close(group.clone()).await;
+                if !pause.is_zero() {
+                    // A group without room for a timer restarts at once.
+                    let _ = group.sleep(pause).await;
+                }
+            };
+            turn.await_exclusive(ready, |seat, turn, ()| {
+                seat.begin_anew(turn);
+                seat.drain_after_start(turn);
+            });
+        }
+        OnFailure::Resume
+    }
+
+    fn begin_anew(&mut self, turn: &mut Turn<'_, A>) {
+        self.actor = None;
+        self.make();
+        let mut begun = Ok(());
+        self.anew(|seat| begun = seat.call(turn, |actor, cx| actor.starting(cx)));
+        if let Err(error) = begun {
+            // Nothing is handled by an actor that has not started.
+            self.actor = None;
+            turn.fail(Failure::error(error));
+        }
+    }
+}

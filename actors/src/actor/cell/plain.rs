@@ -1,0 +1,146 @@
+//! Plain messages in the hands of a seat: a function and no future.
+//!
+//! The commonest message is one that was told, of an actor with nothing around it: for it there is one
+//! branch, and all else is out of line.
+
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+
+use crate::actor::cell::envelope::Delivery;
+use crate::actor::cell::{settle, Seat};
+use crate::actor::context::Context;
+use crate::actor::handler::{Access, Receive, Turn};
+use crate::actor::Actor;
+use crate::call::reply::ReplyTo;
+use crate::request::scope::Panic;
+use crate::request::{Ambient, Baggage};
+
+impl<A: Actor> Seat<A> {
+    /// A plain message that was told and that nothing goes with: the commonest.
+    #[inline(always)]
+    pub(crate) fn handle_told<M, R, K>(
+        &mut self,
+        message: M,
+        access: Access,
+        turn: Turn<'_, A>,
+        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
+    ) where
+        A: Receive<M, K, Reply = R>,
+        M: Send + 'static,
+        K: 'static,
+        R: Send + 'static,
+    {
+        if !self.rest.is_plain {
+            return self.handle_gated::<M, R, K>(message, None, None, access, turn, handle);
+        }
+        let Some(actor) = &mut self.actor else {
+            return self.nobody_home::<M>(&turn);
+        };
+        self.rest.note_begin();
+        // The answer is dropped: nobody asked.
+        drop(handle(actor, message, &mut Context::new(turn, &mut self.rest)));
+    }
+
+    /// A plain message: no future, no waiting.
+    #[inline(always)]
+    pub(crate) fn handle_plain<M, R, K>(
+        &mut self,
+        delivery: Delivery<M, R>,
+        access: Access,
+        turn: Turn<'_, A>,
+        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
+    ) where
+        A: Receive<M, K, Reply = R>,
+        M: Send + 'static,
+        K: 'static,
+        R: Send + 'static,
+    {
+        let Delivery { message, baggage, reply } = delivery;
+        if !self.rest.is_plain {
+            return self.handle_gated::<M, R, K>(message, baggage, reply, access, turn, handle);
+        }
+        self.plain(message, baggage, reply, turn, handle);
+    }
+
+    /// A plain message of an actor that has a gate or interceptors. Out of line and without a
+    /// `Delivery`: in line, its locals and registers cost every message that needs neither.
+    #[inline(never)]
+    fn handle_gated<M, R, K>(
+        &mut self,
+        message: M,
+        baggage: Option<Arc<Baggage>>,
+        reply: Option<ReplyTo<R>>,
+        access: Access,
+        mut turn: Turn<'_, A>,
+        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
+    ) where
+        A: Receive<M, K, Reply = R>,
+        M: Send + 'static,
+        K: 'static,
+        R: Send + 'static,
+    {
+        match self.admit::<M, K>(Delivery { message, baggage, reply }, access, &mut turn) {
+            Some(delivery) if self.rest.is_intercepted() => {
+                self.plain_intercepted(delivery, turn, handle);
+            }
+            Some(Delivery { message, baggage, reply }) => {
+                self.plain(message, baggage, reply, turn, handle);
+            }
+            None => {}
+        }
+    }
+
+    #[inline(always)]
+    fn plain<M, R: Send + 'static>(
+        &mut self,
+        message: M,
+        baggage: Option<Arc<Baggage>>,
+        reply: Option<ReplyTo<R>>,
+        turn: Turn<'_, A>,
+        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
+    ) {
+        let Some(actor) = &mut self.actor else {
+            return self.nobody_home::<M>(&turn);
+        };
+        self.rest.note_begin();
+        let mut cx = Context::new(turn, &mut self.rest);
+        let Some(reply) = reply else {
+            let ambient = Ambient::plain(baggage, u64::MAX);
+            drop(ambient.within(|| handle(actor, message, &mut cx)));
+            return;
+        };
+        if !reply.begin(cx.system().group().recent_ns()) {
+            return cx.expired::<M>();
+        }
+        let deadline_ns = reply.call().map_or(u64::MAX, |call| call.deadline_ns);
+        let ambient = Ambient::plain(baggage, deadline_ns);
+        let mut reply = Some(reply);
+        // The answer is given inside: carried out, it would go through memory.
+        let run = AssertUnwindSafe(|| {
+            let answer = match &reply {
+                Some(reply) => {
+                    let mut cx = cx.asked_by(reply);
+                    ambient.within(|| handle(actor, message, &mut cx))
+                }
+                None => unreachable!("it is given below"),
+            };
+            if let Some(reply) = reply.take() {
+                reply.send(answer);
+            }
+        });
+        let outcome = catch_unwind(run);
+        ambient.end_plain();
+        if let Err(panic) = outcome {
+            end_panicked(reply, panic);
+        }
+    }
+}
+
+/// Lets a panic go on; its caller is told if it has no answer yet.
+#[cold]
+#[inline(never)]
+pub(crate) fn end_panicked<R>(reply: Option<ReplyTo<R>>, panic: Panic) {
+    if let Some(panic) = settle(reply, Err(panic)) {
+        resume_unwind(panic);
+    }
+}

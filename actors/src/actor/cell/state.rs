@@ -1,0 +1,442 @@
+//! The state of an actor's task: the actor itself and what the crate keeps beside it.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+
+use turnwheel_runtime::{Failure, Lent};
+
+use crate::actor::address::Address;
+use crate::actor::cell::cold::Cold;
+use crate::actor::cell::envelope::Delivery;
+use crate::actor::cell::plain::end_panicked;
+use crate::actor::context::{AsyncContext, Context};
+use crate::actor::handler::{Access, Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
+use crate::actor::restart::Rebirth;
+use crate::actor::Actor;
+use crate::call::chain::{Asker, Name};
+use crate::call::reply::ReplyTo;
+use crate::request::scope::{self, Panic};
+use crate::request::Ambient;
+use crate::supervise::{Children, Deferred};
+use crate::system::dead_letter::DeadLetterReason;
+use crate::system::intercept::Chain;
+use crate::system::System;
+
+/// What an actor's task holds.
+#[derive(Debug)]
+pub struct Seat<A: Actor> {
+    /// The actor; away while an exclusive handler's future has it.
+    pub(crate) actor: Option<A>,
+    pub(crate) rest: Rest<A>,
+}
+
+/// What is beside the actor.
+#[derive(Debug)]
+pub(crate) struct Rest<A: Actor> {
+    pub(crate) system: System,
+    /// The number of this actor in the process.
+    pub(crate) id: u64,
+    /// Whether every message is taken at once and as it comes, with nothing around it.
+    pub(crate) is_plain: bool,
+    /// Those of `handled` that are no activity: ticks of timers. Modulo 2^16, which fits beside the flag;
+    /// where it begins anew an idle entity looks active once.
+    ticks: u16,
+    /// Messages begun, modulo 2^32.
+    handled: u32,
+    cold: Option<Box<Cold<A>>>,
+}
+
+impl<A: Actor> Rest<A> {
+    pub(crate) fn cold(&mut self) -> &mut Cold<A> {
+        self.cold.get_or_insert_default()
+    }
+
+    /// The interceptors around its messages; empty if there are none.
+    pub(crate) fn chain(&self) -> Chain {
+        self.cold.as_ref().map(|cold| cold.chain.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn is_intercepted(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| !cold.chain.is_empty())
+    }
+
+    /// Nothing waits at the gate any more.
+    pub(crate) fn set_free(&mut self) {
+        self.is_plain = !self.is_intercepted();
+    }
+
+    /// Why no message is handled any more.
+    pub(crate) fn broken(&self) -> Option<Failure> {
+        self.cold.as_ref()?.broken.clone()
+    }
+
+    /// Whether no message is handled any more.
+    pub(crate) fn is_out(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.broken.is_some() || cold.onward.is_some())
+    }
+
+    pub(crate) fn children(&mut self) -> &mut Children {
+        &mut self.cold().children
+    }
+
+    pub(crate) fn take_children(&mut self) -> Children {
+        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.children)).unwrap_or_default()
+    }
+
+    pub(crate) fn take_deferred(&mut self) -> Vec<Deferred<A>> {
+        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.deferred)).unwrap_or_default()
+    }
+
+    pub(crate) fn defer(&mut self, run: Deferred<A>) {
+        self.cold().deferred.push(run);
+    }
+
+    /// Whether what runs now is part of the start of an actor that was made anew.
+    pub(crate) fn is_starting_anew(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.is_starting_anew)
+    }
+
+    /// Notes the begin of a message.
+    #[inline(always)]
+    pub(crate) fn note_begin(&mut self) {
+        self.handled = self.handled.wrapping_add(1);
+    }
+
+    /// Messages begun, modulo 2^32: whether it makes progress.
+    pub(crate) fn begun(&self) -> u32 {
+        self.handled
+    }
+
+    /// Messages begun but for ticks of timers, modulo 2^32: whether it is active.
+    pub(crate) fn handled(&self) -> u32 {
+        self.handled.wrapping_sub(u32::from(self.ticks))
+    }
+
+    /// Restarts of the actor so far.
+    pub(crate) fn life(&self) -> u64 {
+        let rebirth = self.cold.as_ref().and_then(|cold| cold.rebirth.as_ref());
+        rebirth.map_or(0, Rebirth::life)
+    }
+
+    /// The message handled next is no activity.
+    pub(crate) fn uncount(&mut self) {
+        self.ticks = self.ticks.wrapping_add(1);
+    }
+
+    pub(crate) fn kept_until_ns(&self) -> u64 {
+        self.cold.as_ref().map_or(0, |cold| cold.kept_until_ns)
+    }
+
+    /// Whether streams of answers are open.
+    pub(crate) fn has_open_streams(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.has_open_streams())
+    }
+
+    /// Whether a future has the actor.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| !cold.home.is_empty())
+    }
+
+    /// Whether messages wait at the gate.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.gate.has_waiting())
+    }
+
+    /// Whether a request is under way: a future of its handler, or a stream of answers.
+    pub(crate) fn is_busy(&self, turn: &Turn<'_, A>) -> bool {
+        let ticking = self.cold.as_ref().map_or(0, |cold| cold.ticking);
+        turn.holding() > ticking || self.has_open_streams()
+    }
+
+    /// Notes that a tick that is no activity is under way, or over.
+    pub(crate) fn note_tick(&mut self, is_begun: bool) {
+        let ticking = &mut self.cold().ticking;
+        *ticking = if is_begun { *ticking + 1 } else { ticking.saturating_sub(1) };
+    }
+
+    /// Gives back the memory of what the actor may have needed once, if nothing of it is in use.
+    pub(crate) fn trim(&mut self) {
+        if self.is_plain && self.cold.as_ref().is_some_and(|cold| cold.is_unused()) {
+            self.cold = None;
+        }
+    }
+
+    pub(crate) fn address(&self, turn: &Turn<'_, A>) -> Address<A> {
+        Address::new(turn.task(), self.system.clone())
+    }
+}
+
+impl<A: Actor> Seat<A> {
+    pub(crate) fn new(actor: A, id: u64, system: System, rebirth: Option<Rebirth<A>>) -> Self {
+        let cold =
+            rebirth.map(|rebirth| Box::new(Cold { rebirth: Some(rebirth), ..Cold::default() }));
+        Self {
+            actor: Some(actor),
+            rest: Rest { system, id, is_plain: true, ticks: 0, handled: 0, cold },
+        }
+    }
+
+    /// With these interceptors around its messages; `name` is what they call it if not by its own.
+    pub(crate) fn intercepted(mut self, chain: Chain, name: Option<Arc<str>>) -> Self {
+        if !chain.is_empty() {
+            let cold = self.rest.cold();
+            (cold.chain, cold.name) = (chain, name);
+            self.rest.is_plain = false;
+        }
+        self
+    }
+
+    /// A seat whose actor is made in its first turn.
+    pub(crate) fn vacant(id: u64, system: System) -> Self {
+        Self {
+            actor: None,
+            rest: Rest { system, id, is_plain: true, ticks: 0, handled: 0, cold: None },
+        }
+    }
+
+    /// A seat whose actor comes from the factory in the first turn.
+    pub(crate) fn unmade(id: u64, system: System, rebirth: Rebirth<A>) -> Self {
+        let mut seat = Self::vacant(id, system);
+        seat.rest.cold().rebirth = Some(rebirth);
+        seat
+    }
+
+    /// Makes the actor if there is none and there is a factory.
+    pub(crate) fn make(&mut self) {
+        if self.actor.is_none() {
+            let cold = self.rest.cold.as_mut();
+            let rebirth = cold.and_then(|cold| cold.rebirth.as_mut());
+            self.actor = rebirth.map(Rebirth::make);
+        }
+    }
+
+    /// Lends the actor to a future.
+    pub(crate) fn lend(&mut self) -> Option<Lent<A>> {
+        let actor = self.actor.take()?;
+        Some(self.rest.cold().home.lend(actor))
+    }
+
+    /// Forgets the futures that the former actor had under way. What waited for them still waits.
+    pub(crate) fn start_anew(&mut self) {
+        let cold = self.rest.cold();
+        cold.gate.clear();
+        cold.ticking = 0;
+        if !cold.gate.has_waiting() {
+            self.rest.set_free();
+        }
+    }
+
+    /// The actor of a task that was not spawned.
+    pub(crate) fn into_actor(self) -> A {
+        match self.actor {
+            Some(actor) => actor,
+            None => unreachable!("a seat is made with its actor"),
+        }
+    }
+
+    /// Fetches the actor home if its handler's future has ended.
+    pub(crate) fn fetch(&mut self) {
+        if self.actor.is_none() {
+            self.actor = self.rest.cold.as_mut().and_then(|cold| cold.home.fetch());
+        }
+    }
+
+    /// A message whose handler answers when it likes.
+    pub(crate) fn handle_replying<M>(
+        &mut self,
+        delivery: Delivery<M, <A as ReplyHandler<M>>::Reply>,
+        mut turn: Turn<'_, A>,
+    ) where
+        A: ReplyHandler<M>,
+        M: Send + 'static,
+    {
+        type Kind = crate::actor::handler::kind::Replying;
+        let mut delivery = delivery;
+        if !self.rest.is_plain {
+            match self.admit::<M, Kind>(delivery, A::ACCESS, &mut turn) {
+                None => return,
+                Some(admitted) => delivery = admitted,
+            }
+            if self.rest.is_intercepted() {
+                return self.replying_intercepted(delivery, turn);
+            }
+        }
+        if !self.begin(&delivery, &turn) {
+            return;
+        }
+        let Some(actor) = &mut self.actor else {
+            return self.nobody_home::<M>(&turn);
+        };
+        let ambient = Ambient::of(&delivery);
+        let Delivery { message, reply, .. } = delivery;
+        let reply = reply.unwrap_or_else(ReplyTo::nobody);
+        let mut cx = Context::new(turn, &mut self.rest);
+        ambient.within(|| actor.handle(message, reply, &mut cx));
+    }
+
+    /// A message whose future borrows the actor: nothing else is taken until it ends.
+    pub(crate) fn handle_exclusive<M>(
+        &mut self,
+        delivery: Delivery<M, <A as AsyncHandler<M>>::Reply>,
+        mut turn: Turn<'_, A>,
+    ) where
+        A: AsyncHandler<M>,
+        M: Send + 'static,
+    {
+        type Kind = crate::actor::handler::kind::Exclusive;
+        let mut delivery = delivery;
+        if !self.rest.is_plain {
+            match self.admit::<M, Kind>(delivery, Access::Write, &mut turn) {
+                None => return,
+                Some(admitted) => delivery = admitted,
+            }
+            if self.rest.is_intercepted() {
+                return self.exclusive_intercepted(delivery, turn);
+            }
+        }
+        let Some(actor) = self.actor.take() else {
+            return self.nobody_home::<M>(&turn);
+        };
+        if !self.begin(&delivery, &turn) {
+            self.actor = Some(actor);
+            return;
+        }
+        let asker = self.asker(&turn, false);
+        let ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
+        let Delivery { message, reply, .. } = delivery;
+        let cx = AsyncContext::new(self.rest.address(&turn));
+        // Made here, so that also a future that is never polled gives the actor back.
+        let mut lent = self.rest.cold().home.lend(actor);
+        let future = async move { lent.handle(message, cx).await };
+        turn.run_exclusive(scope::contained(future, ambient), move |seat, cx, outcome| {
+            seat.fetch();
+            let panic = settle(reply, outcome);
+            seat.go_on(panic, cx);
+        });
+    }
+
+    /// A message whose future others may interleave with.
+    pub(crate) fn handle_interleaved<M>(
+        &mut self,
+        delivery: Delivery<M, <A as InterleavedHandler<M>>::Reply>,
+        mut turn: Turn<'_, A>,
+    ) where
+        A: InterleavedHandler<M>,
+        M: Send + 'static,
+    {
+        type Kind = crate::actor::handler::kind::Shared;
+        let access = <A as InterleavedHandler<M>>::ACCESS;
+        let mut delivery = delivery;
+        if !self.rest.is_plain {
+            match self.admit::<M, Kind>(delivery, access, &mut turn) {
+                None => return,
+                Some(admitted) => delivery = admitted,
+            }
+            if self.rest.is_intercepted() {
+                return self.interleaved_intercepted(delivery, turn);
+            }
+        }
+        if !self.begin(&delivery, &turn) {
+            return;
+        }
+        // Where others may come in, a call that comes back to the actor is no cycle.
+        let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
+        let ambient = Ambient { asker, ..Ambient::of(&delivery) };
+        let Delivery { message, reply, .. } = delivery;
+        let Some(actor) = &mut self.actor else {
+            return self.nobody_home::<M>(&turn);
+        };
+        let made = {
+            let mut cx = Context::new(turn.reborrow(), &mut self.rest);
+            let make = AssertUnwindSafe(|| ambient.within(|| actor.handle(message, &mut cx)));
+            catch_unwind(make)
+        };
+        let future = match made {
+            Ok(future) => future,
+            Err(panic) => return end_panicked(reply, panic),
+        };
+        self.enter(A::ADMITS);
+        turn.await_holding(scope::contained(future, ambient), move |seat, cx, outcome| {
+            let panic = settle(reply, outcome);
+            seat.leave(A::ADMITS);
+            seat.go_on(panic, cx);
+        });
+    }
+
+    /// Notes the begin of a handler. False if its deadline has passed.
+    pub(crate) fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
+        self.rest.note_begin();
+        // Not the turn's clock: the actor may run in another group than the system's.
+        let now_ns = self.rest.system.group().recent_ns();
+        let begun = delivery.reply.as_ref().is_none_or(|reply| reply.begin(now_ns));
+        if !begun {
+            self.dead_letter::<M>(turn, DeadLetterReason::Expired);
+        }
+        begun
+    }
+
+    /// As whom it asks.
+    pub(crate) fn asker(&mut self, turn: &Turn<'_, A>, is_reentrant: bool) -> Asker {
+        if let Some(asker) = &self.rest.cold().askers[usize::from(is_reentrant)] {
+            return asker.clone();
+        }
+        let by_type = std::any::type_name::<A>();
+        let name = match turn.name() == by_type {
+            true => Name::Type(by_type),
+            false => Name::Own(self.name(turn)),
+        };
+        let asker = Asker { actor: self.rest.id, name, is_reentrant };
+        self.rest.cold().askers[usize::from(is_reentrant)] = Some(asker.clone());
+        asker
+    }
+
+    /// The name that call chains and interceptors know it by.
+    pub(crate) fn name(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
+        Arc::clone(self.rest.cold().name.get_or_insert_with(|| turn.name().into()))
+    }
+
+    pub(crate) fn class(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
+        Arc::clone(self.rest.cold().class.get_or_insert_with(|| turn.class().into()))
+    }
+
+    /// Notes a future of a handler that keeps messages out.
+    pub(crate) fn enter(&mut self, admits: Admits) {
+        if admits != Admits::All {
+            self.rest.cold().gate.enter(admits);
+            self.rest.is_plain = false;
+        }
+    }
+
+    /// Notes its end.
+    pub(crate) fn leave(&mut self, admits: Admits) {
+        if admits != Admits::All {
+            self.rest.cold().gate.leave(admits);
+        }
+    }
+
+    pub(crate) fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
+        let letters = &self.rest.system.shared().dead_letters;
+        letters.add(std::any::type_name::<M>(), || turn.name().to_owned(), reason);
+    }
+
+    /// The actor was lost to a panic and is on its way out.
+    #[cold]
+    pub(crate) fn nobody_home<M>(&self, turn: &Turn<'_, A>) {
+        self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
+    }
+}
+
+/// Answers a call with what its handler came to; gives a panic back.
+pub(crate) fn settle<R>(reply: Option<ReplyTo<R>>, outcome: Result<R, Panic>) -> Option<Panic> {
+    match (outcome, reply) {
+        (Ok(answer), Some(reply)) => reply.send(answer),
+        (Ok(_), None) => {}
+        (Err(panic), reply) => {
+            if let Some(reply) = reply {
+                reply.fail(Failure::from_panic_ref(panic.as_ref()));
+            }
+            return Some(panic);
+        }
+    }
+    None
+}

@@ -1,0 +1,404 @@
+//! What a handler may do besides changing its actor.
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use turnwheel_runtime::{Completion, Failure, Group, Late, Phase, Subscription, Timer, TimersFull};
+
+use crate::actor::address::Address;
+use crate::actor::cell::envelope::{Delivery, Envelope};
+use crate::actor::cell::Rest;
+use crate::actor::handler::{Receive, Turn};
+use crate::actor::Actor;
+use crate::call::abandoned::{is_abandoned, Abandoned};
+use crate::call::reply::Caller;
+use crate::error::TellError;
+use crate::request::scope;
+use crate::request::{self, Ambient};
+use crate::supervise::Children;
+use crate::system::dead_letter::DeadLetterReason;
+use crate::system::id::OUTGOING_BIT;
+use crate::system::intercept::outgoing::{self, Target};
+use crate::system::System;
+
+/// The running actor as its own handler or hook sees it.
+#[derive(Debug)]
+pub struct Context<'a, A: Actor> {
+    turn: Turn<'a, A>,
+    rest: &'a mut Rest<A>,
+    /// Who waits for a plain handler; of others the ambient call tells.
+    caller: Option<&'a dyn Caller>,
+}
+
+impl<'a, A: Actor> Context<'a, A> {
+    #[inline(always)]
+    pub(crate) fn new(turn: Turn<'a, A>, rest: &'a mut Rest<A>) -> Self {
+        Self { turn, rest, caller: None }
+    }
+
+    /// Of a plain handler whose caller waits.
+    #[inline(always)]
+    pub(crate) fn asked_by(mut self, caller: &'a dyn Caller) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    /// The address of this actor.
+    pub fn myself(&self) -> Address<A> {
+        self.rest.address(&self.turn)
+    }
+
+    /// The name given when it was spawned, or the name of its class.
+    pub fn name(&self) -> &str {
+        self.turn.name()
+    }
+
+    /// The system it lives in.
+    pub fn system(&self) -> &System {
+        &self.rest.system
+    }
+
+    /// The group it runs in.
+    pub fn group(&self) -> Group {
+        self.turn.group()
+    }
+
+    /// Nanoseconds on the group's clock, constant within a message; see
+    /// [`turnwheel_runtime::Context::now_ns`].
+    pub fn now_ns(&self) -> u64 {
+        self.turn.now_ns()
+    }
+
+    /// Whether whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its deadline
+    /// has passed, or the caller on whose behalf it asked has given up. False if nobody asked.
+    ///
+    /// For handlers whose work is long: what nobody waits for need not be done. Cost: a look at the
+    /// clock and at each call in the chain.
+    ///
+    /// ```
+    /// # use turnwheel_actors::{Actor, Context, Handler, System};
+    /// # use turnwheel_runtime::Group;
+    /// # use std::convert::Infallible;
+    /// # struct Searcher;
+    /// # impl Actor for Searcher { type Error = Infallible; }
+    /// struct Search(Vec<u64>);
+    /// impl Handler<Search> for Searcher {
+    ///     type Reply = Option<u64>;
+    ///     fn handle(&mut self, Search(all): Search, cx: &mut Context<'_, Self>) -> Option<u64> {
+    ///         for part in all.chunks(4_096) {
+    ///             if cx.is_abandoned() {
+    ///                 return None;
+    ///             }
+    ///             if let Some(found) = part.iter().find(|number| **number > 100) {
+    ///                 return Some(*found);
+    ///             }
+    ///         }
+    ///         None
+    ///     }
+    /// }
+    /// # let group = Group::builder("doc").workers(1).build()?;
+    /// # let searcher = System::new(&group).spawn(Searcher)?;
+    /// assert_eq!(searcher.ask(Search(vec![7, 700])).wait()?, Some(700));
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_abandoned(&self) -> bool {
+        match self.caller {
+            Some(caller) => caller.has_given_up(self.rest.system.group()),
+            None => is_call_abandoned(&self.rest.system),
+        }
+    }
+
+    /// Completes when [`Context::is_abandoned`] becomes true, for the future of an
+    /// [`InterleavedHandler`](crate::InterleavedHandler). A plain handler, which has answered when it
+    /// returns, has nothing to wait for: from there it never completes.
+    pub fn abandoned(&self) -> Abandoned {
+        Abandoned::new(request::call(), self.rest.system.group().clone())
+    }
+
+    /// Closes this actor in order: what was sent before is handled first.
+    pub fn close(&mut self) {
+        self.turn.close();
+    }
+
+    /// Skips what is queued and closes in order, after this message.
+    pub fn stop(&mut self) {
+        self.turn.stop();
+    }
+
+    /// Fails this actor after this message; its [`on_failure`](Actor::on_failure) is not asked.
+    pub fn fail(&mut self, failure: Failure) {
+        self.turn.fail(failure);
+    }
+
+    /// Whether it is on its way out.
+    pub fn is_closing(&self) -> bool {
+        self.turn.is_closing()
+    }
+
+    /// Sends a message to this actor, behind all that is queued, and lets other actors run first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::tell`]; the message comes back.
+    pub fn tell_self<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if self.rest.id & OUTGOING_BIT != 0 {
+            return self.tell_self_intercepted::<M, K>(message);
+        }
+        self.tell_self_plain::<M, K>(message)
+    }
+
+    #[cold]
+    fn tell_self_intercepted<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let system = self.system().clone();
+        let (actor, class) = (self.name().to_owned(), self.turn.class().to_owned());
+        let target = Target { system: &system, actor, class };
+        let send = |message| self.tell_self_plain::<M, K>(message);
+        outgoing::tell(target, message, send).map_err(outgoing::Unsent::counted)
+    }
+
+    #[inline(always)]
+    fn tell_self_plain<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
+        self.turn.submit_job(Envelope::<M, A::Reply, K>::new(delivery)).map_err(|error| {
+            let Delivery { message, .. } = error.job.open();
+            let letters = &self.rest.system.shared().dead_letters;
+            let reason = DeadLetterReason::Refused(error.kind);
+            letters.add(std::any::type_name::<M>(), || self.turn.name().to_owned(), reason);
+            TellError { kind: error.kind, message }
+        })
+    }
+
+    /// Handles a message of its own after a delay, never early. The request context goes with it.
+    /// The timer ends with the actor, also where a fresh one takes its place, and does not keep an idle entity active; for more control:
+    /// [`Context::timer`].
+    ///
+    /// # Errors
+    ///
+    /// [`TimersFull`] when the group holds as many timers as it may.
+    pub fn tell_after<M, K>(&mut self, delay: Duration, message: M) -> Result<Timer, TimersFull>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let (baggage, life) = (request::baggage(), self.rest.life());
+        self.turn.after(delay, move |seat, turn| {
+            if seat.rest.life() != life {
+                return;
+            }
+            seat.rest.uncount();
+            A::receive(seat, Delivery { message, baggage, reply: None }, turn.reborrow());
+        })
+    }
+
+    /// Handles a message of its own again and again; `late` says what becomes of missed ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::tell_after`].
+    pub fn tell_every<M, K>(
+        &mut self,
+        period: Duration,
+        late: Late,
+        mut message: impl FnMut() -> M + Send + 'static,
+    ) -> Result<Timer, TimersFull>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let (baggage, life) = (request::baggage(), self.rest.life());
+        let myself = Arc::new(OnceLock::<Timer>::new());
+        let known = Arc::clone(&myself);
+        let timer = self.turn.every(period, late, move |seat, turn| {
+            if seat.rest.life() != life {
+                known.get().map(Timer::cancel);
+                return;
+            }
+            let delivery = Delivery { message: message(), baggage: baggage.clone(), reply: None };
+            seat.rest.uncount();
+            A::receive(seat, delivery, turn.reborrow());
+        })?;
+        Ok(myself.get_or_init(|| timer).clone())
+    }
+
+    /// Runs a future beside this actor's messages and handles what `map` makes of its output.
+    ///
+    /// The way to go on with an answer without waiting for it:
+    /// `cx.pipe(other.ask(Question), |answer| Answered(answer))`. The actor does not close in order
+    /// before the future is done. Calls that the future makes belong to the request of now: with its
+    /// values, within its deadline, as part of its call chain.
+    pub fn pipe<F, M, K>(
+        &mut self,
+        future: F,
+        map: impl FnOnce(F::Output) -> M + Send + 'static,
+    ) -> Subscription
+    where
+        F: Future + Send + 'static,
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let baggage = request::baggage();
+        let ambient = Ambient::inherited();
+        let future = scope::within(future, ambient);
+        if self.rest.is_starting_anew() {
+            // In its phase nothing holds messages back any more, as it did at the first start.
+            return self.turn.await_exclusive(future, move |seat, turn, output| {
+                let delivery = Delivery { message: map(output), baggage, reply: None };
+                seat.receive_anew::<M, K>(delivery, turn);
+            });
+        }
+        self.turn.await_holding(future, move |seat, turn, output| {
+            let delivery = Delivery { message: map(output), baggage, reply: None };
+            A::receive(seat, delivery, turn.reborrow());
+        })
+    }
+
+    /// Runs a closure on the group's blocking pool and handles what `map` makes of its result.
+    pub fn run_blocking<T, M, K>(
+        &mut self,
+        block: impl FnOnce() -> T + Send + 'static,
+        limit: Option<Duration>,
+        map: impl FnOnce(Result<T, Failure>) -> M + Send + 'static,
+    ) -> Subscription
+    where
+        T: Send + 'static,
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let done: Completion<T> = self.group().run_blocking(block, limit);
+        self.pipe(done, map)
+    }
+
+    pub(crate) fn children(&mut self) -> &mut Children {
+        self.rest.children()
+    }
+
+    pub(crate) fn life(&self) -> u64 {
+        self.rest.life()
+    }
+
+    pub(crate) fn turn_mut(&mut self) -> &mut Turn<'a, A> {
+        &mut self.turn
+    }
+
+    /// Runs a registration now, or when the actor has started.
+    pub(crate) fn once_started(
+        &mut self,
+        register: impl FnOnce(&mut Turn<'_, A>) + Send + 'static,
+    ) {
+        if self.turn.phase() < Phase::Started {
+            self.rest.defer(Box::new(register));
+        } else {
+            register(&mut self.turn);
+        }
+    }
+
+    pub(crate) fn set_kept_until(&mut self, until_ns: u64) {
+        self.rest.cold().kept_until_ns = until_ns;
+    }
+
+    /// What a stream of answers holds while it is open.
+    pub(crate) fn open_stream(&mut self) -> Arc<()> {
+        Arc::clone(self.rest.cold().open_streams.get_or_insert_default())
+    }
+
+    pub(crate) fn expired<M>(&self) {
+        let letters = &self.rest.system.shared().dead_letters;
+        let name = || self.turn.name().to_owned();
+        letters.add(std::any::type_name::<M>(), name, DeadLetterReason::Expired);
+    }
+}
+
+/// Whether the caller of the call that is handled now has given up.
+fn is_call_abandoned(system: &System) -> bool {
+    let call = request::call().and_then(|call| call.upgrade());
+    call.is_some_and(|call| is_abandoned(&call, system.group()))
+}
+
+/// The running actor as the future of an [`AsyncHandler`](crate::AsyncHandler) sees it.
+#[derive(Debug)]
+pub struct AsyncContext<A: Actor> {
+    myself: Address<A>,
+}
+
+impl<A: Actor> AsyncContext<A> {
+    pub(crate) fn new(myself: Address<A>) -> Self {
+        Self { myself }
+    }
+
+    /// The address of this actor. An `ask` to it fails at once: it waits for itself.
+    pub fn myself(&self) -> &Address<A> {
+        &self.myself
+    }
+
+    /// The system it lives in.
+    pub fn system(&self) -> &System {
+        self.myself.system()
+    }
+
+    /// Whether whoever asked waits no longer; as [`Context::is_abandoned`]. Asked within the future of
+    /// the handler; elsewhere, as in a thread of one's own, it is false: take
+    /// [`AsyncContext::abandoned`] there.
+    pub fn is_abandoned(&self) -> bool {
+        is_call_abandoned(self.system())
+    }
+
+    /// Completes when whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its
+    /// deadline has passed, or the caller on whose behalf it asked has given up. Never completes if
+    /// nobody asked. Called within the future of the handler; what it answers may go anywhere.
+    ///
+    /// ```
+    /// # use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, System};
+    /// # use turnwheel_runtime::Group;
+    /// # use std::{convert::Infallible, time::Duration};
+    /// # struct Prober;
+    /// # impl Actor for Prober { type Error = Infallible; }
+    /// struct Probe;
+    /// impl AsyncHandler<Probe> for Prober {
+    ///     type Reply = &'static str;
+    ///     async fn handle(&mut self, _: Probe, cx: AsyncContext<Self>) -> &'static str {
+    ///         loop {
+    ///             // One step of long work, then a look back.
+    ///             let step = cx.sleep(Duration::from_millis(1));
+    ///             if step.await.is_err() || cx.is_abandoned() {
+    ///                 return "given up";
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// # let group = Group::builder("doc").workers(1).build()?;
+    /// # let prober = System::new(&group).spawn(Prober)?;
+    /// let probe = prober.ask_within(Probe, Duration::from_millis(5));
+    /// assert!(probe.wait().is_err());
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn abandoned(&self) -> Abandoned {
+        Abandoned::new(request::call(), self.system().group().clone())
+    }
+
+    /// Completes after a delay.
+    pub fn sleep(&self, delay: Duration) -> Completion<()> {
+        self.myself.system().group().sleep(delay)
+    }
+}

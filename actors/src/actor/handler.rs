@@ -1,0 +1,223 @@
+//! How an actor takes a message: four traits, told apart by whether others may come in between.
+//!
+//! | trait | the handler | while it waits |
+//! | --- | --- | --- |
+//! | [`Handler`] | a plain function | it does not wait |
+//! | [`AsyncHandler`] | a future that may borrow the actor | no other message is taken (turn-based) |
+//! | [`InterleavedHandler`] | a future without a borrow of the actor | other messages are taken |
+//! | [`ReplyHandler`] | a plain function that answers by hand | it does not wait |
+//!
+//! `tell` and `ask` take messages of all kinds: [`Receive`] finds the trait that an actor implements for
+//! a message. Implementing two of them for one message makes the call ambiguous.
+
+use std::future::Future;
+
+use crate::actor::cell::envelope::Delivery;
+use crate::actor::cell::Seat;
+use crate::actor::context::{AsyncContext, Context};
+use crate::actor::Actor;
+use crate::call::reply::ReplyTo;
+
+/// Takes a message with a plain function: the fast path.
+pub trait Handler<M>: Actor {
+    /// What `ask` is answered with; a `tell` drops it.
+    type Reply: Send + 'static;
+
+    /// Beside which futures of this actor it may run.
+    const ACCESS: Access = Access::Write;
+
+    /// Handles one message.
+    fn handle(&mut self, message: M, cx: &mut Context<'_, Self>) -> Self::Reply;
+}
+
+/// Takes a message with a future that borrows the actor; no other message is taken until it ends.
+///
+/// The actor is moved aside and back: a large actor should box its state. Cost: one allocation, for
+/// the future, and one more in a handler that asks.
+pub trait AsyncHandler<M>: Actor {
+    /// What `ask` is answered with; a `tell` drops it.
+    type Reply: Send + 'static;
+
+    /// Handles one message.
+    fn handle(
+        &mut self,
+        message: M,
+        cx: AsyncContext<Self>,
+    ) -> impl Future<Output = Self::Reply> + Send;
+}
+
+/// Takes a message with a future that others may interleave with at its await points.
+///
+/// The future has no borrow of the actor; it reaches the state with
+/// [`Address::with`](crate::Address::with) or a message to itself.
+pub trait InterleavedHandler<M>: Actor {
+    /// What `ask` is answered with; a `tell` drops it.
+    type Reply: Send + 'static;
+
+    /// What may be taken while the future waits.
+    const ADMITS: Admits = Admits::All;
+
+    /// Beside which futures of this actor it may begin; by default a reader if it admits readers.
+    const ACCESS: Access = match Self::ADMITS {
+        Admits::Readers => Access::Read,
+        Admits::All | Admits::Chain => Access::Write,
+    };
+
+    /// Begins to handle one message.
+    fn handle(
+        &mut self,
+        message: M,
+        cx: &mut Context<'_, Self>,
+    ) -> impl Future<Output = Self::Reply> + Send + 'static;
+}
+
+/// Takes a message with a plain function that gives its answer by hand: later, from another handler,
+/// or by letting another actor answer.
+///
+/// ```
+/// # use turnwheel_actors::{Actor, Context, Handler, System};
+/// # use turnwheel_runtime::Group;
+/// # use std::convert::Infallible;
+/// use turnwheel_actors::{Address, ReplyHandler, ReplyTo};
+/// # struct Worker;
+/// # impl Actor for Worker { type Error = Infallible; }
+/// struct Square(u64);
+/// # impl Handler<Square> for Worker {
+/// #     type Reply = u64;
+/// #     fn handle(&mut self, Square(of): Square, _: &mut Context<'_, Self>) -> u64 { of * of }
+/// # }
+/// struct Desk(Address<Worker>);
+/// # impl Actor for Desk { type Error = Infallible; }
+/// impl ReplyHandler<Square> for Desk {
+///     type Reply = u64;
+///     fn handle(&mut self, message: Square, reply: ReplyTo<u64>, _: &mut Context<'_, Self>) {
+///         // Whoever asked is answered by the worker; if it is gone, it is told.
+///         let _ = self.0.forward(message, reply);
+///     }
+/// }
+/// # let group = Group::builder("doc").workers(1).build()?;
+/// # let system = System::new(&group);
+/// let desk = system.spawn(Desk(system.spawn(Worker)?))?;
+/// assert_eq!(desk.ask(Square(7)).wait()?, 49);
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait ReplyHandler<M>: Actor {
+    /// What `ask` is answered with.
+    type Reply: Send + 'static;
+
+    /// Beside which futures of this actor it may run.
+    const ACCESS: Access = Access::Write;
+
+    /// Handles one message. Of a message that was told, `reply` goes nowhere.
+    fn handle(&mut self, message: M, reply: ReplyTo<Self::Reply>, cx: &mut Context<'_, Self>);
+}
+
+/// What an actor takes while the future of an [`InterleavedHandler`] waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Admits {
+    /// Every message: the handler is reentrant.
+    All,
+    /// Handlers that are read-only; writers wait, and no reader passes a waiting writer.
+    Readers,
+    /// Messages of the call chain that this one belongs to: calls that come back to the actor.
+    Chain,
+}
+
+/// Beside which futures of [`InterleavedHandler`]s a message may be taken that do not admit
+/// everything. Of no matter otherwise: an actor without such futures takes every message at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// Beside none. A message that waits for its turn is not passed by later ones.
+    Write,
+    /// Beside readers ([`Admits::Readers`]), unless a writer waits before it. The handler must not
+    /// change what they rely on.
+    Read,
+    /// Beside all, and ahead of those that wait: for questions like «how far are you?».
+    Always,
+}
+
+/// Markers of the handler traits; the second parameter of [`Receive`].
+pub mod kind {
+    /// [`Handler`](super::Handler).
+    #[derive(Debug)]
+    pub enum Plain {}
+    /// [`AsyncHandler`](super::AsyncHandler).
+    #[derive(Debug)]
+    pub enum Exclusive {}
+    /// [`InterleavedHandler`](super::InterleavedHandler).
+    #[derive(Debug)]
+    pub enum Shared {}
+    /// [`ReplyHandler`](super::ReplyHandler).
+    #[derive(Debug)]
+    pub enum Replying {}
+    /// A closure; see [`Address::with`](crate::Address::with).
+    #[derive(Debug)]
+    pub struct Closure<R>(std::marker::PhantomData<fn() -> R>);
+}
+
+/// An actor that takes messages of type `M`, by whichever trait; implemented through those.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not take messages of type `{M}`",
+    note = "implement `Handler<{M}>`, `AsyncHandler<{M}>`, `InterleavedHandler<{M}>` or `ReplyHandler<{M}>` for it"
+)]
+pub trait Receive<M, K>: Actor {
+    /// What `ask` is answered with.
+    type Reply: Send + 'static;
+
+    /// Takes a message in a turn of the actor.
+    #[doc(hidden)]
+    fn receive(seat: &mut Seat<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>);
+
+    /// As [`Receive::receive`] of a message that was told and that nothing goes with.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn receive_told(seat: &mut Seat<Self>, message: M, turn: Turn<'_, Self>) {
+        Self::receive(seat, Delivery { message, baggage: None, reply: None }, turn);
+    }
+}
+
+/// The context of the runtime as the seat sees it.
+pub(crate) type Turn<'a, A> = turnwheel_runtime::Context<'a, Seat<A>>;
+
+impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
+    type Reply = <A as Handler<M>>::Reply;
+
+    #[inline(always)]
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        let access = <A as Handler<M>>::ACCESS;
+        seat.handle_plain::<_, _, kind::Plain>(delivery, access, turn, A::handle);
+    }
+
+    #[inline(always)]
+    fn receive_told(seat: &mut Seat<A>, message: M, turn: Turn<'_, A>) {
+        let access = <A as Handler<M>>::ACCESS;
+        seat.handle_told::<_, _, kind::Plain>(message, access, turn, A::handle);
+    }
+}
+
+impl<A: AsyncHandler<M>, M: Send + 'static> Receive<M, kind::Exclusive> for A {
+    type Reply = <A as AsyncHandler<M>>::Reply;
+
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        seat.handle_exclusive(delivery, turn);
+    }
+}
+
+impl<A: InterleavedHandler<M>, M: Send + 'static> Receive<M, kind::Shared> for A {
+    type Reply = <A as InterleavedHandler<M>>::Reply;
+
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        seat.handle_interleaved(delivery, turn);
+    }
+}
+
+impl<A: ReplyHandler<M>, M: Send + 'static> Receive<M, kind::Replying> for A {
+    type Reply = <A as ReplyHandler<M>>::Reply;
+
+    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        seat.handle_replying(delivery, turn);
+    }
+}

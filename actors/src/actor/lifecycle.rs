@@ -1,0 +1,116 @@
+//! What a type must be to be an actor, and what happens at the ends of its life.
+
+use std::error::Error;
+
+use turnwheel_runtime::Failure;
+
+use crate::actor::context::Context;
+
+/// A type whose values live in a task of their own and take one message at a time.
+///
+/// All hooks are optional and run in turns of the actor, so they use `self` and the context freely.
+/// Messages are taken by the traits of [`handler`](crate::handler).
+///
+/// ```
+/// use turnwheel_actors::{Actor, Context, Handler, System};
+/// use turnwheel_runtime::Group;
+///
+/// struct Counter(u64);
+/// impl Actor for Counter {
+///     type Error = std::convert::Infallible;
+/// }
+///
+/// struct Add(u64);
+/// impl Handler<Add> for Counter {
+///     type Reply = u64;
+///     fn handle(&mut self, Add(by): Add, _: &mut Context<'_, Self>) -> u64 {
+///         self.0 += by;
+///         self.0
+///     }
+/// }
+///
+/// let group = Group::builder("doc").workers(1).build()?;
+/// let counter = System::new(&group).spawn(Counter(0))?;
+/// counter.tell(Add(2))?;
+/// assert_eq!(counter.ask(Add(3)).wait().map_err(|error| error.to_string())?, 5);
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Actor: Sized + Send + 'static {
+    /// What its hooks fail with; [`Infallible`](std::convert::Infallible) if they do not.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Runs before any message. Futures awaited here hold the messages back until they are done, also
+    /// when the actor begins anew after a failure.
+    ///
+    /// # Errors
+    ///
+    /// The actor fails; whoever waits for [`Address::started`](crate::Address::started) is told.
+    fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), Self::Error> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// Runs when the actor is closed in order and all messages sent before are handled.
+    ///
+    /// # Errors
+    ///
+    /// The actor ends as failed.
+    fn closing(&mut self, cx: &mut Context<'_, Self>) -> Result<(), Self::Error> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// The last hook, called once whatever the way out; a kill or failure that finds the actor
+    /// inside a handler's future drops that future first.
+    fn ended(&mut self, exit: &Exit) {
+        let _ = exit;
+    }
+
+    /// What to do after a handler or timer of this actor has panicked, or a hook has failed.
+    fn on_failure(&mut self, failure: &Failure, cx: &mut Context<'_, Self>) -> Directive {
+        let _ = (failure, cx);
+        Directive::Restart
+    }
+}
+
+/// What becomes of an actor after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Directive {
+    /// Go on with the next message and the state as it is.
+    Resume,
+    /// Go on with a fresh actor from the factory, after the pause of its
+    /// [`Restart`](crate::Restart) policy; `Stop` if it has no factory.
+    Restart,
+    /// Close in order; what is queued is dropped.
+    Stop,
+    /// Fail, and tell the group's escalation hook.
+    Escalate,
+}
+
+/// How an actor has ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Exit {
+    /// In order.
+    Closed,
+    /// By this failure.
+    Failed(Failure),
+}
+
+impl Exit {
+    /// Whether it ended by a failure.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
+impl From<Result<(), Failure>> for Exit {
+    fn from(result: Result<(), Failure>) -> Self {
+        match result {
+            Ok(()) => Self::Closed,
+            Err(failure) => Self::Failed(failure),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A caller that waits no longer, as the handler of its call sees it.
+//!
+//! Whoever asks gives up by dropping its [`Ask`](crate::Ask), or when its deadline passes. A call that
+//! is made while another one is handled is given up with that one: its handler works for a caller
+//! that is gone, too, even while the handler between them goes on. Calls know the one that they were
+//! made for weakly, so that nothing is kept of a call that has ended.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::{Exchange, Notes, SharedExchange, WeakExchange};
+use turnwheel_runtime::Group;
+
+use crate::call::reply::Call;
+
+/// Those that wait for one call to be given up; made at the first.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers(Mutex<Option<Box<Places>>>);
+
+/// A waker in each place that is taken; a future has one place and gives it back.
+#[derive(Debug, Default)]
+struct Places {
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
+}
+
+impl Watchers {
+    /// Leaves a waker, in the place that this one has already.
+    fn leave(&self, place: &mut Option<usize>, waker: &Waker) {
+        let mut places = self.0.lock();
+        let places = places.get_or_insert_default();
+        let place = *place.get_or_insert_with(|| {
+            places.free.pop().unwrap_or_else(|| {
+                places.wakers.push(None);
+                places.wakers.len() - 1
+            })
+        });
+        if places.wakers.len() <= place {
+            // All were woken since, and the list was taken.
+            places.wakers.resize(place + 1, None);
+        }
+        let known = &mut places.wakers[place];
+        if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
+            *known = Some(waker.clone());
+        }
+    }
+
+    fn give_back(&self, place: usize) {
+        if let Some(places) = &mut *self.0.lock() {
+            if let Some(waker) = places.wakers.get_mut(place) {
+                *waker = None;
+                places.free.push(place);
+            }
+        }
+    }
+
+    fn wake_all(&self) {
+        let wakers = match &mut *self.0.lock() {
+            None => return,
+            Some(places) => mem::take(&mut places.wakers),
+        };
+        // Without the lock: what is woken may look at once.
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+}
+
+impl Notes for Call {
+    fn given_up(&self) {
+        self.watchers.wake_all();
+    }
+}
+
+/// Whether the caller of this call has given up, or one that it was made for.
+pub(crate) fn is_abandoned(call: &Exchange<Call>, group: &Group) -> bool {
+    // Read here: a handler that does not return may keep the deadlines' timer from its worker.
+    // Calls made for this one have no later deadline.
+    let deadline_ns = call.notes().deadline_ns;
+    if deadline_ns != u64::MAX && group.now_ns() >= deadline_ns {
+        // Over for the caller too: what a handler says that gives up is no answer.
+        call.expire();
+        return true;
+    }
+    call.is_given_up() || made_for(call).any(|call| call.is_given_up())
+}
+
+/// The calls that this one was made for, the nearest first.
+fn made_for(call: &Exchange<Call>) -> impl Iterator<Item = SharedExchange<Call>> {
+    let above = |call: &Exchange<Call>| call.notes().made_for.as_ref()?.upgrade();
+    std::iter::successors(above(call), move |call| above(call))
+}
+
+/// Leaves a waker for when the call is given up.
+fn watch(call: &Exchange<Call>, place: &mut Option<usize>, waker: &Waker) {
+    // Left before the look: who gives up in between finds it. What has ended already is seen by the
+    // caller, or never matters.
+    call.notes().watchers.leave(place, waker);
+    let _ = call.watch();
+}
+
+/// Completes when the caller of a handler has given up: when it has dropped its
+/// [`Ask`](crate::Ask), when its deadline has passed, or when the caller on whose behalf it asked
+/// has given up. Never completes if nobody asked, or once the answer is given.
+///
+/// From [`Context::abandoned`](crate::Context::abandoned),
+/// [`AsyncContext::abandoned`](crate::AsyncContext::abandoned) and
+/// [`ReplyTo::abandoned`](crate::ReplyTo::abandoned); may be awaited anywhere, and several times.
+///
+/// Cost: nothing before its first poll; then one allocation and, for each call in the chain, a short
+/// lock.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Abandoned {
+    call: Option<WeakExchange<Call>>,
+    group: Group,
+    watched: Vec<Watched>,
+}
+
+/// A place among the watchers of a call.
+struct Watched {
+    call: SharedExchange<Call>,
+    place: Option<usize>,
+}
+
+impl Abandoned {
+    pub(crate) fn new(call: Option<WeakExchange<Call>>, group: Group) -> Self {
+        Self { call, group, watched: Vec::new() }
+    }
+
+    /// Whether it has come to that.
+    pub fn is_abandoned(&self) -> bool {
+        match (&self.call, self.watched.first()) {
+            (_, Some(Watched { call, .. })) => is_abandoned(call, &self.group),
+            (Some(call), None) => {
+                call.upgrade().is_some_and(|call| is_abandoned(&call, &self.group))
+            }
+            (None, None) => false,
+        }
+    }
+}
+
+impl Clone for Abandoned {
+    fn clone(&self) -> Self {
+        Self::new(self.call.clone(), self.group.clone())
+    }
+}
+
+impl fmt::Debug for Abandoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Abandoned").field("is_abandoned", &self.is_abandoned()).finish()
+    }
+}
+
+impl Future for Abandoned {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if this.watched.is_empty() {
+            let Some(call) = this.call.as_ref().and_then(WeakExchange::upgrade) else {
+                return Poll::Pending;
+            };
+            let above: Vec<_> = made_for(&call).collect();
+            let calls = std::iter::once(call).chain(above);
+            this.watched = calls.map(|call| Watched { call, place: None }).collect();
+        }
+        for Watched { call, place } in &mut this.watched {
+            watch(call, place, cx.waker());
+        }
+        match this.is_abandoned() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        for Watched { call, place } in self.watched.drain(..) {
+            if let Some(place) = place {
+                call.notes().watchers.give_back(place);
+            }
+        }
+    }
+}

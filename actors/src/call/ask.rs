@@ -1,0 +1,194 @@
+//! The asking side of a call.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::{block_on, SharedExchange, Taken, Taker};
+use turnwheel_runtime::Failure;
+
+use crate::call::reply::{Answer, Call};
+use crate::error::{AskError, CallCycle, TimeSpent};
+use crate::system::System;
+
+/// The answer to a call: a future on any executor. Dropping it gives the answer up.
+///
+/// The message is sent already; waiting is all that is left to do.
+#[must_use = "a call whose answer is not awaited is a `tell`"]
+// Fields and no variants: so its words stay in registers from the call to the wait. Moved through
+// memory they are read back in pieces of other sizes than they were written in, and that stalls.
+pub struct Ask<M, R> {
+    waiting: Option<Waiting<R>>,
+    /// If it does not only wait. Both are empty once that is over.
+    other: Option<Box<Other<M, R>>>,
+}
+
+/// What is rare.
+pub(crate) enum Other<M, R> {
+    Refused(AskError<M>),
+    Intercepted(Intercepted<M, R>),
+}
+
+impl<M, R> Other<M, R> {
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refused(error: AskError<M>) -> Box<Self> {
+        Box::new(Self::Refused(error))
+    }
+
+    /// A call whose first attempt was made, with what goes on until its answer.
+    pub(crate) fn intercepted(
+        call: impl Future<Output = Result<R, AskError<M>>> + Send + 'static,
+    ) -> Box<Self> {
+        Box::new(Self::Intercepted(Mutex::new(Box::pin(call))))
+    }
+}
+
+/// A call with interceptors around it. The lock is for `Sync` alone, and is never taken.
+type Intercepted<M, R> = Mutex<Pin<Box<dyn Future<Output = Result<R, AskError<M>>> + Send>>>;
+
+struct Waiting<R> {
+    /// Dropped without the answer, it has nobody to go to, and is dropped where it is made.
+    taker: Taker<Answer<R>, Call>,
+    asked_ns: u64,
+}
+
+impl<M, R> std::fmt::Debug for Ask<M, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match (&self.waiting, self.other.as_deref()) {
+            (_, Some(Other::Refused(error))) => error.to_string(),
+            (_, Some(Other::Intercepted(_))) => "waiting".to_owned(),
+            (Some(waiting), None) if !waiting.taker.has_taken() => "waiting".to_owned(),
+            _ => "over".to_owned(),
+        };
+        f.debug_struct("Ask").field("state", &state).finish()
+    }
+}
+
+// The message and the answer are moved in and out as a whole, never pinned.
+impl<M, R> Unpin for Ask<M, R> {}
+
+impl<M, R> Ask<M, R> {
+    #[inline(always)]
+    pub(crate) fn refused(error: AskError<M>) -> Self {
+        Self::rare(Other::refused(error))
+    }
+
+    /// One that does not only wait.
+    #[inline(always)]
+    pub(crate) fn rare(other: Box<Other<M, R>>) -> Self {
+        Self { waiting: None, other: Some(other) }
+    }
+
+    /// A call whose message was taken; its deadline runs from now on.
+    #[inline(always)]
+    pub(crate) fn waiting(
+        taker: Taker<Answer<R>, Call>,
+        shared: SharedExchange<Call>,
+        system: &System,
+        asked_ns: u64,
+    ) -> Self {
+        let deadline_ns = shared.notes().deadline_ns;
+        if deadline_ns != u64::MAX {
+            system.shared().deadlines.add(deadline_ns, shared);
+        }
+        Self { waiting: Some(Waiting { taker, asked_ns }), other: None }
+    }
+
+    /// Waits for the answer, blocking the thread; only off the workers.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`]; on a worker thread [`Failure::WouldBlock`] within it, unless the answer is
+    /// there.
+    pub fn wait(self) -> Result<R, AskError<M>> {
+        match block_on(self) {
+            Ok(answer) => answer,
+            Err(failure) => Err(AskError::Unanswered(failure)),
+        }
+    }
+}
+
+impl<M, R> Future for Ask<M, R> {
+    type Output = Result<R, AskError<M>>;
+
+    // Without the rare states it is small enough for whoever polls; left to itself, the compiler
+    // makes a call of it, which costs as much again.
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(waiting) = &mut self.waiting {
+            return match waiting.taker.poll(cx.waker()) {
+                Poll::Pending => Poll::Pending,
+                // It stays: who polls once more is told by the taker that it is over.
+                Poll::Ready(Taken::Value(Ok(answer))) => Poll::Ready(Ok(answer)),
+                Poll::Ready(taken) => Poll::Ready(Err(self.unanswered(taken))),
+            };
+        }
+        self.poll_otherwise(cx)
+    }
+}
+
+impl<M, R> Ask<M, R> {
+    /// There is no answer.
+    #[cold]
+    #[inline(never)]
+    fn unanswered(&mut self, taken: Taken<Answer<R>>) -> AskError<M> {
+        match (taken, self.waiting.take()) {
+            (Taken::Value(Err(failure)), _) => unanswered(failure),
+            (Taken::Expired, Some(waiting)) => AskError::TimedOut(waiting.time_spent()),
+            // A reply answers in any case, and what was taken is not there again.
+            _ => unanswered(Failure::Cancelled),
+        }
+    }
+
+    /// Polls a call that does not only wait for its answer.
+    #[cold]
+    #[inline(never)]
+    fn poll_otherwise(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError<M>>> {
+        if let Some(Other::Intercepted(call)) = self.other.as_deref_mut() {
+            let polled = call.get_mut().as_mut().poll(cx);
+            if polled.is_ready() {
+                self.other = None;
+            }
+            return polled;
+        }
+        Poll::Ready(Err(match self.other.take().map(|other| *other) {
+            Some(Other::Refused(error)) => error,
+            _ => AskError::Unanswered(Failure::Cancelled),
+        }))
+    }
+}
+
+/// What the failure of a call means to its caller.
+fn unanswered<M>(failure: Failure) -> AskError<M> {
+    match failure.downcast_ref::<CallCycle>() {
+        Some(cycle) => AskError::Cycle { chain: cycle.names.clone(), message: None },
+        None => AskError::Unanswered(failure),
+    }
+}
+
+impl<R> Waiting<R> {
+    fn time_spent(&self) -> TimeSpent {
+        let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
+        let call = self.taker.exchange().notes();
+        let end_ns = call.deadline_ns;
+        let depth = call.chain.depth();
+        let queued_ns = match call.forwarded_ns.load(Ordering::Relaxed) {
+            0 => self.asked_ns,
+            forwarded_ns => forwarded_ns,
+        };
+        let hops = since(self.asked_ns, queued_ns);
+        match call.started_ns.load(Ordering::Relaxed) {
+            0 => TimeSpent { hops, queued: since(queued_ns, end_ns), running: None, depth },
+            started_ns => {
+                // The worker's clock is read now and then, so it may show a time before the call.
+                let started_ns = started_ns.max(queued_ns);
+                let running = Some(since(started_ns, end_ns));
+                TimeSpent { hops, queued: since(queued_ns, started_ns), running, depth }
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The deadlines of all calls of a system, under one timer.
+//!
+//! A timer for each call would cost as much as the call, and stay in the wheel long after its answer.
+//! Here a call adds one entry to a list. Calls mostly have the same limit and are answered in
+//! order, so the list is a queue by deadline, and who adds to it takes out what is answered at its
+//! front; a heap holds what is out of order. Behind a call that lasts, those that were answered
+//! are swept out together, so that a list never holds more than twice what waits. The timer is
+//! armed for the earliest deadline and left as it is when that call is answered: with answers in
+//! time it fires once for each span of a deadline, finds nothing, and is not armed again while
+//! nothing waits.
+
+use std::cell::Cell;
+use std::cmp::{Ordering as Order, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::SharedExchange;
+use turnwheel_runtime::{Completion, Group, PerWorker};
+
+use crate::call::reply::Call;
+
+/// Lists of one system beside those of its workers: threads share one only when there are more of them.
+/// A power of two.
+const SHARDS: usize = 8;
+
+/// Entries of a list before it is swept for the first time.
+const SWEEP_MIN: usize = 64;
+
+/// Answered calls that are taken from the front of a queue by one that is added: more than one, so
+/// that the queue shrinks after a call that has lasted.
+const TAKEN_MAX: usize = 2;
+
+const _: () = assert!(SHARDS.is_power_of_two());
+
+/// One waiting call; ordered by its deadline.
+struct Entry {
+    deadline_ns: u64,
+    call: SharedExchange<Call>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.deadline_ns == other.deadline_ns
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Order {
+        self.deadline_ns.cmp(&other.deadline_ns)
+    }
+}
+
+/// The calls of some threads. On a cache line of its own.
+#[repr(align(64))]
+struct Shard(Mutex<List>);
+
+/// Calls by their deadlines.
+struct List {
+    /// In order.
+    queue: VecDeque<Entry>,
+    /// Those that were due before the last of the queue when they came.
+    heap: BinaryHeap<Reverse<Entry>>,
+    /// How many entries bring about the next sweep.
+    sweep_at: usize,
+}
+
+/// What a list has let go; dropped by the caller, outside of the list.
+struct Settled {
+    calls: [Option<SharedExchange<Call>>; TAKEN_MAX],
+    /// The list is to be swept.
+    is_crowded: bool,
+}
+
+/// The end of a limit; `u64::MAX` if that is beyond all time.
+pub(crate) fn deadline_after(now_ns: u64, limit: Duration) -> u64 {
+    now_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The deadlines of a system.
+pub(crate) struct Deadlines {
+    group: Group,
+    /// The calls that are made on workers.
+    own: PerWorker<List>,
+    /// Those of other threads.
+    shards: [Shard; SHARDS],
+    /// For when the timer is armed; `u64::MAX` if it is not. Written under the lock of `timer`.
+    armed_ns: AtomicU64,
+    timer: Mutex<Option<Completion<()>>>,
+    bell: Waker,
+}
+
+impl fmt::Debug for Deadlines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deadlines").field("waiting", &self.waiting()).finish_non_exhaustive()
+    }
+}
+
+/// Wakes the deadlines when their timer fires; weak, since they own the timer.
+struct Bell(Weak<Deadlines>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if let Some(deadlines) = self.0.upgrade() {
+            deadlines.ring();
+        }
+    }
+}
+
+impl Deadlines {
+    pub(crate) fn new(group: &Group) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            group: group.clone(),
+            own: PerWorker::new(group, List::default),
+            shards: std::array::from_fn(|_| Shard(Mutex::new(List::default()))),
+            armed_ns: AtomicU64::new(u64::MAX),
+            timer: Mutex::new(None),
+            bell: Waker::from(Arc::new(Bell(me.clone()))),
+        })
+    }
+
+    /// Expires the call at its deadline unless it is settled by then. One entry; on a worker of the
+    /// group without a lock.
+    #[inline]
+    pub(crate) fn add(&self, deadline_ns: u64, call: SharedExchange<Call>) {
+        let mut entry = Some(Entry { deadline_ns, call });
+        let settled = match self.own.own(|list| list.add(entry.take())) {
+            Some(settled) => settled,
+            None => self.add_shared(entry.take()),
+        };
+        if settled.is_crowded {
+            self.sweep();
+        }
+        drop(settled.calls);
+        // Ordered by the list's section or lock: `ring` clears this before it looks at the list.
+        if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
+            self.arm(deadline_ns);
+        }
+    }
+
+    #[inline(never)]
+    fn add_shared(&self, entry: Option<Entry>) -> Settled {
+        self.shard().lock().add(entry)
+    }
+
+    /// The list of this thread, which is no worker.
+    fn shard(&self) -> &Mutex<List> {
+        &self.shards[shard_of_thread()].0
+    }
+
+    /// Takes what is settled out of the list of this thread.
+    #[cold]
+    fn sweep(&self) {
+        let swept = self.own.own(List::sweep).unwrap_or_else(|| self.shard().lock().sweep());
+        drop(swept);
+    }
+
+    /// Goes through all lists. What is dropped on the way may call again, so nothing is.
+    fn each(&self, mut look: impl FnMut(&mut List)) {
+        self.own.visit_each(&mut look);
+        for shard in &self.shards {
+            look(&mut shard.0.lock());
+        }
+    }
+
+    /// Arms the timer unless it is armed for an earlier time.
+    #[cold]
+    fn arm(&self, deadline_ns: u64) {
+        let fired = {
+            let mut timer = self.timer.lock();
+            if deadline_ns >= self.armed_ns.load(Ordering::Relaxed) {
+                return;
+            }
+            let left = deadline_ns.saturating_sub(self.group.now_ns());
+            let mut sleep = self.group.sleep(Duration::from_nanos(left));
+            match Pin::new(&mut sleep).poll(&mut Context::from_waker(&self.bell)) {
+                Poll::Pending => {
+                    self.armed_ns.store(deadline_ns, Ordering::Release);
+                    // The one before, if any, is cancelled by this.
+                    *timer = Some(sleep);
+                    return;
+                }
+                Poll::Ready(fired) => fired,
+            }
+        };
+        match fired {
+            Ok(()) => self.ring(),
+            Err(failure) => tracing::warn!(%failure, "calls wait without their deadlines"),
+        }
+    }
+
+    /// The timer has fired.
+    fn ring(&self) {
+        {
+            let _timer = self.timer.lock();
+            self.armed_ns.store(u64::MAX, Ordering::Release);
+        }
+        self.expire_due();
+        let next_ns = self.earliest_ns();
+        if next_ns != u64::MAX {
+            self.arm(next_ns);
+        }
+    }
+
+    fn expire_due(&self) {
+        let now_ns = self.group.now_ns();
+        let mut due = Vec::new();
+        self.each(|list| list.take_due(now_ns, &mut due));
+        // Outside of the lists: what is woken may call again.
+        due.iter().for_each(|entry| entry.call.expire());
+    }
+
+    fn earliest_ns(&self) -> u64 {
+        let mut earliest_ns = u64::MAX;
+        self.each(|list| earliest_ns = earliest_ns.min(list.earliest_ns()));
+        earliest_ns
+    }
+
+    /// Calls in the lists, those among them that were answered lately counted too.
+    pub(crate) fn waiting(&self) -> usize {
+        let mut waiting = 0;
+        self.each(|list| waiting += list.len());
+        waiting
+    }
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), heap: BinaryHeap::new(), sweep_at: SWEEP_MIN }
+    }
+}
+
+impl List {
+    fn len(&self) -> usize {
+        self.queue.len() + self.heap.len()
+    }
+
+    /// Takes the entry in; answers what was settled before it.
+    #[inline(always)]
+    fn add(&mut self, entry: Option<Entry>) -> Settled {
+        let mut calls = [None, None];
+        for place in &mut calls {
+            if self.queue.front().is_none_or(|first| !first.call.is_settled()) {
+                break;
+            }
+            *place = self.queue.pop_front().map(|first| first.call);
+        }
+        if let Some(entry) = entry {
+            if self.queue.back().is_none_or(|last| last.deadline_ns <= entry.deadline_ns) {
+                self.queue.push_back(entry);
+            } else {
+                self.heap.push(Reverse(entry));
+            }
+        }
+        Settled { calls, is_crowded: self.len() >= self.sweep_at }
+    }
+
+    fn earliest_ns(&self) -> u64 {
+        let queued_ns = self.queue.front().map_or(u64::MAX, |entry| entry.deadline_ns);
+        let heaped_ns = self.heap.peek().map_or(u64::MAX, |Reverse(entry)| entry.deadline_ns);
+        queued_ns.min(heaped_ns)
+    }
+
+    /// Takes out what is settled.
+    #[cold]
+    fn sweep(&mut self) -> Vec<Entry> {
+        let mut settled = Vec::new();
+        let mut keep = |entry: Entry| {
+            let is_settled = entry.call.is_settled();
+            if is_settled {
+                settled.push(entry);
+                None
+            } else {
+                Some(entry)
+            }
+        };
+        self.queue = self.queue.drain(..).filter_map(&mut keep).collect();
+        let heap = self.heap.drain().filter_map(|Reverse(entry)| keep(entry).map(Reverse));
+        self.heap = heap.collect::<Vec<_>>().into();
+        self.sweep_at = (2 * self.len()).max(SWEEP_MIN);
+        settled
+    }
+
+    /// Takes out what is due, and what is settled before the next that is not.
+    fn take_due(&mut self, now_ns: u64, due: &mut Vec<Entry>) {
+        let is_out = |entry: &Entry| entry.deadline_ns <= now_ns || entry.call.is_settled();
+        while self.queue.front().is_some_and(is_out) {
+            due.extend(self.queue.pop_front());
+        }
+        while self.heap.peek().is_some_and(|Reverse(entry)| is_out(entry)) {
+            due.extend(self.heap.pop().map(|Reverse(entry)| entry));
+        }
+    }
+}
+
+/// The number of the list of this thread.
+fn shard_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    MINE.try_with(|mine| {
+        if mine.get() == usize::MAX {
+            mine.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+        }
+        mine.get()
+    })
+    .unwrap_or(0)
+}

@@ -1,0 +1,254 @@
+//! The answer to a call, on its way back through an exchange that both sides share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use turnwheel_runtime::completion::{exchange, exchange_shared, Giver, Taker};
+use turnwheel_runtime::completion::{SharedExchange, WeakExchange};
+use turnwheel_runtime::{Failure, Group};
+
+use crate::call::abandoned::{is_abandoned, Abandoned, Watchers};
+use crate::call::chain::CallChain;
+use crate::call::Load;
+use crate::error::CallCycle;
+
+/// What comes back from a call.
+pub(crate) type Answer<R> = Result<R, Failure>;
+
+/// Where the answer goes. Dropped without one, the caller is told that there will be none.
+///
+/// A handler that answers later, or lets another actor answer, passes it on; see
+/// [`Address::forward`](crate::Address::forward).
+#[derive(Debug)]
+#[must_use = "dropping it tells the caller that there is no answer"]
+pub struct ReplyTo<R> {
+    giver: Option<Giver<Answer<R>, Call>>,
+}
+
+/// What both sides of a call know of it.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// When the handler began, on the group's clock; 0 before.
+    pub(crate) started_ns: AtomicU64,
+    /// When it was last forwarded; 0 if it was not.
+    pub(crate) forwarded_ns: AtomicU64,
+    /// When the caller gives up; `u64::MAX` never.
+    pub(crate) deadline_ns: u64,
+    /// The chain of calls that waits for this one.
+    pub(crate) chain: CallChain,
+    /// The call that the caller handled when it made this one.
+    pub(crate) made_for: Option<WeakExchange<Self>>,
+    /// Who wants to know that the caller has given up.
+    pub(crate) watchers: Watchers,
+    /// Where the message counts as in flight, if it went through a pool.
+    load: Option<Arc<Load>>,
+    /// Nobody asked: the exchange is there for the count, or for the end of the handler.
+    is_told: bool,
+}
+
+impl Call {
+    pub(crate) fn new(deadline_ns: u64, chain: CallChain) -> Self {
+        Self::counted(deadline_ns, chain, None)
+    }
+
+    /// Made while this one is handled.
+    #[inline]
+    pub(crate) fn made_for(self, made_for: Option<WeakExchange<Self>>) -> Self {
+        Self { made_for, ..self }
+    }
+
+    /// As [`Call::new`], of a message that counts as in flight until its answer.
+    pub(crate) fn counted(deadline_ns: u64, chain: CallChain, load: Option<Arc<Load>>) -> Self {
+        Self {
+            started_ns: AtomicU64::new(0),
+            forwarded_ns: AtomicU64::new(0),
+            deadline_ns,
+            chain,
+            made_for: None,
+            watchers: Watchers::default(),
+            load,
+            is_told: false,
+        }
+    }
+
+    /// Of a message that nobody asks, whose end somebody wants to know.
+    pub(crate) fn unasked() -> Self {
+        Self { is_told: true, ..Self::new(u64::MAX, CallChain::default()) }
+    }
+
+    /// The message is in flight no more: called once, by the side that answers.
+    #[inline]
+    fn settle_load(&self) {
+        let Some(load) = &self.load else { return };
+        // One that was forwarded has been another actor's since.
+        if self.forwarded_ns.load(Ordering::Relaxed) == 0 {
+            load.leave();
+        }
+    }
+
+    /// Both sides of it, and what becomes of its deadline.
+    #[inline]
+    pub(crate) fn begin<R>(self) -> (ReplyTo<R>, Taker<Answer<R>, Self>, SharedExchange<Self>) {
+        let (giver, taker, shared) = exchange_shared(self);
+        (ReplyTo { giver: Some(giver) }, taker, shared)
+    }
+}
+
+impl<R> ReplyTo<R> {
+    /// Of a message that was told: the answer is dropped.
+    pub(crate) fn nobody() -> Self {
+        Self { giver: None }
+    }
+
+    /// Whether there is a call to be answered, or a message to be counted.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.giver.is_some()
+    }
+
+    /// Of a message that nobody waits for the answer of, and that counts as in flight.
+    pub(crate) fn told(load: Arc<Load>) -> Self {
+        let call =
+            Call { is_told: true, ..Call::counted(u64::MAX, CallChain::default(), Some(load)) };
+        Self { giver: Some(exchange(call).0) }
+    }
+
+    /// Answers.
+    #[inline(always)]
+    pub fn send(mut self, answer: R) {
+        self.answer(|| Ok(answer));
+    }
+
+    /// Tells the caller that there is no answer, and why.
+    pub fn fail(mut self, failure: Failure) {
+        self.refuse(failure);
+    }
+
+    #[inline(never)]
+    fn refuse(&mut self, failure: Failure) {
+        self.answer(|| Err(failure));
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, answer: impl FnOnce() -> Answer<R>) {
+        if let Some(giver) = self.giver.take() {
+            giver.exchange().notes().settle_load();
+            // Made last, so that it is built where it goes. Given up: it goes nowhere, and is dropped here.
+            let _ = giver.give(answer());
+        }
+    }
+
+    /// Whether the caller waits no longer: it has given up, or its deadline has passed.
+    pub fn is_abandoned(&self) -> bool {
+        self.giver.as_ref().is_none_or(|giver| giver.exchange().is_over())
+    }
+
+    /// The call that it answers, for those that want to know whether its caller waits.
+    pub(crate) fn asked(&self) -> Option<WeakExchange<Call>> {
+        let giver = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told)?;
+        Some(giver.downgrade())
+    }
+
+    /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when its
+    /// deadline has passed, or when the caller that it asked for has given up. Never for a message
+    /// that was told, nor after the answer.
+    ///
+    /// `system` is the one that the actor lives in.
+    pub fn abandoned(&self, system: &crate::System) -> Abandoned
+    where
+        R: Send + 'static,
+    {
+        Abandoned::new(self.asked(), system.group().clone())
+    }
+
+    /// Its deadline has passed.
+    pub(crate) fn expire(self) {
+        if let Some(giver) = &self.giver {
+            // Said here, and not left to the timer: what comes next is that the reply is dropped.
+            giver.exchange().expire();
+        }
+    }
+
+    /// Whether this actor waits for the answer and takes nothing meanwhile.
+    pub(crate) fn is_awaited_by(&self, actor: u64) -> bool {
+        self.call().is_some_and(|call| call.chain.blocks(actor))
+    }
+
+    /// Tells the caller that the actor of this name, which was to answer, waits for the answer.
+    pub(crate) fn fail_with_cycle(self, name: String) {
+        let mut names = self.call().map(|call| call.chain.names()).unwrap_or_default();
+        names.push(name);
+        self.fail(Failure::error(CallCycle { names }));
+    }
+
+    /// Whether somebody asked.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.call().is_some_and(|call| !call.is_told)
+    }
+
+    #[inline]
+    pub(crate) fn call(&self) -> Option<&Call> {
+        self.giver.as_ref().map(|giver| giver.exchange().notes())
+    }
+
+    /// Notes that another actor is to answer.
+    pub(crate) fn forwarded(&self, now_ns: u64) {
+        if let Some(call) = self.call() {
+            call.settle_load();
+            call.forwarded_ns.store(now_ns.max(1), Ordering::Relaxed);
+            call.started_ns.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the handler begins. False if the deadline has passed: then it must not.
+    #[inline]
+    pub(crate) fn begin(&self, now_ns: u64) -> bool {
+        let Some(giver) = &self.giver else { return false };
+        let call = giver.exchange().notes();
+        if now_ns >= call.deadline_ns {
+            // Said here, and not left to the timer: what comes next is that the reply is dropped.
+            giver.exchange().expire();
+            return false;
+        }
+        call.started_ns.store(now_ns.max(1), Ordering::Relaxed);
+        true
+    }
+}
+
+impl<R: Send> Caller for ReplyTo<R> {
+    fn has_given_up(&self, group: &Group) -> bool {
+        let asked = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told);
+        asked.is_some_and(|giver| is_abandoned(giver.exchange(), group))
+    }
+}
+
+/// A caller, to whom its plain handler may look back while it runs.
+pub(crate) trait Caller {
+    /// Whether it waits no longer.
+    fn has_given_up(&self, group: &Group) -> bool;
+}
+
+impl std::fmt::Debug for dyn Caller + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Caller")
+    }
+}
+
+impl<R> Drop for ReplyTo<R> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.giver.is_some() {
+            self.end_unanswered();
+        }
+    }
+}
+
+impl<R> ReplyTo<R> {
+    #[cold]
+    fn end_unanswered(&mut self) {
+        self.refuse(if std::thread::panicking() {
+            Failure::Panicked("the handler panicked before it answered".into())
+        } else {
+            Failure::Closed
+        });
+    }
+}

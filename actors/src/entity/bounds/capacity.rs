@@ -1,0 +1,229 @@
+//! Room for activations: how many there may be and how much they may take, and which keys wait for it.
+
+use std::sync::atomic::Ordering;
+use std::sync::Weak;
+use std::time::Duration;
+
+use turnwheel_runtime::{Failure, Phase, SubmitErrorKind};
+
+use crate::actor::cell::Seat;
+use crate::entity::bounds::memory::{Idle, Sheds};
+use crate::entity::directory::{Directory, Entry};
+use crate::entity::life::hooks::HELD_NS;
+use crate::entity::{Entity, EntityKey};
+
+/// Entities of one type that are compared when the least recently used are looked for.
+const SAMPLE: usize = 512;
+
+/// An entity was not activated, since there was no room for it in time.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "{entity} «{key}» has waited {waited:?} for room, while {active} of its type are active and \
+     all entities take {bytes} bytes: raise the limits, or send less at once"
+)]
+#[non_exhaustive]
+pub struct NoRoom {
+    /// Type of the entity.
+    pub entity: &'static str,
+    /// Its key.
+    pub key: String,
+    /// How long it has waited.
+    pub waited: Duration,
+    /// How many of its type are active.
+    pub active: usize,
+    /// What all entities take together.
+    pub bytes: u64,
+}
+
+/// A key that waits for room.
+pub(crate) struct Waiter<K> {
+    key: K,
+    since_ns: u64,
+}
+
+impl<E: Entity> Directory<E> {
+    /// Takes one of the places for activations; the bytes it is charged with.
+    pub(crate) fn take_place(&self) -> Option<u64> {
+        let max = self.settings(|settings| settings.active_max).unwrap_or(0);
+        let take = |active: usize| (active < max).then_some(active + 1);
+        self.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        let bytes = self.memory.reserve();
+        if bytes.is_none() {
+            self.active.fetch_sub(1, Ordering::Relaxed);
+        }
+        bytes
+    }
+
+    /// Gives a place back.
+    pub(crate) fn free_place(&self, bytes: u64) {
+        self.active.fetch_sub(1, Ordering::Relaxed);
+        self.memory.change(bytes, 0);
+    }
+
+    /// Asks an activation how much it takes, unless it is sure to be what it was charged with.
+    pub(crate) fn measure(&self, key: &E::Key, seat: &Seat<E>) {
+        let Some(size) = seat.actor.as_ref().map(E::size) else { return };
+        if !self.memory.is_constant(size as u64) {
+            self.measured(key, seat.rest.id, size);
+        }
+    }
+
+    /// An activation says how much it takes.
+    pub(crate) fn measured(&self, key: &E::Key, id: u64, size: usize) {
+        let bytes = u32::try_from(size).unwrap_or(u32::MAX);
+        let former = match self.shard(key).get_mut(key) {
+            Some(Entry::Active(active)) if active.id() == id => {
+                std::mem::replace(&mut active.bytes, bytes)
+            }
+            _ => return,
+        };
+        self.memory.learn(u64::from(bytes));
+        self.memory.change(u64::from(former), u64::from(bytes));
+        if former < bytes && self.memory.all.is_over() {
+            self.collector.make_room(self);
+        }
+    }
+
+    /// Gives places that have become free to the keys that wait longest.
+    pub(crate) fn next_waiting(&self) {
+        loop {
+            if self.queue.lock().is_empty() {
+                return;
+            }
+            let Some(bytes) = self.take_place() else { return };
+            let Some(Waiter { key, .. }) = self.queue.lock().pop_front() else {
+                self.free_place(bytes);
+                continue;
+            };
+            let mut shard = self.shard(&key);
+            match shard.take_waiting(&key) {
+                Some((pending, failures)) => {
+                    self.begin(&mut shard, &key, pending, failures, bytes);
+                }
+                None => self.free_place(bytes),
+            }
+        }
+    }
+
+    /// Lets a key wait for a place.
+    ///
+    /// # Errors
+    ///
+    /// Too many wait.
+    pub(crate) fn enqueue(&self, key: &E::Key) -> Result<(), SubmitErrorKind> {
+        let max = self.settings(|settings| settings.waiting_max).unwrap_or(0);
+        let since_ns = self.system.group().recent_ns();
+        let mut queue = self.queue.lock();
+        if queue.len() >= max {
+            return Err(SubmitErrorKind::Full);
+        }
+        queue.push_back(Waiter { key: key.clone(), since_ns });
+        drop(queue);
+        self.collector.make_room(self);
+        Ok(())
+    }
+
+    /// Keys that wait for room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.lock().len()
+    }
+
+    /// Whether somebody wants room, or more is taken than there is.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.waiting() > 0 || self.memory.all.is_over()
+    }
+
+    /// Makes room, as far as somebody is idle, and tells those who have waited too long.
+    pub(crate) fn make_room(&self) {
+        self.refuse_waiting();
+        let waiting = self.waiting();
+        let (Some(max), wanted) = (self.settings(|settings| settings.active_max), waiting as u64)
+        else {
+            return;
+        };
+        let mut shed = 0;
+        if waiting > 0 && self.active() >= max {
+            let mut idle = Vec::new();
+            self.add_idle(&mut idle);
+            idle.sort_by_key(|idle| idle.used_ns);
+            shed += idle.into_iter().take(waiting).map(|idle| (idle.shed)()).count();
+        }
+        shed += self.memory.all.shed(wanted.saturating_mul(self.memory.expected()));
+        self.counters.shed.fetch_add(shed as u64, Ordering::Relaxed);
+        // Room may have been made by another type.
+        self.next_waiting();
+    }
+
+    /// Tells the senders to keys that have waited too long for room.
+    fn refuse_waiting(&self) {
+        let Some(limit) = self.settings(|settings| settings.room_limit) else { return };
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = self.system.group().now_ns();
+        loop {
+            let (key, waited_ns) = {
+                let mut queue = self.queue.lock();
+                let Some(first) = queue.front() else { return };
+                let waited_ns = now_ns.saturating_sub(first.since_ns);
+                if waited_ns < limit_ns {
+                    return;
+                }
+                let Some(Waiter { key, .. }) = queue.pop_front() else { return };
+                (key, waited_ns)
+            };
+            let mut shard = self.shard(&key);
+            let Some((pending, _)) = shard.take_waiting(&key) else { continue };
+            drop(shard);
+            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+            let failure = Failure::error(NoRoom {
+                entity: std::any::type_name::<E>(),
+                key: key.text().into_owned(),
+                waited: Duration::from_nanos(waited_ns),
+                active: self.active(),
+                bytes: self.memory.all.total(),
+            });
+            for waiting in pending {
+                waiting.fail(&self.system, &failure);
+            }
+        }
+    }
+}
+
+impl<E: Entity> Sheds for Directory<E> {
+    fn add_idle(&self, idle: &mut Vec<Idle>) {
+        let begin = self.next_shard();
+        let most = idle.len() + SAMPLE;
+        for offset in 0..Self::shards() {
+            self.each_active((begin + offset) % Self::shards(), |key, active| {
+                if active.task.queue_len() == 0 && active.task.phase() == Phase::Started {
+                    let (directory, task) = (self.weak(), active.task.clone());
+                    let (key, id) = (key.clone(), active.id());
+                    let shed = Box::new(move || {
+                        // In its own turn: one that is held has something under way.
+                        let asked = task.submit(move |seat: &mut Seat<E>, cx| {
+                            let directory = Weak::upgrade(&directory);
+                            let is_held = seat.rest.kept_until_ns() == HELD_NS;
+                            if is_held || cx.holding() > 0 || seat.rest.has_open_streams() {
+                                // Others come first at the next look.
+                                if let Some(directory) = directory {
+                                    let now_ns = directory.system.group().now_ns();
+                                    let handled = seat.rest.handled();
+                                    directory.was_used(&key, id, now_ns, handled);
+                                }
+                                return;
+                            }
+                            if let Some(directory) = directory {
+                                directory.leaves(&key, id);
+                            }
+                            cx.close();
+                        });
+                        // Full: it is anything but idle. Closed: it is on its way.
+                        let _ = asked;
+                    });
+                    let bytes = u64::from(active.bytes);
+                    idle.push(Idle { used_ns: active.used_ns, bytes, shed });
+                }
+                idle.len() < most
+            });
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How an activation makes way for the next one of its key.
+
+use std::collections::VecDeque;
+
+use turnwheel_runtime::{Failure, SubmitErrorKind};
+
+use crate::actor::cell::forwarding::{Pending, Unsent};
+use crate::entity::directory::Locked;
+use crate::entity::directory::{Active, Aside, Directory, Entry, Failures, Leaving, Queue};
+use crate::entity::Entity;
+
+impl<E: Entity> Leaving<E> {
+    /// How many messages move on from it, or will.
+    pub(crate) fn moving(&self) -> usize {
+        match self.onward.len() {
+            0 => 0,
+            moved => moved + usize::try_from(self.task.queue_len()).unwrap_or(usize::MAX / 2),
+        }
+    }
+
+    /// An activation that takes no more, and what waits for the next one.
+    fn of(active: &Active<E>, pending: Queue<E>) -> Self {
+        let (task, id, bytes) = (active.task.clone(), active.id(), active.bytes);
+        let (onward, returning) = (VecDeque::new(), VecDeque::new());
+        Self { task, id, bytes, onward, returning, pending }
+    }
+
+    /// What goes to the next activation, in order.
+    pub(crate) fn take_rest(&mut self) -> Queue<E> {
+        let mut rest = std::mem::take(&mut self.onward);
+        rest.append(&mut self.returning);
+        rest.append(&mut self.pending);
+        rest
+    }
+}
+
+impl<E: Entity> Directory<E> {
+    /// An activation takes no more messages: from now on they wait for the next one.
+    pub(crate) fn leaves(&self, key: &E::Key, id: u64) {
+        let mut shard = self.shard(key);
+        let Some(entry) = shard.get_mut(key) else { return };
+        if let Entry::Active(active) = entry {
+            if active.id() == id {
+                *entry = Aside::Leaving(Leaving::of(active, VecDeque::new())).into();
+            }
+        }
+    }
+
+    /// An activation is over, its actor dropped. Called by its last hook, with the failures of the
+    /// activations before it if it has not begun.
+    pub(crate) fn has_ended(
+        &self,
+        key: &E::Key,
+        id: u64,
+        failure: Option<&Failure>,
+        failures: Option<Failures>,
+    ) {
+        let mut shard = self.shard(key);
+        let Some((pending, bytes)) = shard.take_activation(key, id) else { return };
+        if let Some(failure) = failure {
+            self.hold(&mut shard, key, id, failure, failures);
+            drop(shard);
+            self.free_place(u64::from(bytes));
+            for waiting in pending {
+                waiting.fail(&self.system, failure);
+            }
+        } else if pending.is_empty() {
+            drop(shard);
+            self.free_place(u64::from(bytes));
+        } else {
+            // The place of the old activation goes over to the new one.
+            self.begin(&mut shard, key, pending, failures, u64::from(bytes));
+            return;
+        }
+        self.next_waiting();
+    }
+
+    /// Takes a message that an activation has admitted and does not handle to the next one.
+    pub(crate) fn pass_on(&self, key: &E::Key, id: u64, message: Box<dyn Pending<E>>) {
+        let mut shard = self.shard(key);
+        match shard.get_mut(key) {
+            Some(Entry::Active(_)) => self.deliver(&mut shard, key, VecDeque::from([message])),
+            Some(Entry::Aside(aside)) => match &mut **aside {
+                Aside::Leaving(leaving) if leaving.id == id => leaving.onward.push_back(message),
+                Aside::Leaving(leaving) => leaving.pending.push_back(message),
+                Aside::Waiting { pending, .. } => pending.push_back(message),
+                Aside::Held { failure, .. } => message.fail(&self.system, failure),
+            },
+            None => match (self.take_place(), VecDeque::from([message])) {
+                (Some(bytes), pending) => self.begin(&mut shard, key, pending, None, bytes),
+                (None, pending) => match self.enqueue(key) {
+                    Ok(()) => {
+                        let waiting = Aside::Waiting { pending, failures: None };
+                        shard.insert(key.clone(), waiting.into());
+                    }
+                    Err(kind) => {
+                        let failure = Failure::message(kind.to_string());
+                        pending
+                            .into_iter()
+                            .for_each(|message| message.fail(&self.system, &failure));
+                    }
+                },
+            },
+        }
+    }
+
+    /// Keeps a key from being activated again for a while.
+    fn hold(
+        &self,
+        shard: &mut Locked<'_, E>,
+        key: &E::Key,
+        id: u64,
+        failure: &Failure,
+        failures: Option<Failures>,
+    ) {
+        // Each activation has a jitter of its own, so that many that fail together do not come back so.
+        let fresh = || self.settings(|settings| Box::new(settings.hold.delays(id)));
+        let Some(mut failures) = failures.or_else(fresh) else { return };
+        let pause = failures.next().unwrap_or_default();
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.system.group().now_ns().saturating_add(pause_ns);
+        let failure = failure.clone();
+        shard.insert(key.clone(), Aside::Held { until_ns, failure, failures }.into());
+    }
+
+    /// Activates a key for those who wait, in their order; its place was taken, and charged with
+    /// `bytes`.
+    pub(crate) fn begin(
+        &self,
+        shard: &mut Locked<'_, E>,
+        key: &E::Key,
+        pending: Queue<E>,
+        failures: Option<Failures>,
+        bytes: u64,
+    ) {
+        let now_ns = self.system.group().recent_ns();
+        match self.activate(shard, key, now_ns, failures, bytes, true) {
+            Ok(_) => self.deliver(shard, key, pending),
+            Err(_) => {
+                let failure = Failure::Closed;
+                pending.into_iter().for_each(|message| message.fail(&self.system, &failure));
+            }
+        }
+    }
+
+    /// Sends what has waited to the activation there is: under the lock of its shard, so that no later
+    /// message gets ahead.
+    fn deliver(&self, shard: &mut Locked<'_, E>, key: &E::Key, mut pending: Queue<E>) {
+        let Some(entry) = shard.get_mut(key) else { unreachable!("it was just seen or made") };
+        let Entry::Active(active) = entry else {
+            unreachable!("only what is active gets messages")
+        };
+        while let Some(message) = pending.pop_front() {
+            match message.send(&active.task) {
+                Ok(()) => {}
+                Err(Unsent { kind: SubmitErrorKind::Closed, message }) => {
+                    // The first of them has ended it: the rest is for the next one. Its end waits for
+                    // the lock, and finds them here.
+                    pending.push_front(message);
+                    *entry = Aside::Leaving(Leaving::of(active, pending)).into();
+                    return;
+                }
+                Err(Unsent { kind, message }) => {
+                    message.fail(&self.system, &Failure::message(kind.to_string()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Which keys have an activation, and what waits for one: a table for each type.
+
+mod directories;
+mod ending;
+pub(crate) mod overview;
+mod stats;
+mod table;
+mod typed;
+
+pub(crate) use directories::Directories;
+pub use overview::{EntityLook, EntityState, EntityType, LookError};
+pub(crate) use stats::Counters;
+pub use stats::EntityStats;
+pub(crate) use table::{Locked, Table};
+pub(crate) use typed::{
+    name_of, Active, Aside, Directory, Entry, Failures, Leaving, Queue, Refusal,
+};

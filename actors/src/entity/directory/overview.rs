@@ -1,0 +1,239 @@
+//! Which types of entities there are, and how one entity is: for people who look.
+
+use std::fmt;
+use std::sync::Weak;
+use std::time::Duration;
+
+use turnwheel_runtime::Phase;
+
+use crate::entity::directory::{Aside, Entry};
+use crate::entity::{Directory, Entities, Entity, EntityKey, EntityStats};
+
+/// The entities of one type at one moment; see [`Entities::types`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EntityType {
+    /// Its [name](Entity::NAME), or the name of the Rust type if it has none.
+    pub name: &'static str,
+    /// The name of the Rust type.
+    pub type_name: &'static str,
+    /// Whether its state can be stored: it has a name of its own.
+    pub is_named: bool,
+    /// What it does, in numbers.
+    pub stats: EntityStats,
+    /// Activations since the begin.
+    pub activations: u64,
+    /// For how long the one that was used least recently has had no message.
+    pub oldest_idle: Option<Duration>,
+    /// After how long without a message one is passivated.
+    pub idle_limit: Duration,
+}
+
+/// What becomes of a message for a key; see the table in [`entity`](super).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntityState {
+    /// It activates the entity.
+    None,
+    /// It goes to the mailbox.
+    Active,
+    /// It waits for the end of the old activation.
+    Leaving,
+    /// It waits for room.
+    Waiting,
+    /// It is refused with the failure of the last activation.
+    Held,
+}
+
+/// One entity at one moment; see [`Entities::look`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EntityLook {
+    /// What becomes of a message for it.
+    pub state: EntityState,
+    /// The number of its activation.
+    pub activation: Option<u64>,
+    /// The phase of its task.
+    pub phase: Option<Phase>,
+    /// Messages in its mailbox, about, and those that wait for its next activation.
+    pub queued: u64,
+    /// For how long it has had no message.
+    pub idle: Option<Duration>,
+    /// Bytes that it is charged with, as far as it says so.
+    pub bytes: u64,
+    /// Why its last activation failed.
+    pub failure: Option<String>,
+    /// How long messages are refused because of that.
+    pub held_for: Option<Duration>,
+}
+
+/// Why an entity cannot be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookError {
+    /// No message has been sent to an entity of a type with this name.
+    #[error("there is no type of entities «{0}»")]
+    UnknownType(String),
+    /// The keys of the type cannot be made of a text.
+    #[error("«{key}» is no key of «{name}»")]
+    NoKey {
+        /// The type.
+        name: String,
+        /// The text.
+        key: String,
+    },
+}
+
+/// The entities of one type, without its type.
+pub(crate) trait Listed: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn overview(&self) -> EntityType;
+    /// How the entity with this key is; nothing if the text is no key.
+    fn look(&self, key: &str) -> Option<EntityLook>;
+}
+
+/// All types, in the order of their first use.
+#[derive(Default)]
+pub(crate) struct Types(parking_lot::Mutex<Vec<Weak<dyn Listed>>>);
+
+impl fmt::Debug for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Types").finish_non_exhaustive()
+    }
+}
+
+impl Types {
+    pub(crate) fn add(&self, listed: Weak<dyn Listed>) {
+        self.0.lock().push(listed);
+    }
+}
+
+impl Entities {
+    /// The types of entities to which a message was sent, in the order of their first.
+    ///
+    /// Cost: for the oldest it looks at the entry of each entity, under one of 64 locks at a time: some
+    /// milliseconds for a million.
+    ///
+    /// ```
+    /// # use turnwheel_actors::{Actor, Context, Entities, Entity, Handler, System};
+    /// # use turnwheel_runtime::Group;
+    /// struct Lamp;
+    /// impl Actor for Lamp { type Error = std::convert::Infallible; }
+    /// impl Entity for Lamp {
+    ///     type Key = String;
+    ///     const NAME: &'static str = "lamp";
+    ///     fn create(_: &String) -> Self { Lamp }
+    /// }
+    /// struct On;
+    /// impl Handler<On> for Lamp {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, _: On, _: &mut Context<'_, Self>) {}
+    /// }
+    /// let group = Group::builder("doc").workers(1).build()?;
+    /// let entities = Entities::new(&System::new(&group));
+    /// entities.get::<Lamp>("hall").ask(On).wait().map_err(|error| error.to_string())?;
+    /// let types = entities.types();
+    /// assert_eq!((types[0].name, types[0].stats.active, types[0].activations), ("lamp", 1, 1));
+    /// assert!(entities.look("lamp", "hall")?.activation.is_some());
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn types(&self) -> Vec<EntityType> {
+        let types = self.shared.types.0.lock().clone();
+        types.iter().filter_map(Weak::upgrade).map(|listed| listed.overview()).collect()
+    }
+
+    /// How one entity is, by the name of its type as [`Entities::types`] tells it and its key as text. It is
+    /// not activated by that. Cost: a look under one lock.
+    ///
+    /// # Errors
+    ///
+    /// There is no such type, or its keys cannot be made of this text.
+    pub fn look(&self, name: &str, key: &str) -> Result<EntityLook, LookError> {
+        let types = self.shared.types.0.lock().clone();
+        let mut listed = types.iter().filter_map(Weak::upgrade);
+        let Some(listed) = listed.find(|listed| listed.name() == name) else {
+            return Err(LookError::UnknownType(name.to_owned()));
+        };
+        let no_key = || LookError::NoKey { name: name.to_owned(), key: key.to_owned() };
+        listed.look(key).ok_or_else(no_key)
+    }
+}
+
+impl<E: Entity> Listed for Directory<E> {
+    fn name(&self) -> &'static str {
+        if E::NAME.is_empty() {
+            std::any::type_name::<E>()
+        } else {
+            E::NAME
+        }
+    }
+
+    fn overview(&self) -> EntityType {
+        let mut oldest_ns = u64::MAX;
+        for shard in 0..Self::shards() {
+            self.each_active(shard, |_, active| {
+                oldest_ns = oldest_ns.min(active.used_ns);
+                true
+            });
+        }
+        let now_ns = self.system.group().now_ns();
+        let idle = || Duration::from_nanos(now_ns.saturating_sub(oldest_ns));
+        EntityType {
+            name: self.name(),
+            type_name: std::any::type_name::<E>(),
+            is_named: !E::NAME.is_empty(),
+            stats: self.stats(),
+            activations: self.activations(),
+            oldest_idle: (oldest_ns != u64::MAX).then(idle),
+            idle_limit: self.idle(),
+        }
+    }
+
+    fn look(&self, key: &str) -> Option<EntityLook> {
+        let key = E::Key::from_text(key)?;
+        if key.is_too_long() {
+            return None;
+        }
+        let now_ns = self.system.group().now_ns();
+        let mut look = EntityLook {
+            state: EntityState::None,
+            activation: None,
+            phase: None,
+            queued: 0,
+            idle: None,
+            bytes: 0,
+            failure: None,
+            held_for: None,
+        };
+        match self.shard(&key).get(&key) {
+            None => {}
+            Some(Entry::Active(active)) => {
+                look.state = EntityState::Active;
+                (look.activation, look.phase) = (Some(active.id()), Some(active.task.phase()));
+                look.queued = active.task.queue_len();
+                look.idle = Some(Duration::from_nanos(now_ns.saturating_sub(active.used_ns)));
+                look.bytes = u64::from(active.bytes);
+            }
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(leaving) => {
+                    look.state = EntityState::Leaving;
+                    (look.activation, look.phase) = (Some(leaving.id), Some(leaving.task.phase()));
+                    let waiting = (leaving.pending.len() + leaving.onward.len()) as u64;
+                    look.queued = leaving.task.queue_len() + waiting;
+                    look.bytes = u64::from(leaving.bytes);
+                }
+                Aside::Waiting { pending, .. } => {
+                    look.state = EntityState::Waiting;
+                    look.queued = pending.len() as u64;
+                }
+                Aside::Held { until_ns, failure, .. } => {
+                    look.state = EntityState::Held;
+                    look.failure = Some(failure.to_string());
+                    look.held_for = Some(Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+                }
+            },
+        }
+        Some(look)
+    }
+}

@@ -1,0 +1,451 @@
+//! Which key has an activation, and what waits for one; see the table in `mod.rs`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Delays, Failure, Overflow, SubmitErrorKind, Task};
+
+use crate::actor::cell::envelope::Envelope;
+use crate::actor::cell::forwarding::Pending;
+use crate::actor::cell::Seat;
+use crate::actor::handler::Receive;
+use crate::call::chain::CallChain;
+use crate::entity::bounds::capacity::Waiter;
+use crate::entity::bounds::memory::{Share, Sheds};
+use crate::entity::directory::Counters;
+use crate::entity::directory::{Locked, Table};
+use crate::entity::life::hooks::EntityHooks;
+use crate::entity::{Entity, EntityKey, KeyTooLong, Settings, Shared, PENDING_MAX};
+use crate::system::id;
+use crate::system::intercept::Chain;
+use crate::system::System;
+
+pub(crate) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
+
+/// What is known of one key. Small, since a look-up among a million costs what memory costs: 24 bytes
+/// beside the key.
+pub(crate) enum Entry<E: Entity> {
+    Active(Active<E>),
+    Aside(Box<Aside<E>>),
+}
+
+/// What is known of a key that takes no messages now.
+pub(crate) enum Aside<E: Entity> {
+    /// The activation is on its way out.
+    Leaving(Leaving<E>),
+    /// Too many others are active.
+    Waiting { pending: Queue<E>, failures: Option<Failures> },
+    /// The last activation has failed.
+    Held { until_ns: u64, failure: Failure, failures: Failures },
+}
+
+impl<E: Entity> Entry<E> {
+    const IS_SMALL: () = assert!(std::mem::size_of::<Self>() <= 24, "an entry has grown");
+
+    /// Whether it is of this activation, on its way out or not.
+    pub(crate) fn is_activation(&self, id: u64) -> bool {
+        match self {
+            Self::Active(active) => active.id() == id,
+            Self::Aside(aside) => matches!(&**aside, Aside::Leaving(leaving) if leaving.id == id),
+        }
+    }
+}
+
+impl<E: Entity> From<Aside<E>> for Entry<E> {
+    fn from(aside: Aside<E>) -> Self {
+        Self::Aside(Box::new(aside))
+    }
+}
+
+/// An activation as the directory sees it.
+pub(crate) struct Active<E: Entity> {
+    pub(crate) task: Task<Seat<E>>,
+    /// When a message last came by the directory, nanoseconds.
+    pub(crate) used_ns: u64,
+    /// Messages handled when the collector last looked.
+    pub(crate) seen: u32,
+    /// What it is charged with.
+    pub(crate) bytes: u32,
+}
+
+impl<E: Entity> Active<E> {
+    /// The number of the activation.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.task.tag()
+    }
+}
+
+/// An activation on its way out.
+pub(crate) struct Leaving<E: Entity> {
+    pub(crate) task: Task<Seat<E>>,
+    pub(crate) id: u64,
+    pub(crate) bytes: u32,
+    /// What it has admitted and does not handle itself: comes before what waits.
+    pub(crate) onward: Queue<E>,
+    /// Calls that come back to it: it waits for them itself, and takes them still.
+    pub(crate) returning: Queue<E>,
+    pub(crate) pending: Queue<E>,
+}
+
+/// Failed activations of one key in a row.
+pub(crate) type Failures = Box<Delays>;
+
+/// The entities of one type.
+pub(crate) struct Directory<E: Entity> {
+    pub(crate) system: System,
+    shared: Weak<Shared>,
+    pub(crate) table: Table<E>,
+    /// Activations that exist, leaving ones too.
+    pub(crate) active: AtomicUsize,
+    /// Keys that wait for room, in order.
+    pub(crate) queue: Mutex<VecDeque<Waiter<E::Key>>>,
+    pub(crate) memory: Share,
+    pub(crate) counters: Counters,
+    myself: Weak<Self>,
+    turn: AtomicUsize,
+    /// Around the messages of its entities.
+    incoming: Chain,
+    /// Whether their activation has nothing to do: known once the first has shown it.
+    is_activated_by_default: AtomicBool,
+    pub(crate) collector: crate::entity::life::collector::Collector,
+}
+
+impl<E: Entity> fmt::Debug for Directory<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory").field("active", &self.active()).finish_non_exhaustive()
+    }
+}
+
+/// How a message fared that the directory did not take.
+pub(crate) enum Refusal {
+    Refused(SubmitErrorKind),
+    Failed(Failure),
+}
+
+/// Why a message was not taken, and the message.
+type Unsent<M, R, K> = (Refusal, Envelope<M, R, K>);
+
+/// A look at one key: where to send, or what became of the message.
+enum Found<E: Entity> {
+    Task(Task<Seat<E>>),
+    Refused(Refusal),
+}
+
+impl<E: Entity> Directory<E> {
+    pub(crate) fn make(shared: &Arc<Shared>) -> Arc<Self> {
+        let () = Entry::<E>::IS_SMALL;
+        let made = Arc::new_cyclic(|myself| Self {
+            system: shared.system.clone(),
+            shared: Arc::downgrade(shared),
+            table: Table::default(),
+            active: AtomicUsize::new(0),
+            queue: Mutex::default(),
+            memory: Share::new(&shared.memory, std::mem::size_of::<E>()),
+            counters: Counters::default(),
+            myself: Weak::clone(myself),
+            turn: AtomicUsize::new(0),
+            incoming: shared.chain_of::<E>(),
+            is_activated_by_default: AtomicBool::new(false),
+            collector: crate::entity::life::collector::Collector::default(),
+        });
+        let myself: Weak<dyn Sheds> = made.weak();
+        shared.memory.register(myself);
+        shared.types.add(made.weak());
+        made
+    }
+
+    /// How many activations there are.
+    pub(crate) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// The settings; `None` once the entities are gone.
+    pub(crate) fn settings<R>(&self, look: impl FnOnce(&Settings) -> R) -> Option<R> {
+        self.shared.upgrade().map(|shared| look(&shared.settings))
+    }
+
+    pub(crate) fn entities(&self) -> Option<crate::entity::Entities> {
+        self.shared.upgrade().map(|shared| crate::entity::Entities { shared })
+    }
+
+    #[inline]
+    pub(crate) fn shard(&self, key: &E::Key) -> Locked<'_, E> {
+        self.table.lock(key)
+    }
+
+    /// Whether a call of this chain to a key would never be answered: its activation waits in the chain
+    /// and takes nothing.
+    pub(crate) fn closes_cycle(&self, key: &E::Key, chain: &CallChain) -> bool {
+        match self.shard(key).get(key) {
+            Some(Entry::Active(active)) => chain.blocks(active.id()),
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(leaving) => chain.blocks(leaving.id),
+                Aside::Waiting { .. } | Aside::Held { .. } => false,
+            },
+            None => false,
+        }
+    }
+
+    /// The number of a key's activation now.
+    pub(crate) fn id_of(&self, key: &E::Key) -> Option<u64> {
+        self.task_of(key).map(|task| task.tag())
+    }
+
+    /// Sends a message to a key, and activates it if it is not. The message comes back if it is
+    /// refused.
+    pub(crate) fn send<M, K>(
+        &self,
+        key: &E::Key,
+        mut envelope: Envelope<M, E::Reply, K>,
+    ) -> Result<(), Unsent<M, E::Reply, K>>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if let Some(failure) = KeyTooLong::of::<E>(key).map(Failure::error) {
+            return Err((Refusal::Failed(failure), envelope));
+        }
+        let now_ns = self.system.group().recent_ns();
+        loop {
+            let task = match self.find(key, now_ns) {
+                Ok(Found::Task(task)) => task,
+                Ok(Found::Refused(refusal)) => return Err((refusal, envelope)),
+                Err(mut shard) => return self.wait(&mut shard, key, envelope),
+            };
+            match task.submit_job(envelope) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind == SubmitErrorKind::Closed => {
+                    envelope = error.job;
+                    self.leaves(key, task.tag());
+                }
+                Err(error) => return Err((Refusal::Refused(error.kind), error.job)),
+            }
+        }
+    }
+
+    /// Looks a key up, and activates it if it is not. The locked shard comes back if the message has
+    /// to wait there.
+    fn find(&self, key: &E::Key, now_ns: u64) -> Result<Found<E>, Locked<'_, E>> {
+        let mut shard = self.shard(key);
+        let failures = match shard.get_mut(key) {
+            Some(Entry::Active(active)) => {
+                active.used_ns = now_ns;
+                return Ok(Found::Task(active.task.clone()));
+            }
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(_) | Aside::Waiting { .. } => return Err(shard),
+                Aside::Held { until_ns, failure, .. } if now_ns < *until_ns => {
+                    return Ok(Found::Refused(Refusal::Failed(failure.clone())));
+                }
+                Aside::Held { .. } => shard.take_held(key),
+            },
+            None => None,
+        };
+        if let Some(refusal) = self.elsewhere(key) {
+            return Ok(Found::Refused(refusal));
+        }
+        let Some(bytes) = self.take_place() else {
+            if let Err(kind) = self.enqueue(key) {
+                return Ok(Found::Refused(Refusal::Refused(kind)));
+            }
+            let pending = VecDeque::new();
+            shard.insert(key.clone(), Aside::Waiting { pending, failures }.into());
+            return Err(shard);
+        };
+        Ok(match self.activate(&mut shard, key, now_ns, failures, bytes, false) {
+            Ok(task) => Found::Task(task),
+            Err(refusal) => Found::Refused(refusal),
+        })
+    }
+
+    /// Why a key is not activated here, if another process owns it.
+    fn elsewhere(&self, key: &E::Key) -> Option<Refusal> {
+        let place = |settings: &Settings| {
+            let placement = &settings.placement;
+            placement.is_all_local() || placement.place(E::NAME, &key.text()).is_local
+        };
+        match self.settings(place) {
+            Some(true) => None,
+            Some(false) => {
+                Some(Refusal::Failed(Failure::Refused("another process owns this entity")))
+            }
+            None => Some(Refusal::Refused(SubmitErrorKind::Closed)),
+        }
+    }
+
+    /// Makes an activation, for which a place was taken; it starts when its turn comes, and if it
+    /// `is_awaited` not before the shard is free.
+    pub(crate) fn activate(
+        &self,
+        shard: &mut Locked<'_, E>,
+        key: &E::Key,
+        now_ns: u64,
+        failures: Option<Failures>,
+        bytes: u64,
+        is_awaited: bool,
+    ) -> Result<Task<Seat<E>>, Refusal> {
+        let Some(myself) = self.myself.upgrade() else {
+            self.free_place(bytes);
+            return Err(Refusal::Refused(SubmitErrorKind::Closed));
+        };
+        let id = id::next_id(&self.system);
+        self.counters.activations.fetch_add(1, Ordering::Relaxed);
+        let mut seat = Seat::vacant(id, self.system.clone());
+        if !self.incoming.is_empty() {
+            seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
+        }
+        let hooks = EntityHooks::new(key.clone(), myself, failures, is_awaited);
+        let mut spawned = self.system.group().task(seat).tag(id).class_of::<E>();
+        if let Some(mailbox) = E::MAILBOX {
+            spawned = spawned.mailbox(mailbox);
+        }
+        match spawned.lifecycle(hooks).spawn() {
+            Ok(task) => {
+                // What does not fit into the entry is given back, so that the sums stay right.
+                let charged = u32::try_from(bytes).unwrap_or(u32::MAX);
+                self.memory.change(bytes, u64::from(charged));
+                let (used_ns, bytes, seen) = (now_ns, charged, 0);
+                let active = Active { task: task.clone(), used_ns, seen, bytes };
+                shard.insert(key.clone(), Entry::Active(active));
+                self.collector.watch(self);
+                Ok(task)
+            }
+            Err(_) => {
+                self.free_place(bytes);
+                Err(Refusal::Refused(SubmitErrorKind::Closed))
+            }
+        }
+    }
+
+    /// Lets a message wait for the next activation of its key.
+    fn wait<M, K>(
+        &self,
+        shard: &mut Locked<'_, E>,
+        key: &E::Key,
+        envelope: Envelope<M, E::Reply, K>,
+    ) -> Result<(), Unsent<M, E::Reply, K>>
+    where
+        E: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let (moving, pending) = match shard.aside_mut(key) {
+            Some(Aside::Leaving(leaving)) if envelope.comes_back_to(leaving.id) => {
+                leaving.task.interrupt();
+                (0, &mut leaving.returning)
+            }
+            Some(Aside::Leaving(leaving)) => (leaving.moving(), &mut leaving.pending),
+            Some(Aside::Waiting { pending, .. }) => (0, pending),
+            _ => unreachable!("the shard was locked since the look"),
+        };
+        if pending.len() + moving >= self.pending_max() {
+            return Err((Refusal::Refused(SubmitErrorKind::Full), envelope));
+        }
+        pending.push_back(Box::new(envelope));
+        Ok(())
+    }
+
+    /// Whether calls have come back to an activation on its way out.
+    pub(crate) fn has_returning(&self, key: &E::Key, id: u64) -> bool {
+        match self.shard(key).aside_mut(key) {
+            Some(Aside::Leaving(leaving)) => leaving.id == id && !leaving.returning.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// A call that comes back to an activation on its way out.
+    pub(crate) fn next_returning(&self, key: &E::Key, id: u64) -> Option<Box<dyn Pending<E>>> {
+        match self.shard(key).aside_mut(key) {
+            Some(Aside::Leaving(leaving)) if leaving.id == id => leaving.returning.pop_front(),
+            _ => None,
+        }
+    }
+
+    /// How many messages may wait for an activation: what its mailbox takes, so that all that were
+    /// taken get there.
+    fn pending_max(&self) -> usize {
+        let mailbox = E::MAILBOX.unwrap_or_else(|| self.system.group().mailbox());
+        match mailbox.overflow_policy() {
+            Overflow::DropOldest => PENDING_MAX,
+            _ => usize::try_from(mailbox.capacity())
+                .map_or(PENDING_MAX, |most| most.min(PENDING_MAX)),
+        }
+    }
+
+    /// Looks at the activations of one shard; false ends the look.
+    pub(crate) fn each_active(
+        &self,
+        shard: usize,
+        mut look: impl FnMut(&E::Key, &mut Active<E>) -> bool,
+    ) {
+        self.table.each(shard, |key, entry| match entry {
+            Entry::Active(active) => look(key, active),
+            Entry::Aside(_) => true,
+        });
+    }
+
+    /// Forgets the held keys of a shard whose pause is long over.
+    pub(crate) fn forget_held(&self, shard: usize, before_ns: u64) {
+        self.table.retain(shard, |entry| match entry {
+            Entry::Aside(aside) => {
+                !matches!(**aside, Aside::Held { until_ns, .. } if until_ns < before_ns)
+            }
+            Entry::Active(_) => true,
+        });
+    }
+
+    /// A message has come some other way than by the directory.
+    pub(crate) fn was_used(&self, key: &E::Key, id: u64, now_ns: u64, handled: u32) {
+        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
+            if active.id() == id {
+                active.seen = handled;
+                active.used_ns = active.used_ns.max(now_ns);
+            }
+        }
+    }
+
+    pub(crate) fn is_activated_by_default(&self) -> bool {
+        self.is_activated_by_default.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_activated_by_default(&self) {
+        self.is_activated_by_default.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_active(&self, key: &E::Key) -> bool {
+        matches!(self.shard(key).get(key), Some(Entry::Active(_)))
+    }
+
+    pub(crate) fn task_of(&self, key: &E::Key) -> Option<Task<Seat<E>>> {
+        match self.shard(key).get(key)? {
+            Entry::Active(active) => Some(active.task.clone()),
+            Entry::Aside(aside) => match &**aside {
+                Aside::Leaving(leaving) => Some(leaving.task.clone()),
+                Aside::Waiting { .. } | Aside::Held { .. } => None,
+            },
+        }
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Self> {
+        Weak::clone(&self.myself)
+    }
+
+    /// Where a look that does not see all shards is to begin.
+    pub(crate) fn next_shard(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) % Self::shards()
+    }
+
+    pub(crate) const fn shards() -> usize {
+        Table::<E>::shards()
+    }
+}
+
+/// The name of an entity for people.
+pub(crate) fn name_of<E: Entity>(key: &E::Key) -> String {
+    format!("{} «{}»", std::any::type_name::<E>(), key.text())
+}

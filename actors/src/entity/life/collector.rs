@@ -1,0 +1,194 @@
+//! Finds the entities that are idle, or too many, and ends their activations.
+//!
+//! A look costs nothing while no entity is active, and a few nanoseconds for each that is: the times
+//! are kept by those who look a key up. An entity that was not looked up for a while is asked itself,
+//! in its turn: whoever kept its task busy by other ways is seen there.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Weak;
+use std::time::Duration;
+
+use turnwheel_runtime::{Completion, Context, Task};
+
+use crate::actor::cell::Seat;
+use crate::entity::life::stuck::Suspects;
+use crate::entity::{Directory, Entity};
+
+/// Looks within the time that makes an entity idle: so late may it be found, in parts of that time.
+const LOOKS: u32 = 4;
+
+/// Shortest time between two looks.
+const LOOK_MIN: Duration = Duration::from_millis(5);
+
+/// Longest time between two looks.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+
+/// Time between two attempts to make room while keys wait for it.
+const ROOM_LOOK: Duration = Duration::from_millis(5);
+
+/// How long a failure that is over stays known, so that pauses grow; in looks.
+const HELD_LOOKS: u32 = 16;
+
+/// The collector of one directory, as the directory sees it.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    is_watching: AtomicBool,
+    is_making_room: AtomicBool,
+    pub(crate) suspects: Suspects,
+}
+
+/// The task that looks; lives while there is something to look at.
+struct Sweep<E: Entity> {
+    directory: Weak<Directory<E>>,
+}
+
+type Turn<'a, E> = Context<'a, Sweep<E>>;
+
+impl Collector {
+    /// Sees to it that somebody looks: there is an active entity.
+    pub(crate) fn watch<E: Entity>(&self, directory: &Directory<E>) {
+        if self.is_watching.load(Ordering::Relaxed) || self.is_watching.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let (idle, stuck) = (directory.idle(), directory.stuck_limit());
+        if idle.min(stuck) == Duration::MAX {
+            return;
+        }
+        let period = (idle.min(stuck) / LOOKS).clamp(LOOK_MIN, LOOK_MAX);
+        start(directory, &self.is_watching, move |_, cx| {
+            let armed = cx.every_after(period, move |sweep: &mut Sweep<E>, cx| {
+                let Some(directory) = sweep.directory.upgrade() else { return cx.close() };
+                directory.sweep(idle, period);
+                if stuck != Duration::MAX {
+                    directory.look_for_stuck(stuck);
+                }
+                if directory.active() == 0 {
+                    directory.collector.is_watching.store(false, Ordering::Release);
+                    cx.close();
+                    // Whoever has become active before the store may have found somebody watching.
+                    if directory.active() > 0 {
+                        directory.collector.watch(&directory);
+                    }
+                }
+            });
+            if let Err(error) = armed {
+                tracing::warn!(%error, "idle entities are not collected");
+            }
+        });
+    }
+
+    /// Sees to it that there will be room: a key waits for it.
+    pub(crate) fn make_room<E: Entity>(&self, directory: &Directory<E>) {
+        if self.is_making_room.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        start(directory, &self.is_making_room, |sweep, cx| {
+            make_room(sweep, cx);
+            let armed = cx.every_after(ROOM_LOOK, |sweep: &mut Sweep<E>, cx| make_room(sweep, cx));
+            if let Err(error) = armed {
+                tracing::warn!(%error, "no room is made for entities that wait");
+            }
+        });
+    }
+}
+
+/// Spawns a task that looks.
+fn start<E: Entity>(
+    directory: &Directory<E>,
+    flag: &AtomicBool,
+    begin: impl FnOnce(&mut Sweep<E>, &mut Turn<'_, E>) + Send + 'static,
+) {
+    let sweep = Sweep { directory: directory.weak() };
+    let task = directory.system.group().task(sweep).class("entities").system().spawn();
+    let begun = task.map_err(drop).and_then(|task: Task<_>| task.submit(begin).map_err(drop));
+    if begun.is_err() {
+        // The group shuts down.
+        flag.store(false, Ordering::Release);
+    }
+}
+
+fn make_room<E: Entity>(sweep: &mut Sweep<E>, cx: &mut Turn<'_, E>) {
+    let Some(directory) = sweep.directory.upgrade() else { return cx.close() };
+    if directory.is_short_of_room() {
+        directory.make_room();
+        return;
+    }
+    directory.collector.is_making_room.store(false, Ordering::Release);
+    cx.close();
+    if directory.is_short_of_room() {
+        directory.collector.make_room(&directory);
+    }
+}
+
+impl<E: Entity> Directory<E> {
+    pub(crate) fn idle(&self) -> Duration {
+        let is_own = E::IDLE != crate::entity::IDLE_DEFAULT;
+        let set = self.settings(|settings| {
+            let of_type = settings.idle_of.get(&std::any::TypeId::of::<E>()).copied();
+            of_type.or(settings.idle.filter(|_| !is_own))
+        });
+        set.flatten().unwrap_or(E::IDLE)
+    }
+
+    /// Asks those who were not looked up for a while.
+    fn sweep(&self, idle: Duration, period: Duration) {
+        let now_ns = self.system.group().now_ns();
+        let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        for shard in 0..Self::shards() {
+            let mut asked = Vec::new();
+            self.each_active(shard, |key, active| {
+                // One that has just become quiet is asked too, so that at the end of its time it is known
+                // whether it has handled anything since.
+                let age_ns = now_ns.saturating_sub(active.used_ns);
+                let ends = age_ns >= idle_ns;
+                if active.task.queue_len() > 0 {
+                    // It has something to do; and a job behind that takes the place of a message.
+                    return true;
+                }
+                if ends || (period_ns..period_ns.saturating_mul(2)).contains(&age_ns) {
+                    asked.push((key.clone(), active.task.clone(), active.seen, ends));
+                }
+                true
+            });
+            for (key, task, seen, ends) in asked {
+                self.ask(key, &task, seen, now_ns, ends);
+            }
+            let held_ns = period_ns.saturating_mul(u64::from(HELD_LOOKS));
+            self.forget_held(shard, now_ns.saturating_sub(held_ns));
+        }
+    }
+
+    /// Asks an entity whether it has handled nothing since it was last asked: then it `ends`, if so.
+    fn ask(&self, key: E::Key, task: &Task<Seat<E>>, seen: u32, now_ns: u64, ends: bool) {
+        let directory = self.weak();
+        let asked = task.submit(move |seat, cx| {
+            let handled = seat.rest.handled();
+            if handled == seen && !ends {
+                return;
+            }
+            let is_kept = seat.rest.kept_until_ns() > now_ns || seat.rest.is_busy(cx);
+            if handled == seen && !is_kept {
+                // A tick under way is no activity, but is not waited for with the door closed either.
+                return if cx.holding() == 0 {
+                    cx.close()
+                };
+            }
+            if let Some(directory) = directory.upgrade() {
+                directory.was_used(&key, seat.rest.id, now_ns, handled);
+                directory.measure(&key, seat);
+            }
+        });
+        // Full: it is anything but idle. Closed: it is on its way.
+        let _ = asked;
+    }
+
+    /// Ends the activation of a key.
+    pub(crate) fn passivate(&self, key: &E::Key) -> Completion<()> {
+        match self.task_of(key) {
+            Some(task) => task.close(),
+            None => Completion::done(()),
+        }
+    }
+}

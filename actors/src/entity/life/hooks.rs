@@ -1,0 +1,423 @@
+//! Begin and end of one activation.
+
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
+
+use crate::actor::cell::hooks::Outcome;
+use crate::actor::cell::Seat;
+use crate::actor::context::Context;
+use crate::actor::handler::Turn;
+use crate::actor::restart::{Rebirth, Restart};
+use crate::actor::{Directive, Exit};
+use crate::entity::directory::Failures;
+use crate::entity::{Directory, Entities, Entity, EntityKey, StateStore};
+use crate::request::scope;
+use crate::request::Ambient;
+use crate::system::id;
+
+/// Until when an activation is kept that is held.
+pub(crate) const HELD_NS: u64 = u64::MAX;
+
+/// Pause before the second attempt to activate; each further one waits twice as long.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// What an entity knows while it is activated.
+pub struct EntityContext<E: Entity> {
+    key: E::Key,
+    id: u64,
+    directory: Arc<Directory<E>>,
+    entities: Entities,
+}
+
+impl<E: Entity> Clone for EntityContext<E> {
+    fn clone(&self) -> Self {
+        let (directory, entities) = (Arc::clone(&self.directory), self.entities.clone());
+        Self { key: self.key.clone(), id: self.id, directory, entities }
+    }
+}
+
+impl<E: Entity> std::fmt::Debug for EntityContext<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EntityContext").field("key", &self.key_text()).finish_non_exhaustive()
+    }
+}
+
+impl<E: Entity> EntityContext<E> {
+    pub(crate) fn directory(&self) -> &Directory<E> {
+        &self.directory
+    }
+
+    /// The number of its activation with what is kept in it, as the directory knows it.
+    pub(crate) fn raw_id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &E::Key {
+        &self.key
+    }
+
+    /// Its key as text.
+    pub fn key_text(&self) -> String {
+        self.key.text().into_owned()
+    }
+
+    /// A number that no other activation of this process has.
+    pub fn activation(&self) -> u64 {
+        id::bare(self.id)
+    }
+
+    /// The entities of its system.
+    pub fn entities(&self) -> &Entities {
+        &self.entities
+    }
+
+    /// The store of its system.
+    pub fn store(&self) -> &Arc<dyn StateStore> {
+        self.entities.store()
+    }
+
+    /// The epoch in which this process owns the key.
+    pub fn epoch(&self) -> u64 {
+        self.entities.shared.settings.placement.place(E::NAME, &self.key.text()).epoch
+    }
+
+    /// The activation that is provided: from now on it is left out.
+    pub(crate) fn activates_by_default(&self) {
+        self.directory.set_activated_by_default();
+    }
+
+    /// Tells how many bytes this activation takes now: when it has grown or shrunk since it was asked
+    /// for its [size](Entity::size), and there is a
+    /// [budget](super::EntitiesBuilder::memory_budget). A short lock.
+    pub fn resized(&self, bytes: usize) {
+        self.directory.measured(&self.key, self.id, bytes);
+    }
+
+    /// Completes after a delay.
+    pub fn sleep(&self, delay: Duration) -> Completion<()> {
+        self.entities.system().group().sleep(delay)
+    }
+}
+
+/// The lifecycle of an entity's task.
+pub(crate) struct EntityHooks<E: Entity> {
+    key: E::Key,
+    directory: Arc<Directory<E>>,
+    /// The failures of the activations before this one, until it has begun.
+    failures: Option<Failures>,
+    /// Whether messages have waited for it.
+    is_awaited: bool,
+    /// Whether it makes way for another, since it was stuck.
+    is_stuck: bool,
+    rebirth: Option<Box<Rebirth<E>>>,
+}
+
+impl<E: Entity> EntityHooks<E> {
+    pub(crate) fn new(
+        key: E::Key,
+        directory: Arc<Directory<E>>,
+        failures: Option<Failures>,
+        is_awaited: bool,
+    ) -> Self {
+        Self { key, directory, failures, is_awaited, is_stuck: false, rebirth: None }
+    }
+
+    /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
+    /// wait for anything.
+    fn activate(
+        &self,
+        seat: &mut Seat<E>,
+        turn: &mut Turn<'_, E>,
+        wait: impl FnOnce(&mut Turn<'_, E>, Activation, Then<E>),
+    ) {
+        let begun = catch_unwind(AssertUnwindSafe(|| {
+            seat.actor = Some(E::create(&self.key));
+            seat.call(turn, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+        }));
+        if let Err(failure) = begun.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {
+            return self.settle(seat, turn, Err(failure));
+        }
+        if self.directory.is_activated_by_default() {
+            return self.settle(seat, turn, Ok(()));
+        }
+        let Some(entities) = self.directory.entities() else {
+            return self.settle(seat, turn, Err(Failure::Closed));
+        };
+        let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
+        let cx = EntityContext { key, id: seat.rest.id, directory, entities };
+        // What it asks meanwhile must not come back to it: it takes nothing before it is active.
+        let ambient = Ambient { asker: Some(seat.asker(turn, false)), ..Ambient::default() };
+        let mut attempts = attempts(seat, cx, ambient);
+        // Most activations do not wait: those need no subscription.
+        let mut noop = std::task::Context::from_waker(Waker::noop());
+        match contained_poll(&mut attempts, &mut noop) {
+            Poll::Ready(outcome) => self.settle(seat, turn, outcome),
+            Poll::Pending => wait(turn, limited(seat, attempts), self.then()),
+        }
+    }
+
+    /// Makes the entity again after a failure: nothing is handled before its activation is over.
+    fn activate_anew(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) {
+        seat.anew(|seat| {
+            self.activate(seat, turn, |turn, activation, then| {
+                turn.await_exclusive(activation, then);
+            });
+        });
+    }
+
+    /// The same for what comes later.
+    fn again(&self) -> Self {
+        let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
+        Self::new(key, directory, None, self.is_awaited)
+    }
+
+    /// Takes a call that has come back to this activation on its way out, behind the future that has the
+    /// actor.
+    fn take_returning(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) {
+        seat.fetch();
+        if seat.actor.is_none() && seat.rest.is_lent() {
+            if self.directory.has_returning(&self.key, seat.rest.id) {
+                let hooks = self.again();
+                turn.await_exclusive(std::future::ready(()), move |seat, turn, ()| {
+                    hooks.take_returning(seat, turn);
+                });
+            }
+            return;
+        }
+        if let Some(message) = self.directory.next_returning(&self.key, seat.rest.id) {
+            // The next one at the next look, also if this one panics.
+            turn.task().interrupt();
+            message.receive(seat, turn.reborrow());
+        }
+    }
+
+    /// What follows an activation that waits.
+    fn then(&self) -> Then<E> {
+        let hooks = self.again();
+        Box::new(move |seat, turn, outcome| hooks.settle(seat, turn, outcome))
+    }
+
+    /// What follows an activation.
+    fn settle(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
+        seat.fetch();
+        match outcome {
+            Ok(()) => {
+                self.directory.measure(&self.key, seat);
+                seat.drain_after_start(turn);
+            }
+            Err(failure) => {
+                tracing::warn!(
+                    entity = std::any::type_name::<E>(), key = %self.key.text(), %failure,
+                    "an activation failed"
+                );
+                // Whoever is in the mailbox is told, whoever comes now waits for the end.
+                seat.refuse_all(failure, turn);
+                self.directory.leaves(&self.key, seat.rest.id);
+                turn.close();
+            }
+        }
+    }
+
+    /// The last act: from here on the key may be activated again.
+    fn ended(&mut self, seat: &mut Seat<E>, failure: Option<&Failure>) {
+        let broken = match self.is_stuck {
+            true => Some(Failure::TimedOut(self.directory.stuck_limit())),
+            false => seat.rest.broken(),
+        };
+        let failure = broken.as_ref().or(failure);
+        let exit = failure.map_or(Exit::Closed, |failure| Exit::Failed(failure.clone()));
+        let told = catch_unwind(AssertUnwindSafe(|| seat.end(&exit)));
+        // A key whose activation was stuck is free at once.
+        let held = failure.filter(|_| !self.is_stuck);
+        self.directory.has_ended(&self.key, seat.rest.id, held, self.failures.take());
+        if let Err(panic) = told {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+type Activation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type Then<E> = Box<dyn FnOnce(&mut Seat<E>, &mut Turn<'_, E>, Outcome) + Send>;
+
+/// The activation of the entity in its seat, with its attempts.
+fn attempts<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>, ambient: Ambient) -> Activation {
+    let lend = seat.lend();
+    let attempts = async move {
+        let Some(mut lent) = lend else { return Err(Failure::Closed) };
+        let mut pause = ATTEMPT_PAUSE;
+        for _ in 1..E::ACTIVATION_ATTEMPTS {
+            if lent.activate(cx.clone()).await.is_ok() {
+                return Ok(());
+            }
+            cx.sleep(pause).await?;
+            pause = pause.saturating_mul(2);
+        }
+        lent.activate(cx).await.map_err(Failure::error)
+    };
+    Box::pin(scope::within(attempts, ambient))
+}
+
+/// A panic is a failure.
+fn contained_poll(attempts: &mut Activation, cx: &mut std::task::Context<'_>) -> Poll<Outcome> {
+    let polled = catch_unwind(AssertUnwindSafe(|| attempts.as_mut().poll(cx)));
+    polled.unwrap_or_else(|panic| Poll::Ready(Err(Failure::from_panic(panic))))
+}
+
+/// An activation that waits, with its limit.
+fn limited<E: Entity>(seat: &Seat<E>, mut attempts: Activation) -> Activation {
+    let group = seat.rest.system.group().clone();
+    let mut limit: Option<Completion<()>> = None;
+    Box::pin(std::future::poll_fn(move |cx| {
+        if let Poll::Ready(outcome) = contained_poll(&mut attempts, cx) {
+            return Poll::Ready(outcome);
+        }
+        if E::ACTIVATION_LIMIT == Duration::MAX {
+            return Poll::Pending;
+        }
+        let limit = limit.get_or_insert_with(|| group.sleep(E::ACTIVATION_LIMIT));
+        match Pin::new(limit).poll(cx) {
+            Poll::Ready(_) => Poll::Ready(Err(Failure::TimedOut(E::ACTIVATION_LIMIT))),
+            Poll::Pending => Poll::Pending,
+        }
+    }))
+}
+
+impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
+    fn starting(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        if self.is_awaited {
+            // What has waited is in the mailbox before anything can close it: each activation makes
+            // progress, also one that passivates itself at once.
+            drop(self.directory.shard(&self.key));
+        }
+        self.activate(seat, turn, |turn, activation, then| {
+            turn.await_exclusive(activation, then);
+        });
+        Ok(())
+    }
+
+    fn started(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        // This hook also follows an activation that has failed: that seat is broken.
+        if seat.rest.broken().is_none() {
+            self.failures = None;
+        }
+        seat.rest.take_deferred().into_iter().for_each(|register| register(turn));
+        // Many rest for long, and few need it later.
+        seat.rest.trim();
+        Ok(())
+    }
+
+    fn closing(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.directory.leaves(&self.key, seat.rest.id);
+        let is_told = !self.is_stuck && seat.rest.broken().is_none();
+        let children = seat.take_children();
+        if !children.is_empty() {
+            turn.await_holding(
+                children.close(turn.group()),
+                move |seat: &mut Seat<E>, turn, ()| {
+                    let told = if is_told { seat.tell_closing(turn) } else { Ok(()) };
+                    if let Err(failure) = told {
+                        turn.fail(failure);
+                    }
+                },
+            );
+            return Ok(());
+        }
+        if is_told {
+            seat.tell_closing(turn)?;
+        }
+        Ok(())
+    }
+
+    fn interrupted(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.take_returning(seat, turn);
+        self.is_stuck |= self.directory.makes_way(&self.key, seat, turn);
+        Ok(())
+    }
+
+    fn closed(&mut self, seat: &mut Seat<E>, _: &mut Turn<'_, E>) -> Outcome {
+        self.ended(seat, None);
+        Ok(())
+    }
+
+    fn failed(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>, failure: &Failure) {
+        seat.take_children().close_alone(&turn.group());
+        self.ended(seat, Some(failure));
+    }
+
+    fn on_failure(
+        &mut self,
+        seat: &mut Seat<E>,
+        turn: &mut Turn<'_, E>,
+        failure: &Failure,
+    ) -> OnFailure {
+        seat.fetch();
+        let Some(actor) = &mut seat.actor else { return OnFailure::Escalate };
+        let directive = {
+            let mut cx = Context::new(turn.reborrow(), &mut seat.rest);
+            actor.on_failure(failure, &mut cx)
+        };
+        match directive {
+            Directive::Resume => return OnFailure::Resume,
+            Directive::Stop => return OnFailure::Stop,
+            Directive::Escalate => return OnFailure::Escalate,
+            Directive::Restart => {}
+        }
+        let key = &self.key;
+        let rebirth = self.rebirth.get_or_insert_with(|| {
+            let key = key.clone();
+            Box::new(Rebirth::new(Restart::default(), move || E::create(&key)))
+        });
+        if rebirth.next(turn.group().now_ns(), seat.rest.id).is_none() {
+            seat.refuse_all(failure.clone(), turn);
+            self.directory.leaves(&self.key, seat.rest.id);
+            turn.close();
+            return OnFailure::Resume;
+        }
+        // Timers and futures of the failed one go with it; who is in the mailbox meets a fresh one.
+        seat.end(&Exit::Failed(failure.clone()));
+        turn.cancel_subscriptions();
+        seat.start_anew();
+        let children = seat.take_children();
+        if children.is_empty() {
+            self.activate_anew(seat, turn);
+        } else {
+            let hooks = self.again();
+            turn.await_exclusive(children.close(turn.group()), move |seat, turn, ()| {
+                hooks.activate_anew(seat, turn);
+            });
+        }
+        OnFailure::Resume
+    }
+}
+
+impl<E: Entity> Context<'_, E> {
+    /// Ends this activation: what was sent before is handled first, what comes later goes to the
+    /// next one. Stronger than
+    /// [`keep_for`](Self::keep_for).
+    pub fn passivate(&mut self) {
+        self.close();
+    }
+
+    /// Keeps this activation from being passivated as idle for so long from now, whatever it was told
+    /// before; zero ends that. It does not shorten the usual time. Want of room ends it all the same.
+    pub fn keep_for(&mut self, time: Duration) {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.group().now_ns().saturating_add(time_ns);
+        // The last moment is for those that are held.
+        self.set_kept_until(if time.is_zero() { 0 } else { until_ns.min(HELD_NS - 1) });
+    }
+
+    /// Holds this activation until [`keep_for`](Self::keep_for) is called: something is under way that
+    /// must not be cut off, so that neither idleness nor want of room ends it. Only a close, a stop or
+    /// the end of the group does.
+    pub fn hold(&mut self) {
+        self.set_kept_until(HELD_NS);
+    }
+}

@@ -1,0 +1,114 @@
+//! Whether an activation is still the one of its key, and what becomes of one that is not.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use turnwheel_runtime::Phase;
+
+use crate::actor::cell::forwarding::{Onward, Pending};
+use crate::actor::cell::Seat;
+use crate::actor::handler::Turn;
+use crate::entity::directory::Directory;
+use crate::entity::{Entity, EntityContext, EntityKey};
+
+/// What becomes of an activation whose write meets a [conflict](super::StoreError::Conflict): somebody
+/// else has written the state since it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnConflict {
+    /// It is passivated after the request that met it, unless that reads the state
+    /// [again](super::Stored::reload). What waits goes to the next activation, which reads what was
+    /// written. Only this activation: a caller that is an entity too stays.
+    Passivate,
+    /// It goes on with what it knows: the entity sees to it itself.
+    Keep,
+}
+
+/// What a state on loan from the store knows of its activation.
+pub(crate) trait Standing: fmt::Debug + Send + Sync {
+    /// Whether no other activation of the key has taken over.
+    fn is_current(&self) -> bool;
+    /// Passivates it after the request under way, if `is_stale` then.
+    fn doubt(&self, is_stale: Box<dyn Fn() -> bool + Send>);
+}
+
+/// One activation, by its key and number.
+pub(crate) struct Activation<E: Entity> {
+    directory: Weak<Directory<E>>,
+    key: E::Key,
+    id: u64,
+}
+
+impl<E: Entity> Activation<E> {
+    pub(crate) fn of(cx: &EntityContext<E>) -> Self {
+        Self { directory: cx.directory().weak(), key: cx.key().clone(), id: cx.raw_id() }
+    }
+}
+
+impl<E: Entity> fmt::Debug for Activation<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Activation").field("key", &self.key.text()).field("id", &self.id).finish()
+    }
+}
+
+impl<E: Entity> Standing for Activation<E> {
+    fn is_current(&self) -> bool {
+        let directory = self.directory.upgrade();
+        directory.is_some_and(|directory| directory.id_of(&self.key) == Some(self.id))
+    }
+
+    fn doubt(&self, is_stale: Box<dyn Fn() -> bool + Send>) {
+        if E::ON_CONFLICT == OnConflict::Keep {
+            return;
+        }
+        let Some(directory) = self.directory.upgrade() else { return };
+        let Some(task) = directory.task_of(&self.key) else { return };
+        if task.phase() < Phase::Started {
+            // A conflict in the activation is the activation's to answer for.
+            return;
+        }
+        let (key, id) = (self.key.clone(), self.id);
+        let told = task.submit_urgent(move |seat, turn| {
+            if seat.rest.id == id && is_stale() {
+                tracing::info!(
+                    entity = std::any::type_name::<E>(), key = %key.text(),
+                    "passivated: its state was written by another"
+                );
+                directory.hand_over(&key, seat, turn);
+            }
+        });
+        if told.is_err() {
+            // It is on its way out, or has more urgent words than it can hold: then in order.
+            drop(task.close());
+        }
+    }
+}
+
+/// Takes what an activation has admitted and does not handle to the next one of its key.
+struct Successor<E: Entity> {
+    directory: Arc<Directory<E>>,
+    key: E::Key,
+    id: u64,
+}
+
+impl<E: Entity> Onward<E> for Successor<E> {
+    fn take(&self, message: Box<dyn Pending<E>>) {
+        self.directory.pass_on(&self.key, self.id, message);
+    }
+}
+
+impl<E: Entity> Directory<E> {
+    /// Ends an activation after the job under way: what it has admitted goes to the next one.
+    pub(crate) fn hand_over(
+        self: &Arc<Self>,
+        key: &E::Key,
+        seat: &mut Seat<E>,
+        turn: &mut Turn<'_, E>,
+    ) {
+        let id = seat.rest.id;
+        self.leaves(key, id);
+        let directory = Arc::clone(self);
+        seat.send_onward(Box::new(Successor { directory, key: key.clone(), id }), turn);
+        turn.close();
+    }
+}

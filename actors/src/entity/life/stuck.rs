@@ -1,0 +1,178 @@
+//! Activations that are stuck, in a request or in their end: found, counted, replaced.
+//!
+//! The collector interrupts the activations that let messages wait, in the mailbox or at the gate, and
+//! those on their way out. Each looks at itself: with no progress since the first look, and the limit over, it drops the future that
+//! holds it and makes way. One whose thread does not return cannot look; its key goes to another, and
+//! when it returns it finds itself replaced: it handles nothing more, what it has admitted goes on, and
+//! what it writes is refused.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Phase, Task};
+
+use crate::actor::cell::Seat;
+use crate::actor::handler::Turn;
+use crate::entity::directory::{Aside, Directory, Entry};
+use crate::entity::{Entity, EntityKey};
+
+/// What is known of an activation that may be stuck.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspect {
+    /// Since when it has made no progress, as far as known.
+    since_ns: u64,
+    /// Messages begun then.
+    handled: Option<u32>,
+    /// Since when it owes an answer.
+    asked_ns: Option<u64>,
+}
+
+/// By the numbers of the activations.
+pub(crate) type Suspects = Mutex<HashMap<u64, Suspect>>;
+
+/// What an activation is to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Active,
+    Leaving,
+    Replaced,
+}
+
+impl<E: Entity> Directory<E> {
+    /// How long an activation may make no progress before it is replaced.
+    pub(crate) fn stuck_limit(&self) -> Duration {
+        let is_own = E::STUCK_LIMIT != crate::entity::STUCK_LIMIT_DEFAULT;
+        let set = self.settings(|settings| settings.stuck_limit.filter(|_| !is_own));
+        set.flatten().unwrap_or(E::STUCK_LIMIT)
+    }
+
+    /// Has those look at themselves that let messages wait, or are on their way out; replaces those
+    /// that did not for too long.
+    pub(crate) fn look_for_stuck(&self, limit: Duration) {
+        let now_ns = self.system.group().now_ns();
+        let limit_ns = nanos(limit);
+        let mut lost = Vec::new();
+        let mut suspects = self.collector.suspects.lock();
+        let mut former = std::mem::take(&mut *suspects);
+        for shard in 0..Self::shards() {
+            self.each_alive(shard, |key, id, task, is_leaving| {
+                let known = former.remove(&id);
+                if known.is_none() && !is_leaving && task.queue_len() == 0 {
+                    return;
+                }
+                let fresh = Suspect { since_ns: now_ns, handled: None, asked_ns: None };
+                let mut suspect = known.unwrap_or(fresh);
+                let asked_ns = *suspect.asked_ns.get_or_insert(now_ns);
+                if now_ns.saturating_sub(asked_ns) >= limit_ns {
+                    lost.push((key.clone(), id));
+                } else {
+                    suspects.insert(id, suspect);
+                }
+                task.interrupt();
+            });
+        }
+        drop(suspects);
+        lost.into_iter().for_each(|(key, id)| self.abandon(&key, id));
+    }
+
+    /// Looks at the activations of one shard: key, number, task, and whether it is on its way out.
+    fn each_alive(&self, shard: usize, mut look: impl FnMut(&E::Key, u64, &Task<Seat<E>>, bool)) {
+        self.table.each(shard, |key, entry| {
+            match entry {
+                Entry::Active(active) => look(key, active.id(), &active.task, false),
+                Entry::Aside(aside) => {
+                    if let Aside::Leaving(leaving) = &**aside {
+                        look(key, leaving.id, &leaving.task, true);
+                    }
+                }
+            }
+            true
+        });
+    }
+
+    fn role(&self, key: &E::Key, id: u64) -> Role {
+        match self.shard(key).get(key) {
+            Some(Entry::Active(active)) if active.id() == id => Role::Active,
+            Some(Entry::Aside(aside)) => match &**aside {
+                Aside::Leaving(leaving) if leaving.id == id => Role::Leaving,
+                _ => Role::Replaced,
+            },
+            _ => Role::Replaced,
+        }
+    }
+
+    /// An activation looks at itself. Whether it was stuck, or replaced, and makes way now.
+    pub(crate) fn makes_way(
+        self: &Arc<Self>,
+        key: &E::Key,
+        seat: &mut Seat<E>,
+        turn: &mut Turn<'_, E>,
+    ) -> bool {
+        let role = self.role(key, seat.rest.id);
+        seat.fetch();
+        if role != Role::Replaced && !self.is_over_limit(role, seat, turn.phase()) {
+            return false;
+        }
+        if role != Role::Replaced {
+            self.count_replaced(key, "it has made no progress");
+        }
+        // Its futures go, and give the actor back.
+        turn.cancel_subscriptions();
+        seat.fetch();
+        if turn.phase() <= Phase::Started {
+            self.hand_over(key, seat, turn);
+        }
+        true
+    }
+
+    fn is_over_limit(&self, role: Role, seat: &mut Seat<E>, phase: Phase) -> bool {
+        let now_ns = self.system.group().now_ns();
+        let is_gated = !seat.rest.is_plain && !seat.rest.cold().gate.is_free();
+        let is_held = role == Role::Leaving || seat.actor.is_none() || is_gated;
+        let handled = Some(seat.rest.begun());
+        let fresh = Suspect { since_ns: now_ns, handled, asked_ns: None };
+        let mut suspects = self.collector.suspects.lock();
+        // The activation itself has a limit of its own.
+        if phase < Phase::Started || !is_held {
+            suspects.remove(&seat.rest.id);
+            return false;
+        }
+        let suspect = suspects.entry(seat.rest.id).or_insert(fresh);
+        suspect.asked_ns = None;
+        if suspect.handled != handled {
+            *suspect = fresh;
+            return false;
+        }
+        now_ns.saturating_sub(suspect.since_ns) >= nanos(self.stuck_limit())
+    }
+
+    /// Gives the key of an activation free whose thread does not return.
+    fn abandon(&self, key: &E::Key, id: u64) {
+        let mut shard = self.shard(key);
+        let Some((pending, bytes)) = shard.take_activation(key, id) else { return };
+        self.count_replaced(key, "its thread does not return");
+        if pending.is_empty() {
+            drop(shard);
+            self.free_place(u64::from(bytes));
+            self.next_waiting();
+        } else {
+            self.begin(&mut shard, key, pending, None, u64::from(bytes));
+        }
+    }
+
+    fn count_replaced(&self, key: &E::Key, why: &'static str) {
+        self.counters.replaced.fetch_add(1, Ordering::Relaxed);
+        let limit = self.stuck_limit();
+        tracing::warn!(
+            entity = std::any::type_name::<E>(), key = %key.text(), ?limit, why,
+            "an activation was stuck and is replaced"
+        );
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,118 @@
+//! Values and trace that follow a request.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::ambient::{baggage, Ambient};
+use super::trace::TraceContext;
+
+/// Values that follow a request: through `tell`, `ask`, `forward`, continuations and timers.
+///
+/// Cheap to clone (one counter). Empty unless somebody entered one.
+///
+/// ```
+/// use turnwheel_actors::RequestContext;
+/// let request = RequestContext::new().with("user", "ada");
+/// request.scope(|| {
+///     let current = RequestContext::current();
+///     assert_eq!(current.get("user"), Some("ada"));
+/// });
+/// assert!(RequestContext::current().is_empty());
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RequestContext(Option<Arc<Baggage>>);
+
+/// What a request context holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Baggage {
+    trace: Option<TraceContext>,
+    values: BTreeMap<String, String>,
+}
+
+impl RequestContext {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(None)
+    }
+
+    /// The one of the request now handled on this thread.
+    pub fn current() -> Self {
+        Self(baggage())
+    }
+
+    pub(crate) fn of(baggage: Option<Arc<Baggage>>) -> Self {
+        Self(baggage)
+    }
+
+    pub(crate) fn baggage(&self) -> Option<Arc<Baggage>> {
+        self.0.clone()
+    }
+
+    /// With one more value; replaces a former one of the same key.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.edit().values.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With the trace to which the request belongs.
+    #[must_use]
+    pub fn with_trace(mut self, trace: TraceContext) -> Self {
+        self.edit().trace = Some(trace);
+        self
+    }
+
+    fn edit(&mut self) -> &mut Baggage {
+        Arc::make_mut(self.0.get_or_insert_with(Arc::default))
+    }
+
+    /// A value by its key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.as_ref()?.values.get(key).map(String::as_str)
+    }
+
+    /// The trace to which the request belongs.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.0.as_ref()?.trace.as_ref()
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Runs a closure with this as the ambient context; what it sends carries it. Deadline and call
+    /// chain of the request that is handled stay as they are.
+    pub fn scope<R>(&self, run: impl FnOnce() -> R) -> R {
+        let same = |ambient: &Ambient| Ambient {
+            baggage: None,
+            chain: ambient.chain.clone(),
+            deadline_ns: ambient.deadline_ns,
+            asker: ambient.asker.clone(),
+            above: ambient.above.clone(),
+            call: ambient.call.clone(),
+        };
+        let ambient = Ambient::with(same).unwrap_or_default();
+        Ambient { baggage: self.0.clone(), ..ambient }.within(run)
+    }
+
+    /// As [`RequestContext::scope`], but outside of the call chain and without the deadline of the
+    /// request that is handled, for calls that it does not wait for.
+    ///
+    /// Such a call enters no actor that waits in the chain: it waits there until the actor is free.
+    /// So it is never a cycle, and a handler that waits for it all the same may wait until the call's
+    /// own deadline.
+    pub fn apart<R>(&self, run: impl FnOnce() -> R) -> R {
+        Ambient { baggage: self.0.clone(), ..Ambient::default() }.within(run)
+    }
+}
+
+impl fmt::Debug for RequestContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("RequestContext(empty)"),
+            Some(baggage) => baggage.fmt(f),
+        }
+    }
+}

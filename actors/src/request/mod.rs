@@ -1,0 +1,15 @@
+//! What goes with a request: values and trace of its sender, and the chain of calls it is part of.
+//!
+//! While an actor handles a message, and at each poll of its handler's future, these are *ambient*:
+//! kept in a thread-local place, from where `tell`, `ask` and timers take them along. A message
+//! without any costs one look at a flag.
+
+mod ambient;
+mod context;
+pub(crate) mod scope;
+mod trace;
+
+pub(crate) use ambient::{baggage, call, closes_cycle, outgoing, outgoing_for, Ambient, Outgoing};
+pub(crate) use context::Baggage;
+pub use context::RequestContext;
+pub use trace::{TraceContext, TraceContextError};

@@ -1,0 +1,412 @@
+//! Answers one after the other: a call that is answered with a stream.
+//!
+//! A handler returns [`Answers`] as its reply. Its other end makes them beside the actor's messages,
+//! and waits while as many as agreed have not been taken, so a slow taker slows the maker down.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{poll_fn, Future};
+use std::mem;
+use std::pin::{pin, Pin};
+use std::sync::Arc;
+use std::task::{Context as PollContext, Poll, Waker};
+use std::time::Duration;
+
+use futures_core::Stream;
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::block_on;
+use turnwheel_runtime::{Completion, Failure, Group};
+
+use crate::actor::context::Context;
+use crate::actor::Actor;
+use crate::request::scope::{self, Panic};
+use crate::request::{self, Ambient};
+
+/// The end that takes: a stream of answers. Dropping it ends whoever makes them.
+///
+/// Answers come in the order in which they were made. The last thing that comes, if the maker did
+/// not end in order, is its failure: [`Failure::Closed`] if its actor has closed, or its entity was
+/// passivated.
+#[must_use = "dropping it ends the stream"]
+pub struct Answers<T>(Arc<Shared<T>>);
+
+/// The end that makes; see [`Context::answers`] and [`Answers::bounded`]. Dropped without
+/// [`AnswerSink::end`], the taker is told [`Failure::Closed`], unless its actor looks after it.
+pub struct AnswerSink<T> {
+    shared: Arc<Shared<T>>,
+    /// Its future tells how it ends.
+    is_led: bool,
+}
+
+/// An answer that nobody is there to take; gives it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nobody takes the answers any more")]
+pub struct AnswerUnsent<T>(
+    /// The answer.
+    pub T,
+);
+
+struct Shared<T>(Mutex<State<T>>);
+
+struct State<T> {
+    queue: VecDeque<T>,
+    bound: usize,
+    /// Answers taken so far, modulo 2^64.
+    taken: u64,
+    /// Set once; `Some` until it was told.
+    end: Option<Result<(), Failure>>,
+    has_ended: bool,
+    /// The taker has gone.
+    is_left: bool,
+    /// Whom to wake for an answer, for room, and when the taker has gone.
+    taker: Option<Waker>,
+    sender: Option<Waker>,
+    leader: Option<Waker>,
+}
+
+impl<T> Shared<T> {
+    fn end(&self, end: Result<(), Failure>) {
+        let taker = {
+            let mut state = self.0.lock();
+            if mem::replace(&mut state.has_ended, true) {
+                return;
+            }
+            state.end = Some(end);
+            state.taker.take()
+        };
+        wake(taker);
+    }
+
+    fn poll_take(&self, waker: &Waker) -> Poll<Option<Result<T, Failure>>> {
+        let (answer, sender) = {
+            let mut state = self.0.lock();
+            let Some(answer) = state.queue.pop_front() else {
+                return match state.end.take() {
+                    Some(Err(failure)) => Poll::Ready(Some(Err(failure))),
+                    Some(Ok(())) => Poll::Ready(None),
+                    None if state.has_ended => Poll::Ready(None),
+                    None => {
+                        state.taker = Some(waker.clone());
+                        Poll::Pending
+                    }
+                };
+            };
+            state.taken = state.taken.wrapping_add(1);
+            (answer, state.sender.take())
+        };
+        wake(sender);
+        Poll::Ready(Some(Ok(answer)))
+    }
+
+    /// Puts the answer there if there is room and somebody to take it.
+    fn poll_send(&self, answer: &mut Option<T>, waker: &Waker) -> Poll<bool> {
+        let taker = {
+            let mut state = self.0.lock();
+            if state.is_left || state.has_ended {
+                return Poll::Ready(false);
+            }
+            if state.queue.len() >= state.bound {
+                state.sender = Some(waker.clone());
+                return Poll::Pending;
+            }
+            state.queue.extend(answer.take());
+            state.taker.take()
+        };
+        wake(taker);
+        Poll::Ready(true)
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl<T> Answers<T> {
+    /// Both ends of a stream of answers, of which at most `bound` wait, at least one. For answers
+    /// that are not made by an actor's own future; otherwise use [`Context::answers`], which looks
+    /// after the end.
+    ///
+    /// ```
+    /// use turnwheel_actors::Answers;
+    /// let (mut sink, mut answers) = Answers::bounded(2);
+    /// assert!(sink.try_send("first").is_ok());
+    /// sink.end(Ok(()));
+    /// assert_eq!(answers.wait_next()?, Some("first"));
+    /// assert_eq!(answers.wait_next()?, None);
+    /// # Ok::<(), turnwheel_runtime::Failure>(())
+    /// ```
+    pub fn bounded(bound: usize) -> (AnswerSink<T>, Self) {
+        let shared = Arc::new(Shared(Mutex::new(State {
+            queue: VecDeque::new(),
+            bound: bound.max(1),
+            taken: 0,
+            end: None,
+            has_ended: false,
+            is_left: false,
+            taker: None,
+            sender: None,
+            leader: None,
+        })));
+        (AnswerSink { shared: Arc::clone(&shared), is_led: false }, Self(shared))
+    }
+
+    /// The next answer; `None` at the end, and after a failure. May be dropped and called again
+    /// without the loss of an answer. It has no deadline of its own: a maker may be slow.
+    pub async fn next(&mut self) -> Option<Result<T, Failure>> {
+        poll_fn(|cx| self.0.poll_take(cx.waker())).await
+    }
+
+    /// Waits for the next answer and takes those that are there with it, up to `max`, at least one.
+    /// Empty at the end.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the maker, after all its answers.
+    pub async fn next_batch(&mut self, max: usize) -> Result<Vec<T>, Failure> {
+        let mut batch = Vec::new();
+        batch.extend(self.next().await.transpose()?);
+        while !batch.is_empty() && batch.len() < max && !self.0 .0.lock().queue.is_empty() {
+            batch.extend(self.next().await.transpose()?);
+        }
+        Ok(batch)
+    }
+
+    /// Waits for the next answer, blocking the thread; only off the workers.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the maker; on a worker thread [`Failure::WouldBlock`], unless an answer is
+    /// there.
+    pub fn wait_next(&mut self) -> Result<Option<T>, Failure> {
+        block_on(pin!(self.next()))?.transpose()
+    }
+}
+
+impl<T> Stream for Answers<T> {
+    type Item = Result<T, Failure>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut PollContext<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_take(cx.waker())
+    }
+}
+
+impl<T> fmt::Debug for Answers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.0 .0.lock();
+        f.debug_struct("Answers")
+            .field("waiting", &state.queue.len())
+            .field("has_ended", &state.has_ended)
+            .finish()
+    }
+}
+
+impl<T> Drop for Answers<T> {
+    fn drop(&mut self) {
+        let (queue, wakers) = {
+            let mut state = self.0 .0.lock();
+            state.is_left = true;
+            (mem::take(&mut state.queue), [state.sender.take(), state.leader.take()])
+        };
+        drop(queue);
+        wakers.into_iter().for_each(wake);
+    }
+}
+
+impl<T> AnswerSink<T> {
+    /// Gives an answer; waits, without a worker, while as many as agreed have not been taken.
+    ///
+    /// # Errors
+    ///
+    /// Nobody takes answers any more; it comes back.
+    pub async fn send(&mut self, answer: T) -> Result<(), AnswerUnsent<T>> {
+        let mut answer = Some(answer);
+        let sent = poll_fn(|cx| self.shared.poll_send(&mut answer, cx.waker())).await;
+        debug_assert_eq!(sent, answer.is_none(), "what was not sent is there");
+        answer.map_or(Ok(()), |answer| Err(AnswerUnsent(answer)))
+    }
+
+    /// Gives an answer if there is room and somebody to take it.
+    ///
+    /// # Errors
+    ///
+    /// There is not, or nobody takes answers any more; it comes back.
+    pub fn try_send(&mut self, answer: T) -> Result<(), AnswerUnsent<T>> {
+        let mut answer = Some(answer);
+        // Whoever takes next wakes nobody for it.
+        let _ = self.shared.poll_send(&mut answer, Waker::noop());
+        answer.map_or(Ok(()), |answer| Err(AnswerUnsent(answer)))
+    }
+
+    /// Whether nobody takes answers any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.shared.0.lock().is_left
+    }
+
+    /// Ends the stream: in order, or with a failure that is told after the answers so far.
+    pub fn end(self, end: Result<(), Failure>) {
+        self.shared.end(end);
+    }
+}
+
+impl<T> fmt::Debug for AnswerSink<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerSink").field("is_abandoned", &self.is_abandoned()).finish()
+    }
+}
+
+impl<T> Drop for AnswerSink<T> {
+    fn drop(&mut self) {
+        if !self.is_led {
+            self.shared.end(Err(Failure::Closed));
+        }
+    }
+}
+
+/// Ends the stream also where its future is dropped before it is done.
+struct Lead<T> {
+    shared: Arc<Shared<T>>,
+    group: Group,
+    /// How long the answers may wait without one being taken.
+    limit: Duration,
+    /// Runs while the maker waits for room, with what was taken when it began.
+    patience: Option<(Completion<()>, u64)>,
+}
+
+impl<T> Lead<T> {
+    /// Whether the maker is to go on; if not, it is over.
+    fn poll_gone(&self, cx: &mut PollContext<'_>) -> bool {
+        let mut state = self.shared.0.lock();
+        if !state.is_left {
+            state.leader = Some(cx.waker().clone());
+        }
+        state.is_left
+    }
+
+    /// Whether the answers have waited for too long.
+    fn poll_patience(&mut self, cx: &mut PollContext<'_>) -> bool {
+        loop {
+            let (taken, is_waiting) = {
+                let state = self.shared.0.lock();
+                (state.taken, state.sender.is_some())
+            };
+            if !is_waiting {
+                return false;
+            }
+            let (sleep, since) =
+                self.patience.get_or_insert_with(|| (self.group.sleep(self.limit), taken));
+            match Pin::new(sleep).poll(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(_) if *since == taken => return true,
+                // One was taken in between: the time begins anew.
+                Poll::Ready(_) => self.patience = None,
+            }
+        }
+    }
+
+    async fn lead<F>(mut self, make: F, ambient: Ambient) -> Option<Panic>
+    where
+        F: Future<Output = Result<(), Failure>>,
+    {
+        let mut make = pin!(scope::contained(make, ambient));
+        let (end, panic) = poll_fn(|cx| {
+            if self.poll_gone(cx) {
+                return Poll::Ready((Ok(()), None));
+            }
+            match make.as_mut().poll(cx) {
+                Poll::Ready(Ok(end)) => return Poll::Ready((end, None)),
+                Poll::Ready(Err(panic)) => {
+                    let failure = Failure::from_panic_ref(panic.as_ref());
+                    return Poll::Ready((Err(failure), Some(panic)));
+                }
+                Poll::Pending => {}
+            }
+            if self.poll_patience(cx) {
+                let text = format!("no answer of the stream was taken for {:?}", self.limit);
+                return Poll::Ready((Err(Failure::message(text)), None));
+            }
+            Poll::Pending
+        })
+        .await;
+        self.shared.end(end);
+        panic
+    }
+}
+
+impl<T> Drop for Lead<T> {
+    fn drop(&mut self) {
+        self.shared.end(Err(Failure::Closed));
+    }
+}
+
+impl<A: Actor> Context<'_, A> {
+    /// Answers a call with a stream: `make` gives its answers to the sink, beside the messages of
+    /// this actor, and what it returns is the end. At most `bound` answers wait, at least one.
+    ///
+    /// The future of `make` ends, at its next await point, when the [`Answers`] are dropped, when the
+    /// actor closes, or when no answer was taken for as long as a call of the system may last while
+    /// it waits for room. A panic is told to the taker and to the actor's policy. An entity is not
+    /// idle while the stream is open. Calls that `make` makes carry the values of the request, but
+    /// belong neither to its deadline nor to its call chain: the first was for the beginning alone.
+    ///
+    /// Cost: three allocations for the stream, and for an answer two short locks.
+    ///
+    /// ```
+    /// # use turnwheel_actors::{Actor, Context, Handler, System};
+    /// # use turnwheel_runtime::Group;
+    /// # use std::convert::Infallible;
+    /// use turnwheel_actors::Answers;
+    /// struct Counter;
+    /// # impl Actor for Counter { type Error = Infallible; }
+    /// struct Count(u32);
+    /// impl Handler<Count> for Counter {
+    ///     type Reply = Answers<u32>;
+    ///     fn handle(&mut self, Count(to): Count, cx: &mut Context<'_, Self>) -> Answers<u32> {
+    ///         cx.answers(16, move |mut sink| async move {
+    ///             for number in 1..=to {
+    ///                 if sink.send(number).await.is_err() {
+    ///                     break;
+    ///                 }
+    ///             }
+    ///             Ok(())
+    ///         })
+    ///     }
+    /// }
+    /// # let group = Group::builder("doc").workers(1).build()?;
+    /// # let counter = System::new(&group).spawn(Counter)?;
+    /// let mut answers = counter.ask(Count(100)).wait()?;
+    /// let mut sum = 0;
+    /// while let Some(number) = answers.wait_next()? {
+    ///     sum += number;
+    /// }
+    /// assert_eq!(sum, 5_050);
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn answers<T, F>(
+        &mut self,
+        bound: usize,
+        make: impl FnOnce(AnswerSink<T>) -> F,
+    ) -> Answers<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let (mut sink, answers) = Answers::bounded(bound);
+        sink.is_led = true;
+        let limit = self.system().shared().ask_limit;
+        let group = self.system().group().clone();
+        let lead = Lead { shared: Arc::clone(&sink.shared), group, limit, patience: None };
+        let ambient = Ambient { baggage: request::baggage(), ..Ambient::default() };
+        let leading = lead.lead(make(sink), ambient);
+        let open = self.open_stream();
+        let leading = async move {
+            let panic = leading.await;
+            drop(open);
+            panic
+        };
+        self.turn_mut().await_interleaved(leading, |seat, cx, panic| seat.go_on(panic, cx));
+        answers
+    }
+}

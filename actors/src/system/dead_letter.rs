@@ -1,0 +1,151 @@
+//! Messages that nobody handled: counted, and told to a hook of the system.
+
+use std::any::type_name;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use turnwheel_runtime::SubmitErrorKind;
+
+use super::id::{self, SYSTEM_MAX};
+use crate::system::Shared;
+
+/// A message that nobody handled.
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    /// The type of the message.
+    pub message: &'static str,
+    /// The name of the actor it was for; empty if it is not known any more.
+    pub recipient: String,
+    /// Why it was not handled.
+    pub reason: DeadLetterReason,
+}
+
+/// Why a message was not handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeadLetterReason {
+    /// The mailbox did not take it; its sender got it back.
+    Refused(SubmitErrorKind),
+    /// It was queued when the actor ended, or was displaced by the mailbox's policy.
+    Dropped,
+    /// Its deadline had passed before its turn came.
+    Expired,
+    /// It had to wait for another handler, and too many waited already.
+    TooManyWaiting,
+    /// An interceptor of the actor refused it.
+    Intercepted,
+}
+
+/// The hook that is told of each dead letter.
+pub(crate) type Hook = Box<dyn Fn(&DeadLetter) + Send + Sync>;
+
+/// The dead letters of one system.
+#[derive(Default)]
+pub(crate) struct DeadLetters {
+    count: AtomicU64,
+    pub(crate) hook: Option<Hook>,
+}
+
+impl fmt::Debug for DeadLetters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetters").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
+
+impl DeadLetters {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Counts a lost message; its recipient is named only if somebody looks, since a sender may come
+    /// up against a full mailbox again and again.
+    #[cold]
+    pub(crate) fn add(
+        &self,
+        message: &'static str,
+        recipient: impl FnOnce() -> String,
+        reason: DeadLetterReason,
+    ) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if self.hook.is_none() && !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let letter = DeadLetter { message, recipient: recipient(), reason };
+        tracing::debug!(message, recipient = letter.recipient, ?reason, "a dead letter");
+        if let Some(hook) = &self.hook {
+            hook(&letter);
+        }
+    }
+}
+
+/// The systems that live, in places by their numbers, which are given again. A queued message does not
+/// know its system: a pointer to it would cost two counter changes for each message, and it is needed
+/// only where one is lost.
+static SYSTEMS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+/// Gives a system a number, 0 if there are too many for that.
+pub(crate) fn register(system: &Arc<Shared>) -> u64 {
+    let mut systems = SYSTEMS.lock();
+    let free = systems.iter().position(|system| system.strong_count() == 0);
+    let at = free.unwrap_or_else(|| {
+        systems.push(Weak::new());
+        systems.len() - 1
+    });
+    systems[at] = Arc::downgrade(system);
+    u64::try_from(at + 1).ok().filter(|number| *number <= SYSTEM_MAX).unwrap_or(0)
+}
+
+/// The system with this number.
+fn numbered(number: u64) -> Option<Arc<Shared>> {
+    let at = usize::try_from(number.checked_sub(1)?).ok()?;
+    SYSTEMS.lock().get(at)?.upgrade()
+}
+
+/// Goes with a queued message, and notices when it is dropped unhandled. No bytes.
+pub(crate) struct Undelivered<M>(PhantomData<fn(M)>);
+
+impl<M> fmt::Debug for Undelivered<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Undelivered")
+    }
+}
+
+impl<M> Undelivered<M> {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The message is about to be handled, or goes back to its sender.
+    #[inline(always)]
+    pub(crate) fn delivered(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<M> Drop for Undelivered<M> {
+    fn drop(&mut self) {
+        lost(type_name::<M>());
+    }
+}
+
+/// Counts a lost message in the system of the actor it was for: of the one whose queue it was in, or whose
+/// turn this is. If there is none, in the only system there is, or in those of this thread's group.
+#[cold]
+fn lost(message: &'static str) {
+    let task = turnwheel_runtime::losing_task().or_else(turnwheel_runtime::current_task);
+    let recipient = task.as_ref().map_or_else(String::new, |task| task.name());
+    if let Some(system) = task.and_then(|task| numbered(id::system_of(task.tag()))) {
+        return system.dead_letters.add(message, || recipient, DeadLetterReason::Dropped);
+    }
+    let systems: Vec<_> = SYSTEMS.lock().iter().filter_map(Weak::upgrade).collect();
+    let only = systems.len() == 1;
+    for system in systems {
+        if only || system.group.is_current() {
+            system.dead_letters.add(message, || recipient.clone(), DeadLetterReason::Dropped);
+        }
+    }
+}

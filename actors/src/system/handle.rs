@@ -1,0 +1,111 @@
+//! What the actors of a program share: the group they run in, dead letters, defaults.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use turnwheel_runtime::Group;
+
+use super::builder::SystemBuilder;
+use crate::actor::address::Address;
+use crate::actor::spawn::ActorBuilder;
+use crate::actor::Actor;
+use crate::call::deadlines::Deadlines;
+use crate::error::SpawnError;
+use crate::registry::Names;
+use crate::system::dead_letter::DeadLetters;
+use crate::system::intercept::Chain;
+
+/// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a lost
+/// one shows.
+pub const ASK_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// A limit from which on it does not matter that the clock was read at the begin of the turn: no turn
+/// should last a twentieth of it, and a reading costs as much as half a message.
+const RECENT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The actors of a program, on one group of workers. Clones share it.
+///
+/// It owns nothing but counters and settings: shutting the group down ends the actors.
+#[derive(Clone, Debug)]
+pub struct System {
+    shared: Arc<Shared>,
+}
+
+/// What the clones of a system share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// What is kept in the numbers of its actors: that it is around what they are sent, and which it is.
+    pub(crate) marks: AtomicU64,
+    pub(crate) group: Group,
+    pub(crate) dead_letters: DeadLetters,
+    pub(crate) ask_limit: Duration,
+    pub(crate) deadlines: Arc<Deadlines>,
+    /// Around what its actors handle.
+    pub(crate) incoming: Chain,
+    /// Around what its actors are sent.
+    pub(crate) outgoing: Chain,
+    pub(crate) names: Names,
+}
+
+impl System {
+    pub(super) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
+    }
+
+    /// A system with the defaults.
+    pub fn new(group: &Group) -> Self {
+        Self::builder(group).build()
+    }
+
+    /// Describes a system; every value has a default.
+    pub fn builder(group: &Group) -> SystemBuilder {
+        SystemBuilder::new(group)
+    }
+
+    /// The time from which the limit of a call counts.
+    ///
+    /// A short limit wants a reading of the clock: the worker's own is from the begin of the turn, so
+    /// a call after a long computation would be late before it is sent.
+    #[inline]
+    pub(crate) fn asking_ns(&self, limit: Duration) -> u64 {
+        let group = self.group();
+        if limit >= RECENT_LIMIT {
+            group.recent_ns()
+        } else {
+            group.now_ns()
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The group its actors run in unless they name another.
+    pub fn group(&self) -> &Group {
+        &self.shared.group
+    }
+
+    /// Spawns an actor; the short form of [`System::actor`].
+    ///
+    /// # Errors
+    ///
+    /// The group shuts down; the actor comes back.
+    pub fn spawn<A: Actor>(&self, actor: A) -> Result<Address<A>, SpawnError<A>> {
+        self.actor(actor).spawn()
+    }
+
+    /// Describes an actor.
+    pub fn actor<A: Actor>(&self, actor: A) -> ActorBuilder<A> {
+        ActorBuilder::new(self.clone(), actor)
+    }
+
+    /// Messages that nobody handled, so far.
+    pub fn dead_letters(&self) -> u64 {
+        self.shared.dead_letters.count()
+    }
+}

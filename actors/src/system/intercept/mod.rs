@@ -1,0 +1,214 @@
+//! What goes around messages: tracing, metrics, retries, checks of rights.
+//!
+//! An [`Interceptor`] is told of each message before and after it is handled, and may refuse it, look
+//! at it, change it, and change what comes of it. *Incoming* interceptors are around the handling of
+//! the messages of an actor, *outgoing* ones around the sending of messages to the actors of a system.
+//!
+//! | installed by | around |
+//! | --- | --- |
+//! | [`SystemBuilder::intercept`](crate::SystemBuilder::intercept) | all messages that its actors handle |
+//! | [`SystemBuilder::intercept_outgoing`](crate::SystemBuilder::intercept_outgoing) | all messages and calls to its actors, from handlers and from elsewhere |
+//! | [`ActorBuilder::intercept`](crate::ActorBuilder::intercept) | those of one actor, inside the system's |
+//! | [`EntitiesBuilder::intercept`](crate::EntitiesBuilder::intercept) | those of one type of entity, inside the system's |
+//!
+//! Interceptors are nested in the order in which they were installed: the first is the outermost, so it
+//! begins first and ends last. One that refuses a message keeps it from those inside it and from the
+//! handler; those outside it see the refusal as its end.
+//!
+//! Without any, a message costs nothing more: an intercepted actor is not plain, and that is what its
+//! seat looks at in any case.
+//!
+//! Timers, streams, continuations and closures ([`Address::with`](crate::Address::with)) are messages
+//! like others. Hooks of an actor are none.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `call` | what an interceptor sees of a message |
+//! | `outcome` | what it sees, and may change, of its end |
+//! | `passage` | one message on its way through the interceptors |
+//! | `outgoing` | the sending of messages, and the further attempts of calls |
+//! | `spans`, `metrics`, `retry` | [`Spans`], [`Metrics`], [`Retry`]: ready to be installed |
+//! | `incoming` | the ways of an intercepted message through a seat |
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use turnwheel_runtime::Failure;
+
+mod call;
+mod metrics;
+pub(crate) mod outcome;
+pub(crate) mod outgoing;
+pub(crate) mod passage;
+mod retry;
+mod spans;
+
+pub use call::{Call, Direction, MessageInfo};
+pub use metrics::{Counted, MessageMetrics, Metrics, METRICS_ROWS_MAX};
+pub use outcome::Outcome;
+pub use retry::{Retried, Retry};
+pub use spans::Spans;
+
+/// Something that goes around messages.
+///
+/// One value is around many messages at once, of different actors and on different threads; what it
+/// has to remember from the begin of a message to its end is its [`State`](Interceptor::State).
+///
+/// For each message: [`begin`](Interceptor::begin) once; unless that refuses,
+/// [`within`](Interceptor::within) around the handler, or around each poll of its future; and
+/// [`end`](Interceptor::end) once, also if the handler panicked or its future was dropped. A panic of
+/// an interceptor fails the message and not the actor.
+///
+/// ```
+/// use turnwheel_actors::intercept::{Call, Interceptor, MessageInfo, Outcome};
+/// use turnwheel_actors::{Actor, Context, Handler, System};
+/// use turnwheel_runtime::{Failure, Group};
+///
+/// struct Vault;
+/// impl Actor for Vault {
+///     type Error = std::convert::Infallible;
+/// }
+/// struct Open;
+/// impl Handler<Open> for Vault {
+///     type Reply = &'static str;
+///     fn handle(&mut self, _: Open, _: &mut Context<'_, Self>) -> &'static str {
+///         "open"
+///     }
+/// }
+///
+/// /// Lets through what is asked on behalf of somebody.
+/// struct Guard;
+/// impl Interceptor for Guard {
+///     type State = ();
+///     fn begin(&self, call: &mut Call<'_>) -> Result<(), Failure> {
+///         match call.request().get("user") {
+///             Some(_) => Ok(()),
+///             None => Err(Failure::Refused("nobody is logged in")),
+///         }
+///     }
+/// }
+///
+/// let group = Group::builder("doc").workers(1).build()?;
+/// let vault = System::new(&group).actor(Vault).intercept(Guard).spawn()?;
+/// let error = vault.ask(Open).wait().expect_err("nobody is logged in");
+/// assert!(error.to_string().contains("nobody is logged in"));
+/// let ada = turnwheel_actors::RequestContext::new().with("user", "ada");
+/// assert_eq!(ada.scope(|| vault.ask(Open)).wait()?, "open");
+/// # group.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Interceptor: Send + Sync + 'static {
+    /// What it remembers of a message from its begin to its end. One allocation if it has a size.
+    type State: Send + 'static;
+
+    /// Before a message: looks at it, changes it, or refuses it.
+    ///
+    /// # Errors
+    ///
+    /// The message is not handled: its caller gets the failure; one that was told is a dead letter.
+    fn begin(&self, call: &mut Call<'_>) -> Result<Self::State, Failure>;
+
+    /// Around the handler, or around each poll of its future. It must call `run` once: a message whose
+    /// `run` is not called fails; a second call does nothing.
+    fn within(&self, state: &mut Self::State, run: &mut dyn FnMut()) {
+        let _ = state;
+        run();
+    }
+
+    /// After a message, whatever came of it.
+    fn end(&self, state: &mut Self::State, info: &MessageInfo, outcome: &mut Outcome<'_>) {
+        let _ = (state, info, outcome);
+    }
+}
+
+impl<I: Interceptor> Interceptor for Arc<I> {
+    type State = I::State;
+
+    fn begin(&self, call: &mut Call<'_>) -> Result<Self::State, Failure> {
+        I::begin(self, call)
+    }
+
+    fn within(&self, state: &mut Self::State, run: &mut dyn FnMut()) {
+        I::within(self, state, run);
+    }
+
+    fn end(&self, state: &mut Self::State, info: &MessageInfo, outcome: &mut Outcome<'_>) {
+        I::end(self, state, info, outcome);
+    }
+}
+
+/// What an interceptor keeps of one message, without its type.
+pub(crate) type Kept = Box<dyn Any + Send>;
+
+/// An interceptor without its type.
+pub(crate) trait Layer: Send + Sync {
+    fn begin(&self, call: &mut Call<'_>) -> Result<Kept, Failure>;
+    fn within(&self, kept: &mut Kept, run: &mut dyn FnMut());
+    fn end(&self, kept: &mut Kept, info: &MessageInfo, outcome: &mut Outcome<'_>);
+    /// Its type, for errors.
+    fn name(&self) -> &'static str;
+}
+
+impl<I: Interceptor> Layer for I {
+    fn begin(&self, call: &mut Call<'_>) -> Result<Kept, Failure> {
+        Ok(Box::new(Interceptor::begin(self, call)?))
+    }
+
+    fn within(&self, kept: &mut Kept, run: &mut dyn FnMut()) {
+        Interceptor::within(self, state_of::<I>(kept), run);
+    }
+
+    fn end(&self, kept: &mut Kept, info: &MessageInfo, outcome: &mut Outcome<'_>) {
+        Interceptor::end(self, state_of::<I>(kept), info, outcome);
+    }
+
+    fn name(&self) -> &'static str {
+        std::any::type_name::<I>()
+    }
+}
+
+fn state_of<I: Interceptor>(kept: &mut Kept) -> &mut I::State {
+    match kept.downcast_mut() {
+        Some(state) => state,
+        None => unreachable!("a layer gets back what its own begin has made"),
+    }
+}
+
+/// Interceptors in their order, the outermost first. Empty is the usual case, and holds no memory.
+#[derive(Clone, Default)]
+pub(crate) struct Chain(Option<Arc<[Arc<dyn Layer>]>>);
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.layers().iter().map(|layer| layer.name())).finish()
+    }
+}
+
+impl Chain {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn layers(&self) -> &[Arc<dyn Layer>] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Adds one inside those there are.
+    pub(crate) fn push(&mut self, interceptor: impl Interceptor) {
+        let layer: Arc<dyn Layer> = Arc::new(interceptor);
+        let layers = self.layers().iter().cloned().chain([layer]);
+        self.0 = Some(layers.collect());
+    }
+
+    /// These, with others inside them.
+    pub(crate) fn around(&self, inner: &Self) -> Self {
+        if inner.is_empty() {
+            return self.clone();
+        }
+        if self.is_empty() {
+            return inner.clone();
+        }
+        Self(Some(self.layers().iter().chain(inner.layers()).cloned().collect()))
+    }
+}

@@ -1,0 +1,218 @@
+//! The sending of messages with interceptors around it.
+//!
+//! Those around the sending of a `tell` end when the mailbox has taken the message or refused it;
+//! those around a call when its answer is there. A call is sent at once, as without interceptors;
+//! what comes after its answer, further attempts too, happens while its future is polled.
+
+use std::any::{type_name, TypeId};
+use std::sync::Arc;
+use std::time::Duration;
+
+use turnwheel_runtime::{Failure, SubmitErrorKind};
+
+use super::call::{Direction, MessageInfo};
+use super::outcome::{AnyEnd, End, Retrying};
+use super::passage::Passage;
+use crate::call::ask::{Ask, Other};
+use crate::call::deadlines::deadline_after;
+use crate::error::{AskError, TellError};
+use crate::request::{self, Outgoing, RequestContext};
+use crate::system::dead_letter::DeadLetterReason;
+use crate::system::System;
+
+/// Whom a message is for.
+pub(crate) struct Target<'a> {
+    pub(crate) system: &'a System,
+    pub(crate) actor: String,
+    pub(crate) class: String,
+}
+
+impl Target<'_> {
+    fn passage<M>(self, is_ask: bool) -> Passage {
+        let system = self.system.clone();
+        let info = MessageInfo {
+            actor: Arc::from(self.actor),
+            class: Arc::from(self.class),
+            message: type_name::<M>(),
+            direction: Direction::Outgoing,
+            is_ask,
+            attempt: 0,
+            limit: Duration::MAX,
+            request: RequestContext::current(),
+            system,
+        };
+        Passage::new(info.system.shared().outgoing.clone(), info)
+    }
+}
+
+/// A message that was not sent, and the failure of the interceptor that refused it.
+pub(crate) struct Unsent<M> {
+    pub(crate) error: TellError<M>,
+    pub(crate) failure: Option<Failure>,
+    info: MessageInfo,
+}
+
+impl<M> Unsent<M> {
+    /// Its error; what an interceptor refused is counted as a dead letter, as the mailbox's refusals
+    /// are by whoever sends.
+    pub(crate) fn counted(self) -> TellError<M> {
+        let Self { error, failure, info } = self;
+        if failure.is_some() {
+            let letters = &info.system.shared().dead_letters;
+            let reason = DeadLetterReason::Refused(error.kind);
+            letters.add(info.message, || info.actor.to_string(), reason);
+        }
+        error
+    }
+}
+
+/// Sends a message without an answer.
+#[cold]
+pub(crate) fn tell<M: Send + 'static>(
+    target: Target<'_>,
+    message: M,
+    send: impl FnOnce(M) -> Result<(), TellError<M>>,
+) -> Result<(), Unsent<M>> {
+    let mut passage = target.passage::<M>(false);
+    let sent = pass(&mut passage, message, |message, info| info.request.scope(|| send(message)));
+    let (error, failure) = match sent {
+        Ok(Ok(())) => {
+            passage.end(&mut End::<()>::Open);
+            return Ok(());
+        }
+        Ok(Err(error)) => (error, None),
+        Err((failure, message)) => {
+            (TellError { kind: SubmitErrorKind::Refused, message }, Some(failure))
+        }
+    };
+    let seen = match &failure {
+        Some(failure) => AskError::Intercepted { failure: failure.clone(), message: () },
+        None => AskError::Refused(TellError { kind: error.kind, message: () }),
+    };
+    passage.end(&mut End::<()>::Failed(seen));
+    Err(Unsent { error, failure, info: passage.info.clone() })
+}
+
+/// Begins with the interceptors and sends; the message comes back from one that refuses.
+fn pass<M: Send + 'static, T>(
+    passage: &mut Passage,
+    mut message: M,
+    send: impl FnOnce(M, MessageInfo) -> T,
+) -> Result<T, (Failure, M)> {
+    if let Err(failure) = passage.begin(&mut message) {
+        return Err((failure, message));
+    }
+    let mut held = Some((message, send, passage.info.clone()));
+    let mut sent = None;
+    let around = passage.within(&mut || {
+        if let Some((message, send, info)) = held.take() {
+            sent = Some(send(message, info));
+        }
+    });
+    match (sent, held, around) {
+        // What was sent is sent, whatever an interceptor did after that.
+        (Some(sent), ..) => Ok(sent),
+        (None, Some((message, ..)), Err(failure)) => Err((failure, message)),
+        (None, ..) => unreachable!("what was not gone on with has failed and is still held"),
+    }
+}
+
+/// Sends a message and answers a future of the reply; `send` makes one attempt, with what goes along
+/// and the time it has.
+#[cold]
+pub(crate) fn ask<M, R>(
+    target: Target<'_>,
+    message: M,
+    limit: Duration,
+    send: impl Fn(M, Outgoing, Duration) -> Ask<M, R> + Send + 'static,
+) -> Box<Other<M, R>>
+where
+    M: Send + 'static,
+    R: Send + 'static,
+{
+    let outgoing = request::outgoing();
+    let system = target.system.clone();
+    let end_ns = deadline_after(system.asking_ns(limit), limit).min(outgoing.deadline_ns);
+    let mut trip = Trip { passage: target.passage::<M>(true), system, outgoing, end_ns, send };
+    let mut call = trip.attempt(message);
+    Other::intercepted(async move {
+        loop {
+            let mut end = call.await;
+            let Some((message, delay)) = trip.end(&mut end) else { return end };
+            if !delay.is_zero() {
+                if let Err(failure) = trip.system.group().sleep(delay).await {
+                    return Err(AskError::Unanswered(failure));
+                }
+            }
+            call = trip.attempt(message);
+        }
+    })
+}
+
+/// A call with its attempts.
+struct Trip<S> {
+    passage: Passage,
+    system: System,
+    outgoing: Outgoing,
+    /// When its caller gives up, nanoseconds.
+    end_ns: u64,
+    send: S,
+}
+
+impl<S> Trip<S> {
+    fn left(&self) -> Duration {
+        match self.end_ns {
+            u64::MAX => Duration::MAX,
+            end_ns => Duration::from_nanos(end_ns.saturating_sub(self.system.group().now_ns())),
+        }
+    }
+
+    /// Sends the message, with the interceptors that have not begun.
+    fn attempt<M, R>(&mut self, message: M) -> Ask<M, R>
+    where
+        M: Send + 'static,
+        S: Fn(M, Outgoing, Duration) -> Ask<M, R>,
+    {
+        let (outgoing, left) = (self.outgoing.clone(), self.left());
+        let Self { passage, send, .. } = self;
+        let sent = pass(passage, message, |message, info| {
+            let outgoing = Outgoing { baggage: info.request.baggage(), ..outgoing };
+            send(message, outgoing, left.min(info.limit))
+        });
+        match sent {
+            Ok(call) => call,
+            Err((failure, message)) => Ask::refused(AskError::Intercepted { failure, message }),
+        }
+    }
+
+    /// Ends with the interceptors, which may change the end; or the message of one more attempt and
+    /// the time before it.
+    fn end<M, R>(&mut self, answered: &mut Result<R, AskError<M>>) -> Option<(M, Duration)>
+    where
+        M: Send + 'static,
+        R: Send + 'static,
+    {
+        let unknown = || Err(AskError::Unanswered(Failure::Cancelled));
+        let (mut end, message) = match std::mem::replace(answered, unknown()) {
+            Ok(reply) => (End::Replied(reply), None),
+            Err(error) => {
+                let (error, message) = error.split();
+                (End::Failed(error), message)
+            }
+        };
+        let retrying = Retrying { message: TypeId::of::<M>(), left: self.left() };
+        let again = self.passage.end_or_again(&mut end as &mut dyn AnyEnd, Some(retrying));
+        if let Some(again) = again {
+            match again.message.downcast() {
+                Ok(message) => return Some((*message, again.delay)),
+                Err(_) => unreachable!("an outcome takes a message of the call's type only"),
+            }
+        }
+        *answered = match end {
+            End::Replied(reply) => Ok(reply),
+            End::Failed(error) => Err(AskError::join(error, message)),
+            End::Open => unreachable!("a call that was answered is not open"),
+        };
+        None
+    }
+}

@@ -1,0 +1,11 @@
+//! What the actors of a program share: the group they run in, dead letters, interceptors, defaults.
+
+mod builder;
+pub(crate) mod dead_letter;
+mod handle;
+pub(crate) mod id;
+pub mod intercept;
+
+pub use builder::SystemBuilder;
+pub(crate) use handle::Shared;
+pub use handle::{System, ASK_LIMIT_DEFAULT};

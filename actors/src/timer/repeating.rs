@@ -1,0 +1,375 @@
+//! Timers of an actor whose ticks are messages: they end with the actor, or with the activation of an
+//! entity.
+//!
+//! A timer never overlaps itself: its next tick is armed when the last one was handled, to the end of
+//! its future if it has one. So a tick that is late makes the next one later, and none is doubled. For a
+//! fixed rate with a policy for missed ticks: [`Context::tell_every`].
+
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use turnwheel_runtime::{Condition, ConditionMode, Timer, TimersFull};
+
+use crate::actor::cell::envelope::Delivery;
+use crate::actor::cell::Seat;
+use crate::actor::context::Context;
+use crate::actor::handler::{Receive, Turn};
+use crate::actor::Actor;
+use crate::call::reply::Call;
+use crate::request::{self, Baggage};
+
+/// When a timer of an actor ticks, and how.
+///
+/// ```
+/// use std::time::Duration;
+/// use turnwheel_actors::Timing;
+///
+/// let often = Timing::every(Duration::from_secs(1)).first(Duration::ZERO);
+/// let paused = Timing::every(Duration::from_secs(1)).first(Duration::MAX);
+/// assert_ne!(often, paused);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Timing {
+    first: Duration,
+    period: Duration,
+    keeps_alive: bool,
+    interleaves: bool,
+}
+
+impl Timing {
+    /// One tick after a delay; zero is as soon as possible, [`Duration::MAX`] not before it is changed.
+    pub fn once(delay: Duration) -> Self {
+        Self { first: delay, period: Duration::MAX, keeps_alive: false, interleaves: false }
+    }
+
+    /// Ticks again and again, each a period after the one before was handled. The period must not be
+    /// zero; [`Duration::MAX`] is [`Timing::once`].
+    pub fn every(period: Duration) -> Self {
+        Self { period, ..Self::once(period) }
+    }
+
+    /// The delay before the first tick, by default a period.
+    pub fn first(mut self, delay: Duration) -> Self {
+        self.first = delay;
+        self
+    }
+
+    /// Ticks count as activity: an entity is not passivated as idle while its timer ticks more often
+    /// than its idle time. By default a ticking timer keeps nobody alive.
+    pub fn keep_alive(mut self) -> Self {
+        self.keeps_alive = true;
+        self
+    }
+
+    /// A tick is handled also while futures of other handlers are under way that would let it wait
+    /// ([`Admits`](crate::Admits)). By default it waits for its turn like a message. While the future of
+    /// an [`AsyncHandler`](crate::AsyncHandler) has the actor, every tick waits.
+    pub fn interleave(mut self) -> Self {
+        self.interleaves = true;
+        self
+    }
+}
+
+/// Why a timer was not armed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TimerError {
+    /// It would never stop ticking.
+    #[error("a timer with a period of zero: for one tick use a period of `Duration::MAX`")]
+    ZeroPeriod,
+    /// The group holds as many timers as it may.
+    #[error(transparent)]
+    Full(#[from] TimersFull),
+    /// The timer was disposed of, or its actor or activation has ended.
+    #[error("the timer is over: it was disposed of, or its actor has ended")]
+    Over,
+}
+
+/// A timer of an actor. Clones are the same timer; dropping them changes nothing.
+#[derive(Clone)]
+pub struct ActorTimer {
+    beat: Arc<Mutex<Beat>>,
+    /// Ends with the last handle: who cannot change the timer needs no subscription for it.
+    changed: Condition,
+}
+
+impl fmt::Debug for ActorTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActorTimer").field("is_over", &self.is_over()).finish_non_exhaustive()
+    }
+}
+
+impl ActorTimer {
+    /// Changes when it ticks, from any thread: next after `due`, and then with this period. The values
+    /// are as in [`Timing`]; a timer that has ticked its last can so be wound up again. During a tick
+    /// the change takes effect when the tick was handled.
+    ///
+    /// # Errors
+    ///
+    /// [`TimerError::ZeroPeriod`]; [`TimerError::Over`].
+    pub fn change(&self, due: Duration, period: Duration) -> Result<(), TimerError> {
+        if period.is_zero() {
+            return Err(TimerError::ZeroPeriod);
+        }
+        let armed = {
+            let mut beat = self.beat.lock();
+            if beat.is_over {
+                return Err(TimerError::Over);
+            }
+            beat.next = due;
+            beat.period = period;
+            beat.is_changed = true;
+            beat.armed.take()
+        };
+        armed.as_ref().map(Timer::cancel);
+        self.changed.signal();
+        Ok(())
+    }
+
+    /// Ends it, from any thread: no further tick falls due. Returns whether it was not over before.
+    pub fn dispose(&self) -> bool {
+        let (was_over, armed) = {
+            let mut beat = self.beat.lock();
+            (std::mem::replace(&mut beat.is_over, true), beat.armed.take())
+        };
+        armed.as_ref().map(Timer::cancel);
+        !was_over
+    }
+
+    /// Whether it was disposed of, or its actor or activation has ended.
+    pub fn is_over(&self) -> bool {
+        self.beat.lock().is_over
+    }
+}
+
+/// What the handles and the actor know of a timer.
+struct Beat {
+    /// The delay before the tick that comes next.
+    next: Duration,
+    period: Duration,
+    /// A tick is being handled, or waits for its turn.
+    is_ticking: bool,
+    /// `next` was set by somebody since the tick began.
+    is_changed: bool,
+    is_over: bool,
+    armed: Option<Timer>,
+}
+
+/// A timer in its actor: what is called when it is due.
+struct Ticker<M, F> {
+    beat: Arc<Mutex<Beat>>,
+    make: Mutex<F>,
+    baggage: Option<Arc<Baggage>>,
+    timing: Timing,
+    /// The life of the actor that has armed it.
+    life: u64,
+    message: PhantomData<fn() -> M>,
+}
+
+/// Held by what is subscribed to in the actor: gone with that, no handle can bring the timer back.
+impl<M, F> Drop for Ticker<M, F> {
+    fn drop(&mut self) {
+        self.beat.lock().is_over = true;
+    }
+}
+
+impl<M, F> Ticker<M, F>
+where
+    M: Send + 'static,
+    F: FnMut() -> M + Send + 'static,
+{
+    /// Arms the timer for the next tick, if there is to be one.
+    fn arm<A, K>(self: &Arc<Self>, turn: &mut Turn<'_, A>) -> Result<(), TimersFull>
+    where
+        A: Receive<M, K>,
+        K: 'static,
+    {
+        let delay = {
+            let mut beat = self.beat.lock();
+            beat.is_changed = false;
+            if beat.is_over || beat.next == Duration::MAX {
+                return Ok(());
+            }
+            beat.next
+        };
+        let ticker = Arc::clone(self);
+        let timer = turn.after(delay, move |seat, turn| ticker.tick(seat, turn))?;
+        let mut beat = self.beat.lock();
+        if beat.is_over || beat.is_changed {
+            // Changed from another thread since: its signal arms anew.
+            drop(beat);
+            timer.cancel();
+        } else {
+            beat.armed = Some(timer);
+        }
+        Ok(())
+    }
+
+    /// Handles a tick.
+    fn tick<A, K>(self: &Arc<Self>, seat: &mut Seat<A>, turn: &mut Turn<'_, A>)
+    where
+        A: Receive<M, K>,
+        K: 'static,
+    {
+        {
+            let mut beat = self.beat.lock();
+            beat.armed = None;
+            beat.is_over |= seat.rest.life() != self.life;
+            if beat.is_over || beat.is_changed || beat.is_ticking {
+                return;
+            }
+            beat.is_ticking = true;
+        }
+        let (reply, mut taker, _) = Call::unasked().begin::<A::Reply>();
+        let run = AssertUnwindSafe(|| {
+            let message = (self.make.lock())();
+            let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };
+            if !self.timing.keeps_alive {
+                seat.rest.uncount();
+            }
+            if self.timing.interleaves {
+                seat.admit_next();
+            }
+            A::receive(seat, delivery, turn.reborrow());
+        });
+        let run = catch_unwind(run);
+        if taker.exchange().is_settled() {
+            self.rest(turn);
+        } else {
+            // Its handler has a future, or waits for others.
+            let ticker = Arc::clone(self);
+            let handled = poll_fn(move |cx| taker.poll(cx.waker()).map(drop));
+            let is_noted = !self.timing.keeps_alive;
+            if is_noted {
+                seat.rest.note_tick(true);
+            }
+            turn.await_interleaved(handled, move |seat: &mut Seat<A>, turn, ()| {
+                if is_noted {
+                    seat.rest.note_tick(false);
+                }
+                ticker.rest(turn);
+            });
+        }
+        if let Err(panic) = run {
+            // The policy hook decides what becomes of the actor; the timer goes on with it.
+            resume_unwind(panic);
+        }
+    }
+
+    /// A tick was handled: the next one counts from now.
+    fn rest<A, K>(self: &Arc<Self>, turn: &mut Turn<'_, A>)
+    where
+        A: Receive<M, K>,
+        K: 'static,
+    {
+        {
+            let mut beat = self.beat.lock();
+            beat.is_ticking = false;
+            if !beat.is_changed {
+                beat.next = beat.period;
+            }
+        }
+        self.arm_or_end(turn);
+    }
+
+    fn arm_or_end<A, K>(self: &Arc<Self>, turn: &mut Turn<'_, A>)
+    where
+        A: Receive<M, K>,
+        K: 'static,
+    {
+        if let Err(error) = self.arm(turn) {
+            tracing::error!(actor = turn.name(), %error, "a timer of an actor ends");
+            self.beat.lock().is_over = true;
+        }
+    }
+}
+
+impl<A: Actor> Context<'_, A> {
+    /// Handles messages of its own by a timer that can be changed and that never overlaps itself. It
+    /// ends with the actor; that of an entity with its activation, and a fresh one arms it in
+    /// [`starting`](Actor::starting).
+    ///
+    /// A tick is handled like a message: what its handler fails with is handled by the actor's
+    /// [`on_failure`](Actor::on_failure), and does not end the timer as long as the actor goes on. Where
+    /// the actor begins anew, its timers end. The request context goes along.
+    ///
+    /// Cost: some allocations, and two for each tick.
+    ///
+    /// # Errors
+    ///
+    /// [`TimerError::ZeroPeriod`]; [`TimerError::Full`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use turnwheel_actors::testkit::Stage;
+    /// use turnwheel_actors::{Actor, ActorTimer, Context, Handler, TimerError, Timing};
+    ///
+    /// #[derive(Default)]
+    /// struct Clock { ticks: u32, timer: Option<ActorTimer> }
+    /// impl Actor for Clock {
+    ///     type Error = TimerError;
+    ///     fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), TimerError> {
+    ///         self.timer = Some(cx.timer(Timing::every(Duration::from_secs(1)), || Tick)?);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// struct Tick;
+    /// impl Handler<Tick> for Clock {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, _: Tick, _: &mut Context<'_, Self>) { self.ticks += 1 }
+    /// }
+    ///
+    /// let stage = Stage::new(1);
+    /// let clock = stage.spawn(Clock::default());
+    /// stage.advance(Duration::from_secs(10));
+    /// assert_eq!(stage.answer(clock.with(|clock, _| clock.ticks)), 10);
+    /// ```
+    pub fn timer<M, K>(
+        &mut self,
+        timing: Timing,
+        make: impl FnMut() -> M + Send + 'static,
+    ) -> Result<ActorTimer, TimerError>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        if timing.period.is_zero() {
+            return Err(TimerError::ZeroPeriod);
+        }
+        let beat = Arc::new(Mutex::new(Beat {
+            next: timing.first,
+            period: timing.period,
+            is_ticking: false,
+            is_changed: false,
+            is_over: false,
+            armed: None,
+        }));
+        let ticker = Arc::new(Ticker {
+            beat: Arc::clone(&beat),
+            make: Mutex::new(make),
+            baggage: request::baggage(),
+            timing,
+            life: self.life(),
+            message: PhantomData,
+        });
+        let turn = self.turn_mut();
+        ticker.arm(turn)?;
+        let changed = turn.condition(ConditionMode::Coalescing, move |_, turn| {
+            let is_to_arm = {
+                let beat = ticker.beat.lock();
+                beat.is_changed && !beat.is_ticking
+            };
+            if is_to_arm {
+                ticker.arm_or_end(turn);
+            }
+        });
+        Ok(ActorTimer { beat, changed })
+    }
+}
