@@ -13,6 +13,8 @@ pub mod registry;
 mod request;
 mod stream;
 pub mod supervise;
+#[cfg(doctest)]
+mod surface;
 mod system;
 pub mod testkit;
 mod timer;

@@ -34,6 +34,8 @@ pub mod sim;
 pub mod startup;
 #[cfg(not(turnwheel_loom))]
 mod subscription;
+#[cfg(doctest)]
+mod surface;
 mod sync;
 mod task;
 pub mod time;

@@ -41,7 +41,9 @@ pub trait Notes {
 impl Notes for () {}
 
 /// The side that gives, once.
-pub struct Giver<T, N>(Option<NonNull<Exchange<N>>>, PhantomData<T>);
+///
+/// Invariant in `T`: it writes what the taker reads as the type that the pair was made with.
+pub struct Giver<T, N>(Option<NonNull<Exchange<N>>>, PhantomData<fn(T) -> T>);
 
 /// The side that takes. Dropping it gives the value up.
 pub struct Taker<T, N: Notes> {

@@ -40,7 +40,8 @@ use crate::sync::{Arc, Ordering};
 #[doc(alias = "ActorControl")]
 pub struct Task<S> {
     inner: TaskRef,
-    state: PhantomData<fn() -> S>,
+    /// Invariant: jobs write the state, so a handle of a subtype must not become one of a supertype.
+    state: PhantomData<fn(S) -> S>,
 }
 
 impl<S> Clone for Task<S> {

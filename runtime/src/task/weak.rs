@@ -30,7 +30,8 @@ use crate::sync::Ordering;
 /// ```
 pub struct WeakTask<S> {
     inner: WeakRef,
-    state: PhantomData<fn() -> S>,
+    /// Invariant: jobs write the state, so a handle of a subtype must not become one of a supertype.
+    state: PhantomData<fn(S) -> S>,
 }
 
 impl<S> Task<S> {
