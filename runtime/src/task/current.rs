@@ -4,16 +4,16 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
-use super::cell::{Header, TaskRef};
+use super::cell::{Header, Owner, TaskRef};
 use super::node::Node;
 use crate::limits::FAST_JOBS_MAX;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Current {
     header: *const Header,
-    /// Where the next job of the fast lane goes: its head, or the link of the last job that the
-    /// current job has made.
-    insert: *mut *mut Node,
+    /// The job of the fast lane that the next one goes behind: the last that the current job has
+    /// made. Null: the next one goes to the head. Whoever takes a job out of the lane resets it.
+    insert: *mut Node,
 }
 
 const NONE: Current = Current { header: ptr::null(), insert: ptr::null_mut() };
@@ -57,9 +57,24 @@ pub(crate) fn losing_ref() -> Option<TaskRef> {
 
 /// Begins a job: what it makes goes to the head of the fast lane.
 #[inline(always)]
-pub(crate) fn start_job(head: *mut *mut Node) {
+pub(crate) fn start_job() {
     let header = CURRENT.get().header;
-    CURRENT.set(Current { header, insert: head });
+    CURRENT.set(Current { header, insert: ptr::null_mut() });
+}
+
+/// Takes the first job out of the fast lane. What is made next goes to the head.
+#[inline(always)]
+pub(crate) fn take_fast(owner: &mut Owner) -> Option<*mut Node> {
+    let node = owner.fast;
+    if node.is_null() {
+        return None;
+    }
+    // The insertion point may be this node, which its taker frees.
+    start_job();
+    // SAFETY: the fast lane owns its nodes; relaxed, since only the runner links them.
+    owner.fast = unsafe { (*node).next.load(Ordering::Relaxed) };
+    owner.fast_len -= 1;
+    Some(node)
 }
 
 /// Whether the turn under way on this thread is this task's.
@@ -89,14 +104,17 @@ pub(crate) fn insert_fast(header: &Header, node: *mut Node) -> Result<(), *mut N
     }
     owner.fast_len += 1;
     let Current { header, insert } = CURRENT.get();
-    let insert = if insert.is_null() { &raw mut owner.fast } else { insert };
-    // SAFETY: the insertion point is the lane's head, or the link of a job still in the lane.
-    let next = unsafe { insert.read() };
-    // SAFETY: the node is ours until it is linked.
-    let link = unsafe { &(*node).next };
-    link.store(next, Ordering::Relaxed);
-    // SAFETY: as above.
-    unsafe { insert.write(node) };
-    CURRENT.set(Current { header, insert: link.as_ptr() });
+    let behind = if insert.is_null() {
+        std::mem::replace(&mut owner.fast, node)
+    } else {
+        // SAFETY: the job before is in the lane still, since `take_fast` resets the insertion point.
+        let before = unsafe { &(*insert).next };
+        let behind = before.load(Ordering::Relaxed);
+        before.store(node, Ordering::Relaxed);
+        behind
+    };
+    // SAFETY: the node is in this lane alone.
+    unsafe { (*node).next.store(behind, Ordering::Relaxed) };
+    CURRENT.set(Current { header, insert: node });
     Ok(())
 }

@@ -323,15 +323,7 @@ pub(crate) fn give_room(turn: &mut Turn) {
 }
 
 fn discard_fast(turn: &mut Turn) {
-    loop {
-        let owner = turn.owner();
-        let node = owner.fast;
-        if node.is_null() {
-            return;
-        }
-        // SAFETY: the fast lane owns its nodes.
-        owner.fast = unsafe { (*node).next.load(Ordering::Relaxed) };
-        owner.fast_len -= 1;
+    while let Some(node) = super::current::take_fast(turn.owner()) {
         // SAFETY: the node was in the lane, its job unrun or about to go on.
         unsafe { node::discard(node, turn) };
     }
@@ -375,7 +367,7 @@ fn call_hook(turn: &mut Turn, hook: Hook<'_>) {
 /// Calls a hook and turns a panic into a failure.
 fn contained(turn: &mut Turn, hook: Hook<'_>) -> Result<OnFailure, Failure> {
     let header = turn.header_ptr();
-    super::current::start_job(&raw mut turn.owner().fast);
+    super::current::start_job();
     let call = turn.header().vtable.hook;
     let run = AssertUnwindSafe(|| {
         // SAFETY: the vtable fits the cell, and we are the runner.

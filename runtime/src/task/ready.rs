@@ -83,7 +83,7 @@ impl Turn {
         }
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
-        current::start_job(&raw mut self.owner().fast);
+        current::start_job();
         let outcome = catch_unwind(AssertUnwindSafe(|| job(self, source)));
         // SAFETY: as above; the job is over.
         let own = unsafe { extra.subscriptions_owner() };

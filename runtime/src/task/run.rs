@@ -9,8 +9,7 @@ use super::cell::{Header, Owner, TaskPtr};
 use super::inbox::bits;
 use super::leave::Left;
 use super::node::{self, Flow, Node, Use};
-use super::phases;
-use super::Phase;
+use super::{current, phases, Phase};
 use crate::failure::Failure;
 use crate::group::Budget;
 use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
@@ -91,7 +90,7 @@ pub(crate) unsafe fn run_simulated_turn(task: TaskPtr, budget: Budget, now_ns: u
 
 #[inline(always)]
 fn run(task: TaskPtr, mut turn: Turn) -> Report {
-    let outer = super::current::enter(task.0);
+    let outer = current::enter(task.0);
     let after = loop {
         match catch_unwind(AssertUnwindSafe(|| turn.rounds())) {
             Ok(after) => break after,
@@ -101,7 +100,7 @@ fn run(task: TaskPtr, mut turn: Turn) -> Report {
             }
         }
     };
-    super::current::leave(outer);
+    current::leave(outer);
     let Turn { jobs, bytes, now_ns, failures, .. } = turn;
     Report { after, jobs, bytes, now_ns, failures }
 }
@@ -266,26 +265,20 @@ impl Turn {
     #[inline(always)]
     pub(super) fn fast_jobs(&mut self) -> bool {
         loop {
-            let owner = self.owner();
-            let node = owner.fast;
-            if node.is_null() {
+            if self.owner().fast.is_null() {
                 return !self.is_interrupted;
             }
             if !self.may_go_on() {
                 return false;
             }
-            self.fast_job(node);
+            self.fast_job();
         }
     }
 
-    fn fast_job(&mut self, node: *mut Node) {
-        let owner = self.owner();
-        // SAFETY: the fast lane owns its nodes; relaxed, since only the runner links them.
-        owner.fast = unsafe { (*node).next.load(Ordering::Relaxed) };
-        owner.fast_len -= 1;
+    fn fast_job(&mut self) {
         // Only a job that leaves something in the fast lane moves the insertion point, so it is put
         // back where that lane is emptied.
-        super::current::start_job(&raw mut self.owner().fast);
+        let Some(node) = current::take_fast(self.owner()) else { return };
         self.running = node;
         let flow = self.call(node);
         self.running = ptr::null_mut();

@@ -4,4 +4,5 @@ mod callbacks;
 mod destructors;
 mod floods;
 mod input;
+mod memory;
 mod stuck;
