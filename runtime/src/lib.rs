@@ -3,6 +3,7 @@
 #![warn(clippy::disallowed_methods)]
 #![cfg_attr(turnwheel_loom, expect(dead_code, reason = "a model uses parts of a module"))]
 
+mod backoff;
 #[cfg(not(turnwheel_loom))]
 mod channel;
 pub mod completion;
@@ -12,8 +13,6 @@ mod earliest;
 mod failure;
 #[cfg(not(turnwheel_loom))]
 mod group;
-#[cfg(not(turnwheel_loom))]
-pub mod health;
 mod lending;
 pub mod limits;
 #[cfg(turnwheel_loom)]
@@ -23,15 +22,9 @@ mod mark;
 #[doc(hidden)]
 pub mod model;
 #[cfg(not(turnwheel_loom))]
-mod retry;
-#[cfg(not(turnwheel_loom))]
-mod runtime;
-#[cfg(not(turnwheel_loom))]
 mod scoped;
 #[cfg(not(turnwheel_loom))]
 pub mod sim;
-#[cfg(not(turnwheel_loom))]
-pub mod startup;
 #[cfg(not(turnwheel_loom))]
 mod subscription;
 #[cfg(doctest)]
@@ -44,6 +37,7 @@ pub mod time;
 mod word;
 mod worker;
 
+pub use backoff::{Backoff, Delays};
 #[cfg(not(turnwheel_loom))]
 pub use channel::{Channel, ChannelError, ChannelErrorKind, Consumer, Listener, Listeners};
 pub use completion::{Completer, Completion};
@@ -55,10 +49,6 @@ pub use group::{
     TaskBuilder, TaskInfo, TimersFull, WorkerMetrics,
 };
 pub use lending::{Lender, Lent};
-#[cfg(not(turnwheel_loom))]
-pub use retry::{Attempt, Backoff, Delays, Retried, Retry, RetryError};
-#[cfg(not(turnwheel_loom))]
-pub use runtime::{Runtime, RuntimeBuilder, RuntimeReport};
 #[cfg(not(turnwheel_loom))]
 pub use scoped::Scoped;
 #[cfg(not(turnwheel_loom))]

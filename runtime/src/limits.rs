@@ -40,28 +40,11 @@ pub const FAST_JOBS_MAX: u32 = 1 << 20;
 /// Workers of one group, at most: the sleep word has eight bits for each of its counts.
 pub const WORKERS_MAX: usize = 255;
 
-/// Workers of the IO group of a `Runtime` by default: its jobs are short, and one that is held up by
-/// the system must not hold up the others.
-pub const IO_WORKERS_DEFAULT: usize = 2;
-
-/// Attempts of a retry that was given no limit of its own: hours with the default back-off, and
-/// seconds without one, after which the operation is taken to be hopeless.
-pub const RETRY_ATTEMPTS_DEFAULT: u64 = 100_000;
-
 /// First pause between two attempts by default: a hiccup is over by then.
 pub const BACKOFF_FIRST_DEFAULT: Duration = Duration::from_millis(100);
 
 /// Longest pause between two attempts by default: what is down is asked twice a minute.
 pub const BACKOFF_CAP_DEFAULT: Duration = Duration::from_secs(30);
-
-/// Time between two checks of a health monitor by default.
-pub const HEALTH_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
-
-/// The first check of a health monitor is not earlier, so that a service has time to start.
-pub const HEALTH_FIRST_CHECK: Duration = Duration::from_secs(5);
-
-/// Monitors below one another, at most: a tree of components is flat, a deeper one is a cycle.
-pub const HEALTH_DEPTH_MAX: u32 = 64;
 
 /// Jobs consumed before the count is published to the producers of a bounded mailbox.
 pub(crate) const DONE_PUBLISH_JOBS: u64 = 32;

@@ -13,8 +13,8 @@ use turnwheel_actors::{
     Actor, Address, Ask, AskError, AsyncContext, AsyncHandler, Context, Handler, ReplyHandler,
     ReplyTo, System, TimeSpent,
 };
+use turnwheel_extras::OffsetClock;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::time::OffsetClock;
 use turnwheel_runtime::{Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;

@@ -1,8 +1,7 @@
-//! What is waited for: completions, channels, retries, work that blocks, values that are lent.
+//! What is waited for: completions, channels, work that blocks, values that are lent.
 
 mod blocking;
 mod channel;
 mod ends;
 mod lending;
-mod retry;
 mod stamps;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use turnwheel_runtime::limits::FAST_JOBS_MAX;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{
-    Context, Failure, Group, IdlePolicy, Lifecycle, Mailbox, OnFailure, Pinning, Runtime,
-    SubmitErrorKind, Task,
+    Context, Failure, Group, IdlePolicy, Lifecycle, Mailbox, OnFailure, Pinning, SubmitErrorKind,
+    Task,
 };
 
 /// Longer than any sound machine takes; a wait that ends by it has failed.
@@ -48,7 +48,7 @@ const OPTIONS: &[(&str, &[(&str, &str)])] = &[
         ("label", "a_task_has_the_name_it_was_given_or_its_class"),
         ("system", "a_system_task_is_behind_nobody_else"),
     ]),
-    ("runtime.rs", &[
+    ("../extras/src/runtime.rs", &[
         ("prefix", "threads_are_named_after_prefix_group_and_number"),
         ("cpu", "the_groups_of_a_runtime_are_as_they_were_described"),
         ("io", "the_groups_of_a_runtime_are_as_they_were_described"),
@@ -83,6 +83,7 @@ fn every_option_has_a_test_that_shows_its_effect() -> Result<(), Box<dyn Error>>
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut tests = String::new();
     read_all(&root.join("tests"), &mut tests)?;
+    read_all(&root.join("extras/tests"), &mut tests)?;
     for (file, options) in OPTIONS {
         let source = fs::read_to_string(root.join("src").join(file))?;
         // An option takes the builder and gives it back; some have their parameters below the name.
@@ -276,15 +277,6 @@ fn a_system_task_is_behind_nobody_else() {
 }
 
 // O-064
-#[test]
-fn the_groups_of_a_runtime_are_as_they_were_described() {
-    let few = |count: usize| move |group: turnwheel_runtime::GroupBuilder| group.workers(count);
-    let runtime = Runtime::builder().cpu(few(1)).io(few(3)).group("disk", few(2)).build().unwrap();
-    let workers = |name| runtime.group(name).map(|group| group.workers());
-    assert_eq!(["cpu", "io", "disk", "net"].map(workers), [Some(1), Some(3), Some(2), None]);
-    assert!(runtime.shutdown().unwrap().is_clean());
-}
-
 // O-064
 #[test]
 fn a_job_that_makes_jobs_without_end_is_stopped_by_the_limit() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{
-    limits, BuildError, Context, Failure, Group, Lifecycle, Mailbox, OnFailure, Pinning, Runtime,
+    limits, BuildError, Context, Failure, Group, Lifecycle, Mailbox, OnFailure, Pinning,
     ShutdownError, SpawnErrorKind, SubmitErrorKind,
 };
 
@@ -36,8 +36,6 @@ fn impossible_groups_and_tasks_are_refused_by_name() -> Outcome {
     assert!(matches!(built(huge), Err(BuildError::MailboxTooLarge { jobs: 1_048_576, .. })));
     let no_cores = new().pinning(Pinning::Cores(Vec::new()));
     assert!(matches!(built(no_cores), Err(BuildError::NoCores { .. })));
-    let twice = Runtime::builder().cpu(|group| group.workers(1)).group("io", |group| group);
-    assert!(matches!(twice.build(), Err(BuildError::DuplicateName { .. })));
     let group = group(1)?;
     let refused = group.task(7).mailbox(Mailbox::bounded(u64::MAX - 1)).spawn().map(drop);
     let refused = refused.expect_err("a mailbox that cannot be counted");

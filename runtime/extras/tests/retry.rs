@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
+use turnwheel_extras::{Attempt, Retried, Retry, RetryError};
 use turnwheel_runtime::time::{Clock, ManualClock};
-use turnwheel_runtime::{
-    Attempt, Backoff, Completion, Context, Failure, Group, Lifecycle, Pinning, Retried, Retry,
-    RetryError, Task,
-};
+use turnwheel_runtime::{Backoff, Completion, Context, Failure, Group, Lifecycle, Pinning, Task};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use super::clock::{as_ns, Clock, ClockListener, Listeners, SystemClock};
-use crate::sync::Mutex;
+use parking_lot::Mutex;
+use turnwheel_runtime::time::{Clock, ClockListener, SystemClock};
 
 /// The system's clock, with controls: for demonstrations and tests of a running system.
 ///
@@ -23,7 +23,8 @@ use crate::sync::Mutex;
 ///
 /// ```
 /// use std::time::{Duration, UNIX_EPOCH};
-/// use turnwheel_runtime::time::{Clock, OffsetClock};
+/// use turnwheel_extras::OffsetClock;
+/// use turnwheel_runtime::time::Clock;
 ///
 /// let clock = OffsetClock::new();
 /// clock.pin_at(UNIX_EPOCH + Duration::from_secs(1_000));
@@ -42,7 +43,7 @@ pub struct OffsetClock {
 struct State {
     monotonic: Monotonic,
     wall: Wall,
-    listeners: Listeners,
+    listeners: Vec<Weak<dyn ClockListener>>,
 }
 
 /// Monotonic time: `base_ns`, and what has passed since the system's clock showed `since_ns`.
@@ -77,7 +78,7 @@ impl OffsetClock {
         let state = State {
             monotonic: Monotonic { base_ns: 0, since_ns },
             wall: Wall::Running { ahead: Duration::ZERO, behind: Duration::ZERO },
-            listeners: Listeners::default(),
+            listeners: Vec::new(),
         };
         Self { system, shared: Arc::new(Mutex::new(state)) }
     }
@@ -138,7 +139,8 @@ impl OffsetClock {
         let living = {
             let mut state = self.shared.lock();
             change(&mut state, &*self.system);
-            state.listeners.living()
+            // Called outside of the lock.
+            state.listeners.iter().filter_map(Weak::upgrade).collect::<Vec<_>>()
         };
         living.iter().for_each(|listener| listener.clock_moved());
     }
@@ -161,7 +163,9 @@ impl Clock for OffsetClock {
 
     fn listen(&self, listener: Weak<dyn ClockListener>) {
         self.system.listen(Weak::clone(&listener));
-        self.shared.lock().listeners.add(listener);
+        let mut state = self.shared.lock();
+        state.listeners.retain(|listener| listener.strong_count() > 0);
+        state.listeners.push(listener);
     }
 }
 
@@ -195,14 +199,16 @@ impl Monotonic {
     }
 
     fn advance(&mut self, duration: Duration) {
-        self.base_ns = self.base_ns.saturating_add(as_ns(duration));
+        let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.base_ns = self.base_ns.saturating_add(duration_ns);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use turnwheel_runtime::time::ManualClock;
+
     use super::*;
-    use crate::time::ManualClock;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -10,20 +10,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-pub use process::StartupProcess;
+use turnwheel_runtime::Failure;
 
-use crate::failure::Failure;
+pub use process::StartupProcess;
 
 /// What a step answers: a future of the context for the next step. A [`Completion`] is one.
 ///
-/// [`Completion`]: crate::Completion
+/// [`Completion`]: turnwheel_runtime::Completion
 pub type StepFuture<C> = Pin<Box<dyn Future<Output = Result<C, Failure>> + Send>>;
 
 /// One step of a [`StartupProcess`].
 ///
 /// Both functions are called in a turn of the task on which the process runs, and their futures are
 /// polled there, interleaved with its other jobs. What blocks belongs into
-/// [`Group::run_blocking`](crate::Group::run_blocking), whose completion is such a future.
+/// [`Group::run_blocking`](turnwheel_runtime::Group::run_blocking), whose completion is such a future.
 pub trait StartupStep<C>: Send + 'static {
     /// Names the step in errors and logs.
     fn name(&self) -> &str;
@@ -71,7 +71,7 @@ impl<C: 'static> StartupStep<C> for Closures<C> {
 /// # Example
 ///
 /// ```
-/// use turnwheel_runtime::startup::{step, StartupProcess};
+/// use turnwheel_extras::startup::{step, StartupProcess};
 /// use turnwheel_runtime::Group;
 ///
 /// let group = Group::builder("doc").workers(1).build()?;

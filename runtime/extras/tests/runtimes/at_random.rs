@@ -6,8 +6,9 @@ use std::error::Error;
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
+use turnwheel_extras::Runtime;
 use turnwheel_runtime::time::{Clock, ManualClock};
-use turnwheel_runtime::{Cancelled, Late, Pinning, Runtime, Task, Timer, TimersFull};
+use turnwheel_runtime::{Cancelled, Late, Pinning, Task, Timer, TimersFull};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
-use turnwheel_runtime::health::{
+use turnwheel_extras::health::{
     HealthComponent, HealthError, HealthMonitor, HealthReport, HealthStatus, Listening,
 };
 use turnwheel_runtime::time::ManualClock;

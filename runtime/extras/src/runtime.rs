@@ -4,18 +4,20 @@
 //! its shutdown reaches every group that it has made.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::completion::{completion, Completion};
-use crate::failure::Failure;
-use crate::group::{
-    BuildError, Group, GroupBuilder, IdlePolicy, ShutdownError, ShutdownReport, SpawnError,
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::{completion, Completion};
+use turnwheel_runtime::limits::SHUTDOWN_DEADLINE;
+use turnwheel_runtime::time::{Clock, SystemClock};
+use turnwheel_runtime::{
+    BuildError, Failure, Group, GroupBuilder, IdlePolicy, Pinning, ShutdownError, ShutdownReport,
+    SpawnError, Task,
 };
-use crate::limits::{IO_WORKERS_DEFAULT, SHUTDOWN_DEADLINE};
-use crate::sync::{Arc, Mutex};
-use crate::task::Task;
-use crate::time::{Clock, OffsetClock, SystemClock};
-use crate::worker::Pinning;
+
+use crate::limits::IO_WORKERS_DEFAULT;
+use crate::OffsetClock;
 
 /// Name of the group for work that computes.
 const CPU: &str = "cpu";
@@ -34,7 +36,7 @@ type Configure = Arc<dyn Fn(GroupBuilder) -> GroupBuilder + Send + Sync>;
 /// # Example
 ///
 /// ```
-/// use turnwheel_runtime::Runtime;
+/// use turnwheel_extras::Runtime;
 ///
 /// let runtime = Runtime::builder().cpu(|group| group.workers(1)).build()?;
 /// let counter = runtime.spawn(0_u64)?;
@@ -107,7 +109,7 @@ impl Runtime {
     /// # Example
     ///
     /// ```
-    /// use turnwheel_runtime::Runtime;
+    /// use turnwheel_extras::Runtime;
     ///
     /// let runtime = Runtime::builder().cpu(|group| group.workers(1)).build()?;
     /// let tests = runtime.derive("tests-").build()?;
@@ -251,7 +253,7 @@ impl Runtime {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use turnwheel_runtime::Runtime;
+    /// use turnwheel_extras::Runtime;
     ///
     /// let runtime = Runtime::builder().cpu(|group| group.workers(1)).build()?;
     /// let report = runtime.shutdown_later(Duration::from_secs(5)); // or `.await`

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
 
-use turnwheel_runtime::startup::{
+use turnwheel_extras::startup::{
     step, StartupError, StartupProcess, StartupState, StartupStep, StepFuture,
 };
 use turnwheel_runtime::{

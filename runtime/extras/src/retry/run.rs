@@ -5,11 +5,10 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::task::{Context as PollContext, Poll};
 
-use super::backoff::Delays;
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion, Context, Delays, Failure, Flow, Phase};
+
 use super::{Attempt, Retried, Retry};
-use crate::completion::{completion, Completer, Completion};
-use crate::failure::Failure;
-use crate::task::{Context, Flow, Phase};
 
 /// An operation and what is known of its attempts. However it is dropped, it answers.
 struct Attempts<T, F> {

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use turnwheel_runtime::{Condition, ConditionMode, Context, Failure, Group, Task, TimersFull};
+
 use super::{HealthComponent, HealthIssue, HealthReport, HealthStatus};
-use crate::failure::{contain, Failure};
-use crate::group::Group;
 use crate::limits::{HEALTH_DEPTH_MAX, HEALTH_FIRST_CHECK, HEALTH_INTERVAL_DEFAULT};
-use crate::subscription::{Condition, ConditionMode};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
-use crate::task::{Context, Task};
 
 /// Watches components and other monitors. Clones are the same monitor; it ends with the last one.
 ///
@@ -22,7 +21,7 @@ use crate::task::{Context, Task};
 /// # Example
 ///
 /// ```
-/// use turnwheel_runtime::health::{HealthComponent, HealthMonitor, HealthStatus};
+/// use turnwheel_extras::health::{HealthComponent, HealthMonitor, HealthStatus};
 /// use turnwheel_runtime::Group;
 ///
 /// let group = Group::builder("doc").workers(1).build()?;
@@ -455,7 +454,11 @@ impl Watch {
             if std::mem::replace(&mut listener.knows, report.status) == report.status {
                 continue;
             }
-            contain("a health listener", || (listener.tell)(&report));
+            let tell = AssertUnwindSafe(|| (listener.tell)(&report));
+            if let Err(panic) = catch_unwind(tell) {
+                let failure = Failure::from_panic(panic);
+                tracing::error!(%failure, "a health listener panicked");
+            }
         }
     }
 }
@@ -469,7 +472,7 @@ fn ask(component: &HealthComponent, probe: &mut Probe) {
     };
 }
 
-fn warn_without_timer(full: Option<crate::group::TimersFull>) {
+fn warn_without_timer(full: Option<TimersFull>) {
     if let Some(error) = full {
         tracing::warn!(%error, "health is looked at only when a component reports");
     }

@@ -3,18 +3,14 @@
 //! A layer on the public API of the task. Invariant: every retry ends with an answer, whatever
 //! happens to the operation, its task or its group.
 
-mod backoff;
 mod run;
 
 use std::fmt;
+use std::sync::Arc;
 
-pub use backoff::{Backoff, Delays};
+use turnwheel_runtime::{Backoff, Completion, Context, Failure};
 
-use crate::completion::Completion;
-use crate::failure::Failure;
 use crate::limits::RETRY_ATTEMPTS_DEFAULT;
-use crate::sync::Arc;
-use crate::task::Context;
 
 /// What one attempt has come to, unless it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +115,8 @@ impl<T> Retried<T> {
 /// # Example
 ///
 /// ```
-/// use turnwheel_runtime::{Attempt, Group, Retry};
+/// use turnwheel_extras::{Attempt, Retry};
+/// use turnwheel_runtime::Group;
 ///
 /// let group = Group::builder("doc").workers(1).build()?;
 /// let task = group.spawn(0_u32)?;

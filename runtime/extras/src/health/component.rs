@@ -1,10 +1,11 @@
 //! A leaf of the tree: something that says itself how it is.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::monitor::Shared as Monitor;
 use super::{HealthIssue, HealthReport, HealthStatus};
-use crate::sync::{Arc, Mutex};
 
 /// A component that reports its own health, from any thread. Clones are the same component.
 ///
@@ -13,7 +14,7 @@ use crate::sync::{Arc, Mutex};
 /// # Example
 ///
 /// ```
-/// use turnwheel_runtime::health::{HealthComponent, HealthStatus};
+/// use turnwheel_extras::health::{HealthComponent, HealthStatus};
 ///
 /// let disk = HealthComponent::healthy("disk");
 /// assert!(disk.fail("no space left"));

@@ -4,14 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::task::{Context as PollContext, Poll};
 
+use parking_lot::Mutex;
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::{Completer, Completion, Context, Failure};
+
 use super::{StartupError, StartupState, StartupStep, StepFailure, StepFuture};
-use crate::completion::{completion, Completer, Completion};
-use crate::failure::Failure;
-use crate::sync::{Arc, Mutex};
-use crate::task::Context;
 
 /// Steps that are started in order and shut down in reverse. Clones are the same process.
 ///
@@ -34,7 +34,7 @@ struct Shared<C> {
 struct Inner<C> {
     /// A step is out while one of its functions is called.
     steps: Vec<Option<Box<dyn StartupStep<C>>>>,
-    names: Vec<StdArc<str>>,
+    names: Vec<Arc<str>>,
     state: StartupState,
     /// Steps whose start was called and that have not been shut down: the first so many.
     begun: usize,
@@ -276,7 +276,7 @@ impl<C: Clone + Send + 'static> Shared<C> {
             Err(failure) => failure,
         };
         let mut inner = self.inner.lock();
-        let failed = StepFailure { step: StdArc::clone(&inner.names[index]), failure };
+        let failed = StepFailure { step: Arc::clone(&inner.names[index]), failure };
         tracing::warn!(%failed, "the startup failed");
         inner.failed = Some(failed);
         let wanted = inner.wanted.take();
@@ -309,7 +309,7 @@ impl<C: Clone + Send + 'static> Shared<C> {
         let mut inner = self.inner.lock();
         inner.begun = index;
         let context = result.unwrap_or_else(|failure| {
-            let failed = StepFailure { step: StdArc::clone(&inner.names[index]), failure };
+            let failed = StepFailure { step: Arc::clone(&inner.names[index]), failure };
             tracing::warn!(%failed, "a step failed to shut down");
             inner.failed_down.push(failed);
             // The next step gets what this one got.

@@ -8,12 +8,12 @@ mod component;
 mod monitor;
 
 use std::fmt;
+use std::sync::Arc;
+
+use turnwheel_runtime::Failure;
 
 pub use component::HealthComponent;
 pub use monitor::{HealthError, HealthMonitor, HealthSource, Listening};
-
-use crate::failure::Failure;
-use crate::sync::Arc;
 
 /// How a component is. The greatest of several is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

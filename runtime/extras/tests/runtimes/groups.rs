@@ -4,10 +4,11 @@ use std::error::Error;
 use std::sync::{mpsc, Arc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use turnwheel_extras::{Runtime, RuntimeBuilder};
 use turnwheel_runtime::time::{Clock, ManualClock};
 use turnwheel_runtime::{
-    BuildError, Cancelled, Context, Failure, Group, Late, Lifecycle, Pinning, Runtime,
-    RuntimeBuilder, ShutdownError, SpawnErrorKind, Task, Timer,
+    BuildError, Cancelled, Context, Failure, Group, Late, Lifecycle, Pinning, ShutdownError,
+    SpawnErrorKind, Task, Timer,
 };
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -41,6 +42,16 @@ fn threads_are_named_after_prefix_group_and_number() -> Outcome {
     assert_eq!(thread_of(runtime.io())?, "io-0");
     assert_eq!(thread_of(&runtime.group("disk").ok_or("no group")?)?, "disk-0");
     assert!(runtime.group("tape").is_none());
+    assert!(runtime.shutdown()?.is_clean());
+    Ok(())
+}
+
+#[test]
+fn the_groups_of_a_runtime_are_as_they_were_described() -> Outcome {
+    let few = |count: usize| move |group: turnwheel_runtime::GroupBuilder| group.workers(count);
+    let runtime = Runtime::builder().cpu(few(1)).io(few(3)).group("disk", few(2)).build()?;
+    let workers = |name| runtime.group(name).map(|group| group.workers());
+    assert_eq!(["cpu", "io", "disk", "net"].map(workers), [Some(1), Some(3), Some(2), None]);
     assert!(runtime.shutdown()?.is_clean());
     Ok(())
 }

@@ -1,0 +1,26 @@
+//! Services beside the runtime: several groups as one, ordered startup, health, retries.
+//!
+//! Everything here is built on the public API of `turnwheel-runtime`, without `unsafe`. The runtime,
+//! actors and the engine do not depend on it.
+//!
+//! | item | purpose |
+//! | --- | --- |
+//! | [`Runtime`] | the groups of a process: one for computing, one for I/O, further ones by name |
+//! | [`startup`] | ordered start and end of the parts of a service, with rollback |
+//! | [`health`] | a tree of components, their status, and the cause of the worst |
+//! | [`Retry`] | retrying an operation of a task, with limits, conditions and back-off |
+//! | [`OffsetClock`] | the system's clock with controls: move, pin, reset |
+
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_methods)]
+
+pub mod health;
+pub mod limits;
+mod offset_clock;
+mod retry;
+mod runtime;
+pub mod startup;
+
+pub use offset_clock::OffsetClock;
+pub use retry::{Attempt, Retried, Retry, RetryError};
+pub use runtime::{Runtime, RuntimeBuilder, RuntimeReport};
