@@ -25,7 +25,7 @@ pub use actor::address::{Address, Place, WeakAddress, With};
 pub use actor::cell::envelope::Delivery;
 pub use actor::cell::gate::WAITING_MAX;
 #[doc(hidden)]
-pub use actor::cell::Seat;
+pub use actor::cell::ActorCell;
 pub use actor::context::{AsyncContext, Context};
 pub use actor::handler;
 pub use actor::handler::{

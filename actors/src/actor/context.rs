@@ -8,7 +8,7 @@ use turnwheel_runtime::{Completion, Failure, Group, Late, Phase, Subscription, T
 
 use crate::actor::address::Address;
 use crate::actor::cell::envelope::{Delivery, Envelope};
-use crate::actor::cell::Rest;
+use crate::actor::cell::CellState;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::Actor;
 use crate::call::abandoned::{is_abandoned, Abandoned};
@@ -26,15 +26,15 @@ use crate::system::System;
 #[derive(Debug)]
 pub struct Context<'a, A: Actor> {
     turn: Turn<'a, A>,
-    rest: &'a mut Rest<A>,
+    state: &'a mut CellState<A>,
     /// Who waits for a plain handler; of others the ambient call tells.
     caller: Option<&'a dyn Caller>,
 }
 
 impl<'a, A: Actor> Context<'a, A> {
     #[inline(always)]
-    pub(crate) fn new(turn: Turn<'a, A>, rest: &'a mut Rest<A>) -> Self {
-        Self { turn, rest, caller: None }
+    pub(crate) fn new(turn: Turn<'a, A>, state: &'a mut CellState<A>) -> Self {
+        Self { turn, state, caller: None }
     }
 
     /// Of a plain handler whose caller waits.
@@ -46,7 +46,7 @@ impl<'a, A: Actor> Context<'a, A> {
 
     /// The address of this actor.
     pub fn myself(&self) -> Address<A> {
-        self.rest.address(&self.turn)
+        self.state.address(&self.turn)
     }
 
     /// The name given when it was spawned, or the name of its class.
@@ -56,7 +56,7 @@ impl<'a, A: Actor> Context<'a, A> {
 
     /// The system it lives in.
     pub fn system(&self) -> &System {
-        &self.rest.system
+        &self.state.system
     }
 
     /// The group it runs in.
@@ -105,8 +105,8 @@ impl<'a, A: Actor> Context<'a, A> {
     /// ```
     pub fn is_abandoned(&self) -> bool {
         match self.caller {
-            Some(caller) => caller.has_given_up(self.rest.system.group()),
-            None => is_call_abandoned(&self.rest.system),
+            Some(caller) => caller.has_given_up(self.state.system.group()),
+            None => is_call_abandoned(&self.state.system),
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a, A: Actor> Context<'a, A> {
     /// [`InterleavedHandler`](crate::InterleavedHandler). A plain handler, which has answered when it
     /// returns, has nothing to wait for: from there it never completes.
     pub fn abandoned(&self) -> Abandoned {
-        Abandoned::new(request::call(), self.rest.system.group().clone())
+        Abandoned::new(request::call(), self.state.system.group().clone())
     }
 
     /// Closes this actor in order: what was sent before is handled first.
@@ -148,7 +148,7 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        if self.rest.id & OUTGOING_BIT != 0 {
+        if self.state.id & OUTGOING_BIT != 0 {
             return self.tell_self_intercepted::<M, K>(message);
         }
         self.tell_self_plain::<M, K>(message)
@@ -178,7 +178,7 @@ impl<'a, A: Actor> Context<'a, A> {
         let delivery = Delivery { message, baggage: request::baggage(), reply: None };
         self.turn.submit_job(Envelope::<M, A::Reply, K>::new(delivery)).map_err(|error| {
             let Delivery { message, .. } = error.job.open();
-            let letters = &self.rest.system.shared().dead_letters;
+            let letters = &self.state.system.shared().dead_letters;
             let reason = DeadLetterReason::Refused(error.kind);
             letters.add(std::any::type_name::<M>(), || self.turn.name().to_owned(), reason);
             TellError { kind: error.kind, message }
@@ -198,13 +198,13 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        let (baggage, life) = (request::baggage(), self.rest.life());
-        self.turn.after(delay, move |seat, turn| {
-            if seat.rest.life() != life {
+        let (baggage, life) = (request::baggage(), self.state.life());
+        self.turn.after(delay, move |cell, turn| {
+            if cell.state.life() != life {
                 return;
             }
-            seat.rest.uncount();
-            A::receive(seat, Delivery { message, baggage, reply: None }, turn.reborrow());
+            cell.state.uncount();
+            A::receive(cell, Delivery { message, baggage, reply: None }, turn.reborrow());
         })
     }
 
@@ -224,17 +224,17 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        let (baggage, life) = (request::baggage(), self.rest.life());
+        let (baggage, life) = (request::baggage(), self.state.life());
         let myself = Arc::new(OnceLock::<Timer>::new());
         let known = Arc::clone(&myself);
-        let timer = self.turn.every(period, late, move |seat, turn| {
-            if seat.rest.life() != life {
+        let timer = self.turn.every(period, late, move |cell, turn| {
+            if cell.state.life() != life {
                 known.get().map(Timer::cancel);
                 return;
             }
             let delivery = Delivery { message: message(), baggage: baggage.clone(), reply: None };
-            seat.rest.uncount();
-            A::receive(seat, delivery, turn.reborrow());
+            cell.state.uncount();
+            A::receive(cell, delivery, turn.reborrow());
         })?;
         Ok(myself.get_or_init(|| timer).clone())
     }
@@ -259,16 +259,16 @@ impl<'a, A: Actor> Context<'a, A> {
         let baggage = request::baggage();
         let ambient = Ambient::inherited();
         let future = scope::within(future, ambient);
-        if self.rest.is_starting_anew() {
+        if self.state.is_starting_anew() {
             // In its phase nothing holds messages back any more, as it did at the first start.
-            return self.turn.await_exclusive(future, move |seat, turn, output| {
+            return self.turn.await_exclusive(future, move |cell, turn, output| {
                 let delivery = Delivery { message: map(output), baggage, reply: None };
-                seat.receive_anew::<M, K>(delivery, turn);
+                cell.receive_anew::<M, K>(delivery, turn);
             });
         }
-        self.turn.await_holding(future, move |seat, turn, output| {
+        self.turn.await_holding(future, move |cell, turn, output| {
             let delivery = Delivery { message: map(output), baggage, reply: None };
-            A::receive(seat, delivery, turn.reborrow());
+            A::receive(cell, delivery, turn.reborrow());
         })
     }
 
@@ -290,11 +290,11 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     pub(crate) fn children(&mut self) -> &mut Children {
-        self.rest.children()
+        self.state.children()
     }
 
     pub(crate) fn life(&self) -> u64 {
-        self.rest.life()
+        self.state.life()
     }
 
     pub(crate) fn turn_mut(&mut self) -> &mut Turn<'a, A> {
@@ -307,23 +307,23 @@ impl<'a, A: Actor> Context<'a, A> {
         register: impl FnOnce(&mut Turn<'_, A>) + Send + 'static,
     ) {
         if self.turn.phase() < Phase::Started {
-            self.rest.defer(Box::new(register));
+            self.state.defer(Box::new(register));
         } else {
             register(&mut self.turn);
         }
     }
 
     pub(crate) fn set_kept_until(&mut self, until_ns: u64) {
-        self.rest.cold().kept_until_ns = until_ns;
+        self.state.cold().kept_until_ns = until_ns;
     }
 
     /// What a stream of answers holds while it is open.
     pub(crate) fn open_stream(&mut self) -> Arc<()> {
-        Arc::clone(self.rest.cold().open_streams.get_or_insert_default())
+        Arc::clone(self.state.cold().open_streams.get_or_insert_default())
     }
 
     pub(crate) fn expired<M>(&self) {
-        let letters = &self.rest.system.shared().dead_letters;
+        let letters = &self.state.system.shared().dead_letters;
         let name = || self.turn.name().to_owned();
         letters.add(std::any::type_name::<M>(), name, DeadLetterReason::Expired);
     }

@@ -13,7 +13,7 @@
 use std::future::Future;
 
 use crate::actor::cell::envelope::Delivery;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::{AsyncContext, Context};
 use crate::actor::Actor;
 use crate::call::reply::ReplyTo;
@@ -169,55 +169,59 @@ pub trait Receive<M, K>: Actor {
 
     /// Takes a message in a turn of the actor.
     #[doc(hidden)]
-    fn receive(seat: &mut Seat<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>);
+    fn receive(
+        cell: &mut ActorCell<Self>,
+        delivery: Delivery<M, Self::Reply>,
+        turn: Turn<'_, Self>,
+    );
 
     /// As [`Receive::receive`] of a message that was told and that nothing goes with.
     #[doc(hidden)]
     #[inline(always)]
-    fn receive_told(seat: &mut Seat<Self>, message: M, turn: Turn<'_, Self>) {
-        Self::receive(seat, Delivery { message, baggage: None, reply: None }, turn);
+    fn receive_told(cell: &mut ActorCell<Self>, message: M, turn: Turn<'_, Self>) {
+        Self::receive(cell, Delivery { message, baggage: None, reply: None }, turn);
     }
 }
 
-/// The context of the runtime as the seat sees it.
-pub(crate) type Turn<'a, A> = turnwheel_runtime::Context<'a, Seat<A>>;
+/// The context of the runtime as the cell sees it.
+pub(crate) type Turn<'a, A> = turnwheel_runtime::Context<'a, ActorCell<A>>;
 
 impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
     type Reply = <A as Handler<M>>::Reply;
 
     #[inline(always)]
-    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
         let access = <A as Handler<M>>::ACCESS;
-        seat.handle_plain::<_, _, kind::Plain>(delivery, access, turn, A::handle);
+        cell.handle_plain::<_, _, kind::Plain>(delivery, access, turn, A::handle);
     }
 
     #[inline(always)]
-    fn receive_told(seat: &mut Seat<A>, message: M, turn: Turn<'_, A>) {
+    fn receive_told(cell: &mut ActorCell<A>, message: M, turn: Turn<'_, A>) {
         let access = <A as Handler<M>>::ACCESS;
-        seat.handle_told::<_, _, kind::Plain>(message, access, turn, A::handle);
+        cell.handle_told::<_, _, kind::Plain>(message, access, turn, A::handle);
     }
 }
 
 impl<A: AsyncHandler<M>, M: Send + 'static> Receive<M, kind::Exclusive> for A {
     type Reply = <A as AsyncHandler<M>>::Reply;
 
-    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        seat.handle_exclusive(delivery, turn);
+    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        cell.handle_exclusive(delivery, turn);
     }
 }
 
 impl<A: InterleavedHandler<M>, M: Send + 'static> Receive<M, kind::Shared> for A {
     type Reply = <A as InterleavedHandler<M>>::Reply;
 
-    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        seat.handle_interleaved(delivery, turn);
+    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        cell.handle_interleaved(delivery, turn);
     }
 }
 
 impl<A: ReplyHandler<M>, M: Send + 'static> Receive<M, kind::Replying> for A {
     type Reply = <A as ReplyHandler<M>>::Reply;
 
-    fn receive(seat: &mut Seat<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        seat.handle_replying(delivery, turn);
+    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        cell.handle_replying(delivery, turn);
     }
 }

@@ -6,7 +6,7 @@ use turnwheel_runtime::{Budget, Group, Mailbox};
 
 use crate::actor::address::Address;
 use crate::actor::cell::hooks::Hooks;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::restart::{Rebirth, Restart};
 use crate::actor::Actor;
 use crate::error::SpawnError;
@@ -123,16 +123,16 @@ impl<A: Actor> ActorBuilder<A> {
     /// [`SpawnErrorKind`](turnwheel_runtime::SpawnErrorKind) says why; the actor comes back.
     pub fn spawn(self) -> Result<Address<A>, SpawnError<A>> {
         let id = next_id(&self.system);
-        let seat = Seat::new(self.actor, id, self.system.clone(), self.rebirth);
-        let seat = match self.is_bare {
-            true => seat,
+        let cell = ActorCell::new(self.actor, id, self.system.clone(), self.rebirth);
+        let cell = match self.is_bare {
+            true => cell,
             false => {
                 let chain = self.system.shared().incoming.around(&self.incoming);
-                seat.intercepted(chain, None)
+                cell.intercepted(chain, None)
             }
         };
         let group = self.group.as_ref().unwrap_or(self.system.group());
-        let mut task = group.task(seat).hooks::<Hooks>().tag(id);
+        let mut task = group.task(cell).hooks::<Hooks>().tag(id);
         task = match &self.class {
             Some(class) => task.class(class),
             None => task.class_of::<A>(),

@@ -87,7 +87,7 @@ impl CallChain {
     }
 }
 
-/// An actor that waits for its calls. Its seat keeps it from call to call.
+/// An actor that waits for its calls. Its cell keeps it from call to call.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
     pub(crate) actor: u64,

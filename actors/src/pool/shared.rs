@@ -14,7 +14,7 @@ use super::{Routing, POOL_MEMBERS_MAX};
 use crate::actor::address::Address;
 use crate::actor::cell::envelope::Bare;
 use crate::actor::cell::hooks::Hooks;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::kind;
 use crate::actor::restart::{Rebirth, Restart};
 use crate::actor::Actor;
@@ -215,9 +215,9 @@ impl<A: Actor> Shared<A> {
         let id = next_id(&self.settings.system);
         let factory = Arc::clone(&self.settings.factory);
         let rebirth = Rebirth::new(self.settings.restart.clone(), move || factory());
-        let seat = Seat::unmade(id, self.settings.system.clone(), rebirth);
-        let seat = seat.intercepted(self.settings.incoming.clone(), None);
-        let mut task = self.settings.group.task(seat).hooks::<Hooks>().tag(id).class_of::<A>();
+        let cell = ActorCell::unmade(id, self.settings.system.clone(), rebirth);
+        let cell = cell.intercepted(self.settings.incoming.clone(), None);
+        let mut task = self.settings.group.task(cell).hooks::<Hooks>().tag(id).class_of::<A>();
         task = task.name(&format!("{}#{place}", self.settings.name));
         if let Some(mailbox) = self.settings.mailbox {
             task = task.mailbox(mailbox);

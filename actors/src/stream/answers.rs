@@ -406,7 +406,7 @@ impl<A: Actor> Context<'_, A> {
             drop(open);
             panic
         };
-        self.turn_mut().await_interleaved(leading, |seat, cx, panic| seat.go_on(panic, cx));
+        self.turn_mut().await_interleaved(leading, |cell, cx, panic| cell.go_on(panic, cx));
         answers
     }
 }

@@ -13,7 +13,7 @@ use turnwheel_runtime::{
 
 use crate::actor::address::Address;
 use crate::actor::cell::envelope::Delivery;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::Receive;
 use crate::actor::Actor;
 use crate::request::{self, Ambient};
@@ -111,7 +111,7 @@ impl<A: Actor> Address<A> {
         let open = Open { stream: Box::pin(stream), ended: completer, signal: Arc::clone(&signal) };
         let baggage = request::baggage();
         let task = &self.task;
-        task.submit(move |_: &mut Seat<A>, cx| pull::<A, S, K>(open, baggage, cx))
+        task.submit(move |_: &mut ActorCell<A>, cx| pull::<A, S, K>(open, baggage, cx))
             .map_err(Failure::from)?;
         Ok(Attached { signal, ended })
     }
@@ -147,7 +147,7 @@ impl<T: Send + 'static> Stream for Items<T> {
 fn pull<A, S, K>(
     open: Open<S>,
     baggage: Option<Arc<crate::request::Baggage>>,
-    cx: &mut Context<'_, Seat<A>>,
+    cx: &mut Context<'_, ActorCell<A>>,
 ) where
     S: Stream + Send + 'static,
     S::Item: Send + 'static,
@@ -157,8 +157,8 @@ fn pull<A, S, K>(
     let signal = Arc::clone(&open.signal);
     let waker = Waker::from(Arc::clone(&signal));
     let mut held = Some(open);
-    let condition = cx.condition(ConditionMode::Coalescing, move |seat: &mut Seat<A>, cx| {
-        if !seat.admits_streams(&waker) {
+    let condition = cx.condition(ConditionMode::Coalescing, move |cell: &mut ActorCell<A>, cx| {
+        if !cell.admits_streams(&waker) {
             return;
         }
         // Out of its place while it is polled: a stream that panics is not polled again.
@@ -175,7 +175,7 @@ fn pull<A, S, K>(
                 open.signal.signal();
                 held = Some(open);
                 let delivery = Delivery { message, baggage: baggage.clone(), reply: None };
-                A::receive(seat, delivery, cx.reborrow());
+                A::receive(cell, delivery, cx.reborrow());
             }
         }
     });

@@ -6,7 +6,7 @@ use turnwheel_runtime::{AnyTask, Group};
 
 use super::drain::end_within;
 use crate::actor::address::Address;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::Actor;
 use crate::error::SpawnError;
@@ -104,9 +104,9 @@ impl<A: Actor> Context<'_, A> {
     }
 }
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     /// The children of this actor, no longer its.
     pub(crate) fn take_children(&mut self) -> Children {
-        self.rest.take_children()
+        self.state.take_children()
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use crate::actor::address::Address;
 use crate::actor::cell::envelope::Delivery;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::{Actor, Exit};
@@ -29,11 +29,14 @@ impl<A: Actor> Context<'_, A> {
     {
         let closed = other.task.closed();
         self.once_started(move |turn| {
-            turn.on_completion(closed, move |seat: &mut Seat<A>, turn, outcome: Result<(), _>| {
-                let delivery =
-                    Delivery { message: map(outcome.into()), baggage: None, reply: None };
-                A::receive(seat, delivery, turn.reborrow());
-            });
+            turn.on_completion(
+                closed,
+                move |cell: &mut ActorCell<A>, turn, outcome: Result<(), _>| {
+                    let delivery =
+                        Delivery { message: map(outcome.into()), baggage: None, reply: None };
+                    A::receive(cell, delivery, turn.reborrow());
+                },
+            );
         });
     }
 
@@ -43,8 +46,8 @@ impl<A: Actor> Context<'_, A> {
         future: F,
         then: impl FnOnce(&mut A, &mut Context<'_, A>, F::Output) + Send + 'static,
     ) {
-        self.turn_mut().await_interleaved(future, move |seat: &mut Seat<A>, turn, output| {
-            seat.with_actor(turn, |actor, cx| then(actor, cx, output));
+        self.turn_mut().await_interleaved(future, move |cell: &mut ActorCell<A>, turn, output| {
+            cell.with_actor(turn, |actor, cx| then(actor, cx, output));
         });
     }
 
@@ -55,14 +58,14 @@ impl<A: Actor> Context<'_, A> {
         then: impl FnOnce(&mut A, &mut Context<'_, A>, F::Output) + Send + 'static,
     ) {
         self.once_started(move |turn| {
-            turn.await_interleaved(future, move |seat: &mut Seat<A>, turn, output| {
-                seat.with_actor(turn, |actor, cx| then(actor, cx, output));
+            turn.await_interleaved(future, move |cell: &mut ActorCell<A>, turn, output| {
+                cell.with_actor(turn, |actor, cx| then(actor, cx, output));
             });
         });
     }
 }
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     /// Runs a closure on the actor, if it is there.
     fn with_actor(
         &mut self,
@@ -71,7 +74,7 @@ impl<A: Actor> Seat<A> {
     ) {
         self.fetch();
         if let Some(actor) = &mut self.actor {
-            run(actor, &mut Context::new(turn.reborrow(), &mut self.rest));
+            run(actor, &mut Context::new(turn.reborrow(), &mut self.state));
         }
     }
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Condition, ConditionMode, Timer, TimersFull};
 
 use crate::actor::cell::envelope::Delivery;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::Actor;
@@ -199,7 +199,7 @@ where
             beat.next
         };
         let ticker = Arc::clone(self);
-        let timer = turn.after(delay, move |seat, turn| ticker.tick(seat, turn))?;
+        let timer = turn.after(delay, move |cell, turn| ticker.tick(cell, turn))?;
         let mut beat = self.beat.lock();
         if beat.is_over || beat.is_changed {
             // Changed from another thread since: its signal arms anew.
@@ -212,7 +212,7 @@ where
     }
 
     /// Handles a tick.
-    fn tick<A, K>(self: &Arc<Self>, seat: &mut Seat<A>, turn: &mut Turn<'_, A>)
+    fn tick<A, K>(self: &Arc<Self>, cell: &mut ActorCell<A>, turn: &mut Turn<'_, A>)
     where
         A: Receive<M, K>,
         K: 'static,
@@ -220,7 +220,7 @@ where
         {
             let mut beat = self.beat.lock();
             beat.armed = None;
-            beat.is_over |= seat.rest.life() != self.life;
+            beat.is_over |= cell.state.life() != self.life;
             if beat.is_over || beat.is_changed || beat.is_ticking {
                 return;
             }
@@ -231,12 +231,12 @@ where
             let message = (self.make.lock())();
             let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };
             if !self.timing.keeps_alive {
-                seat.rest.uncount();
+                cell.state.uncount();
             }
             if self.timing.interleaves {
-                seat.admit_next();
+                cell.admit_next();
             }
-            A::receive(seat, delivery, turn.reborrow());
+            A::receive(cell, delivery, turn.reborrow());
         });
         let run = catch_unwind(run);
         if taker.exchange().is_settled() {
@@ -247,11 +247,11 @@ where
             let handled = poll_fn(move |cx| taker.poll(cx.waker()).map(drop));
             let is_noted = !self.timing.keeps_alive;
             if is_noted {
-                seat.rest.note_tick(true);
+                cell.state.note_tick(true);
             }
-            turn.await_interleaved(handled, move |seat: &mut Seat<A>, turn, ()| {
+            turn.await_interleaved(handled, move |cell: &mut ActorCell<A>, turn, ()| {
                 if is_noted {
-                    seat.rest.note_tick(false);
+                    cell.state.note_tick(false);
                 }
                 ticker.rest(turn);
             });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use turnwheel_runtime::{Completion, Permit, Phase, SubmitError, SubmitErrorKind, Task};
 
 use crate::actor::cell::envelope::{Bare, Delivery, Envelope};
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{kind, Access, Receive, Turn};
 use crate::actor::Actor;
@@ -26,7 +26,7 @@ use crate::system::System;
 /// Messages from one sender are handled in the order sent.
 pub struct Address<A: Actor> {
     /// Its tag is the actor's number.
-    pub(crate) task: Task<Seat<A>>,
+    pub(crate) task: Task<ActorCell<A>>,
     system: System,
 }
 
@@ -51,7 +51,7 @@ impl<A: Actor> fmt::Debug for Address<A> {
 }
 
 impl<A: Actor> Address<A> {
-    pub(crate) fn new(task: Task<Seat<A>>, system: System) -> Self {
+    pub(crate) fn new(task: Task<ActorCell<A>>, system: System) -> Self {
         Self { task, system }
     }
 
@@ -431,12 +431,12 @@ impl<A: Actor> Address<A> {
 #[derive(Debug)]
 #[must_use]
 pub struct Place<A: Actor> {
-    permit: Permit<Seat<A>>,
+    permit: Permit<ActorCell<A>>,
     address: Address<A>,
 }
 
 impl<A: Actor> Place<A> {
-    pub(crate) fn into_permit(self) -> Permit<Seat<A>> {
+    pub(crate) fn into_permit(self) -> Permit<ActorCell<A>> {
         self.permit
     }
 
@@ -481,8 +481,8 @@ where
 {
     type Reply = R;
 
-    fn receive(seat: &mut Seat<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
-        seat.handle_plain::<_, _, kind::Closure<R>>(
+    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
+        cell.handle_plain::<_, _, kind::Closure<R>>(
             delivery,
             Access::Write,
             turn,

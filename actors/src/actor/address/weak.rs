@@ -5,7 +5,7 @@ use std::fmt;
 use turnwheel_runtime::WeakTask;
 
 use crate::actor::address::Address;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::Actor;
 use crate::system::id;
 use crate::system::System;
@@ -30,7 +30,7 @@ use crate::system::System;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct WeakAddress<A: Actor> {
-    task: WeakTask<Seat<A>>,
+    task: WeakTask<ActorCell<A>>,
     system: System,
 }
 

@@ -1,4 +1,4 @@
-//! How a seat lets messages through its gate.
+//! How a cell lets messages through its gate.
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::task::Waker;
@@ -8,60 +8,60 @@ use turnwheel_runtime::Failure;
 
 use crate::actor::cell::envelope::{Delivery, Envelope};
 use crate::actor::cell::gate::Verdict;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::{Access, Receive, Turn};
 use crate::actor::Actor;
 use crate::request::scope::Panic;
 use crate::system::dead_letter::DeadLetterReason;
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     /// After a handler's future: takes what waited for it, or lets its panic go on.
     pub(crate) fn go_on(&mut self, panic: Option<Panic>, turn: &mut Turn<'_, A>) {
         let Some(panic) = panic else {
             return self.drain(turn.reborrow());
         };
-        if !self.rest.is_plain {
-            // After the policy hook, which may put another actor into the seat. Refused only with a
+        if !self.state.is_plain {
+            // After the policy hook, which may put another actor into the cell. Refused only with a
             // full fast lane, and then the next future that ends takes what waits.
-            drop(turn.run(|seat, turn| seat.drain(turn.reborrow())));
+            drop(turn.run(|cell, turn| cell.drain(turn.reborrow())));
         }
         resume_unwind(panic);
     }
 
     /// Takes what waits and fits now.
     pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
-        if self.rest.is_plain || self.rest.is_out() {
+        if self.state.is_plain || self.state.is_out() {
             return;
         }
         while self.actor.is_some() {
-            let Some(open) = self.rest.cold().gate.next() else { break };
+            let Some(open) = self.state.cold().gate.next() else { break };
             // A panic goes on to the policy hook; the rest comes after it.
             let run = AssertUnwindSafe(|| open(self, turn.reborrow()));
             if let Err(panic) = catch_unwind(run) {
                 return self.go_on(Some(panic), &mut turn);
             }
         }
-        let cold = self.rest.cold();
+        let cold = self.state.cold();
         if cold.gate.is_free() {
             let paused = std::mem::take(&mut cold.paused);
-            self.rest.set_free();
+            self.state.set_free();
             paused.into_iter().for_each(Waker::wake);
         }
     }
 
     /// Takes what has waited for futures of one that has failed since: when the fresh one has begun.
     pub(crate) fn drain_after_start(&mut self, turn: &mut Turn<'_, A>) {
-        if self.rest.has_waiting() {
-            turn.await_exclusive(std::future::ready(()), |seat: &mut Self, turn, ()| {
-                seat.drain(turn.reborrow());
+        if self.state.has_waiting() {
+            turn.await_exclusive(std::future::ready(()), |cell: &mut Self, turn, ()| {
+                cell.drain(turn.reborrow());
             });
         }
     }
 
     /// Tells those at the gate whose deadline has passed, and takes what they have kept from fitting.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
-        let now_ns = self.rest.system.group().now_ns();
-        while let Some(open) = self.rest.cold().gate.next_late(now_ns) {
+        let now_ns = self.state.system.group().now_ns();
+        while let Some(open) = self.state.cold().gate.next_late(now_ns) {
             open(self, turn.reborrow());
         }
         self.drain(turn.reborrow());
@@ -69,8 +69,8 @@ impl<A: Actor> Seat<A> {
 
     /// From now on every message is answered with this failure, those at the gate too.
     pub(crate) fn refuse_all(&mut self, failure: Failure, turn: &mut Turn<'_, A>) {
-        self.rest.is_plain = false;
-        let cold = self.rest.cold();
+        self.state.is_plain = false;
+        let cold = self.state.cold();
         cold.broken = Some(failure);
         for open in cold.gate.take_waiting() {
             open(self, turn.reborrow());
@@ -79,18 +79,18 @@ impl<A: Actor> Seat<A> {
 
     /// The message handled next passes the gate in any case.
     pub(crate) fn admit_next(&mut self) {
-        if !self.rest.is_plain && !self.rest.is_out() {
-            self.rest.cold().gate.open_once();
+        if !self.state.is_plain && !self.state.is_out() {
+            self.state.cold().gate.open_once();
         }
     }
 
     /// Whether a stream may be pulled; if not, its waker is called when it may.
     pub(crate) fn admits_streams(&mut self, waker: &Waker) -> bool {
-        if self.rest.is_plain {
+        if self.state.is_plain {
             return true;
         }
-        let is_out = self.rest.is_out();
-        let cold = self.rest.cold();
+        let is_out = self.state.is_out();
+        let cold = self.state.cold();
         let is_admitted = cold.gate.is_free() && !is_out;
         if !is_admitted {
             cold.paused.push(waker.clone());
@@ -110,7 +110,7 @@ impl<A: Actor> Seat<A> {
         M: Send + 'static,
         K: 'static,
     {
-        if let Some(failure) = self.rest.broken() {
+        if let Some(failure) = self.state.broken() {
             if let Some(reply) = delivery.reply {
                 reply.fail(failure);
             }
@@ -120,8 +120,8 @@ impl<A: Actor> Seat<A> {
         let call = delivery.reply.as_ref().and_then(|reply| reply.call());
         let chain = call.map(|call| call.chain.clone()).unwrap_or_default();
         let deadline_ns = call.map_or(u64::MAX, |call| call.deadline_ns);
-        let comes_back = chain.contains(self.rest.id);
-        let cold = self.rest.cold();
+        let comes_back = chain.contains(self.state.id);
+        let cold = self.state.cold();
         if let Some(onward) = cold.onward.as_ref().filter(|_| !comes_back) {
             onward.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
             return None;
@@ -131,20 +131,20 @@ impl<A: Actor> Seat<A> {
             Verdict::Take => return Some(delivery),
             Verdict::Wait => {
                 let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-                let open = Box::new(|seat: &mut Self, turn: Turn<'_, A>| {
-                    A::receive(seat, envelope.open(), turn);
+                let open = Box::new(|cell: &mut Self, turn: Turn<'_, A>| {
+                    A::receive(cell, envelope.open(), turn);
                 });
                 let is_watched = deadline_ns != u64::MAX && gate.holds_readers_up(access);
                 let late = is_watched.then(|| {
-                    let group = self.rest.system.group();
+                    let group = self.state.system.group();
                     let left_ns = deadline_ns.saturating_sub(group.now_ns());
                     let sleep = group.sleep(Duration::from_nanos(left_ns));
-                    let look = turn.await_interleaved(sleep, |seat: &mut Self, turn, _| {
-                        seat.end_late(turn);
+                    let look = turn.await_interleaved(sleep, |cell: &mut Self, turn, _| {
+                        cell.end_late(turn);
                     });
                     (deadline_ns, look)
                 });
-                let gate = &mut self.rest.cold().gate;
+                let gate = &mut self.state.cold().gate;
                 gate.keep(access, open, late);
                 if gate.keeps_one() {
                     // It has left the mailbox: an entity notes that somebody waits.

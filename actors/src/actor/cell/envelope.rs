@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use turnwheel_runtime::{Context, TaskJob};
 
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::Receive;
 use crate::call::reply::ReplyTo;
 use crate::request::Baggage;
@@ -41,16 +41,16 @@ impl<M, K> Bare<M, K> {
     }
 }
 
-impl<A, M, K> TaskJob<Seat<A>> for Bare<M, K>
+impl<A, M, K> TaskJob<ActorCell<A>> for Bare<M, K>
 where
     A: Receive<M, K>,
     M: Send + 'static,
     K: 'static,
 {
     #[inline(always)]
-    fn run(self, seat: &mut Seat<A>, cx: &mut Context<'_, Seat<A>>) {
+    fn run(self, cell: &mut ActorCell<A>, cx: &mut Context<'_, ActorCell<A>>) {
         self.guard.delivered();
-        A::receive_told(seat, self.message, cx.reborrow());
+        A::receive_told(cell, self.message, cx.reborrow());
     }
 }
 
@@ -82,14 +82,14 @@ impl<M, R, K> Envelope<M, R, K> {
     }
 }
 
-impl<A, M, K> TaskJob<Seat<A>> for Envelope<M, A::Reply, K>
+impl<A, M, K> TaskJob<ActorCell<A>> for Envelope<M, A::Reply, K>
 where
     A: Receive<M, K>,
     M: Send + 'static,
     K: 'static,
 {
     #[inline(always)]
-    fn run(self, seat: &mut Seat<A>, cx: &mut Context<'_, Seat<A>>) {
-        A::receive(seat, self.open(), cx.reborrow());
+    fn run(self, cell: &mut ActorCell<A>, cx: &mut Context<'_, ActorCell<A>>) {
+        A::receive(cell, self.open(), cx.reborrow());
     }
 }

@@ -3,7 +3,7 @@
 use turnwheel_runtime::{Failure, SubmitErrorKind, Task};
 
 use crate::actor::cell::envelope::Envelope;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::Actor;
 use crate::system::dead_letter::DeadLetterReason;
@@ -12,9 +12,9 @@ use crate::system::System;
 /// A message that waits for an actor.
 pub(crate) trait Pending<A: Actor>: Send {
     /// Sends it to the actor; comes back if it is refused.
-    fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>>;
+    fn send(self: Box<Self>, task: &Task<ActorCell<A>>) -> Result<(), Unsent<A>>;
     /// Is taken here and now.
-    fn receive(self: Box<Self>, seat: &mut Seat<A>, turn: Turn<'_, A>);
+    fn receive(self: Box<Self>, cell: &mut ActorCell<A>, turn: Turn<'_, A>);
     /// Tells its sender that there will be none.
     fn fail(self: Box<Self>, system: &System, failure: &Failure);
 }
@@ -37,13 +37,13 @@ where
     M: Send + 'static,
     K: 'static,
 {
-    fn send(self: Box<Self>, task: &Task<Seat<A>>) -> Result<(), Unsent<A>> {
+    fn send(self: Box<Self>, task: &Task<ActorCell<A>>) -> Result<(), Unsent<A>> {
         task.submit_job(*self)
             .map_err(|error| Unsent { kind: error.kind, message: Box::new(error.job) })
     }
 
-    fn receive(self: Box<Self>, seat: &mut Seat<A>, turn: Turn<'_, A>) {
-        A::receive(seat, self.open(), turn);
+    fn receive(self: Box<Self>, cell: &mut ActorCell<A>, turn: Turn<'_, A>) {
+        A::receive(cell, self.open(), turn);
     }
 
     fn fail(self: Box<Self>, system: &System, failure: &Failure) {
@@ -56,12 +56,12 @@ where
     }
 }
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     /// From now on this actor handles nothing but what its own futures wait for: its messages go on,
     /// those that wait at the gate first.
     pub(crate) fn send_onward(&mut self, onward: Box<dyn Onward<A>>, turn: &mut Turn<'_, A>) {
-        self.rest.is_plain = false;
-        let cold = self.rest.cold();
+        self.state.is_plain = false;
+        let cold = self.state.cold();
         cold.onward = Some(onward);
         for open in cold.gate.take_waiting() {
             open(self, turn.reborrow());

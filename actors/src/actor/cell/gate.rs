@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use turnwheel_runtime::{Context, Subscription};
 
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::{Access, Admits};
 
 /// Messages that wait for other handlers of one actor, at most; a further one is refused. They have
@@ -29,8 +29,8 @@ pub(crate) enum Verdict {
     Late,
 }
 
-/// A message that waits; called with the seat when it is its turn.
-pub(crate) type Opened<A> = Box<dyn FnOnce(&mut Seat<A>, Context<'_, Seat<A>>) + Send>;
+/// A message that waits; called with the cell when it is its turn.
+pub(crate) type Opened<A> = Box<dyn FnOnce(&mut ActorCell<A>, Context<'_, ActorCell<A>>) + Send>;
 
 struct Waiting<A: crate::Actor> {
     access: Access,

@@ -5,7 +5,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use turnwheel_runtime::{Failure, Lifecycle, OnFailure};
 
 use crate::actor::cell::envelope::Delivery;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::{Actor, Directive, Exit};
@@ -16,65 +16,65 @@ pub(crate) struct Hooks;
 
 pub(crate) type Outcome = Result<(), Failure>;
 
-impl<A: Actor> Lifecycle<Seat<A>> for Hooks {
-    fn starting(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
-        seat.make();
-        seat.call(cx, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+impl<A: Actor> Lifecycle<ActorCell<A>> for Hooks {
+    fn starting(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        cell.make();
+        cell.call(cx, |actor, cx| actor.starting(cx)).map_err(Failure::error)
     }
 
-    fn started(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
-        seat.rest.take_deferred().into_iter().for_each(|register| register(cx));
+    fn started(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        cell.state.take_deferred().into_iter().for_each(|register| register(cx));
         Ok(())
     }
 
-    fn closing(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>) -> Outcome {
-        let children = seat.take_children();
+    fn closing(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>) -> Outcome {
+        let children = cell.take_children();
         if !children.is_empty() {
-            cx.await_holding(children.close(cx.group()), |seat: &mut Seat<A>, cx, ()| {
-                if let Err(failure) = seat.tell_closing(cx) {
+            cx.await_holding(children.close(cx.group()), |cell: &mut ActorCell<A>, cx, ()| {
+                if let Err(failure) = cell.tell_closing(cx) {
                     cx.fail(failure);
                 }
             });
             return Ok(());
         }
-        seat.tell_closing(cx)
+        cell.tell_closing(cx)
     }
 
-    fn closed(&mut self, seat: &mut Seat<A>, _: &mut Turn<'_, A>) -> Outcome {
-        seat.end(&Exit::Closed);
+    fn closed(&mut self, cell: &mut ActorCell<A>, _: &mut Turn<'_, A>) -> Outcome {
+        cell.end(&Exit::Closed);
         Ok(())
     }
 
-    fn failed(&mut self, seat: &mut Seat<A>, cx: &mut Turn<'_, A>, failure: &Failure) {
-        seat.take_children().close_alone(&cx.group());
-        seat.end(&Exit::Failed(failure.clone()));
+    fn failed(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>, failure: &Failure) {
+        cell.take_children().close_alone(&cx.group());
+        cell.end(&Exit::Failed(failure.clone()));
     }
 
     fn on_failure(
         &mut self,
-        seat: &mut Seat<A>,
+        cell: &mut ActorCell<A>,
         cx: &mut Turn<'_, A>,
         failure: &Failure,
     ) -> OnFailure {
-        seat.fetch();
-        let Some(actor) = &mut seat.actor else {
+        cell.fetch();
+        let Some(actor) = &mut cell.actor else {
             // Its factory, or its end before a restart, has panicked.
             return OnFailure::Escalate;
         };
         let decision = {
-            let mut cx = Context::new(cx.reborrow(), &mut seat.rest);
+            let mut cx = Context::new(cx.reborrow(), &mut cell.state);
             actor.on_failure(failure, &mut cx)
         };
         match decision {
             Directive::Resume => OnFailure::Resume,
             Directive::Stop => OnFailure::Stop,
             Directive::Escalate => OnFailure::Escalate,
-            Directive::Restart => seat.restart(cx, failure),
+            Directive::Restart => cell.restart(cx, failure),
         }
     }
 }
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     /// Calls a hook of the actor, if it is there.
     pub(crate) fn call(
         &mut self,
@@ -83,7 +83,7 @@ impl<A: Actor> Seat<A> {
     ) -> Result<(), A::Error> {
         self.fetch();
         match &mut self.actor {
-            Some(actor) => hook(actor, &mut Context::new(turn.reborrow(), &mut self.rest)),
+            Some(actor) => hook(actor, &mut Context::new(turn.reborrow(), &mut self.state)),
             None => Ok(()),
         }
     }
@@ -96,9 +96,9 @@ impl<A: Actor> Seat<A> {
     /// Runs the begin of an actor that was made anew: what its start waits for holds messages back, as
     /// at its first start.
     pub(crate) fn anew(&mut self, begin: impl FnOnce(&mut Self)) {
-        self.rest.cold().is_starting_anew = true;
+        self.state.cold().is_starting_anew = true;
         let begun = catch_unwind(AssertUnwindSafe(|| begin(self)));
-        self.rest.cold().is_starting_anew = false;
+        self.state.cold().is_starting_anew = false;
         if let Err(panic) = begun {
             resume_unwind(panic);
         }
@@ -117,10 +117,10 @@ impl<A: Actor> Seat<A> {
     {
         self.fetch();
         if self.actor.is_some() {
-            return self.anew(|seat| A::receive(seat, delivery, turn.reborrow()));
+            return self.anew(|cell| A::receive(cell, delivery, turn.reborrow()));
         }
-        turn.await_exclusive(std::future::ready(()), move |seat, turn, ()| {
-            seat.anew(|seat| A::receive(seat, delivery, turn.reborrow()));
+        turn.await_exclusive(std::future::ready(()), move |cell, turn, ()| {
+            cell.anew(|cell| A::receive(cell, delivery, turn.reborrow()));
         });
     }
 
@@ -135,8 +135,8 @@ impl<A: Actor> Seat<A> {
     /// Ends the failed actor and begins anew, at once or after a pause.
     fn restart(&mut self, turn: &mut Turn<'_, A>, failure: &Failure) -> OnFailure {
         let now_ns = turn.group().now_ns();
-        let seed = self.rest.id;
-        let Some(rebirth) = self.rest.cold().rebirth.as_mut() else {
+        let seed = self.state.id;
+        let Some(rebirth) = self.state.cold().rebirth.as_mut() else {
             return OnFailure::Stop;
         };
         let Some(pause) = rebirth.next(now_ns, seed) else {
@@ -157,9 +157,9 @@ impl<A: Actor> Seat<A> {
                     let _ = group.sleep(pause).await;
                 }
             };
-            turn.await_exclusive(ready, |seat, turn, ()| {
-                seat.begin_anew(turn);
-                seat.drain_after_start(turn);
+            turn.await_exclusive(ready, |cell, turn, ()| {
+                cell.begin_anew(turn);
+                cell.drain_after_start(turn);
             });
         }
         OnFailure::Resume
@@ -169,7 +169,7 @@ impl<A: Actor> Seat<A> {
         self.actor = None;
         self.make();
         let mut begun = Ok(());
-        self.anew(|seat| begun = seat.call(turn, |actor, cx| actor.starting(cx)));
+        self.anew(|cell| begun = cell.call(turn, |actor, cx| actor.starting(cx)));
         if let Err(error) = begun {
             // Nothing is handled by an actor that has not started.
             self.actor = None;

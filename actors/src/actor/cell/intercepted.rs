@@ -1,4 +1,4 @@
-//! The ways of an intercepted message through a seat; `state.rs` has those of all others.
+//! The ways of an intercepted message through a cell; `state.rs` has those of all others.
 
 use std::future::Future;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use turnwheel_runtime::Failure;
 
 use crate::actor::cell::envelope::Delivery;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::{AsyncContext, Context};
 use crate::actor::handler::{Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
 use crate::actor::Actor;
@@ -45,7 +45,7 @@ fn end_of<R>(around: Result<(), Failure>, outcome: Option<Result<R, Panic>>) -> 
     }
 }
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     /// Takes a message whose turn it is, and begins with its interceptors. If there is no actor, it has
     /// come too late, or one refuses, all is said.
     fn take_in<M, R>(
@@ -88,9 +88,9 @@ impl<A: Actor> Seat<A> {
             attempt: 0,
             limit: Duration::MAX,
             request: RequestContext::of(delivery.baggage.clone()),
-            system: self.rest.system.clone(),
+            system: self.state.system.clone(),
         };
-        let mut passage = Passage::new(self.rest.chain(), info);
+        let mut passage = Passage::new(self.state.chain(), info);
         let begun = ambient.within(|| passage.begin(&mut delivery.message));
         ambient.baggage = passage.info.request.baggage();
         let Err(failure) = begun else {
@@ -142,7 +142,7 @@ impl<A: Actor> Seat<A> {
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some((message, handle));
         let mut outcome = None;
-        let mut cx = Context::new(turn.reborrow(), &mut self.rest);
+        let mut cx = Context::new(turn.reborrow(), &mut self.state);
         let (end, panic) = ambient.within(|| {
             let around = passage.within(&mut || {
                 let Some((message, handle)) = held.take() else { return };
@@ -175,7 +175,7 @@ impl<A: Actor> Seat<A> {
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some((message, reply.unwrap_or_else(ReplyTo::nobody)));
         let mut outcome = None;
-        let mut cx = Context::new(turn.reborrow(), &mut self.rest);
+        let mut cx = Context::new(turn.reborrow(), &mut self.state);
         let (end, panic) = ambient.within(|| {
             let around = passage.within(&mut || {
                 let Some((message, reply)) = held.take() else { return };
@@ -214,13 +214,13 @@ impl<A: Actor> Seat<A> {
         ambient.asker = Some(self.asker(&turn, false));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = self.actor.take() else { return };
-        let cx = AsyncContext::new(self.rest.address(&turn));
-        let mut lent = self.rest.cold().home.lend(actor);
+        let cx = AsyncContext::new(self.state.address(&turn));
+        let mut lent = self.state.cold().home.lend(actor);
         let future = async move { lent.handle(message, cx).await };
         let future = around(scope::contained(future, ambient), passage);
-        turn.await_exclusive(future, move |seat, turn, (end, panic)| {
-            seat.fetch();
-            seat.after::<M, _>(reply, end, panic, turn);
+        turn.await_exclusive(future, move |cell, turn, (end, panic)| {
+            cell.fetch();
+            cell.after::<M, _>(reply, end, panic, turn);
         });
     }
 
@@ -241,7 +241,7 @@ impl<A: Actor> Seat<A> {
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some(message);
         let mut made = None;
-        let mut cx = Context::new(turn.reborrow(), &mut self.rest);
+        let mut cx = Context::new(turn.reborrow(), &mut self.state);
         let ran = passage.within(&mut || {
             let Some(message) = held.take() else { return };
             let run = AssertUnwindSafe(|| {
@@ -262,9 +262,9 @@ impl<A: Actor> Seat<A> {
         };
         self.enter(A::ADMITS);
         let future = around(scope::contained(future, ambient), passage);
-        turn.await_holding(future, move |seat, turn, (end, panic)| {
-            seat.leave(A::ADMITS);
-            seat.after::<M, _>(reply, end, panic, turn);
+        turn.await_holding(future, move |cell, turn, (end, panic)| {
+            cell.leave(A::ADMITS);
+            cell.after::<M, _>(reply, end, panic, turn);
         });
     }
 

@@ -10,5 +10,5 @@ mod intercepted;
 mod plain;
 mod state;
 
-pub use state::Seat;
-pub(crate) use state::{settle, Rest};
+pub use state::ActorCell;
+pub(crate) use state::{settle, CellState};

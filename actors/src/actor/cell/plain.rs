@@ -1,4 +1,4 @@
-//! Plain messages in the hands of a seat: a function and no future.
+//! Plain messages in the hands of a cell: a function and no future.
 //!
 //! The commonest message is one that was told, of an actor with nothing around it: for it there is one
 //! branch, and all else is out of line.
@@ -7,7 +7,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use crate::actor::cell::envelope::Delivery;
-use crate::actor::cell::{settle, Seat};
+use crate::actor::cell::{settle, ActorCell};
 use crate::actor::context::Context;
 use crate::actor::handler::{Access, Receive, Turn};
 use crate::actor::Actor;
@@ -15,7 +15,7 @@ use crate::call::reply::ReplyTo;
 use crate::request::scope::Panic;
 use crate::request::{Ambient, Baggage};
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     /// A plain message that was told and that nothing goes with: the commonest.
     #[inline(always)]
     pub(crate) fn handle_told<M, R, K>(
@@ -30,15 +30,15 @@ impl<A: Actor> Seat<A> {
         K: 'static,
         R: Send + 'static,
     {
-        if !self.rest.is_plain {
+        if !self.state.is_plain {
             return self.handle_gated::<M, R, K>(message, None, None, access, turn, handle);
         }
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
         };
-        self.rest.note_begin();
+        self.state.note_begin();
         // The answer is dropped: nobody asked.
-        drop(handle(actor, message, &mut Context::new(turn, &mut self.rest)));
+        drop(handle(actor, message, &mut Context::new(turn, &mut self.state)));
     }
 
     /// A plain message: no future, no waiting.
@@ -56,7 +56,7 @@ impl<A: Actor> Seat<A> {
         R: Send + 'static,
     {
         let Delivery { message, baggage, reply } = delivery;
-        if !self.rest.is_plain {
+        if !self.state.is_plain {
             return self.handle_gated::<M, R, K>(message, baggage, reply, access, turn, handle);
         }
         self.plain(message, baggage, reply, turn, handle);
@@ -80,7 +80,7 @@ impl<A: Actor> Seat<A> {
         R: Send + 'static,
     {
         match self.admit::<M, K>(Delivery { message, baggage, reply }, access, &mut turn) {
-            Some(delivery) if self.rest.is_intercepted() => {
+            Some(delivery) if self.state.is_intercepted() => {
                 self.plain_intercepted(delivery, turn, handle);
             }
             Some(Delivery { message, baggage, reply }) => {
@@ -102,8 +102,8 @@ impl<A: Actor> Seat<A> {
         let Some(actor) = &mut self.actor else {
             return self.nobody_home::<M>(&turn);
         };
-        self.rest.note_begin();
-        let mut cx = Context::new(turn, &mut self.rest);
+        self.state.note_begin();
+        let mut cx = Context::new(turn, &mut self.state);
         let Some(reply) = reply else {
             let ambient = Ambient::plain(baggage, u64::MAX);
             drop(ambient.within(|| handle(actor, message, &mut cx)));

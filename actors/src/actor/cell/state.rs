@@ -24,15 +24,15 @@ use crate::system::System;
 
 /// What an actor's task holds.
 #[derive(Debug)]
-pub struct Seat<A: Actor> {
+pub struct ActorCell<A: Actor> {
     /// The actor; away while an exclusive handler's future has it.
     pub(crate) actor: Option<A>,
-    pub(crate) rest: Rest<A>,
+    pub(crate) state: CellState<A>,
 }
 
 /// What is beside the actor.
 #[derive(Debug)]
-pub(crate) struct Rest<A: Actor> {
+pub(crate) struct CellState<A: Actor> {
     pub(crate) system: System,
     /// The number of this actor in the process.
     pub(crate) id: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Rest<A: Actor> {
     cold: Option<Box<Cold<A>>>,
 }
 
-impl<A: Actor> Rest<A> {
+impl<A: Actor> CellState<A> {
     pub(crate) fn cold(&mut self) -> &mut Cold<A> {
         self.cold.get_or_insert_default()
     }
@@ -166,45 +166,45 @@ impl<A: Actor> Rest<A> {
     }
 }
 
-impl<A: Actor> Seat<A> {
+impl<A: Actor> ActorCell<A> {
     pub(crate) fn new(actor: A, id: u64, system: System, rebirth: Option<Rebirth<A>>) -> Self {
         let cold =
             rebirth.map(|rebirth| Box::new(Cold { rebirth: Some(rebirth), ..Cold::default() }));
         Self {
             actor: Some(actor),
-            rest: Rest { system, id, is_plain: true, ticks: 0, handled: 0, cold },
+            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, cold },
         }
     }
 
     /// With these interceptors around its messages; `name` is what they call it if not by its own.
     pub(crate) fn intercepted(mut self, chain: Chain, name: Option<Arc<str>>) -> Self {
         if !chain.is_empty() {
-            let cold = self.rest.cold();
+            let cold = self.state.cold();
             (cold.chain, cold.name) = (chain, name);
-            self.rest.is_plain = false;
+            self.state.is_plain = false;
         }
         self
     }
 
-    /// A seat whose actor is made in its first turn.
+    /// A cell whose actor is made in its first turn.
     pub(crate) fn vacant(id: u64, system: System) -> Self {
         Self {
             actor: None,
-            rest: Rest { system, id, is_plain: true, ticks: 0, handled: 0, cold: None },
+            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, cold: None },
         }
     }
 
-    /// A seat whose actor comes from the factory in the first turn.
+    /// A cell whose actor comes from the factory in the first turn.
     pub(crate) fn unmade(id: u64, system: System, rebirth: Rebirth<A>) -> Self {
-        let mut seat = Self::vacant(id, system);
-        seat.rest.cold().rebirth = Some(rebirth);
-        seat
+        let mut cell = Self::vacant(id, system);
+        cell.state.cold().rebirth = Some(rebirth);
+        cell
     }
 
     /// Makes the actor if there is none and there is a factory.
     pub(crate) fn make(&mut self) {
         if self.actor.is_none() {
-            let cold = self.rest.cold.as_mut();
+            let cold = self.state.cold.as_mut();
             let rebirth = cold.and_then(|cold| cold.rebirth.as_mut());
             self.actor = rebirth.map(Rebirth::make);
         }
@@ -213,16 +213,16 @@ impl<A: Actor> Seat<A> {
     /// Lends the actor to a future.
     pub(crate) fn lend(&mut self) -> Option<Lent<A>> {
         let actor = self.actor.take()?;
-        Some(self.rest.cold().home.lend(actor))
+        Some(self.state.cold().home.lend(actor))
     }
 
     /// Forgets the futures that the former actor had under way. What waited for them still waits.
     pub(crate) fn start_anew(&mut self) {
-        let cold = self.rest.cold();
+        let cold = self.state.cold();
         cold.gate.clear();
         cold.ticking = 0;
         if !cold.gate.has_waiting() {
-            self.rest.set_free();
+            self.state.set_free();
         }
     }
 
@@ -230,14 +230,14 @@ impl<A: Actor> Seat<A> {
     pub(crate) fn into_actor(self) -> A {
         match self.actor {
             Some(actor) => actor,
-            None => unreachable!("a seat is made with its actor"),
+            None => unreachable!("a cell is made with its actor"),
         }
     }
 
     /// Fetches the actor home if its handler's future has ended.
     pub(crate) fn fetch(&mut self) {
         if self.actor.is_none() {
-            self.actor = self.rest.cold.as_mut().and_then(|cold| cold.home.fetch());
+            self.actor = self.state.cold.as_mut().and_then(|cold| cold.home.fetch());
         }
     }
 
@@ -252,12 +252,12 @@ impl<A: Actor> Seat<A> {
     {
         type Kind = crate::actor::handler::kind::Replying;
         let mut delivery = delivery;
-        if !self.rest.is_plain {
+        if !self.state.is_plain {
             match self.admit::<M, Kind>(delivery, A::ACCESS, &mut turn) {
                 None => return,
                 Some(admitted) => delivery = admitted,
             }
-            if self.rest.is_intercepted() {
+            if self.state.is_intercepted() {
                 return self.replying_intercepted(delivery, turn);
             }
         }
@@ -270,7 +270,7 @@ impl<A: Actor> Seat<A> {
         let ambient = Ambient::of(&delivery);
         let Delivery { message, reply, .. } = delivery;
         let reply = reply.unwrap_or_else(ReplyTo::nobody);
-        let mut cx = Context::new(turn, &mut self.rest);
+        let mut cx = Context::new(turn, &mut self.state);
         ambient.within(|| actor.handle(message, reply, &mut cx));
     }
 
@@ -285,12 +285,12 @@ impl<A: Actor> Seat<A> {
     {
         type Kind = crate::actor::handler::kind::Exclusive;
         let mut delivery = delivery;
-        if !self.rest.is_plain {
+        if !self.state.is_plain {
             match self.admit::<M, Kind>(delivery, Access::Write, &mut turn) {
                 None => return,
                 Some(admitted) => delivery = admitted,
             }
-            if self.rest.is_intercepted() {
+            if self.state.is_intercepted() {
                 return self.exclusive_intercepted(delivery, turn);
             }
         }
@@ -304,14 +304,14 @@ impl<A: Actor> Seat<A> {
         let asker = self.asker(&turn, false);
         let ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
-        let cx = AsyncContext::new(self.rest.address(&turn));
+        let cx = AsyncContext::new(self.state.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
-        let mut lent = self.rest.cold().home.lend(actor);
+        let mut lent = self.state.cold().home.lend(actor);
         let future = async move { lent.handle(message, cx).await };
-        turn.run_exclusive(scope::contained(future, ambient), move |seat, cx, outcome| {
-            seat.fetch();
+        turn.run_exclusive(scope::contained(future, ambient), move |cell, cx, outcome| {
+            cell.fetch();
             let panic = settle(reply, outcome);
-            seat.go_on(panic, cx);
+            cell.go_on(panic, cx);
         });
     }
 
@@ -327,12 +327,12 @@ impl<A: Actor> Seat<A> {
         type Kind = crate::actor::handler::kind::Shared;
         let access = <A as InterleavedHandler<M>>::ACCESS;
         let mut delivery = delivery;
-        if !self.rest.is_plain {
+        if !self.state.is_plain {
             match self.admit::<M, Kind>(delivery, access, &mut turn) {
                 None => return,
                 Some(admitted) => delivery = admitted,
             }
-            if self.rest.is_intercepted() {
+            if self.state.is_intercepted() {
                 return self.interleaved_intercepted(delivery, turn);
             }
         }
@@ -347,7 +347,7 @@ impl<A: Actor> Seat<A> {
             return self.nobody_home::<M>(&turn);
         };
         let made = {
-            let mut cx = Context::new(turn.reborrow(), &mut self.rest);
+            let mut cx = Context::new(turn.reborrow(), &mut self.state);
             let make = AssertUnwindSafe(|| ambient.within(|| actor.handle(message, &mut cx)));
             catch_unwind(make)
         };
@@ -356,18 +356,18 @@ impl<A: Actor> Seat<A> {
             Err(panic) => return end_panicked(reply, panic),
         };
         self.enter(A::ADMITS);
-        turn.await_holding(scope::contained(future, ambient), move |seat, cx, outcome| {
+        turn.await_holding(scope::contained(future, ambient), move |cell, cx, outcome| {
             let panic = settle(reply, outcome);
-            seat.leave(A::ADMITS);
-            seat.go_on(panic, cx);
+            cell.leave(A::ADMITS);
+            cell.go_on(panic, cx);
         });
     }
 
     /// Notes the begin of a handler. False if its deadline has passed.
     pub(crate) fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
-        self.rest.note_begin();
+        self.state.note_begin();
         // Not the turn's clock: the actor may run in another group than the system's.
-        let now_ns = self.rest.system.group().recent_ns();
+        let now_ns = self.state.system.group().recent_ns();
         let begun = delivery.reply.as_ref().is_none_or(|reply| reply.begin(now_ns));
         if !begun {
             self.dead_letter::<M>(turn, DeadLetterReason::Expired);
@@ -377,7 +377,7 @@ impl<A: Actor> Seat<A> {
 
     /// As whom it asks.
     pub(crate) fn asker(&mut self, turn: &Turn<'_, A>, is_reentrant: bool) -> Asker {
-        if let Some(asker) = &self.rest.cold().askers[usize::from(is_reentrant)] {
+        if let Some(asker) = &self.state.cold().askers[usize::from(is_reentrant)] {
             return asker.clone();
         }
         let by_type = std::any::type_name::<A>();
@@ -385,37 +385,37 @@ impl<A: Actor> Seat<A> {
             true => Name::Type(by_type),
             false => Name::Own(self.name(turn)),
         };
-        let asker = Asker { actor: self.rest.id, name, is_reentrant };
-        self.rest.cold().askers[usize::from(is_reentrant)] = Some(asker.clone());
+        let asker = Asker { actor: self.state.id, name, is_reentrant };
+        self.state.cold().askers[usize::from(is_reentrant)] = Some(asker.clone());
         asker
     }
 
     /// The name that call chains and interceptors know it by.
     pub(crate) fn name(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
-        Arc::clone(self.rest.cold().name.get_or_insert_with(|| turn.name().into()))
+        Arc::clone(self.state.cold().name.get_or_insert_with(|| turn.name().into()))
     }
 
     pub(crate) fn class(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
-        Arc::clone(self.rest.cold().class.get_or_insert_with(|| turn.class().into()))
+        Arc::clone(self.state.cold().class.get_or_insert_with(|| turn.class().into()))
     }
 
     /// Notes a future of a handler that keeps messages out.
     pub(crate) fn enter(&mut self, admits: Admits) {
         if admits != Admits::All {
-            self.rest.cold().gate.enter(admits);
-            self.rest.is_plain = false;
+            self.state.cold().gate.enter(admits);
+            self.state.is_plain = false;
         }
     }
 
     /// Notes its end.
     pub(crate) fn leave(&mut self, admits: Admits) {
         if admits != Admits::All {
-            self.rest.cold().gate.leave(admits);
+            self.state.cold().gate.leave(admits);
         }
     }
 
     pub(crate) fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
-        let letters = &self.rest.system.shared().dead_letters;
+        let letters = &self.state.system.shared().dead_letters;
         letters.add(std::any::type_name::<M>(), || turn.name().to_owned(), reason);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Failure, Phase, SubmitErrorKind};
 
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::entity::bounds::memory::{Idle, Sheds};
 use crate::entity::directory::{Directory, Entry};
 use crate::entity::life::hooks::HELD_NS;
@@ -61,10 +61,10 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Asks an activation how much it takes, unless it is sure to be what it was charged with.
-    pub(crate) fn measure(&self, key: &E::Key, seat: &Seat<E>) {
-        let Some(size) = seat.actor.as_ref().map(E::size) else { return };
+    pub(crate) fn measure(&self, key: &E::Key, cell: &ActorCell<E>) {
+        let Some(size) = cell.actor.as_ref().map(E::size) else { return };
         if !self.memory.is_constant(size as u64) {
-            self.measured(key, seat.rest.id, size);
+            self.measured(key, cell.state.id, size);
         }
     }
 
@@ -199,14 +199,14 @@ impl<E: Entity> Sheds for Directory<E> {
                     let (key, id) = (key.clone(), active.id());
                     let shed = Box::new(move || {
                         // In its own turn: one that is held has something under way.
-                        let asked = task.submit(move |seat: &mut Seat<E>, cx| {
+                        let asked = task.submit(move |cell: &mut ActorCell<E>, cx| {
                             let directory = Weak::upgrade(&directory);
-                            let is_held = seat.rest.kept_until_ns() == HELD_NS;
-                            if is_held || cx.holding() > 0 || seat.rest.has_open_streams() {
+                            let is_held = cell.state.kept_until_ns() == HELD_NS;
+                            if is_held || cx.holding() > 0 || cell.state.has_open_streams() {
                                 // Others come first at the next look.
                                 if let Some(directory) = directory {
                                     let now_ns = directory.system.group().now_ns();
-                                    let handled = seat.rest.handled();
+                                    let handled = cell.state.handled();
                                     directory.was_used(&key, id, now_ns, handled);
                                 }
                                 return;

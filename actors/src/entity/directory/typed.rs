@@ -10,7 +10,7 @@ use turnwheel_runtime::{Delays, Failure, Overflow, SubmitErrorKind, Task};
 
 use crate::actor::cell::envelope::Envelope;
 use crate::actor::cell::forwarding::Pending;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::Receive;
 use crate::call::chain::CallChain;
 use crate::entity::bounds::capacity::Waiter;
@@ -62,7 +62,7 @@ impl<E: Entity> From<Aside<E>> for Entry<E> {
 
 /// An activation as the directory sees it.
 pub(crate) struct Active<E: Entity> {
-    pub(crate) task: Task<Seat<E>>,
+    pub(crate) task: Task<ActorCell<E>>,
     /// When a message last came by the directory, nanoseconds.
     pub(crate) used_ns: u64,
     /// Messages handled when the collector last looked.
@@ -81,7 +81,7 @@ impl<E: Entity> Active<E> {
 
 /// An activation on its way out.
 pub(crate) struct Leaving<E: Entity> {
-    pub(crate) task: Task<Seat<E>>,
+    pub(crate) task: Task<ActorCell<E>>,
     pub(crate) id: u64,
     pub(crate) bytes: u32,
     /// What it has admitted and does not handle itself: comes before what waits.
@@ -131,7 +131,7 @@ type Unsent<M, R, K> = (Refusal, Envelope<M, R, K>);
 
 /// A look at one key: where to send, or what became of the message.
 enum Found<E: Entity> {
-    Task(Task<Seat<E>>),
+    Task(Task<ActorCell<E>>),
     Refused(Refusal),
 }
 
@@ -288,19 +288,19 @@ impl<E: Entity> Directory<E> {
         failures: Option<Failures>,
         bytes: u64,
         is_awaited: bool,
-    ) -> Result<Task<Seat<E>>, Refusal> {
+    ) -> Result<Task<ActorCell<E>>, Refusal> {
         let Some(myself) = self.myself.upgrade() else {
             self.free_place(bytes);
             return Err(Refusal::Refused(SubmitErrorKind::Closed));
         };
         let id = id::next_id(&self.system);
         self.counters.activations.fetch_add(1, Ordering::Relaxed);
-        let mut seat = Seat::vacant(id, self.system.clone());
+        let mut cell = ActorCell::vacant(id, self.system.clone());
         if !self.incoming.is_empty() {
-            seat = seat.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
+            cell = cell.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
         let hooks = EntityHooks::new(key.clone(), myself, failures, is_awaited);
-        let mut spawned = self.system.group().task(seat).tag(id).class_of::<E>();
+        let mut spawned = self.system.group().task(cell).tag(id).class_of::<E>();
         if let Some(mailbox) = E::MAILBOX {
             spawned = spawned.mailbox(mailbox);
         }
@@ -421,7 +421,7 @@ impl<E: Entity> Directory<E> {
         matches!(self.shard(key).get(key), Some(Entry::Active(_)))
     }
 
-    pub(crate) fn task_of(&self, key: &E::Key) -> Option<Task<Seat<E>>> {
+    pub(crate) fn task_of(&self, key: &E::Key) -> Option<Task<ActorCell<E>>> {
         match self.shard(key).get(key)? {
             Entry::Active(active) => Some(active.task.clone()),
             Entry::Aside(aside) => match &**aside {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Context, Task};
 
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::entity::life::stuck::Suspects;
 use crate::entity::{Directory, Entity};
 
@@ -161,14 +161,14 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Asks an entity whether it has handled nothing since it was last asked: then it `ends`, if so.
-    fn ask(&self, key: E::Key, task: &Task<Seat<E>>, seen: u32, now_ns: u64, ends: bool) {
+    fn ask(&self, key: E::Key, task: &Task<ActorCell<E>>, seen: u32, now_ns: u64, ends: bool) {
         let directory = self.weak();
-        let asked = task.submit(move |seat, cx| {
-            let handled = seat.rest.handled();
+        let asked = task.submit(move |cell, cx| {
+            let handled = cell.state.handled();
             if handled == seen && !ends {
                 return;
             }
-            let is_kept = seat.rest.kept_until_ns() > now_ns || seat.rest.is_busy(cx);
+            let is_kept = cell.state.kept_until_ns() > now_ns || cell.state.is_busy(cx);
             if handled == seen && !is_kept {
                 // A tick under way is no activity, but is not waited for with the door closed either.
                 return if cx.holding() == 0 {
@@ -176,8 +176,8 @@ impl<E: Entity> Directory<E> {
                 };
             }
             if let Some(directory) = directory.upgrade() {
-                directory.was_used(&key, seat.rest.id, now_ns, handled);
-                directory.measure(&key, seat);
+                directory.was_used(&key, cell.state.id, now_ns, handled);
+                directory.measure(&key, cell);
             }
         });
         // Full: it is anything but idle. Closed: it is on its way.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
 
 use crate::actor::cell::hooks::Outcome;
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::Turn;
 use crate::actor::restart::{Rebirth, Restart};
@@ -133,40 +133,40 @@ impl<E: Entity> EntityHooks<E> {
     /// wait for anything.
     fn activate(
         &self,
-        seat: &mut Seat<E>,
+        cell: &mut ActorCell<E>,
         turn: &mut Turn<'_, E>,
         wait: impl FnOnce(&mut Turn<'_, E>, Activation, Then<E>),
     ) {
         let begun = catch_unwind(AssertUnwindSafe(|| {
-            seat.actor = Some(E::create(&self.key));
-            seat.call(turn, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+            cell.actor = Some(E::create(&self.key));
+            cell.call(turn, |actor, cx| actor.starting(cx)).map_err(Failure::error)
         }));
         if let Err(failure) = begun.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {
-            return self.settle(seat, turn, Err(failure));
+            return self.settle(cell, turn, Err(failure));
         }
         if self.directory.is_activated_by_default() {
-            return self.settle(seat, turn, Ok(()));
+            return self.settle(cell, turn, Ok(()));
         }
         let Some(entities) = self.directory.entities() else {
-            return self.settle(seat, turn, Err(Failure::Closed));
+            return self.settle(cell, turn, Err(Failure::Closed));
         };
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
-        let cx = EntityContext { key, id: seat.rest.id, directory, entities };
+        let cx = EntityContext { key, id: cell.state.id, directory, entities };
         // What it asks meanwhile must not come back to it: it takes nothing before it is active.
-        let ambient = Ambient { asker: Some(seat.asker(turn, false)), ..Ambient::default() };
-        let mut attempts = attempts(seat, cx, ambient);
+        let ambient = Ambient { asker: Some(cell.asker(turn, false)), ..Ambient::default() };
+        let mut attempts = attempts(cell, cx, ambient);
         // Most activations do not wait: those need no subscription.
         let mut noop = std::task::Context::from_waker(Waker::noop());
         match contained_poll(&mut attempts, &mut noop) {
-            Poll::Ready(outcome) => self.settle(seat, turn, outcome),
-            Poll::Pending => wait(turn, limited(seat, attempts), self.then()),
+            Poll::Ready(outcome) => self.settle(cell, turn, outcome),
+            Poll::Pending => wait(turn, limited(cell, attempts), self.then()),
         }
     }
 
     /// Makes the entity again after a failure: nothing is handled before its activation is over.
-    fn activate_anew(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) {
-        seat.anew(|seat| {
-            self.activate(seat, turn, |turn, activation, then| {
+    fn activate_anew(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
+        cell.anew(|cell| {
+            self.activate(cell, turn, |turn, activation, then| {
                 turn.await_exclusive(activation, then);
             });
         });
@@ -180,37 +180,37 @@ impl<E: Entity> EntityHooks<E> {
 
     /// Takes a call that has come back to this activation on its way out, behind the future that has the
     /// actor.
-    fn take_returning(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) {
-        seat.fetch();
-        if seat.actor.is_none() && seat.rest.is_lent() {
-            if self.directory.has_returning(&self.key, seat.rest.id) {
+    fn take_returning(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
+        cell.fetch();
+        if cell.actor.is_none() && cell.state.is_lent() {
+            if self.directory.has_returning(&self.key, cell.state.id) {
                 let hooks = self.again();
-                turn.await_exclusive(std::future::ready(()), move |seat, turn, ()| {
-                    hooks.take_returning(seat, turn);
+                turn.await_exclusive(std::future::ready(()), move |cell, turn, ()| {
+                    hooks.take_returning(cell, turn);
                 });
             }
             return;
         }
-        if let Some(message) = self.directory.next_returning(&self.key, seat.rest.id) {
+        if let Some(message) = self.directory.next_returning(&self.key, cell.state.id) {
             // The next one at the next look, also if this one panics.
             turn.task().interrupt();
-            message.receive(seat, turn.reborrow());
+            message.receive(cell, turn.reborrow());
         }
     }
 
     /// What follows an activation that waits.
     fn then(&self) -> Then<E> {
         let hooks = self.again();
-        Box::new(move |seat, turn, outcome| hooks.settle(seat, turn, outcome))
+        Box::new(move |cell, turn, outcome| hooks.settle(cell, turn, outcome))
     }
 
     /// What follows an activation.
-    fn settle(&self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
-        seat.fetch();
+    fn settle(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
+        cell.fetch();
         match outcome {
             Ok(()) => {
-                self.directory.measure(&self.key, seat);
-                seat.drain_after_start(turn);
+                self.directory.measure(&self.key, cell);
+                cell.drain_after_start(turn);
             }
             Err(failure) => {
                 tracing::warn!(
@@ -218,25 +218,25 @@ impl<E: Entity> EntityHooks<E> {
                     "an activation failed"
                 );
                 // Whoever is in the mailbox is told, whoever comes now waits for the end.
-                seat.refuse_all(failure, turn);
-                self.directory.leaves(&self.key, seat.rest.id);
+                cell.refuse_all(failure, turn);
+                self.directory.leaves(&self.key, cell.state.id);
                 turn.close();
             }
         }
     }
 
     /// The last act: from here on the key may be activated again.
-    fn ended(&mut self, seat: &mut Seat<E>, failure: Option<&Failure>) {
+    fn ended(&mut self, cell: &mut ActorCell<E>, failure: Option<&Failure>) {
         let broken = match self.is_stuck {
             true => Some(Failure::TimedOut(self.directory.stuck_limit())),
-            false => seat.rest.broken(),
+            false => cell.state.broken(),
         };
         let failure = broken.as_ref().or(failure);
         let exit = failure.map_or(Exit::Closed, |failure| Exit::Failed(failure.clone()));
-        let told = catch_unwind(AssertUnwindSafe(|| seat.end(&exit)));
+        let told = catch_unwind(AssertUnwindSafe(|| cell.end(&exit)));
         // A key whose activation was stuck is free at once.
         let held = failure.filter(|_| !self.is_stuck);
-        self.directory.has_ended(&self.key, seat.rest.id, held, self.failures.take());
+        self.directory.has_ended(&self.key, cell.state.id, held, self.failures.take());
         if let Err(panic) = told {
             std::panic::resume_unwind(panic);
         }
@@ -244,11 +244,15 @@ impl<E: Entity> EntityHooks<E> {
 }
 
 type Activation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-type Then<E> = Box<dyn FnOnce(&mut Seat<E>, &mut Turn<'_, E>, Outcome) + Send>;
+type Then<E> = Box<dyn FnOnce(&mut ActorCell<E>, &mut Turn<'_, E>, Outcome) + Send>;
 
-/// The activation of the entity in its seat, with its attempts.
-fn attempts<E: Entity>(seat: &mut Seat<E>, cx: EntityContext<E>, ambient: Ambient) -> Activation {
-    let lend = seat.lend();
+/// The activation of the entity in its cell, with its attempts.
+fn attempts<E: Entity>(
+    cell: &mut ActorCell<E>,
+    cx: EntityContext<E>,
+    ambient: Ambient,
+) -> Activation {
+    let lend = cell.lend();
     let attempts = async move {
         let Some(mut lent) = lend else { return Err(Failure::Closed) };
         let mut pause = ATTEMPT_PAUSE;
@@ -271,8 +275,8 @@ fn contained_poll(attempts: &mut Activation, cx: &mut std::task::Context<'_>) ->
 }
 
 /// An activation that waits, with its limit.
-fn limited<E: Entity>(seat: &Seat<E>, mut attempts: Activation) -> Activation {
-    let group = seat.rest.system.group().clone();
+fn limited<E: Entity>(cell: &ActorCell<E>, mut attempts: Activation) -> Activation {
+    let group = cell.state.system.group().clone();
     let mut limit: Option<Completion<()>> = None;
     Box::pin(std::future::poll_fn(move |cx| {
         if let Poll::Ready(outcome) = contained_poll(&mut attempts, cx) {
@@ -289,39 +293,39 @@ fn limited<E: Entity>(seat: &Seat<E>, mut attempts: Activation) -> Activation {
     }))
 }
 
-impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
-    fn starting(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
+impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
+    fn starting(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
         if self.is_awaited {
             // What has waited is in the mailbox before anything can close it: each activation makes
             // progress, also one that passivates itself at once.
             drop(self.directory.shard(&self.key));
         }
-        self.activate(seat, turn, |turn, activation, then| {
+        self.activate(cell, turn, |turn, activation, then| {
             turn.await_exclusive(activation, then);
         });
         Ok(())
     }
 
-    fn started(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
-        // This hook also follows an activation that has failed: that seat is broken.
-        if seat.rest.broken().is_none() {
+    fn started(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        // This hook also follows an activation that has failed: that cell is broken.
+        if cell.state.broken().is_none() {
             self.failures = None;
         }
-        seat.rest.take_deferred().into_iter().for_each(|register| register(turn));
+        cell.state.take_deferred().into_iter().for_each(|register| register(turn));
         // Many rest for long, and few need it later.
-        seat.rest.trim();
+        cell.state.trim();
         Ok(())
     }
 
-    fn closing(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
-        self.directory.leaves(&self.key, seat.rest.id);
-        let is_told = !self.is_stuck && seat.rest.broken().is_none();
-        let children = seat.take_children();
+    fn closing(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.directory.leaves(&self.key, cell.state.id);
+        let is_told = !self.is_stuck && cell.state.broken().is_none();
+        let children = cell.take_children();
         if !children.is_empty() {
             turn.await_holding(
                 children.close(turn.group()),
-                move |seat: &mut Seat<E>, turn, ()| {
-                    let told = if is_told { seat.tell_closing(turn) } else { Ok(()) };
+                move |cell: &mut ActorCell<E>, turn, ()| {
+                    let told = if is_told { cell.tell_closing(turn) } else { Ok(()) };
                     if let Err(failure) = told {
                         turn.fail(failure);
                     }
@@ -330,37 +334,37 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
             return Ok(());
         }
         if is_told {
-            seat.tell_closing(turn)?;
+            cell.tell_closing(turn)?;
         }
         Ok(())
     }
 
-    fn interrupted(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>) -> Outcome {
-        self.take_returning(seat, turn);
-        self.is_stuck |= self.directory.makes_way(&self.key, seat, turn);
+    fn interrupted(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
+        self.take_returning(cell, turn);
+        self.is_stuck |= self.directory.makes_way(&self.key, cell, turn);
         Ok(())
     }
 
-    fn closed(&mut self, seat: &mut Seat<E>, _: &mut Turn<'_, E>) -> Outcome {
-        self.ended(seat, None);
+    fn closed(&mut self, cell: &mut ActorCell<E>, _: &mut Turn<'_, E>) -> Outcome {
+        self.ended(cell, None);
         Ok(())
     }
 
-    fn failed(&mut self, seat: &mut Seat<E>, turn: &mut Turn<'_, E>, failure: &Failure) {
-        seat.take_children().close_alone(&turn.group());
-        self.ended(seat, Some(failure));
+    fn failed(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>, failure: &Failure) {
+        cell.take_children().close_alone(&turn.group());
+        self.ended(cell, Some(failure));
     }
 
     fn on_failure(
         &mut self,
-        seat: &mut Seat<E>,
+        cell: &mut ActorCell<E>,
         turn: &mut Turn<'_, E>,
         failure: &Failure,
     ) -> OnFailure {
-        seat.fetch();
-        let Some(actor) = &mut seat.actor else { return OnFailure::Escalate };
+        cell.fetch();
+        let Some(actor) = &mut cell.actor else { return OnFailure::Escalate };
         let directive = {
-            let mut cx = Context::new(turn.reborrow(), &mut seat.rest);
+            let mut cx = Context::new(turn.reborrow(), &mut cell.state);
             actor.on_failure(failure, &mut cx)
         };
         match directive {
@@ -374,23 +378,23 @@ impl<E: Entity> Lifecycle<Seat<E>> for EntityHooks<E> {
             let key = key.clone();
             Box::new(Rebirth::new(Restart::default(), move || E::create(&key)))
         });
-        if rebirth.next(turn.group().now_ns(), seat.rest.id).is_none() {
-            seat.refuse_all(failure.clone(), turn);
-            self.directory.leaves(&self.key, seat.rest.id);
+        if rebirth.next(turn.group().now_ns(), cell.state.id).is_none() {
+            cell.refuse_all(failure.clone(), turn);
+            self.directory.leaves(&self.key, cell.state.id);
             turn.close();
             return OnFailure::Resume;
         }
         // Timers and futures of the failed one go with it; who is in the mailbox meets a fresh one.
-        seat.end(&Exit::Failed(failure.clone()));
+        cell.end(&Exit::Failed(failure.clone()));
         turn.cancel_subscriptions();
-        seat.start_anew();
-        let children = seat.take_children();
+        cell.start_anew();
+        let children = cell.take_children();
         if children.is_empty() {
-            self.activate_anew(seat, turn);
+            self.activate_anew(cell, turn);
         } else {
             let hooks = self.again();
-            turn.await_exclusive(children.close(turn.group()), move |seat, turn, ()| {
-                hooks.activate_anew(seat, turn);
+            turn.await_exclusive(children.close(turn.group()), move |cell, turn, ()| {
+                hooks.activate_anew(cell, turn);
             });
         }
         OnFailure::Resume

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use turnwheel_runtime::Phase;
 
 use crate::actor::cell::forwarding::{Onward, Pending};
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::Turn;
 use crate::entity::directory::Directory;
 use crate::entity::{Entity, EntityContext, EntityKey};
@@ -68,13 +68,13 @@ impl<E: Entity> Standing for Activation<E> {
             return;
         }
         let (key, id) = (self.key.clone(), self.id);
-        let told = task.submit_urgent(move |seat, turn| {
-            if seat.rest.id == id && is_stale() {
+        let told = task.submit_urgent(move |cell, turn| {
+            if cell.state.id == id && is_stale() {
                 tracing::info!(
                     entity = std::any::type_name::<E>(), key = %key.text(),
                     "passivated: its state was written by another"
                 );
-                directory.hand_over(&key, seat, turn);
+                directory.hand_over(&key, cell, turn);
             }
         });
         if told.is_err() {
@@ -102,13 +102,13 @@ impl<E: Entity> Directory<E> {
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         key: &E::Key,
-        seat: &mut Seat<E>,
+        cell: &mut ActorCell<E>,
         turn: &mut Turn<'_, E>,
     ) {
-        let id = seat.rest.id;
+        let id = cell.state.id;
         self.leaves(key, id);
         let directory = Arc::clone(self);
-        seat.send_onward(Box::new(Successor { directory, key: key.clone(), id }), turn);
+        cell.send_onward(Box::new(Successor { directory, key: key.clone(), id }), turn);
         turn.close();
     }
 }

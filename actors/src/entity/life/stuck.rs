@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Phase, Task};
 
-use crate::actor::cell::Seat;
+use crate::actor::cell::ActorCell;
 use crate::actor::handler::Turn;
 use crate::entity::directory::{Aside, Directory, Entry};
 use crate::entity::{Entity, EntityKey};
@@ -79,7 +79,11 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Looks at the activations of one shard: key, number, task, and whether it is on its way out.
-    fn each_alive(&self, shard: usize, mut look: impl FnMut(&E::Key, u64, &Task<Seat<E>>, bool)) {
+    fn each_alive(
+        &self,
+        shard: usize,
+        mut look: impl FnMut(&E::Key, u64, &Task<ActorCell<E>>, bool),
+    ) {
         self.table.each(shard, |key, entry| {
             match entry {
                 Entry::Active(active) => look(key, active.id(), &active.task, false),
@@ -108,12 +112,12 @@ impl<E: Entity> Directory<E> {
     pub(crate) fn makes_way(
         self: &Arc<Self>,
         key: &E::Key,
-        seat: &mut Seat<E>,
+        cell: &mut ActorCell<E>,
         turn: &mut Turn<'_, E>,
     ) -> bool {
-        let role = self.role(key, seat.rest.id);
-        seat.fetch();
-        if role != Role::Replaced && !self.is_over_limit(role, seat, turn.phase()) {
+        let role = self.role(key, cell.state.id);
+        cell.fetch();
+        if role != Role::Replaced && !self.is_over_limit(role, cell, turn.phase()) {
             return false;
         }
         if role != Role::Replaced {
@@ -121,26 +125,26 @@ impl<E: Entity> Directory<E> {
         }
         // Its futures go, and give the actor back.
         turn.cancel_subscriptions();
-        seat.fetch();
+        cell.fetch();
         if turn.phase() <= Phase::Started {
-            self.hand_over(key, seat, turn);
+            self.hand_over(key, cell, turn);
         }
         true
     }
 
-    fn is_over_limit(&self, role: Role, seat: &mut Seat<E>, phase: Phase) -> bool {
+    fn is_over_limit(&self, role: Role, cell: &mut ActorCell<E>, phase: Phase) -> bool {
         let now_ns = self.system.group().now_ns();
-        let is_gated = !seat.rest.is_plain && !seat.rest.cold().gate.is_free();
-        let is_held = role == Role::Leaving || seat.actor.is_none() || is_gated;
-        let handled = Some(seat.rest.begun());
+        let is_gated = !cell.state.is_plain && !cell.state.cold().gate.is_free();
+        let is_held = role == Role::Leaving || cell.actor.is_none() || is_gated;
+        let handled = Some(cell.state.begun());
         let fresh = Suspect { since_ns: now_ns, handled, asked_ns: None };
         let mut suspects = self.collector.suspects.lock();
         // The activation itself has a limit of its own.
         if phase < Phase::Started || !is_held {
-            suspects.remove(&seat.rest.id);
+            suspects.remove(&cell.state.id);
             return false;
         }
-        let suspect = suspects.entry(seat.rest.id).or_insert(fresh);
+        let suspect = suspects.entry(cell.state.id).or_insert(fresh);
         suspect.asked_ns = None;
         if suspect.handled != handled {
             *suspect = fresh;

@@ -16,7 +16,7 @@
 //! handler; those outside it see the refusal as its end.
 //!
 //! Without any, a message costs nothing more: an intercepted actor is not plain, and that is what its
-//! seat looks at in any case.
+//! cell looks at in any case.
 //!
 //! Timers, streams, continuations and closures ([`Address::with`](crate::Address::with)) are messages
 //! like others. Hooks of an actor are none.
@@ -28,7 +28,7 @@
 //! | `passage` | one message on its way through the interceptors |
 //! | `outgoing` | the sending of messages, and the further attempts of calls |
 //! | `spans`, `metrics`, `retry` | [`Spans`], [`Metrics`], [`Retry`]: ready to be installed |
-//! | `incoming` | the ways of an intercepted message through a seat |
+//! | `incoming` | the ways of an intercepted message through a cell |
 
 use std::any::Any;
 use std::fmt;
