@@ -314,12 +314,12 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     pub(crate) fn set_kept_until(&mut self, until_ns: u64) {
-        self.state.cold().kept_until_ns = until_ns;
+        self.state.rare().kept_until_ns = until_ns;
     }
 
     /// What a stream of answers holds while it is open.
     pub(crate) fn open_stream(&mut self) -> Arc<()> {
-        Arc::clone(self.state.cold().open_streams.get_or_insert_default())
+        Arc::clone(self.state.rare().open_streams.get_or_insert_default())
     }
 
     pub(crate) fn expired<M>(&self) {

@@ -34,16 +34,16 @@ impl<A: Actor> ActorCell<A> {
             return;
         }
         while self.actor.is_some() {
-            let Some(open) = self.state.cold().gate.next() else { break };
+            let Some(open) = self.state.rare().gate.next() else { break };
             // A panic goes on to the policy hook; the rest comes after it.
             let run = AssertUnwindSafe(|| open(self, turn.reborrow()));
             if let Err(panic) = catch_unwind(run) {
                 return self.go_on(Some(panic), &mut turn);
             }
         }
-        let cold = self.state.cold();
-        if cold.gate.is_free() {
-            let paused = std::mem::take(&mut cold.paused);
+        let rare = self.state.rare();
+        if rare.gate.is_free() {
+            let paused = std::mem::take(&mut rare.paused);
             self.state.set_free();
             paused.into_iter().for_each(Waker::wake);
         }
@@ -61,7 +61,7 @@ impl<A: Actor> ActorCell<A> {
     /// Tells those at the gate whose deadline has passed, and takes what they have kept from fitting.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
         let now_ns = self.state.system.group().now_ns();
-        while let Some(open) = self.state.cold().gate.next_late(now_ns) {
+        while let Some(open) = self.state.rare().gate.next_late(now_ns) {
             open(self, turn.reborrow());
         }
         self.drain(turn.reborrow());
@@ -70,9 +70,9 @@ impl<A: Actor> ActorCell<A> {
     /// From now on every message is answered with this failure, those at the gate too.
     pub(crate) fn refuse_all(&mut self, failure: Failure, turn: &mut Turn<'_, A>) {
         self.state.is_plain = false;
-        let cold = self.state.cold();
-        cold.broken = Some(failure);
-        for open in cold.gate.take_waiting() {
+        let rare = self.state.rare();
+        rare.broken = Some(failure);
+        for open in rare.gate.take_waiting() {
             open(self, turn.reborrow());
         }
     }
@@ -80,7 +80,7 @@ impl<A: Actor> ActorCell<A> {
     /// The message handled next passes the gate in any case.
     pub(crate) fn admit_next(&mut self) {
         if !self.state.is_plain && !self.state.is_out() {
-            self.state.cold().gate.open_once();
+            self.state.rare().gate.open_once();
         }
     }
 
@@ -90,10 +90,10 @@ impl<A: Actor> ActorCell<A> {
             return true;
         }
         let is_out = self.state.is_out();
-        let cold = self.state.cold();
-        let is_admitted = cold.gate.is_free() && !is_out;
+        let rare = self.state.rare();
+        let is_admitted = rare.gate.is_free() && !is_out;
         if !is_admitted {
-            cold.paused.push(waker.clone());
+            rare.paused.push(waker.clone());
         }
         is_admitted
     }
@@ -121,12 +121,12 @@ impl<A: Actor> ActorCell<A> {
         let chain = call.map(|call| call.chain.clone()).unwrap_or_default();
         let deadline_ns = call.map_or(u64::MAX, |call| call.deadline_ns);
         let comes_back = chain.contains(self.state.id);
-        let cold = self.state.cold();
-        if let Some(onward) = cold.onward.as_ref().filter(|_| !comes_back) {
+        let rare = self.state.rare();
+        if let Some(onward) = rare.onward.as_ref().filter(|_| !comes_back) {
             onward.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
             return None;
         }
-        let gate = &mut cold.gate;
+        let gate = &mut rare.gate;
         match gate.judge(access, comes_back) {
             Verdict::Take => return Some(delivery),
             Verdict::Wait => {
@@ -144,7 +144,7 @@ impl<A: Actor> ActorCell<A> {
                     });
                     (deadline_ns, look)
                 });
-                let gate = &mut self.state.cold().gate;
+                let gate = &mut self.state.rare().gate;
                 gate.keep(access, open, late);
                 if gate.keeps_one() {
                     // It has left the mailbox: an entity notes that somebody waits.

@@ -61,9 +61,9 @@ impl<A: Actor> ActorCell<A> {
     /// those that wait at the gate first.
     pub(crate) fn send_onward(&mut self, onward: Box<dyn Onward<A>>, turn: &mut Turn<'_, A>) {
         self.state.is_plain = false;
-        let cold = self.state.cold();
-        cold.onward = Some(onward);
-        for open in cold.gate.take_waiting() {
+        let rare = self.state.rare();
+        rare.onward = Some(onward);
+        for open in rare.gate.take_waiting() {
             open(self, turn.reborrow());
         }
     }

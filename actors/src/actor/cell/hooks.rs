@@ -96,9 +96,9 @@ impl<A: Actor> ActorCell<A> {
     /// Runs the begin of an actor that was made anew: what its start waits for holds messages back, as
     /// at its first start.
     pub(crate) fn anew(&mut self, begin: impl FnOnce(&mut Self)) {
-        self.state.cold().is_starting_anew = true;
+        self.state.rare().is_starting_anew = true;
         let begun = catch_unwind(AssertUnwindSafe(|| begin(self)));
-        self.state.cold().is_starting_anew = false;
+        self.state.rare().is_starting_anew = false;
         if let Err(panic) = begun {
             resume_unwind(panic);
         }
@@ -136,7 +136,7 @@ impl<A: Actor> ActorCell<A> {
     fn restart(&mut self, turn: &mut Turn<'_, A>, failure: &Failure) -> OnFailure {
         let now_ns = turn.group().now_ns();
         let seed = self.state.id;
-        let Some(rebirth) = self.state.cold().rebirth.as_mut() else {
+        let Some(rebirth) = self.state.rare().rebirth.as_mut() else {
             return OnFailure::Stop;
         };
         let Some(pause) = rebirth.next(now_ns, seed) else {

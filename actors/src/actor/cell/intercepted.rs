@@ -215,7 +215,7 @@ impl<A: Actor> ActorCell<A> {
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = self.actor.take() else { return };
         let cx = AsyncContext::new(self.state.address(&turn));
-        let mut lent = self.state.cold().home.lend(actor);
+        let mut lent = self.state.rare().home.lend(actor);
         let future = async move { lent.handle(message, cx).await };
         let future = around(scope::contained(future, ambient), passage);
         turn.await_exclusive(future, move |cell, turn, (end, panic)| {

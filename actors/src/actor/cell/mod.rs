@@ -1,13 +1,13 @@
 //! The state of an actor's task: the actor, what the crate keeps beside it, and how it takes a message.
 
 mod admission;
-mod cold;
 pub(crate) mod envelope;
 pub(crate) mod forwarding;
 pub(crate) mod gate;
 pub(crate) mod hooks;
 mod intercepted;
 mod plain;
+mod rare;
 mod state;
 
 pub use state::ActorCell;

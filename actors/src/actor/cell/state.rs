@@ -6,9 +6,9 @@ use std::sync::Arc;
 use turnwheel_runtime::{Failure, Lent};
 
 use crate::actor::address::Address;
-use crate::actor::cell::cold::Cold;
 use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::plain::end_panicked;
+use crate::actor::cell::rare::RareState;
 use crate::actor::context::{AsyncContext, Context};
 use crate::actor::handler::{Access, Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
 use crate::actor::restart::Rebirth;
@@ -43,21 +43,21 @@ pub(crate) struct CellState<A: Actor> {
     ticks: u16,
     /// Messages begun, modulo 2^32.
     handled: u32,
-    cold: Option<Box<Cold<A>>>,
+    rare: Option<Box<RareState<A>>>,
 }
 
 impl<A: Actor> CellState<A> {
-    pub(crate) fn cold(&mut self) -> &mut Cold<A> {
-        self.cold.get_or_insert_default()
+    pub(crate) fn rare(&mut self) -> &mut RareState<A> {
+        self.rare.get_or_insert_default()
     }
 
     /// The interceptors around its messages; empty if there are none.
     pub(crate) fn chain(&self) -> Chain {
-        self.cold.as_ref().map(|cold| cold.chain.clone()).unwrap_or_default()
+        self.rare.as_ref().map(|rare| rare.chain.clone()).unwrap_or_default()
     }
 
     pub(crate) fn is_intercepted(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| !cold.chain.is_empty())
+        self.rare.as_ref().is_some_and(|rare| !rare.chain.is_empty())
     }
 
     /// Nothing waits at the gate any more.
@@ -67,33 +67,33 @@ impl<A: Actor> CellState<A> {
 
     /// Why no message is handled any more.
     pub(crate) fn broken(&self) -> Option<Failure> {
-        self.cold.as_ref()?.broken.clone()
+        self.rare.as_ref()?.broken.clone()
     }
 
     /// Whether no message is handled any more.
     pub(crate) fn is_out(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.broken.is_some() || cold.onward.is_some())
+        self.rare.as_ref().is_some_and(|rare| rare.broken.is_some() || rare.onward.is_some())
     }
 
     pub(crate) fn children(&mut self) -> &mut Children {
-        &mut self.cold().children
+        &mut self.rare().children
     }
 
     pub(crate) fn take_children(&mut self) -> Children {
-        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.children)).unwrap_or_default()
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.children)).unwrap_or_default()
     }
 
     pub(crate) fn take_deferred(&mut self) -> Vec<Deferred<A>> {
-        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.deferred)).unwrap_or_default()
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deferred)).unwrap_or_default()
     }
 
     pub(crate) fn defer(&mut self, run: Deferred<A>) {
-        self.cold().deferred.push(run);
+        self.rare().deferred.push(run);
     }
 
     /// Whether what runs now is part of the start of an actor that was made anew.
     pub(crate) fn is_starting_anew(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.is_starting_anew)
+        self.rare.as_ref().is_some_and(|rare| rare.is_starting_anew)
     }
 
     /// Notes the begin of a message.
@@ -114,7 +114,7 @@ impl<A: Actor> CellState<A> {
 
     /// Restarts of the actor so far.
     pub(crate) fn life(&self) -> u64 {
-        let rebirth = self.cold.as_ref().and_then(|cold| cold.rebirth.as_ref());
+        let rebirth = self.rare.as_ref().and_then(|rare| rare.rebirth.as_ref());
         rebirth.map_or(0, Rebirth::life)
     }
 
@@ -124,40 +124,40 @@ impl<A: Actor> CellState<A> {
     }
 
     pub(crate) fn kept_until_ns(&self) -> u64 {
-        self.cold.as_ref().map_or(0, |cold| cold.kept_until_ns)
+        self.rare.as_ref().map_or(0, |rare| rare.kept_until_ns)
     }
 
     /// Whether streams of answers are open.
     pub(crate) fn has_open_streams(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.has_open_streams())
+        self.rare.as_ref().is_some_and(|rare| rare.has_open_streams())
     }
 
     /// Whether a future has the actor.
     pub(crate) fn is_lent(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| !cold.home.is_empty())
+        self.rare.as_ref().is_some_and(|rare| !rare.home.is_empty())
     }
 
     /// Whether messages wait at the gate.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.gate.has_waiting())
+        self.rare.as_ref().is_some_and(|rare| rare.gate.has_waiting())
     }
 
     /// Whether a request is under way: a future of its handler, or a stream of answers.
     pub(crate) fn is_busy(&self, turn: &Turn<'_, A>) -> bool {
-        let ticking = self.cold.as_ref().map_or(0, |cold| cold.ticking);
+        let ticking = self.rare.as_ref().map_or(0, |rare| rare.ticking);
         turn.holding() > ticking || self.has_open_streams()
     }
 
     /// Notes that a tick that is no activity is under way, or over.
     pub(crate) fn note_tick(&mut self, is_begun: bool) {
-        let ticking = &mut self.cold().ticking;
+        let ticking = &mut self.rare().ticking;
         *ticking = if is_begun { *ticking + 1 } else { ticking.saturating_sub(1) };
     }
 
     /// Gives back the memory of what the actor may have needed once, if nothing of it is in use.
     pub(crate) fn trim(&mut self) {
-        if self.is_plain && self.cold.as_ref().is_some_and(|cold| cold.is_unused()) {
-            self.cold = None;
+        if self.is_plain && self.rare.as_ref().is_some_and(|rare| rare.is_unused()) {
+            self.rare = None;
         }
     }
 
@@ -168,19 +168,19 @@ impl<A: Actor> CellState<A> {
 
 impl<A: Actor> ActorCell<A> {
     pub(crate) fn new(actor: A, id: u64, system: System, rebirth: Option<Rebirth<A>>) -> Self {
-        let cold =
-            rebirth.map(|rebirth| Box::new(Cold { rebirth: Some(rebirth), ..Cold::default() }));
+        let rare = rebirth
+            .map(|rebirth| Box::new(RareState { rebirth: Some(rebirth), ..RareState::default() }));
         Self {
             actor: Some(actor),
-            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, cold },
+            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, rare },
         }
     }
 
     /// With these interceptors around its messages; `name` is what they call it if not by its own.
     pub(crate) fn intercepted(mut self, chain: Chain, name: Option<Arc<str>>) -> Self {
         if !chain.is_empty() {
-            let cold = self.state.cold();
-            (cold.chain, cold.name) = (chain, name);
+            let rare = self.state.rare();
+            (rare.chain, rare.name) = (chain, name);
             self.state.is_plain = false;
         }
         self
@@ -190,22 +190,22 @@ impl<A: Actor> ActorCell<A> {
     pub(crate) fn vacant(id: u64, system: System) -> Self {
         Self {
             actor: None,
-            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, cold: None },
+            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, rare: None },
         }
     }
 
     /// A cell whose actor comes from the factory in the first turn.
     pub(crate) fn unmade(id: u64, system: System, rebirth: Rebirth<A>) -> Self {
         let mut cell = Self::vacant(id, system);
-        cell.state.cold().rebirth = Some(rebirth);
+        cell.state.rare().rebirth = Some(rebirth);
         cell
     }
 
     /// Makes the actor if there is none and there is a factory.
     pub(crate) fn make(&mut self) {
         if self.actor.is_none() {
-            let cold = self.state.cold.as_mut();
-            let rebirth = cold.and_then(|cold| cold.rebirth.as_mut());
+            let rare = self.state.rare.as_mut();
+            let rebirth = rare.and_then(|rare| rare.rebirth.as_mut());
             self.actor = rebirth.map(Rebirth::make);
         }
     }
@@ -213,15 +213,15 @@ impl<A: Actor> ActorCell<A> {
     /// Lends the actor to a future.
     pub(crate) fn lend(&mut self) -> Option<Lent<A>> {
         let actor = self.actor.take()?;
-        Some(self.state.cold().home.lend(actor))
+        Some(self.state.rare().home.lend(actor))
     }
 
     /// Forgets the futures that the former actor had under way. What waited for them still waits.
     pub(crate) fn start_anew(&mut self) {
-        let cold = self.state.cold();
-        cold.gate.clear();
-        cold.ticking = 0;
-        if !cold.gate.has_waiting() {
+        let rare = self.state.rare();
+        rare.gate.clear();
+        rare.ticking = 0;
+        if !rare.gate.has_waiting() {
             self.state.set_free();
         }
     }
@@ -237,7 +237,7 @@ impl<A: Actor> ActorCell<A> {
     /// Fetches the actor home if its handler's future has ended.
     pub(crate) fn fetch(&mut self) {
         if self.actor.is_none() {
-            self.actor = self.state.cold.as_mut().and_then(|cold| cold.home.fetch());
+            self.actor = self.state.rare.as_mut().and_then(|rare| rare.home.fetch());
         }
     }
 
@@ -306,7 +306,7 @@ impl<A: Actor> ActorCell<A> {
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.state.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
-        let mut lent = self.state.cold().home.lend(actor);
+        let mut lent = self.state.rare().home.lend(actor);
         let future = async move { lent.handle(message, cx).await };
         turn.run_exclusive(scope::contained(future, ambient), move |cell, cx, outcome| {
             cell.fetch();
@@ -377,7 +377,7 @@ impl<A: Actor> ActorCell<A> {
 
     /// As whom it asks.
     pub(crate) fn asker(&mut self, turn: &Turn<'_, A>, is_reentrant: bool) -> Asker {
-        if let Some(asker) = &self.state.cold().askers[usize::from(is_reentrant)] {
+        if let Some(asker) = &self.state.rare().askers[usize::from(is_reentrant)] {
             return asker.clone();
         }
         let by_type = std::any::type_name::<A>();
@@ -386,23 +386,23 @@ impl<A: Actor> ActorCell<A> {
             false => Name::Own(self.name(turn)),
         };
         let asker = Asker { actor: self.state.id, name, is_reentrant };
-        self.state.cold().askers[usize::from(is_reentrant)] = Some(asker.clone());
+        self.state.rare().askers[usize::from(is_reentrant)] = Some(asker.clone());
         asker
     }
 
     /// The name that call chains and interceptors know it by.
     pub(crate) fn name(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
-        Arc::clone(self.state.cold().name.get_or_insert_with(|| turn.name().into()))
+        Arc::clone(self.state.rare().name.get_or_insert_with(|| turn.name().into()))
     }
 
     pub(crate) fn class(&mut self, turn: &Turn<'_, A>) -> Arc<str> {
-        Arc::clone(self.state.cold().class.get_or_insert_with(|| turn.class().into()))
+        Arc::clone(self.state.rare().class.get_or_insert_with(|| turn.class().into()))
     }
 
     /// Notes a future of a handler that keeps messages out.
     pub(crate) fn enter(&mut self, admits: Admits) {
         if admits != Admits::All {
-            self.state.cold().gate.enter(admits);
+            self.state.rare().gate.enter(admits);
             self.state.is_plain = false;
         }
     }
@@ -410,7 +410,7 @@ impl<A: Actor> ActorCell<A> {
     /// Notes its end.
     pub(crate) fn leave(&mut self, admits: Admits) {
         if admits != Admits::All {
-            self.state.cold().gate.leave(admits);
+            self.state.rare().gate.leave(admits);
         }
     }
 

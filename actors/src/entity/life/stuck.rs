@@ -134,7 +134,7 @@ impl<E: Entity> Directory<E> {
 
     fn is_over_limit(&self, role: Role, cell: &mut ActorCell<E>, phase: Phase) -> bool {
         let now_ns = self.system.group().now_ns();
-        let is_gated = !cell.state.is_plain && !cell.state.cold().gate.is_free();
+        let is_gated = !cell.state.is_plain && !cell.state.rare().gate.is_free();
         let is_held = role == Role::Leaving || cell.actor.is_none() || is_gated;
         let handled = Some(cell.state.begun());
         let fresh = Suspect { since_ns: now_ns, handled, asked_ns: None };

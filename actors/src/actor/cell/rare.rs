@@ -14,7 +14,7 @@ use crate::supervise::{Children, Deferred};
 use crate::system::intercept::Chain;
 
 /// What few actors need.
-pub(crate) struct Cold<A: Actor> {
+pub(crate) struct RareState<A: Actor> {
     pub(crate) gate: Gate<A>,
     /// Where an exclusive handler's future gives the actor back, also when it is dropped.
     pub(crate) home: Lender<A>,
@@ -44,13 +44,13 @@ pub(crate) struct Cold<A: Actor> {
     pub(crate) open_streams: Option<Arc<()>>,
 }
 
-impl<A: Actor> std::fmt::Debug for Cold<A> {
+impl<A: Actor> std::fmt::Debug for RareState<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cold").field("gate", &self.gate).finish_non_exhaustive()
+        f.debug_struct("RareState").field("gate", &self.gate).finish_non_exhaustive()
     }
 }
 
-impl<A: Actor> Default for Cold<A> {
+impl<A: Actor> Default for RareState<A> {
     fn default() -> Self {
         Self {
             gate: Gate::default(),
@@ -73,7 +73,7 @@ impl<A: Actor> Default for Cold<A> {
     }
 }
 
-impl<A: Actor> Cold<A> {
+impl<A: Actor> RareState<A> {
     /// Whether streams of answers are open.
     pub(crate) fn has_open_streams(&self) -> bool {
         self.open_streams.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
