@@ -10,7 +10,7 @@
 //! | [`Entities`] | the entities of a system: settings, look-up by type |
 //! | [`EntityRef`] | sends messages to one key |
 //! | `directory` | one table for each type: which key has an activation, and what waits for one; `overview` lists types and entities for operators |
-//! | `life` | begin and end of one activation (`hooks`), whether it is still the one of its key (`standing`), the collector of idle ones, the replacement of stuck ones |
+//! | `life` | begin and end of one activation (`hooks`), whether it is still the one of its key (`fencing`), the collector of idle ones, the replacement of stuck ones |
 //! | `bounds` | how many entities there may be (`capacity`) and how much memory they may take (`memory`) |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
 //! | [`reminder`] | durable schedules, which activate an entity when they are due |

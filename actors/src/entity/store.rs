@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use super::life::standing::{Activation, Standing};
+use super::life::fencing::{Activation, Fencing};
 use super::{Entity, EntityContext};
 
 /// A stored state.
@@ -198,7 +198,7 @@ struct Home {
     entity: &'static str,
     key: String,
     epoch: u64,
-    standing: Box<dyn Standing>,
+    fencing: Box<dyn Fencing>,
     /// Whether somebody else has written since it was read.
     is_stale: AtomicBool,
 }
@@ -227,7 +227,7 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
             entity: E::NAME,
             key: cx.key_text(),
             epoch: cx.epoch(),
-            standing: Box::new(Activation::of(cx)),
+            fencing: Box::new(Activation::of(cx)),
             is_stale: AtomicBool::new(false),
         };
         let mut stored = Self { value: T::default(), version: 0, home: Arc::new(home) };
@@ -299,7 +299,7 @@ impl Home {
 
     /// Refuses the late writes of an activation that was replaced.
     fn may_write(&self) -> Result<(), StoreError> {
-        if self.standing.is_current() {
+        if self.fencing.is_current() {
             return Ok(());
         }
         Err(StoreError::Replaced { entity: self.entity.to_owned(), key: self.key.clone() })
@@ -312,7 +312,7 @@ impl Home {
         {
             // Weak: the state of an actor that has begun anew since is another one.
             let home = Arc::downgrade(self);
-            self.standing.doubt(Box::new(move || {
+            self.fencing.passivate_if(Box::new(move || {
                 home.upgrade().is_some_and(|home| home.is_stale.load(Ordering::Relaxed))
             }));
         }

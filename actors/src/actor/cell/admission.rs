@@ -122,8 +122,8 @@ impl<A: Actor> ActorCell<A> {
         let deadline_ns = call.map_or(u64::MAX, |call| call.deadline_ns);
         let comes_back = chain.contains(self.state.id);
         let rare = self.state.rare();
-        if let Some(onward) = rare.onward.as_ref().filter(|_| !comes_back) {
-            onward.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
+        if let Some(forwarder) = rare.forwarder.as_ref().filter(|_| !comes_back) {
+            forwarder.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
             return None;
         }
         let gate = &mut rare.gate;

@@ -26,7 +26,7 @@ pub(crate) struct Unsent<A: Actor> {
 }
 
 /// Where the messages of an actor go that handles none any more.
-pub(crate) trait Onward<A: Actor>: Send + Sync {
+pub(crate) trait Forwarder<A: Actor>: Send + Sync {
     /// Takes a message; those of one sender come in their order.
     fn take(&self, message: Box<dyn Pending<A>>);
 }
@@ -59,10 +59,14 @@ where
 impl<A: Actor> ActorCell<A> {
     /// From now on this actor handles nothing but what its own futures wait for: its messages go on,
     /// those that wait at the gate first.
-    pub(crate) fn send_onward(&mut self, onward: Box<dyn Onward<A>>, turn: &mut Turn<'_, A>) {
+    pub(crate) fn forward_messages(
+        &mut self,
+        forwarder: Box<dyn Forwarder<A>>,
+        turn: &mut Turn<'_, A>,
+    ) {
         self.state.is_plain = false;
         let rare = self.state.rare();
-        rare.onward = Some(onward);
+        rare.forwarder = Some(forwarder);
         for open in rare.gate.take_waiting() {
             open(self, turn.reborrow());
         }

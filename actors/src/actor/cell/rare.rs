@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use turnwheel_runtime::{Failure, Lender};
 
-use crate::actor::cell::forwarding::Onward;
+use crate::actor::cell::forwarding::Forwarder;
 use crate::actor::cell::gate::Gate;
 use crate::actor::restart::Rebirth;
 use crate::actor::Actor;
@@ -35,7 +35,7 @@ pub(crate) struct RareState<A: Actor> {
     /// Why no message is handled any more.
     pub(crate) broken: Option<Failure>,
     /// Where all messages go, if not to this actor.
-    pub(crate) onward: Option<Box<dyn Onward<A>>>,
+    pub(crate) forwarder: Option<Box<dyn Forwarder<A>>>,
     /// Until when an entity is not idle, whatever it does; nanoseconds.
     pub(crate) kept_until_ns: u64,
     /// Ticks of timers under way that are no activity.
@@ -65,7 +65,7 @@ impl<A: Actor> Default for RareState<A> {
             deferred: Vec::new(),
             is_starting_anew: false,
             broken: None,
-            onward: None,
+            forwarder: None,
             kept_until_ns: 0,
             ticking: 0,
             open_streams: None,
@@ -89,7 +89,7 @@ impl<A: Actor> RareState<A> {
             && self.children.is_empty()
             && self.deferred.is_empty()
             && self.broken.is_none()
-            && self.onward.is_none()
+            && self.forwarder.is_none()
             && self.kept_until_ns == 0
             && self.ticking == 0
             && !self.has_open_streams()

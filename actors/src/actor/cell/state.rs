@@ -72,7 +72,7 @@ impl<A: Actor> CellState<A> {
 
     /// Whether no message is handled any more.
     pub(crate) fn is_out(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.broken.is_some() || rare.onward.is_some())
+        self.rare.as_ref().is_some_and(|rare| rare.broken.is_some() || rare.forwarder.is_some())
     }
 
     pub(crate) fn children(&mut self) -> &mut Children {

@@ -12,7 +12,7 @@ use crate::entity::Entity;
 impl<E: Entity> Leaving<E> {
     /// How many messages move on from it, or will.
     pub(crate) fn moving(&self) -> usize {
-        match self.onward.len() {
+        match self.forwarded.len() {
             0 => 0,
             moved => moved + usize::try_from(self.task.queue_len()).unwrap_or(usize::MAX / 2),
         }
@@ -21,13 +21,13 @@ impl<E: Entity> Leaving<E> {
     /// An activation that takes no more, and what waits for the next one.
     fn of(active: &Active<E>, pending: Queue<E>) -> Self {
         let (task, id, bytes) = (active.task.clone(), active.id(), active.bytes);
-        let (onward, returning) = (VecDeque::new(), VecDeque::new());
-        Self { task, id, bytes, onward, returning, pending }
+        let (forwarded, returning) = (VecDeque::new(), VecDeque::new());
+        Self { task, id, bytes, forwarded, returning, pending }
     }
 
     /// What goes to the next activation, in order.
     pub(crate) fn take_rest(&mut self) -> Queue<E> {
-        let mut rest = std::mem::take(&mut self.onward);
+        let mut rest = std::mem::take(&mut self.forwarded);
         rest.append(&mut self.returning);
         rest.append(&mut self.pending);
         rest
@@ -81,7 +81,7 @@ impl<E: Entity> Directory<E> {
         match shard.get_mut(key) {
             Some(Entry::Active(_)) => self.deliver(&mut shard, key, VecDeque::from([message])),
             Some(Entry::Aside(aside)) => match &mut **aside {
-                Aside::Leaving(leaving) if leaving.id == id => leaving.onward.push_back(message),
+                Aside::Leaving(leaving) if leaving.id == id => leaving.forwarded.push_back(message),
                 Aside::Leaving(leaving) => leaving.pending.push_back(message),
                 Aside::Waiting { pending, .. } => pending.push_back(message),
                 Aside::Held { failure, .. } => message.fail(&self.system, failure),

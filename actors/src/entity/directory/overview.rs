@@ -219,7 +219,7 @@ impl<E: Entity> Listed for Directory<E> {
                 Aside::Leaving(leaving) => {
                     look.state = EntityState::Leaving;
                     (look.activation, look.phase) = (Some(leaving.id), Some(leaving.task.phase()));
-                    let waiting = (leaving.pending.len() + leaving.onward.len()) as u64;
+                    let waiting = (leaving.pending.len() + leaving.forwarded.len()) as u64;
                     look.queued = leaving.task.queue_len() + waiting;
                     look.bytes = u64::from(leaving.bytes);
                 }

@@ -85,7 +85,7 @@ pub(crate) struct Leaving<E: Entity> {
     pub(crate) id: u64,
     pub(crate) bytes: u32,
     /// What it has admitted and does not handle itself: comes before what waits.
-    pub(crate) onward: Queue<E>,
+    pub(crate) forwarded: Queue<E>,
     /// Calls that come back to it: it waits for them itself, and takes them still.
     pub(crate) returning: Queue<E>,
     pub(crate) pending: Queue<E>,

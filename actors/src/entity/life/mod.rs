@@ -1,9 +1,9 @@
 //! The life of one activation: its begin and end, idleness, and whether it is still its key's.
 
 pub(crate) mod collector;
+pub(crate) mod fencing;
 pub(crate) mod hooks;
-pub(crate) mod standing;
 pub(crate) mod stuck;
 
+pub use fencing::OnConflict;
 pub use hooks::EntityContext;
-pub use standing::OnConflict;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use turnwheel_runtime::Phase;
 
-use crate::actor::cell::forwarding::{Onward, Pending};
+use crate::actor::cell::forwarding::{Forwarder, Pending};
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::Turn;
 use crate::entity::directory::Directory;
@@ -25,11 +25,11 @@ pub enum OnConflict {
 }
 
 /// What a state on loan from the store knows of its activation.
-pub(crate) trait Standing: fmt::Debug + Send + Sync {
+pub(crate) trait Fencing: fmt::Debug + Send + Sync {
     /// Whether no other activation of the key has taken over.
     fn is_current(&self) -> bool;
     /// Passivates it after the request under way, if `is_stale` then.
-    fn doubt(&self, is_stale: Box<dyn Fn() -> bool + Send>);
+    fn passivate_if(&self, is_stale: Box<dyn Fn() -> bool + Send>);
 }
 
 /// One activation, by its key and number.
@@ -51,13 +51,13 @@ impl<E: Entity> fmt::Debug for Activation<E> {
     }
 }
 
-impl<E: Entity> Standing for Activation<E> {
+impl<E: Entity> Fencing for Activation<E> {
     fn is_current(&self) -> bool {
         let directory = self.directory.upgrade();
         directory.is_some_and(|directory| directory.id_of(&self.key) == Some(self.id))
     }
 
-    fn doubt(&self, is_stale: Box<dyn Fn() -> bool + Send>) {
+    fn passivate_if(&self, is_stale: Box<dyn Fn() -> bool + Send>) {
         if E::ON_CONFLICT == OnConflict::Keep {
             return;
         }
@@ -91,7 +91,7 @@ struct Successor<E: Entity> {
     id: u64,
 }
 
-impl<E: Entity> Onward<E> for Successor<E> {
+impl<E: Entity> Forwarder<E> for Successor<E> {
     fn take(&self, message: Box<dyn Pending<E>>) {
         self.directory.pass_on(&self.key, self.id, message);
     }
@@ -108,7 +108,7 @@ impl<E: Entity> Directory<E> {
         let id = cell.state.id;
         self.leaves(key, id);
         let directory = Arc::clone(self);
-        cell.send_onward(Box::new(Successor { directory, key: key.clone(), id }), turn);
+        cell.forward_messages(Box::new(Successor { directory, key: key.clone(), id }), turn);
         turn.close();
     }
 }
