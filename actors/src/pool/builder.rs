@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 
-use super::keeper::{Keep, Keeper};
 use super::shared::{Factory, Grown, Settings, Shared};
+use super::supervisor::{PoolSupervisor, Supervise};
 use super::{Pool, Routing, POOL_IDLE_DEFAULT, POOL_MEMBERS_MAX};
 use crate::actor::restart::{Restart, Tally};
 use crate::actor::Actor;
@@ -182,11 +182,11 @@ impl<A: Actor> PoolBuilder<A> {
         if let Some(Err(error)) = trial {
             return Err(PoolError::NotSpawned { name, kind: error.kind });
         }
-        let keeper = Keeper::new(Tally::new(self.restart.clone()));
-        let keeper = self.system.actor(keeper).on(&group).name(&name).class("pool");
-        let keeper = keeper.unintercepted().spawn();
-        let keeper = match keeper {
-            Ok(keeper) => keeper,
+        let supervisor = PoolSupervisor::new(Tally::new(self.restart.clone()));
+        let supervisor = self.system.actor(supervisor).on(&group).name(&name).class("pool");
+        let supervisor = supervisor.unintercepted().spawn();
+        let supervisor = match supervisor {
+            Ok(supervisor) => supervisor,
             Err(error) => return Err(PoolError::NotSpawned { name, kind: error.kind }),
         };
         let incoming = self.system.shared().incoming.around(&self.incoming);
@@ -204,9 +204,9 @@ impl<A: Actor> PoolBuilder<A> {
             budget: self.budget,
             incoming,
         };
-        let shared = Arc::new(Shared::new(settings, keeper));
-        // The keeper is new, so that it has room; if its group has closed meanwhile, so is the pool.
-        let _ = shared.keeper.tell_plain(Keep(Arc::downgrade(&shared)));
+        let shared = Arc::new(Shared::new(settings, supervisor));
+        // The supervisor is new, so that it has room; if its group has closed meanwhile, so is the pool.
+        let _ = shared.supervisor.tell_plain(Supervise(Arc::downgrade(&shared)));
         for _ in 0..min {
             if let Grown::Refused(_, kind) = shared.grow(min, false) {
                 let name = shared.settings.name.clone();

@@ -2,13 +2,13 @@
 
 mod builder;
 mod drain;
-mod keeper;
 pub(crate) mod key;
 mod member;
 mod recipient;
 pub(crate) mod router;
 mod send;
 mod shared;
+mod supervisor;
 
 use std::fmt;
 use std::hash::Hash;
@@ -19,10 +19,10 @@ use turnwheel_runtime::Completion;
 
 pub use builder::{PoolBuilder, PoolError};
 pub use drain::PoolDrained;
-pub use keeper::PoolFailure;
 use key::hash;
 pub use member::MemberInfo;
 use shared::{Route, Shared};
+pub use supervisor::PoolFailure;
 
 use crate::actor::handler::Receive;
 use crate::actor::Actor;
@@ -246,7 +246,7 @@ impl<A: Actor> Pool<A> {
 
     /// Completes when the pool is over: fails with [`PoolFailure`] if it has given up.
     pub fn closed(&self) -> Completion<()> {
-        self.shared.keeper.closed()
+        self.shared.supervisor.closed()
     }
 
     /// Whether it takes no more messages.

@@ -108,7 +108,7 @@ where
     }
 
     fn closed(&self) -> Completion<()> {
-        self.shared.keeper.closed()
+        self.shared.supervisor.closed()
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 
-use super::keeper::{Keeper, Look};
 use super::key::winner;
 use super::member::{Member, Members};
+use super::supervisor::{Look, PoolSupervisor};
 use super::{Routing, POOL_MEMBERS_MAX};
 use crate::actor::address::Address;
 use crate::actor::cell::envelope::Bare;
@@ -27,11 +27,11 @@ pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
 
 pub(super) struct Shared<A: Actor> {
     pub(super) settings: Settings<A>,
-    pub(super) keeper: Address<Keeper<A>>,
+    pub(super) supervisor: Address<PoolSupervisor<A>>,
     state: Mutex<State<A>>,
     /// Whose turn it is, round robin.
     cursor: AtomicUsize,
-    /// A `Look` is under way to the keeper: one is enough.
+    /// A `Look` is under way to the supervisor: one is enough.
     is_poked: AtomicBool,
 }
 
@@ -84,10 +84,10 @@ pub(super) enum Route {
 }
 
 impl<A: Actor> Shared<A> {
-    pub(super) fn new(settings: Settings<A>, keeper: Address<Keeper<A>>) -> Self {
+    pub(super) fn new(settings: Settings<A>, supervisor: Address<PoolSupervisor<A>>) -> Self {
         Self {
             settings,
-            keeper,
+            supervisor,
             state: Mutex::default(),
             cursor: AtomicUsize::new(0),
             is_poked: AtomicBool::new(false),
@@ -229,12 +229,12 @@ impl<A: Actor> Shared<A> {
         Ok(Address::new(task, self.settings.system.clone()))
     }
 
-    /// Tells the keeper to look; of several one is enough.
+    /// Tells the supervisor to look; of several one is enough.
     fn poke(&self) {
         if !self.is_poked.swap(true, Ordering::AcqRel) {
-            // Refused only if the keeper has ended, and then the pool is closed.
+            // Refused only if the supervisor has ended, and then the pool is closed.
             let look = Bare::<Look, kind::Plain>::new(Look);
-            drop(self.keeper.task.submit_job(look).map_err(|error| error.job.open::<()>()));
+            drop(self.supervisor.task.submit_job(look).map_err(|error| error.job.open::<()>()));
         }
     }
 
@@ -309,8 +309,8 @@ impl<A: Actor> Shared<A> {
 
 impl<A: Actor> Drop for Shared<A> {
     fn drop(&mut self) {
-        // The members close as their addresses go; the keeper may wait for its next look.
-        self.keeper.close().detach();
+        // The members close as their addresses go; the supervisor may wait for its next look.
+        self.supervisor.close().detach();
     }
 }
 

@@ -178,7 +178,7 @@ fn members_above_the_least_number_end_when_idle_and_busy_ones_stay() -> Outcome 
         stage.advance(60 * SECOND);
         assert_eq!(pool.size(), 1, "the least number stays");
         assert_eq!(made.load(Ordering::Relaxed), 4);
-        assert_eq!(stage.left().len(), 2, "the member and the keeper");
+        assert_eq!(stage.left().len(), 2, "the member and the supervisor");
     }
     Ok(())
 }
@@ -205,7 +205,7 @@ fn a_late_message_and_a_fresh_call_find_the_one_successor() -> Outcome {
         // The last one ends of idleness, and nothing is left of it.
         stage.advance(10 * SECOND);
         assert_eq!(pool.size(), 0);
-        assert_eq!(stage.left().len(), 1, "the keeper alone");
+        assert_eq!(stage.left().len(), 1, "the supervisor alone");
         let (late, fresh) = (pool.ask(Who), pool.ask(Who));
         assert_eq!((stage.answer(late), stage.answer(fresh)), (3, 3));
         assert!(stage.dead_letters().is_empty());

@@ -8,7 +8,7 @@
 //! | [`ReminderTick`] | what the entity is told |
 //! | [`ReminderStore`] | where reminders are kept: versioned rows, listed by due time |
 //! | `agenda` | those that are due soon, in memory |
-//! | `keeper` | the actor that tells them |
+//! | `scheduler` | the actor that tells them |
 //!
 //! # What is promised
 //!
@@ -72,16 +72,16 @@ use std::time::Duration;
 mod agenda;
 mod error;
 mod handle;
-mod keeper;
 mod schedule;
+mod scheduler;
 mod service;
 mod store;
 mod tick;
 
 pub use error::{ReminderError, RemindersError};
 pub use handle::{EntityReminders, Reminder};
-pub(crate) use keeper::start;
 pub use schedule::{MissedTicks, Schedule};
+pub(crate) use scheduler::start;
 pub(crate) use service::Service;
 pub use service::{ReminderStats, Reminders, RemindersBuilder};
 pub use store::{DueRange, MemoryReminders, ReminderId, ReminderRow, ReminderStore};

@@ -11,8 +11,8 @@ use turnwheel_runtime::{Backoff, Completion, Group};
 
 use super::agenda::{Agenda, Done};
 use super::error::RemindersError;
-use super::keeper::{Keeper, Look};
 use super::schedule::{passed_ms, whole_ms};
+use super::scheduler::{Look, ReminderScheduler};
 use super::store::{ReminderId, ReminderRow, ReminderStore};
 use super::tick::{ReminderTick, Target, TickReply};
 use super::{
@@ -195,8 +195,8 @@ pub(crate) struct Service {
     pub(super) since_ms: u64,
     pub(super) agenda: Mutex<Agenda>,
     pub(super) counts: Counts,
-    keeper: OnceLock<Address<Keeper>>,
-    /// A look at the agenda is on its way to the keeper.
+    scheduler: OnceLock<Address<ReminderScheduler>>,
+    /// A look at the agenda is on its way to the scheduler.
     pub(super) is_told: AtomicBool,
 }
 
@@ -209,20 +209,20 @@ impl Service {
             since_ms: passed_ms(group.wall()),
             agenda: Mutex::default(),
             counts: Counts::default(),
-            keeper: OnceLock::new(),
+            scheduler: OnceLock::new(),
             is_told: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn begin(&self, keeper: Address<Keeper>) {
+    pub(super) fn begin(&self, scheduler: Address<ReminderScheduler>) {
         // Set once, by whoever has spawned it.
-        let _ = self.keeper.set(keeper);
+        let _ = self.scheduler.set(scheduler);
     }
 
     /// Ends it: ticks that are being told are told to their end.
     pub(crate) fn end(&self) -> Completion<()> {
-        match self.keeper.get() {
-            Some(keeper) => keeper.close(),
+        match self.scheduler.get() {
+            Some(scheduler) => scheduler.close(),
             None => Completion::done(()),
         }
     }
@@ -291,14 +291,14 @@ impl Service {
         self.agenda.lock().remove(id, version);
     }
 
-    /// Sees to it that the keeper looks at the agenda.
+    /// Sees to it that the scheduler looks at the agenda.
     fn tell(&self) {
-        let Some(keeper) = self.keeper.get() else { return };
+        let Some(scheduler) = self.scheduler.get() else { return };
         if self.is_told.swap(true, Ordering::AcqRel) {
             return;
         }
         // Without the request context of whoever registers: it has nothing to do with other reminders.
-        if RequestContext::new().scope(|| keeper.tell(Look)).is_err() {
+        if RequestContext::new().scope(|| scheduler.tell(Look)).is_err() {
             // The group shuts down or has no memory for messages; the next look at the store is by timer.
             self.is_told.store(false, Ordering::Release);
         }

@@ -34,7 +34,7 @@ impl fmt::Display for PoolFailure {
 
 impl std::error::Error for PoolFailure {}
 
-pub(super) struct Keeper<A: Actor> {
+pub(super) struct PoolSupervisor<A: Actor> {
     pool: Weak<Shared<A>>,
     /// Counts the members that failed for good.
     tally: Tally,
@@ -43,13 +43,13 @@ pub(super) struct Keeper<A: Actor> {
     is_timing: bool,
 }
 
-/// The first message: the pool to keep. The keeper does not keep it alive.
-pub(super) struct Keep<A: Actor>(pub(super) Weak<Shared<A>>);
+/// The first message: the pool to keep. The supervisor does not keep it alive.
+pub(super) struct Supervise<A: Actor>(pub(super) Weak<Shared<A>>);
 
 /// There is something to look at: new members, or the pool is closed.
 pub(super) struct Look;
 
-impl<A: Actor> Keeper<A> {
+impl<A: Actor> PoolSupervisor<A> {
     pub(super) fn new(tally: Tally) -> Self {
         Self { pool: Weak::new(), tally, watched: 0, is_timing: false }
     }
@@ -60,9 +60,9 @@ impl<A: Actor> Keeper<A> {
             self.watched += 1;
             let (id, closed) = (member.id(), member.closed());
             drop(member);
-            cx.when_done_started(closed, move |keeper, cx, outcome| {
-                keeper.watched -= 1;
-                keeper.ended(id, &outcome.into(), cx);
+            cx.when_done_started(closed, move |supervisor, cx, outcome| {
+                supervisor.watched -= 1;
+                supervisor.ended(id, &outcome.into(), cx);
             });
         }
         if pool.is_closed() {
@@ -100,39 +100,39 @@ impl<A: Actor> Keeper<A> {
         let pause = Duration::from_nanos(due_ns.saturating_sub(now_ns)).max(LOOK_PAUSE_MIN);
         self.is_timing = true;
         let pause = cx.group().sleep(pause);
-        cx.when_done_started(pause, |keeper, cx, slept| {
-            keeper.is_timing = false;
-            let Some(pool) = keeper.pool.upgrade() else { return };
+        cx.when_done_started(pause, |supervisor, cx, slept| {
+            supervisor.is_timing = false;
+            let Some(pool) = supervisor.pool.upgrade() else { return };
             if slept.is_err() {
                 // No room for a timer: the next new member brings the next look.
                 return;
             }
             pool.collect(cx.group().now_ns());
-            keeper.look(cx);
+            supervisor.look(cx);
         });
     }
 }
 
-impl<A: Actor> Actor for Keeper<A> {
+impl<A: Actor> Actor for PoolSupervisor<A> {
     type Error = Infallible;
 
     fn ended(&mut self, _: &Exit) {
-        // Also when the keeper was killed: without it nobody looks after the members.
+        // Also when the supervisor was killed: without it nobody looks after the members.
         if let Some(pool) = self.pool.upgrade() {
             pool.end();
         }
     }
 }
 
-impl<A: Actor> Handler<Keep<A>> for Keeper<A> {
+impl<A: Actor> Handler<Supervise<A>> for PoolSupervisor<A> {
     type Reply = ();
 
-    fn handle(&mut self, Keep(pool): Keep<A>, _: &mut Context<'_, Self>) {
+    fn handle(&mut self, Supervise(pool): Supervise<A>, _: &mut Context<'_, Self>) {
         self.pool = pool;
     }
 }
 
-impl<A: Actor> Handler<Look> for Keeper<A> {
+impl<A: Actor> Handler<Look> for PoolSupervisor<A> {
     type Reply = ();
 
     fn handle(&mut self, _: Look, cx: &mut Context<'_, Self>) {

@@ -22,7 +22,7 @@ use crate::request::scope;
 use crate::request::Ambient;
 
 /// Tells the reminders of a system.
-pub(crate) struct Keeper {
+pub(crate) struct ReminderScheduler {
     service: Arc<Service>,
     entities: Weak<Shared>,
     /// When the agenda is looked at next, and the timer for it.
@@ -47,7 +47,7 @@ struct Finished {
     done: Result<Done, scope::Panic>,
 }
 
-impl Actor for Keeper {
+impl Actor for ReminderScheduler {
     type Error = Infallible;
 
     fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), Infallible> {
@@ -68,20 +68,20 @@ impl Actor for Keeper {
 
 /// Starts to tell the reminders of these entities.
 pub(crate) fn start(service: &Arc<Service>, entities: &Arc<Shared>) {
-    let keeper = Keeper {
+    let scheduler = ReminderScheduler {
         service: Arc::clone(service),
         entities: Arc::downgrade(entities),
         armed: None,
         failures: 0,
     };
-    let actor = entities.system.actor(keeper).class("reminders").name("reminders");
+    let actor = entities.system.actor(scheduler).class("reminders").name("reminders");
     match actor.system_class().spawn() {
         Ok(address) => service.begin(address),
         Err(error) => tracing::warn!(%error, "reminders are not told"),
     }
 }
 
-impl Handler<Look> for Keeper {
+impl Handler<Look> for ReminderScheduler {
     type Reply = ();
 
     fn handle(&mut self, _: Look, cx: &mut Context<'_, Self>) {
@@ -90,7 +90,7 @@ impl Handler<Look> for Keeper {
     }
 }
 
-impl Handler<Refresh> for Keeper {
+impl Handler<Refresh> for ReminderScheduler {
     type Reply = ();
 
     fn handle(&mut self, _: Refresh, cx: &mut Context<'_, Self>) {
@@ -98,7 +98,7 @@ impl Handler<Refresh> for Keeper {
     }
 }
 
-impl Handler<Refreshed> for Keeper {
+impl Handler<Refreshed> for ReminderScheduler {
     type Reply = ();
 
     fn handle(&mut self, Refreshed(outcome): Refreshed, cx: &mut Context<'_, Self>) {
@@ -117,7 +117,7 @@ impl Handler<Refreshed> for Keeper {
     }
 }
 
-impl Handler<Finished> for Keeper {
+impl Handler<Finished> for ReminderScheduler {
     type Reply = ();
 
     fn handle(&mut self, finished: Finished, cx: &mut Context<'_, Self>) {
@@ -134,7 +134,7 @@ impl Handler<Finished> for Keeper {
     }
 }
 
-impl Keeper {
+impl ReminderScheduler {
     /// Begins what is due, and arms the timer for what comes next.
     fn look(&mut self, cx: &mut Context<'_, Self>) {
         if cx.is_closing() {
