@@ -198,9 +198,9 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        let (baggage, life) = (request::baggage(), self.state.life());
+        let (baggage, incarnation) = (request::baggage(), self.state.incarnation());
         self.turn.after(delay, move |cell, turn| {
-            if cell.state.life() != life {
+            if cell.state.incarnation() != incarnation {
                 return;
             }
             cell.state.uncount();
@@ -224,11 +224,11 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        let (baggage, life) = (request::baggage(), self.state.life());
+        let (baggage, incarnation) = (request::baggage(), self.state.incarnation());
         let myself = Arc::new(OnceLock::<Timer>::new());
         let known = Arc::clone(&myself);
         let timer = self.turn.every(period, late, move |cell, turn| {
-            if cell.state.life() != life {
+            if cell.state.incarnation() != incarnation {
                 known.get().map(Timer::cancel);
                 return;
             }
@@ -259,11 +259,11 @@ impl<'a, A: Actor> Context<'a, A> {
         let baggage = request::baggage();
         let ambient = Ambient::inherited();
         let future = scope::within(future, ambient);
-        if self.state.is_starting_anew() {
+        if self.state.is_restarting() {
             // In its phase nothing holds messages back any more, as it did at the first start.
             return self.turn.await_exclusive(future, move |cell, turn, output| {
                 let delivery = Delivery { message: map(output), baggage, reply: None };
-                cell.receive_anew::<M, K>(delivery, turn);
+                cell.receive_at_start::<M, K>(delivery, turn);
             });
         }
         self.turn.await_holding(future, move |cell, turn, output| {
@@ -293,8 +293,8 @@ impl<'a, A: Actor> Context<'a, A> {
         self.state.children()
     }
 
-    pub(crate) fn life(&self) -> u64 {
-        self.state.life()
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.state.incarnation()
     }
 
     pub(crate) fn turn_mut(&mut self) -> &mut Turn<'a, A> {

@@ -63,7 +63,7 @@ impl Restart {
 
 /// How often something was restarted, against its policy.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct RestartCounter {
     policy: Restart,
     /// When it was restarted, nanoseconds; as many as the limit at most.
     history: VecDeque<u64>,
@@ -72,7 +72,7 @@ pub(crate) struct Tally {
     delays: Option<Delays>,
 }
 
-impl Tally {
+impl RestartCounter {
     pub(crate) fn new(policy: Restart) -> Self {
         Self { policy, history: VecDeque::new(), last_ns: 0, delays: None }
     }
@@ -103,34 +103,34 @@ impl Tally {
 }
 
 /// A factory with its policy and what was used up of it.
-pub(crate) struct Rebirth<A> {
+pub(crate) struct Restarter<A> {
     factory: Box<dyn FnMut() -> A + Send>,
-    tally: Tally,
+    counter: RestartCounter,
     /// Restarts so far: what the former actor has left behind belongs to an earlier life.
-    life: u64,
+    incarnation: u64,
 }
 
-impl<A> fmt::Debug for Rebirth<A> {
+impl<A> fmt::Debug for Restarter<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rebirth").field("tally", &self.tally).finish_non_exhaustive()
+        f.debug_struct("Restarter").field("counter", &self.counter).finish_non_exhaustive()
     }
 }
 
-impl<A: Actor> Rebirth<A> {
+impl<A: Actor> Restarter<A> {
     pub(crate) fn new(policy: Restart, factory: impl FnMut() -> A + Send + 'static) -> Self {
-        Self { factory: Box::new(factory), tally: Tally::new(policy), life: 0 }
+        Self { factory: Box::new(factory), counter: RestartCounter::new(policy), incarnation: 0 }
     }
 
-    /// As [`Tally::next`].
+    /// As [`RestartCounter::next`].
     pub(crate) fn next(&mut self, now_ns: u64, seed: u64) -> Option<Duration> {
-        let pause = self.tally.next(now_ns, seed)?;
-        self.life += 1;
+        let pause = self.counter.next(now_ns, seed)?;
+        self.incarnation += 1;
         Some(pause)
     }
 
     /// Restarts so far.
-    pub(crate) fn life(&self) -> u64 {
-        self.life
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     pub(crate) fn make(&mut self) -> A {

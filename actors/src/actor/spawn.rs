@@ -7,7 +7,7 @@ use turnwheel_runtime::{Budget, Group, Mailbox};
 use crate::actor::address::Address;
 use crate::actor::cell::hooks::Hooks;
 use crate::actor::cell::ActorCell;
-use crate::actor::restart::{Rebirth, Restart};
+use crate::actor::restart::{Restart, Restarter};
 use crate::actor::Actor;
 use crate::error::SpawnError;
 use crate::system::id::next_id;
@@ -20,7 +20,7 @@ pub struct ActorBuilder<A: Actor> {
     system: System,
     group: Option<Group>,
     actor: A,
-    rebirth: Option<Rebirth<A>>,
+    restarter: Option<Restarter<A>>,
     name: Option<String>,
     class: Option<String>,
     mailbox: Option<Mailbox>,
@@ -43,7 +43,7 @@ impl<A: Actor> ActorBuilder<A> {
             system,
             group: None,
             actor,
-            rebirth: None,
+            restarter: None,
             name: None,
             class: None,
             mailbox: None,
@@ -63,7 +63,7 @@ impl<A: Actor> ActorBuilder<A> {
 
     /// How a fresh actor is made after a failure, and how often.
     pub fn restart(mut self, policy: Restart, factory: impl FnMut() -> A + Send + 'static) -> Self {
-        self.rebirth = Some(Rebirth::new(policy, factory));
+        self.restarter = Some(Restarter::new(policy, factory));
         self
     }
 
@@ -123,7 +123,7 @@ impl<A: Actor> ActorBuilder<A> {
     /// [`SpawnErrorKind`](turnwheel_runtime::SpawnErrorKind) says why; the actor comes back.
     pub fn spawn(self) -> Result<Address<A>, SpawnError<A>> {
         let id = next_id(&self.system);
-        let cell = ActorCell::new(self.actor, id, self.system.clone(), self.rebirth);
+        let cell = ActorCell::new(self.actor, id, self.system.clone(), self.restarter);
         let cell = match self.is_bare {
             true => cell,
             false => {

@@ -9,7 +9,7 @@ use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 use super::shared::{Factory, Grown, Settings, Shared};
 use super::supervisor::{PoolSupervisor, Supervise};
 use super::{Pool, Routing, POOL_IDLE_DEFAULT, POOL_MEMBERS_MAX};
-use crate::actor::restart::{Restart, Tally};
+use crate::actor::restart::{Restart, RestartCounter};
 use crate::actor::Actor;
 use crate::system::intercept::{Chain, Interceptor};
 use crate::system::System;
@@ -182,7 +182,7 @@ impl<A: Actor> PoolBuilder<A> {
         if let Some(Err(error)) = trial {
             return Err(PoolError::NotSpawned { name, kind: error.kind });
         }
-        let supervisor = PoolSupervisor::new(Tally::new(self.restart.clone()));
+        let supervisor = PoolSupervisor::new(RestartCounter::new(self.restart.clone()));
         let supervisor = self.system.actor(supervisor).on(&group).name(&name).class("pool");
         let supervisor = supervisor.unintercepted().spawn();
         let supervisor = match supervisor {

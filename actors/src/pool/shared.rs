@@ -16,7 +16,7 @@ use crate::actor::cell::envelope::Bare;
 use crate::actor::cell::hooks::Hooks;
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::kind;
-use crate::actor::restart::{Rebirth, Restart};
+use crate::actor::restart::{Restart, Restarter};
 use crate::actor::Actor;
 use crate::call::Load;
 use crate::system::id::next_id;
@@ -214,8 +214,8 @@ impl<A: Actor> Shared<A> {
     fn spawn(&self, place: usize) -> Result<Address<A>, SpawnErrorKind> {
         let id = next_id(&self.settings.system);
         let factory = Arc::clone(&self.settings.factory);
-        let rebirth = Rebirth::new(self.settings.restart.clone(), move || factory());
-        let cell = ActorCell::unmade(id, self.settings.system.clone(), rebirth);
+        let restarter = Restarter::new(self.settings.restart.clone(), move || factory());
+        let cell = ActorCell::unmade(id, self.settings.system.clone(), restarter);
         let cell = cell.intercepted(self.settings.incoming.clone(), None);
         let mut task = self.settings.group.task(cell).hooks::<Hooks>().tag(id).class_of::<A>();
         task = task.name(&format!("{}#{place}", self.settings.name));

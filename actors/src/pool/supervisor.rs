@@ -10,7 +10,7 @@ use turnwheel_runtime::Failure;
 use super::shared::{Grown, Shared};
 use crate::actor::context::Context;
 use crate::actor::handler::Handler;
-use crate::actor::restart::Tally;
+use crate::actor::restart::RestartCounter;
 use crate::actor::{Actor, Exit};
 
 /// The least pause between two looks for idle members.
@@ -37,7 +37,7 @@ impl std::error::Error for PoolFailure {}
 pub(super) struct PoolSupervisor<A: Actor> {
     pool: Weak<Shared<A>>,
     /// Counts the members that failed for good.
-    tally: Tally,
+    counter: RestartCounter,
     /// Members whose end is awaited.
     watched: usize,
     is_timing: bool,
@@ -50,8 +50,8 @@ pub(super) struct Supervise<A: Actor>(pub(super) Weak<Shared<A>>);
 pub(super) struct Look;
 
 impl<A: Actor> PoolSupervisor<A> {
-    pub(super) fn new(tally: Tally) -> Self {
-        Self { pool: Weak::new(), tally, watched: 0, is_timing: false }
+    pub(super) fn new(counter: RestartCounter) -> Self {
+        Self { pool: Weak::new(), counter, watched: 0, is_timing: false }
     }
 
     fn look(&mut self, cx: &mut Context<'_, Self>) {
@@ -78,7 +78,7 @@ impl<A: Actor> PoolSupervisor<A> {
         let Some(pool) = self.pool.upgrade() else { return };
         pool.forget(id);
         if let (Exit::Failed(failure), false) = (exit, pool.is_closed()) {
-            if self.tally.next(cx.group().now_ns(), id).is_none() {
+            if self.counter.next(cx.group().now_ns(), id).is_none() {
                 pool.end();
                 let failure =
                     PoolFailure { pool: pool.settings.name.clone(), failure: failure.clone() };

@@ -7,7 +7,7 @@ use turnwheel_runtime::{AnyTask, Failure};
 
 use super::spec::{RestartKind, Spec};
 use super::supervisor::{ChildError, Strategy};
-use crate::actor::restart::Tally;
+use crate::actor::restart::RestartCounter;
 use crate::call::reply::ReplyTo;
 
 /// One child.
@@ -19,7 +19,7 @@ pub(crate) struct Place {
     pub(crate) run: u64,
     pub(crate) restarts: u64,
     /// Counts its pauses.
-    pub(crate) tally: Tally,
+    pub(crate) counter: RestartCounter,
     /// It is to be started: its start is planned, or comes after a pause.
     pub(crate) is_wanted: bool,
     /// Not before this time, nanoseconds.

@@ -11,7 +11,7 @@ use super::plan::{Place, Places, Step};
 use super::spec::{ChildSpec, RestartKind, Spec};
 use crate::actor::context::Context;
 use crate::actor::handler::{Handler, ReplyHandler};
-use crate::actor::restart::{Restart, Tally};
+use crate::actor::restart::{Restart, RestartCounter};
 use crate::actor::{Actor, Exit};
 use crate::call::reply::ReplyTo;
 
@@ -59,7 +59,7 @@ pub enum Strategy {
 pub struct Supervisor {
     strategy: Strategy,
     policy: Box<Restart>,
-    tally: Box<Tally>,
+    counter: Box<RestartCounter>,
     places: Places,
     /// Ends not yet looked at: child, its run, and how.
     ends: VecDeque<(u64, u64, Exit)>,
@@ -161,7 +161,7 @@ impl Supervisor {
         let policy = Restart::default();
         Self {
             strategy,
-            tally: Box::new(Tally::new(policy.clone())),
+            counter: Box::new(RestartCounter::new(policy.clone())),
             policy: Box::new(policy),
             places: Places::default(),
             ends: VecDeque::new(),
@@ -175,9 +175,9 @@ impl Supervisor {
     /// children are looked after during a pause.
     #[must_use]
     pub fn restart(mut self, policy: Restart) -> Self {
-        self.tally = Box::new(Tally::new(policy.clone()));
+        self.counter = Box::new(RestartCounter::new(policy.clone()));
         for place in &mut self.places.list {
-            place.tally = Tally::new(policy.pauses());
+            place.counter = RestartCounter::new(policy.pauses());
         }
         self.policy = Box::new(policy);
         self
@@ -193,14 +193,14 @@ impl Supervisor {
     fn place(&mut self, spec: Box<dyn Spec>, asker: Option<ReplyTo<Result<(), ChildError>>>) {
         let key = self.next_key;
         self.next_key += 1;
-        let tally = Tally::new(self.policy.pauses());
+        let counter = RestartCounter::new(self.policy.pauses());
         let place = Place {
             key,
             spec,
             task: None,
             run: 0,
             restarts: 0,
-            tally,
+            counter,
             is_wanted: true,
             due_ns: 0,
             order: 0,
@@ -335,13 +335,13 @@ impl Supervisor {
 
     fn again(&mut self, key: u64, exit: Exit, cx: &mut Context<'_, Self>) {
         let now_ns = cx.group().now_ns();
-        let is_within = self.tally.next(now_ns, key).is_some();
+        let is_within = self.counter.next(now_ns, key).is_some();
         let Some(place) = self.places.get(key) else { return };
         let child = place.spec.name().to_owned();
         if !is_within {
             return self.give_up(EscalatedFailure { child, exit, is_first_start: false });
         }
-        let pause = place.tally.next(now_ns, cx.myself().id() ^ key).unwrap_or_default();
+        let pause = place.counter.next(now_ns, cx.myself().id() ^ key).unwrap_or_default();
         tracing::warn!(supervisor = cx.name(), child, ?exit, ?pause, "a child is made anew");
         self.places.restart(key, self.strategy, now_ns, pause);
     }

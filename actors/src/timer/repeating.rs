@@ -168,7 +168,7 @@ struct Ticker<M, F> {
     baggage: Option<Arc<Baggage>>,
     timing: Timing,
     /// The life of the actor that has armed it.
-    life: u64,
+    incarnation: u64,
     message: PhantomData<fn() -> M>,
 }
 
@@ -220,7 +220,7 @@ where
         {
             let mut beat = self.beat.lock();
             beat.armed = None;
-            beat.is_over |= cell.state.life() != self.life;
+            beat.is_over |= cell.state.incarnation() != self.incarnation;
             if beat.is_over || beat.is_changed || beat.is_ticking {
                 return;
             }
@@ -356,7 +356,7 @@ impl<A: Actor> Context<'_, A> {
             make: Mutex::new(make),
             baggage: request::baggage(),
             timing,
-            life: self.life(),
+            incarnation: self.incarnation(),
             message: PhantomData,
         });
         let turn = self.turn_mut();

@@ -95,10 +95,10 @@ impl<A: Actor> ActorCell<A> {
 
     /// Runs the begin of an actor that was made anew: what its start waits for holds messages back, as
     /// at its first start.
-    pub(crate) fn anew(&mut self, begin: impl FnOnce(&mut Self)) {
-        self.state.rare().is_starting_anew = true;
+    pub(crate) fn run_as_start(&mut self, begin: impl FnOnce(&mut Self)) {
+        self.state.rare().is_restarting = true;
         let begun = catch_unwind(AssertUnwindSafe(|| begin(self)));
-        self.state.rare().is_starting_anew = false;
+        self.state.rare().is_restarting = false;
         if let Err(panic) = begun {
             resume_unwind(panic);
         }
@@ -106,7 +106,7 @@ impl<A: Actor> ActorCell<A> {
 
     /// Takes a message that is part of the start of an actor that was made anew: behind the activation
     /// of an entity, if that has it.
-    pub(crate) fn receive_anew<M, K>(
+    pub(crate) fn receive_at_start<M, K>(
         &mut self,
         delivery: Delivery<M, A::Reply>,
         turn: &mut Turn<'_, A>,
@@ -117,10 +117,10 @@ impl<A: Actor> ActorCell<A> {
     {
         self.fetch();
         if self.actor.is_some() {
-            return self.anew(|cell| A::receive(cell, delivery, turn.reborrow()));
+            return self.run_as_start(|cell| A::receive(cell, delivery, turn.reborrow()));
         }
         turn.await_exclusive(std::future::ready(()), move |cell, turn, ()| {
-            cell.anew(|cell| A::receive(cell, delivery, turn.reborrow()));
+            cell.run_as_start(|cell| A::receive(cell, delivery, turn.reborrow()));
         });
     }
 
@@ -136,10 +136,10 @@ impl<A: Actor> ActorCell<A> {
     fn restart(&mut self, turn: &mut Turn<'_, A>, failure: &Failure) -> OnFailure {
         let now_ns = turn.group().now_ns();
         let seed = self.state.id;
-        let Some(rebirth) = self.state.rare().rebirth.as_mut() else {
+        let Some(restarter) = self.state.rare().restarter.as_mut() else {
             return OnFailure::Stop;
         };
-        let Some(pause) = rebirth.next(now_ns, seed) else {
+        let Some(pause) = restarter.next(now_ns, seed) else {
             tracing::error!(actor = turn.name(), %failure, "failed too often to be restarted again");
             return OnFailure::Escalate;
         };
@@ -147,7 +147,7 @@ impl<A: Actor> ActorCell<A> {
         tracing::warn!(actor = turn.name(), %failure, ?pause, "restarting an actor");
         let children = self.take_children();
         if pause.is_zero() && children.is_empty() {
-            self.begin_anew(turn);
+            self.begin_again(turn);
         } else {
             let group = turn.group();
             let ready = async move {
@@ -158,18 +158,18 @@ impl<A: Actor> ActorCell<A> {
                 }
             };
             turn.await_exclusive(ready, |cell, turn, ()| {
-                cell.begin_anew(turn);
+                cell.begin_again(turn);
                 cell.drain_after_start(turn);
             });
         }
         OnFailure::Resume
     }
 
-    fn begin_anew(&mut self, turn: &mut Turn<'_, A>) {
+    fn begin_again(&mut self, turn: &mut Turn<'_, A>) {
         self.actor = None;
         self.make();
         let mut begun = Ok(());
-        self.anew(|cell| begun = cell.call(turn, |actor, cx| actor.starting(cx)));
+        self.run_as_start(|cell| begun = cell.call(turn, |actor, cx| actor.starting(cx)));
         if let Err(error) = begun {
             // Nothing is handled by an actor that has not started.
             self.actor = None;

@@ -7,7 +7,7 @@ use turnwheel_runtime::{Failure, Lender};
 
 use crate::actor::cell::forwarding::Forwarder;
 use crate::actor::cell::gate::Gate;
-use crate::actor::restart::Rebirth;
+use crate::actor::restart::Restarter;
 use crate::actor::Actor;
 use crate::call::chain::Asker;
 use crate::supervise::{Children, Deferred};
@@ -26,12 +26,12 @@ pub(crate) struct RareState<A: Actor> {
     pub(crate) askers: [Option<Asker>; 2],
     /// Streams that wait until the gate is free.
     pub(crate) paused: Vec<Waker>,
-    pub(crate) rebirth: Option<Rebirth<A>>,
+    pub(crate) restarter: Option<Restarter<A>>,
     pub(crate) children: Children,
     /// What is subscribed to once the actor has started.
     pub(crate) deferred: Vec<Deferred<A>>,
     /// The actor was made anew, and what runs now is part of its start.
-    pub(crate) is_starting_anew: bool,
+    pub(crate) is_restarting: bool,
     /// Why no message is handled any more.
     pub(crate) broken: Option<Failure>,
     /// Where all messages go, if not to this actor.
@@ -60,10 +60,10 @@ impl<A: Actor> Default for RareState<A> {
             chain: Chain::default(),
             askers: [None, None],
             paused: Vec::new(),
-            rebirth: None,
+            restarter: None,
             children: Children::default(),
             deferred: Vec::new(),
-            is_starting_anew: false,
+            is_restarting: false,
             broken: None,
             forwarder: None,
             kept_until_ns: 0,
@@ -85,7 +85,7 @@ impl<A: Actor> RareState<A> {
             && self.home.is_empty()
             && self.chain.is_empty()
             && self.paused.is_empty()
-            && self.rebirth.is_none()
+            && self.restarter.is_none()
             && self.children.is_empty()
             && self.deferred.is_empty()
             && self.broken.is_none()

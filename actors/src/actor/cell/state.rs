@@ -11,7 +11,7 @@ use crate::actor::cell::plain::end_panicked;
 use crate::actor::cell::rare::RareState;
 use crate::actor::context::{AsyncContext, Context};
 use crate::actor::handler::{Access, Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
-use crate::actor::restart::Rebirth;
+use crate::actor::restart::Restarter;
 use crate::actor::Actor;
 use crate::call::chain::{Asker, Name};
 use crate::call::reply::ReplyTo;
@@ -92,8 +92,8 @@ impl<A: Actor> CellState<A> {
     }
 
     /// Whether what runs now is part of the start of an actor that was made anew.
-    pub(crate) fn is_starting_anew(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.is_starting_anew)
+    pub(crate) fn is_restarting(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.is_restarting)
     }
 
     /// Notes the begin of a message.
@@ -113,9 +113,9 @@ impl<A: Actor> CellState<A> {
     }
 
     /// Restarts of the actor so far.
-    pub(crate) fn life(&self) -> u64 {
-        let rebirth = self.rare.as_ref().and_then(|rare| rare.rebirth.as_ref());
-        rebirth.map_or(0, Rebirth::life)
+    pub(crate) fn incarnation(&self) -> u64 {
+        let restarter = self.rare.as_ref().and_then(|rare| rare.restarter.as_ref());
+        restarter.map_or(0, Restarter::life)
     }
 
     /// The message handled next is no activity.
@@ -167,9 +167,10 @@ impl<A: Actor> CellState<A> {
 }
 
 impl<A: Actor> ActorCell<A> {
-    pub(crate) fn new(actor: A, id: u64, system: System, rebirth: Option<Rebirth<A>>) -> Self {
-        let rare = rebirth
-            .map(|rebirth| Box::new(RareState { rebirth: Some(rebirth), ..RareState::default() }));
+    pub(crate) fn new(actor: A, id: u64, system: System, restarter: Option<Restarter<A>>) -> Self {
+        let rare = restarter.map(|restarter| {
+            Box::new(RareState { restarter: Some(restarter), ..RareState::default() })
+        });
         Self {
             actor: Some(actor),
             state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, rare },
@@ -195,9 +196,9 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// A cell whose actor comes from the factory in the first turn.
-    pub(crate) fn unmade(id: u64, system: System, rebirth: Rebirth<A>) -> Self {
+    pub(crate) fn unmade(id: u64, system: System, restarter: Restarter<A>) -> Self {
         let mut cell = Self::vacant(id, system);
-        cell.state.rare().rebirth = Some(rebirth);
+        cell.state.rare().restarter = Some(restarter);
         cell
     }
 
@@ -205,8 +206,8 @@ impl<A: Actor> ActorCell<A> {
     pub(crate) fn make(&mut self) {
         if self.actor.is_none() {
             let rare = self.state.rare.as_mut();
-            let rebirth = rare.and_then(|rare| rare.rebirth.as_mut());
-            self.actor = rebirth.map(Rebirth::make);
+            let restarter = rare.and_then(|rare| rare.restarter.as_mut());
+            self.actor = restarter.map(Restarter::make);
         }
     }
 
@@ -217,7 +218,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Forgets the futures that the former actor had under way. What waited for them still waits.
-    pub(crate) fn start_anew(&mut self) {
+    pub(crate) fn forget_futures(&mut self) {
         let rare = self.state.rare();
         rare.gate.clear();
         rare.ticking = 0;

@@ -13,7 +13,7 @@ use crate::actor::cell::hooks::Outcome;
 use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::Turn;
-use crate::actor::restart::{Rebirth, Restart};
+use crate::actor::restart::{Restart, Restarter};
 use crate::actor::{Directive, Exit};
 use crate::entity::directory::Failures;
 use crate::entity::{Directory, Entities, Entity, EntityKey, StateStore};
@@ -116,7 +116,7 @@ pub(crate) struct EntityHooks<E: Entity> {
     is_awaited: bool,
     /// Whether it makes way for another, since it was stuck.
     is_stuck: bool,
-    rebirth: Option<Box<Rebirth<E>>>,
+    restarter: Option<Box<Restarter<E>>>,
 }
 
 impl<E: Entity> EntityHooks<E> {
@@ -126,7 +126,7 @@ impl<E: Entity> EntityHooks<E> {
         failures: Option<Failures>,
         is_awaited: bool,
     ) -> Self {
-        Self { key, directory, failures, is_awaited, is_stuck: false, rebirth: None }
+        Self { key, directory, failures, is_awaited, is_stuck: false, restarter: None }
     }
 
     /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
@@ -164,8 +164,8 @@ impl<E: Entity> EntityHooks<E> {
     }
 
     /// Makes the entity again after a failure: nothing is handled before its activation is over.
-    fn activate_anew(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
-        cell.anew(|cell| {
+    fn activate_again(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
+        cell.run_as_start(|cell| {
             self.activate(cell, turn, |turn, activation, then| {
                 turn.await_exclusive(activation, then);
             });
@@ -374,11 +374,11 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
             Directive::Restart => {}
         }
         let key = &self.key;
-        let rebirth = self.rebirth.get_or_insert_with(|| {
+        let restarter = self.restarter.get_or_insert_with(|| {
             let key = key.clone();
-            Box::new(Rebirth::new(Restart::default(), move || E::create(&key)))
+            Box::new(Restarter::new(Restart::default(), move || E::create(&key)))
         });
-        if rebirth.next(turn.group().now_ns(), cell.state.id).is_none() {
+        if restarter.next(turn.group().now_ns(), cell.state.id).is_none() {
             cell.refuse_all(failure.clone(), turn);
             self.directory.leaves(&self.key, cell.state.id);
             turn.close();
@@ -387,14 +387,14 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
         // Timers and futures of the failed one go with it; who is in the mailbox meets a fresh one.
         cell.end(&Exit::Failed(failure.clone()));
         turn.cancel_subscriptions();
-        cell.start_anew();
+        cell.forget_futures();
         let children = cell.take_children();
         if children.is_empty() {
-            self.activate_anew(cell, turn);
+            self.activate_again(cell, turn);
         } else {
             let hooks = self.again();
             turn.await_exclusive(children.close(turn.group()), move |cell, turn, ()| {
-                hooks.activate_anew(cell, turn);
+                hooks.activate_again(cell, turn);
             });
         }
         OnFailure::Resume
