@@ -19,41 +19,41 @@ use crate::call::reply::Call;
 
 /// Those that wait for one call to be given up; made at the first.
 #[derive(Debug, Default)]
-pub(crate) struct Watchers(Mutex<Option<Box<Places>>>);
+pub(crate) struct Watchers(Mutex<Option<Box<WakerSlots>>>);
 
-/// A waker in each place that is taken; a future has one place and gives it back.
+/// A waker in each slot that is taken; a future has one slot and gives it back.
 #[derive(Debug, Default)]
-struct Places {
+struct WakerSlots {
     wakers: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
 
 impl Watchers {
-    /// Leaves a waker, in the place that this one has already.
-    fn leave(&self, place: &mut Option<usize>, waker: &Waker) {
-        let mut places = self.0.lock();
-        let places = places.get_or_insert_default();
-        let place = *place.get_or_insert_with(|| {
-            places.free.pop().unwrap_or_else(|| {
-                places.wakers.push(None);
-                places.wakers.len() - 1
+    /// Leaves a waker, in the slot that this one has already.
+    fn leave(&self, slot: &mut Option<usize>, waker: &Waker) {
+        let mut slots = self.0.lock();
+        let slots = slots.get_or_insert_default();
+        let slot = *slot.get_or_insert_with(|| {
+            slots.free.pop().unwrap_or_else(|| {
+                slots.wakers.push(None);
+                slots.wakers.len() - 1
             })
         });
-        if places.wakers.len() <= place {
+        if slots.wakers.len() <= slot {
             // All were woken since, and the list was taken.
-            places.wakers.resize(place + 1, None);
+            slots.wakers.resize(slot + 1, None);
         }
-        let known = &mut places.wakers[place];
+        let known = &mut slots.wakers[slot];
         if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
             *known = Some(waker.clone());
         }
     }
 
-    fn give_back(&self, place: usize) {
-        if let Some(places) = &mut *self.0.lock() {
-            if let Some(waker) = places.wakers.get_mut(place) {
+    fn give_back(&self, slot: usize) {
+        if let Some(slots) = &mut *self.0.lock() {
+            if let Some(waker) = slots.wakers.get_mut(slot) {
                 *waker = None;
-                places.free.push(place);
+                slots.free.push(slot);
             }
         }
     }
@@ -61,7 +61,7 @@ impl Watchers {
     fn wake_all(&self) {
         let wakers = match &mut *self.0.lock() {
             None => return,
-            Some(places) => mem::take(&mut places.wakers),
+            Some(slots) => mem::take(&mut slots.wakers),
         };
         // Without the lock: what is woken may look at once.
         wakers.into_iter().flatten().for_each(Waker::wake);
@@ -94,10 +94,10 @@ fn made_for(call: &Exchange<Call>) -> impl Iterator<Item = SharedExchange<Call>>
 }
 
 /// Leaves a waker for when the call is given up.
-fn watch(call: &Exchange<Call>, place: &mut Option<usize>, waker: &Waker) {
+fn watch(call: &Exchange<Call>, slot: &mut Option<usize>, waker: &Waker) {
     // Left before the look: who gives up in between finds it. What has ended already is seen by the
     // caller, or never matters.
-    call.notes().watchers.leave(place, waker);
+    call.notes().watchers.leave(slot, waker);
     let _ = call.watch();
 }
 
@@ -118,10 +118,10 @@ pub struct Abandoned {
     watched: Vec<Watched>,
 }
 
-/// A place among the watchers of a call.
+/// A slot among the watchers of a call.
 struct Watched {
     call: SharedExchange<Call>,
-    place: Option<usize>,
+    slot: Option<usize>,
 }
 
 impl Abandoned {
@@ -164,10 +164,10 @@ impl Future for Abandoned {
             };
             let above: Vec<_> = made_for(&call).collect();
             let calls = std::iter::once(call).chain(above);
-            this.watched = calls.map(|call| Watched { call, place: None }).collect();
+            this.watched = calls.map(|call| Watched { call, slot: None }).collect();
         }
-        for Watched { call, place } in &mut this.watched {
-            watch(call, place, cx.waker());
+        for Watched { call, slot } in &mut this.watched {
+            watch(call, slot, cx.waker());
         }
         match this.is_abandoned() {
             true => Poll::Ready(()),
@@ -178,9 +178,9 @@ impl Future for Abandoned {
 
 impl Drop for Abandoned {
     fn drop(&mut self) {
-        for Watched { call, place } in self.watched.drain(..) {
-            if let Some(place) = place {
-                call.notes().watchers.give_back(place);
+        for Watched { call, slot } in self.watched.drain(..) {
+            if let Some(slot) = slot {
+                call.notes().watchers.give_back(slot);
             }
         }
     }

@@ -101,7 +101,7 @@ pub(crate) struct Deadlines {
     /// For when the timer is armed; `u64::MAX` if it is not. Written under the lock of `timer`.
     armed_ns: AtomicU64,
     timer: Mutex<Option<Completion<()>>>,
-    bell: Waker,
+    waker: Waker,
 }
 
 impl fmt::Debug for Deadlines {
@@ -111,12 +111,12 @@ impl fmt::Debug for Deadlines {
 }
 
 /// Wakes the deadlines when their timer fires; weak, since they own the timer.
-struct Bell(Weak<Deadlines>);
+struct TimerWaker(Weak<Deadlines>);
 
-impl Wake for Bell {
+impl Wake for TimerWaker {
     fn wake(self: Arc<Self>) {
         if let Some(deadlines) = self.0.upgrade() {
-            deadlines.ring();
+            deadlines.timer_fired();
         }
     }
 }
@@ -129,7 +129,7 @@ impl Deadlines {
             shards: std::array::from_fn(|_| Shard(Mutex::new(List::default()))),
             armed_ns: AtomicU64::new(u64::MAX),
             timer: Mutex::new(None),
-            bell: Waker::from(Arc::new(Bell(me.clone()))),
+            waker: Waker::from(Arc::new(TimerWaker(me.clone()))),
         })
     }
 
@@ -146,7 +146,7 @@ impl Deadlines {
             self.sweep();
         }
         drop(settled.calls);
-        // Ordered by the list's section or lock: `ring` clears this before it looks at the list.
+        // Ordered by the list's section or lock: `timer_fired` clears this before it looks at the list.
         if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
             self.arm(deadline_ns);
         }
@@ -187,7 +187,7 @@ impl Deadlines {
             }
             let left = deadline_ns.saturating_sub(self.group.now_ns());
             let mut sleep = self.group.sleep(Duration::from_nanos(left));
-            match Pin::new(&mut sleep).poll(&mut Context::from_waker(&self.bell)) {
+            match Pin::new(&mut sleep).poll(&mut Context::from_waker(&self.waker)) {
                 Poll::Pending => {
                     self.armed_ns.store(deadline_ns, Ordering::Release);
                     // The one before, if any, is cancelled by this.
@@ -198,13 +198,13 @@ impl Deadlines {
             }
         };
         match fired {
-            Ok(()) => self.ring(),
+            Ok(()) => self.timer_fired(),
             Err(failure) => tracing::warn!(%failure, "calls wait without their deadlines"),
         }
     }
 
     /// The timer has fired.
-    fn ring(&self) {
+    fn timer_fired(&self) {
         {
             let _timer = self.timer.lock();
             self.armed_ns.store(u64::MAX, Ordering::Release);

@@ -215,7 +215,7 @@ impl<A: Actor> Shared<A> {
         let id = next_id(&self.settings.system);
         let factory = Arc::clone(&self.settings.factory);
         let restarter = Restarter::new(self.settings.restart.clone(), move || factory());
-        let cell = ActorCell::unmade(id, self.settings.system.clone(), restarter);
+        let cell = ActorCell::with_factory(id, self.settings.system.clone(), restarter);
         let cell = cell.intercepted(self.settings.incoming.clone(), None);
         let mut task = self.settings.group.task(cell).hooks::<Hooks>().tag(id).class_of::<A>();
         task = task.name(&format!("{}#{place}", self.settings.name));

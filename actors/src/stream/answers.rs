@@ -35,7 +35,7 @@ pub struct Answers<T>(Arc<Shared<T>>);
 pub struct AnswerSink<T> {
     shared: Arc<Shared<T>>,
     /// Its future tells how it ends.
-    is_led: bool,
+    has_producer: bool,
 }
 
 /// An answer that nobody is there to take; gives it back.
@@ -57,11 +57,11 @@ struct State<T> {
     end: Option<Result<(), Failure>>,
     has_ended: bool,
     /// The taker has gone.
-    is_left: bool,
+    is_abandoned: bool,
     /// Whom to wake for an answer, for room, and when the taker has gone.
     taker: Option<Waker>,
     sender: Option<Waker>,
-    leader: Option<Waker>,
+    producer: Option<Waker>,
 }
 
 impl<T> Shared<T> {
@@ -102,7 +102,7 @@ impl<T> Shared<T> {
     fn poll_send(&self, answer: &mut Option<T>, waker: &Waker) -> Poll<bool> {
         let taker = {
             let mut state = self.0.lock();
-            if state.is_left || state.has_ended {
+            if state.is_abandoned || state.has_ended {
                 return Poll::Ready(false);
             }
             if state.queue.len() >= state.bound {
@@ -144,12 +144,12 @@ impl<T> Answers<T> {
             taken: 0,
             end: None,
             has_ended: false,
-            is_left: false,
+            is_abandoned: false,
             taker: None,
             sender: None,
-            leader: None,
+            producer: None,
         })));
-        (AnswerSink { shared: Arc::clone(&shared), is_led: false }, Self(shared))
+        (AnswerSink { shared: Arc::clone(&shared), has_producer: false }, Self(shared))
     }
 
     /// The next answer; `None` at the end, and after a failure. May be dropped and called again
@@ -206,8 +206,8 @@ impl<T> Drop for Answers<T> {
     fn drop(&mut self) {
         let (queue, wakers) = {
             let mut state = self.0 .0.lock();
-            state.is_left = true;
-            (mem::take(&mut state.queue), [state.sender.take(), state.leader.take()])
+            state.is_abandoned = true;
+            (mem::take(&mut state.queue), [state.sender.take(), state.producer.take()])
         };
         drop(queue);
         wakers.into_iter().for_each(wake);
@@ -241,7 +241,7 @@ impl<T> AnswerSink<T> {
 
     /// Whether nobody takes answers any more.
     pub fn is_abandoned(&self) -> bool {
-        self.shared.0.lock().is_left
+        self.shared.0.lock().is_abandoned
     }
 
     /// Ends the stream: in order, or with a failure that is told after the answers so far.
@@ -258,34 +258,34 @@ impl<T> fmt::Debug for AnswerSink<T> {
 
 impl<T> Drop for AnswerSink<T> {
     fn drop(&mut self) {
-        if !self.is_led {
+        if !self.has_producer {
             self.shared.end(Err(Failure::Closed));
         }
     }
 }
 
 /// Ends the stream also where its future is dropped before it is done.
-struct Lead<T> {
+struct Producer<T> {
     shared: Arc<Shared<T>>,
     group: Group,
     /// How long the answers may wait without one being taken.
     limit: Duration,
     /// Runs while the maker waits for room, with what was taken when it began.
-    patience: Option<(Completion<()>, u64)>,
+    stall_timer: Option<(Completion<()>, u64)>,
 }
 
-impl<T> Lead<T> {
+impl<T> Producer<T> {
     /// Whether the maker is to go on; if not, it is over.
     fn poll_gone(&self, cx: &mut PollContext<'_>) -> bool {
         let mut state = self.shared.0.lock();
-        if !state.is_left {
-            state.leader = Some(cx.waker().clone());
+        if !state.is_abandoned {
+            state.producer = Some(cx.waker().clone());
         }
-        state.is_left
+        state.is_abandoned
     }
 
     /// Whether the answers have waited for too long.
-    fn poll_patience(&mut self, cx: &mut PollContext<'_>) -> bool {
+    fn poll_stalled(&mut self, cx: &mut PollContext<'_>) -> bool {
         loop {
             let (taken, is_waiting) = {
                 let state = self.shared.0.lock();
@@ -295,17 +295,17 @@ impl<T> Lead<T> {
                 return false;
             }
             let (sleep, since) =
-                self.patience.get_or_insert_with(|| (self.group.sleep(self.limit), taken));
+                self.stall_timer.get_or_insert_with(|| (self.group.sleep(self.limit), taken));
             match Pin::new(sleep).poll(cx) {
                 Poll::Pending => return false,
                 Poll::Ready(_) if *since == taken => return true,
                 // One was taken in between: the time begins anew.
-                Poll::Ready(_) => self.patience = None,
+                Poll::Ready(_) => self.stall_timer = None,
             }
         }
     }
 
-    async fn lead<F>(mut self, make: F, ambient: Ambient) -> Option<Panic>
+    async fn run<F>(mut self, make: F, ambient: Ambient) -> Option<Panic>
     where
         F: Future<Output = Result<(), Failure>>,
     {
@@ -322,7 +322,7 @@ impl<T> Lead<T> {
                 }
                 Poll::Pending => {}
             }
-            if self.poll_patience(cx) {
+            if self.poll_stalled(cx) {
                 let text = format!("no answer of the stream was taken for {:?}", self.limit);
                 return Poll::Ready((Err(Failure::message(text)), None));
             }
@@ -334,7 +334,7 @@ impl<T> Lead<T> {
     }
 }
 
-impl<T> Drop for Lead<T> {
+impl<T> Drop for Producer<T> {
     fn drop(&mut self) {
         self.shared.end(Err(Failure::Closed));
     }
@@ -394,19 +394,20 @@ impl<A: Actor> Context<'_, A> {
         F: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let (mut sink, answers) = Answers::bounded(bound);
-        sink.is_led = true;
+        sink.has_producer = true;
         let limit = self.system().shared().ask_limit;
         let group = self.system().group().clone();
-        let lead = Lead { shared: Arc::clone(&sink.shared), group, limit, patience: None };
+        let producer =
+            Producer { shared: Arc::clone(&sink.shared), group, limit, stall_timer: None };
         let ambient = Ambient { baggage: request::baggage(), ..Ambient::default() };
-        let leading = lead.lead(make(sink), ambient);
+        let producing = producer.run(make(sink), ambient);
         let open = self.open_stream();
-        let leading = async move {
-            let panic = leading.await;
+        let producing = async move {
+            let panic = producing.await;
             drop(open);
             panic
         };
-        self.turn_mut().await_interleaved(leading, |cell, cx, panic| cell.go_on(panic, cx));
+        self.turn_mut().await_interleaved(producing, |cell, cx, panic| cell.go_on(panic, cx));
         answers
     }
 }

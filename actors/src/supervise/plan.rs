@@ -11,7 +11,7 @@ use crate::actor::restart::RestartCounter;
 use crate::call::reply::ReplyTo;
 
 /// One child.
-pub(crate) struct Place {
+pub(crate) struct Child {
     pub(crate) key: u64,
     pub(crate) spec: Box<dyn Spec>,
     pub(crate) task: Option<AnyTask>,
@@ -44,21 +44,21 @@ pub(crate) enum Step {
 }
 
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct ChildList {
     /// In the order of their start.
-    pub(crate) list: Vec<Place>,
+    pub(crate) list: Vec<Child>,
     pub(crate) plan: VecDeque<Step>,
     /// Orders to start children anew so far.
     orders: u64,
 }
 
-impl Places {
-    pub(crate) fn get(&mut self, key: u64) -> Option<&mut Place> {
-        self.list.iter_mut().find(|place| place.key == key)
+impl ChildList {
+    pub(crate) fn get(&mut self, key: u64) -> Option<&mut Child> {
+        self.list.iter_mut().find(|child| child.key == key)
     }
 
     pub(crate) fn named(&self, name: &str) -> Option<u64> {
-        self.list.iter().find(|place| place.spec.name() == name).map(|place| place.key)
+        self.list.iter().find(|child| child.spec.name() == name).map(|child| child.key)
     }
 
     /// Ahead of what is planned: ends whom the strategy says, the youngest first, and starts them
@@ -70,7 +70,7 @@ impl Places {
         now_ns: u64,
         pause: Duration,
     ) {
-        let at = self.list.iter().position(|place| place.key == failed).unwrap_or(0);
+        let at = self.list.iter().position(|child| child.key == failed).unwrap_or(0);
         let range = match strategy {
             Strategy::OneForOne => at..at + 1,
             Strategy::AllForOne => 0..self.list.len(),
@@ -81,22 +81,22 @@ impl Places {
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         let mut steps = Vec::new();
         let mut starts = Vec::new();
-        for place in affected {
-            let is_running = place.task.is_some();
-            let is_temporary = place.spec.kind() == RestartKind::Temporary;
+        for child in affected {
+            let is_running = child.task.is_some();
+            let is_temporary = child.spec.kind() == RestartKind::Temporary;
             if is_running {
                 if is_temporary {
-                    steps.push(Step::Forget(place.key));
+                    steps.push(Step::Forget(child.key));
                 }
-                steps.push(Step::Stop(place.key));
+                steps.push(Step::Stop(child.key));
             }
-            if place.key == failed || is_running && !is_temporary {
-                place.due_ns = now_ns.saturating_add(pause_ns);
-                place.is_wanted = true;
+            if child.key == failed || is_running && !is_temporary {
+                child.due_ns = now_ns.saturating_add(pause_ns);
+                child.is_wanted = true;
             }
-            if place.is_wanted {
-                place.order = self.orders;
-                starts.push(place.key);
+            if child.is_wanted {
+                child.order = self.orders;
+                starts.push(child.key);
             }
         }
         // What was planned for them comes in the new order.
@@ -112,13 +112,13 @@ impl Places {
     /// started.
     pub(crate) fn starts(&self, order: u64, now_ns: u64) -> Vec<Step> {
         let mut steps = Vec::new();
-        for place in self.list.iter().filter(|place| place.is_wanted && place.order == order) {
-            let left_ns = place.due_ns.saturating_sub(now_ns);
+        for child in self.list.iter().filter(|child| child.is_wanted && child.order == order) {
+            let left_ns = child.due_ns.saturating_sub(now_ns);
             if left_ns > 0 {
                 steps.push(Step::StartAfter(Duration::from_nanos(left_ns), order));
                 break;
             }
-            steps.push(Step::Start(place.key));
+            steps.push(Step::Start(child.key));
         }
         steps
     }
@@ -126,9 +126,9 @@ impl Places {
     /// In place of all that is planned: ends everyone, the youngest first, then fails.
     pub(crate) fn give_up(&mut self, failure: Failure) {
         self.plan.clear();
-        self.list.iter_mut().for_each(|place| place.is_wanted = false);
-        let running = self.list.iter().rev().filter(|place| place.task.is_some());
-        self.plan.extend(running.map(|place| Step::Stop(place.key)));
+        self.list.iter_mut().for_each(|child| child.is_wanted = false);
+        let running = self.list.iter().rev().filter(|child| child.task.is_some());
+        self.plan.extend(running.map(|child| Step::Stop(child.key)));
         self.plan.push_back(Step::Fail(failure));
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use turnwheel_runtime::{Failure, Phase};
 
 use super::drain::end_within;
-use super::plan::{Place, Places, Step};
+use super::plan::{Child, ChildList, Step};
 use super::spec::{ChildSpec, RestartKind, Spec};
 use crate::actor::context::Context;
 use crate::actor::handler::{Handler, ReplyHandler};
@@ -60,7 +60,7 @@ pub struct Supervisor {
     strategy: Strategy,
     policy: Box<Restart>,
     counter: Box<RestartCounter>,
-    places: Places,
+    children: ChildList,
     /// Ends not yet looked at: child, its run, and how.
     ends: VecDeque<(u64, u64, Exit)>,
     next_key: u64,
@@ -72,7 +72,7 @@ pub struct Supervisor {
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Supervisor");
-        shown.field("strategy", &self.strategy).field("children", &self.places.list.len());
+        shown.field("strategy", &self.strategy).field("children", &self.children.list.len());
         shown.finish_non_exhaustive()
     }
 }
@@ -163,7 +163,7 @@ impl Supervisor {
             strategy,
             counter: Box::new(RestartCounter::new(policy.clone())),
             policy: Box::new(policy),
-            places: Places::default(),
+            children: ChildList::default(),
             ends: VecDeque::new(),
             next_key: 0,
             is_busy: false,
@@ -176,8 +176,8 @@ impl Supervisor {
     #[must_use]
     pub fn restart(mut self, policy: Restart) -> Self {
         self.counter = Box::new(RestartCounter::new(policy.clone()));
-        for place in &mut self.places.list {
-            place.counter = RestartCounter::new(policy.pauses());
+        for child in &mut self.children.list {
+            child.counter = RestartCounter::new(policy.pauses());
         }
         self.policy = Box::new(policy);
         self
@@ -186,15 +186,15 @@ impl Supervisor {
     /// One more child, started after those before it.
     #[must_use]
     pub fn child<A: Actor>(mut self, spec: ChildSpec<A>) -> Self {
-        self.place(Box::new(spec), None);
+        self.add(Box::new(spec), None);
         self
     }
 
-    fn place(&mut self, spec: Box<dyn Spec>, asker: Option<ReplyTo<Result<(), ChildError>>>) {
+    fn add(&mut self, spec: Box<dyn Spec>, asker: Option<ReplyTo<Result<(), ChildError>>>) {
         let key = self.next_key;
         self.next_key += 1;
         let counter = RestartCounter::new(self.policy.pauses());
-        let place = Place {
+        let child = Child {
             key,
             spec,
             task: None,
@@ -206,14 +206,14 @@ impl Supervisor {
             order: 0,
             asker,
         };
-        self.places.list.push(place);
-        self.places.plan.push_back(Step::Start(key));
+        self.children.list.push(child);
+        self.children.plan.push_back(Step::Start(key));
     }
 
     /// Does what is planned, up to a step that takes time.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         while !self.is_busy && !cx.is_closing() {
-            if let Some(step) = self.places.plan.pop_front() {
+            if let Some(step) = self.children.plan.pop_front() {
                 self.step(step, cx);
             } else if let Some((key, run, exit)) = self.ends.pop_front() {
                 self.ended(key, run, exit, cx);
@@ -232,12 +232,12 @@ impl Supervisor {
                 cx.when_done(pause, move |supervisor, cx, slept| {
                     // A group without room for a timer starts them at once.
                     let now_ns = slept.map_or(u64::MAX, |()| cx.group().now_ns());
-                    let starts = supervisor.places.starts(order, now_ns);
-                    supervisor.places.plan.extend(starts);
+                    let starts = supervisor.children.starts(order, now_ns);
+                    supervisor.children.plan.extend(starts);
                     supervisor.go_on(cx);
                 });
             }
-            Step::Forget(key) => self.places.list.retain(|place| place.key != key),
+            Step::Forget(key) => self.children.list.retain(|child| child.key != key),
             Step::Answer(reply) => reply.send(Ok(())),
             Step::Up => self.is_up = true,
             Step::Fail(failure) => cx.fail(failure),
@@ -245,20 +245,20 @@ impl Supervisor {
     }
 
     fn start(&mut self, key: u64, cx: &mut Context<'_, Self>) {
-        let Some(place) = self.places.get(key) else { return };
-        if place.task.is_some() {
+        let Some(child) = self.children.get(key) else { return };
+        if child.task.is_some() {
             return;
         }
-        place.is_wanted = false;
-        place.run += 1;
-        let run = place.run;
-        let made = match place.spec.make(cx.system()) {
+        child.is_wanted = false;
+        child.run += 1;
+        let run = child.run;
+        let made = match child.spec.make(cx.system()) {
             Ok(made) => made,
             Err(failure) => return self.not_started(key, failure, cx),
         };
-        place.restarts += u64::from(run > 1);
+        child.restarts += u64::from(run > 1);
         let closed = made.task.closed();
-        place.task = Some(made.task);
+        child.task = Some(made.task);
         self.adopt_all(cx);
         self.is_busy = true;
         cx.when_done(made.started, move |supervisor, cx, started| {
@@ -278,7 +278,7 @@ impl Supervisor {
         closed: turnwheel_runtime::Completion<()>,
         cx: &mut Context<'_, Self>,
     ) {
-        if let Some(asker) = self.places.get(key).and_then(|place| place.asker.take()) {
+        if let Some(asker) = self.children.get(key).and_then(|child| child.asker.take()) {
             asker.send(Ok(()));
         }
         cx.when_done_started(closed, move |supervisor, cx, outcome| {
@@ -288,33 +288,33 @@ impl Supervisor {
     }
 
     fn not_started(&mut self, key: u64, failure: Failure, cx: &mut Context<'_, Self>) {
-        let Some(place) = self.places.get(key) else { return };
-        place.task = None;
-        if let Some(asker) = place.asker.take() {
-            self.places.list.retain(|place| place.key != key);
+        let Some(child) = self.children.get(key) else { return };
+        child.task = None;
+        if let Some(asker) = child.asker.take() {
+            self.children.list.retain(|child| child.key != key);
             return asker.send(Err(ChildError::NotStarted(failure)));
         }
         let exit = Exit::Failed(failure);
         if self.is_up {
             return self.again(key, exit, cx);
         }
-        let child = place.spec.name().to_owned();
-        self.give_up(EscalatedFailure { child, exit, is_first_start: true });
+        let name = child.spec.name().to_owned();
+        self.give_up(EscalatedFailure { child: name, exit, is_first_start: true });
     }
 
     fn stop(&mut self, key: u64, cx: &mut Context<'_, Self>) {
-        let Some(place) = self.places.get(key) else { return };
-        let Some(task) = place.task.clone() else { return };
+        let Some(child) = self.children.get(key) else { return };
+        let Some(task) = child.task.clone() else { return };
         // Its end is no news.
-        place.run += 1;
-        let limit = place.spec.limit();
+        child.run += 1;
+        let limit = child.spec.limit();
         let group = cx.group();
         self.is_busy = true;
         let ending = async move { end_within(&task, limit, &group).await };
         cx.when_done(ending, move |supervisor, cx, ()| {
             supervisor.is_busy = false;
-            if let Some(place) = supervisor.places.get(key) {
-                place.task = None;
+            if let Some(child) = supervisor.children.get(key) {
+                child.task = None;
             }
             supervisor.go_on(cx);
         });
@@ -322,13 +322,13 @@ impl Supervisor {
 
     /// A child has ended without having been told to.
     fn ended(&mut self, key: u64, run: u64, exit: Exit, cx: &mut Context<'_, Self>) {
-        let Some(place) = self.places.get(key).filter(|place| place.run == run) else { return };
-        place.task = None;
-        if place.spec.kind().restarts_after(&exit) {
+        let Some(child) = self.children.get(key).filter(|child| child.run == run) else { return };
+        child.task = None;
+        if child.spec.kind().restarts_after(&exit) {
             return self.again(key, exit, cx);
         }
-        if place.spec.kind() == RestartKind::Temporary {
-            self.places.list.retain(|place| place.key != key);
+        if child.spec.kind() == RestartKind::Temporary {
+            self.children.list.retain(|child| child.key != key);
         }
         self.adopt_all(cx);
     }
@@ -336,26 +336,26 @@ impl Supervisor {
     fn again(&mut self, key: u64, exit: Exit, cx: &mut Context<'_, Self>) {
         let now_ns = cx.group().now_ns();
         let is_within = self.counter.next(now_ns, key).is_some();
-        let Some(place) = self.places.get(key) else { return };
-        let child = place.spec.name().to_owned();
+        let Some(child) = self.children.get(key) else { return };
+        let name = child.spec.name().to_owned();
         if !is_within {
-            return self.give_up(EscalatedFailure { child, exit, is_first_start: false });
+            return self.give_up(EscalatedFailure { child: name, exit, is_first_start: false });
         }
-        let pause = place.counter.next(now_ns, cx.myself().id() ^ key).unwrap_or_default();
-        tracing::warn!(supervisor = cx.name(), child, ?exit, ?pause, "a child is made anew");
-        self.places.restart(key, self.strategy, now_ns, pause);
+        let pause = child.counter.next(now_ns, cx.myself().id() ^ key).unwrap_or_default();
+        tracing::warn!(supervisor = cx.name(), child = name, ?exit, ?pause, "a child is made anew");
+        self.children.restart(key, self.strategy, now_ns, pause);
     }
 
     fn give_up(&mut self, failure: EscalatedFailure) {
         self.ends.clear();
-        self.places.give_up(Failure::error(failure));
+        self.children.give_up(Failure::error(failure));
     }
 
     /// The children in the order of their start, for the end of this actor.
     fn adopt_all(&self, cx: &mut Context<'_, Self>) {
-        let running = self.places.list.iter().filter_map(|place| {
-            let task: Option<_> = place.task.clone();
-            Some((task?, place.spec.limit()))
+        let running = self.children.list.iter().filter_map(|child| {
+            let task: Option<_> = child.task.clone();
+            Some((task?, child.spec.limit()))
         });
         cx.children().replace(running.collect());
     }
@@ -365,14 +365,14 @@ impl Actor for Supervisor {
     type Error = Infallible;
 
     fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), Infallible> {
-        let names = || self.places.list.iter().map(|place| place.spec.name());
+        let names = || self.children.list.iter().map(|child| child.spec.name());
         let taken = names().enumerate().find(|(at, name)| names().take(*at).any(|n| n == *name));
         if let Some((_, name)) = taken {
             let child = name.to_owned();
             let exit = Exit::Failed(Failure::error(ChildError::NameTaken));
             self.give_up(EscalatedFailure { child, exit, is_first_start: true });
         }
-        self.places.plan.push_back(Step::Up);
+        self.children.plan.push_back(Step::Up);
         self.go_on(cx);
         Ok(())
     }
@@ -387,10 +387,10 @@ impl ReplyHandler<StartChild> for Supervisor {
         reply: ReplyTo<Self::Reply>,
         cx: &mut Context<'_, Self>,
     ) {
-        if self.places.named(spec.name()).is_some() {
+        if self.children.named(spec.name()).is_some() {
             return reply.send(Err(ChildError::NameTaken));
         }
-        self.place(spec, Some(reply));
+        self.add(spec, Some(reply));
         self.go_on(cx);
     }
 }
@@ -404,10 +404,10 @@ impl ReplyHandler<StopChild> for Supervisor {
         reply: ReplyTo<Self::Reply>,
         cx: &mut Context<'_, Self>,
     ) {
-        let Some(key) = self.places.named(&name) else {
+        let Some(key) = self.children.named(&name) else {
             return reply.send(Err(ChildError::Unknown));
         };
-        self.places.plan.extend([Step::Stop(key), Step::Forget(key), Step::Answer(reply)]);
+        self.children.plan.extend([Step::Stop(key), Step::Forget(key), Step::Answer(reply)]);
         self.go_on(cx);
     }
 }
@@ -416,12 +416,12 @@ impl Handler<ListChildren> for Supervisor {
     type Reply = Vec<ChildInfo>;
 
     fn handle(&mut self, _: ListChildren, _: &mut Context<'_, Self>) -> Vec<ChildInfo> {
-        let info = |place: &Place| ChildInfo {
-            name: place.spec.name().to_owned(),
-            kind: place.spec.kind(),
-            phase: place.task.as_ref().map(turnwheel_runtime::AnyTask::phase),
-            restarts: place.restarts,
+        let info = |child: &Child| ChildInfo {
+            name: child.spec.name().to_owned(),
+            kind: child.spec.kind(),
+            phase: child.task.as_ref().map(turnwheel_runtime::AnyTask::phase),
+            restarts: child.restarts,
         };
-        self.places.list.iter().map(info).collect()
+        self.children.list.iter().map(info).collect()
     }
 }

@@ -72,7 +72,7 @@ impl<A: Actor> ActorCell<A> {
         turn: &mut Turn<'_, A>,
         run: impl FnOnce(&mut A, &mut Context<'_, A>),
     ) {
-        self.fetch();
+        self.take_back();
         if let Some(actor) = &mut self.actor {
             run(actor, &mut Context::new(turn.reborrow(), &mut self.state));
         }

@@ -21,7 +21,7 @@ use crate::request::RequestContext;
 /// A message that is to be sent; see [`Address::tell_after`]. Dropping this changes nothing.
 #[derive(Clone)]
 pub struct Delayed {
-    parcel: Arc<dyn Cancel>,
+    pending: Arc<dyn Cancel>,
 }
 
 impl fmt::Debug for Delayed {
@@ -33,12 +33,12 @@ impl fmt::Debug for Delayed {
 impl Delayed {
     /// Drops the message unsent. Returns whether it was still to be sent.
     pub fn cancel(&self) -> bool {
-        self.parcel.cancel()
+        self.pending.cancel()
     }
 
     /// Whether it is still to be sent.
     pub fn is_pending(&self) -> bool {
-        self.parcel.is_pending()
+        self.pending.is_pending()
     }
 }
 
@@ -48,46 +48,46 @@ trait Cancel: Send + Sync {
 }
 
 /// A message and whom it is for, until its time.
-struct Parcel<A: Actor, M, K> {
-    inside: Mutex<Option<Inside<A, M>>>,
-    /// The timer; it holds this parcel as its waker until it has fired.
+struct DelayedMessage<A: Actor, M, K> {
+    contents: Mutex<Option<Contents<A, M>>>,
+    /// The timer; it holds this pending as its waker until it has fired.
     timer: Mutex<Option<Completion<()>>>,
     kind: PhantomData<fn() -> K>,
 }
 
-struct Inside<A: Actor, M> {
+struct Contents<A: Actor, M> {
     to: Address<A>,
     message: M,
     request: RequestContext,
 }
 
-impl<A, M, K> Wake for Parcel<A, M, K>
+impl<A, M, K> Wake for DelayedMessage<A, M, K>
 where
     A: Receive<M, K>,
     M: Send + 'static,
     K: 'static,
 {
     fn wake(self: Arc<Self>) {
-        let inside = self.inside.lock().take();
+        let contents = self.contents.lock().take();
         let timer = self.timer.lock().take();
         drop(timer);
-        if let Some(Inside { to, message, request }) = inside {
+        if let Some(Contents { to, message, request }) = contents {
             // One that is refused is counted as a dead letter, and has nobody to go back to.
             drop(request.scope(|| to.tell(message)));
         }
     }
 }
 
-impl<A: Actor, M: Send, K> Cancel for Parcel<A, M, K> {
+impl<A: Actor, M: Send, K> Cancel for DelayedMessage<A, M, K> {
     fn cancel(&self) -> bool {
-        let inside = self.inside.lock().take();
+        let contents = self.contents.lock().take();
         let timer = self.timer.lock().take();
         drop(timer);
-        inside.is_some()
+        contents.is_some()
     }
 
     fn is_pending(&self) -> bool {
-        self.inside.lock().is_some()
+        self.contents.lock().is_some()
     }
 }
 
@@ -108,28 +108,28 @@ impl<A: Actor> Address<A> {
         K: 'static,
     {
         let request = RequestContext::current();
-        let inside = Inside { to: self.clone(), message, request };
-        let parcel = Arc::new(Parcel::<A, M, K> {
-            inside: Mutex::new(Some(inside)),
+        let contents = Contents { to: self.clone(), message, request };
+        let pending = Arc::new(DelayedMessage::<A, M, K> {
+            contents: Mutex::new(Some(contents)),
             timer: Mutex::new(None),
             kind: PhantomData,
         });
         let mut timer = self.system().group().sleep(delay);
-        let waker = Waker::from(Arc::clone(&parcel));
+        let waker = Waker::from(Arc::clone(&pending));
         let polled = Pin::new(&mut timer).poll(&mut Context::from_waker(&waker));
         match polled {
-            Poll::Pending => *parcel.timer.lock() = Some(timer),
+            Poll::Pending => *pending.timer.lock() = Some(timer),
             Poll::Ready(Ok(())) => waker.wake(),
             Poll::Ready(Err(_)) => {
-                if let Some(Inside { message, .. }) = parcel.inside.lock().take() {
+                if let Some(Contents { message, .. }) = pending.contents.lock().take() {
                     return Err(TellError { kind: SubmitErrorKind::GroupMemory, message });
                 }
             }
         }
-        if !Cancel::is_pending(&*parcel) {
+        if !Cancel::is_pending(&*pending) {
             // It fired before its timer was put away.
-            drop(parcel.timer.lock().take());
+            drop(pending.timer.lock().take());
         }
-        Ok(Delayed { parcel })
+        Ok(Delayed { pending })
     }
 }

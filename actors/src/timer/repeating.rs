@@ -94,7 +94,7 @@ pub enum TimerError {
 /// A timer of an actor. Clones are the same timer; dropping them changes nothing.
 #[derive(Clone)]
 pub struct ActorTimer {
-    beat: Arc<Mutex<Beat>>,
+    state: Arc<Mutex<TimerState>>,
     /// Ends with the last handle: who cannot change the timer needs no subscription for it.
     changed: Condition,
 }
@@ -118,14 +118,14 @@ impl ActorTimer {
             return Err(TimerError::ZeroPeriod);
         }
         let armed = {
-            let mut beat = self.beat.lock();
-            if beat.is_over {
+            let mut state = self.state.lock();
+            if state.is_over {
                 return Err(TimerError::Over);
             }
-            beat.next = due;
-            beat.period = period;
-            beat.is_changed = true;
-            beat.armed.take()
+            state.next = due;
+            state.period = period;
+            state.is_changed = true;
+            state.armed.take()
         };
         armed.as_ref().map(Timer::cancel);
         self.changed.signal();
@@ -135,8 +135,8 @@ impl ActorTimer {
     /// Ends it, from any thread: no further tick falls due. Returns whether it was not over before.
     pub fn dispose(&self) -> bool {
         let (was_over, armed) = {
-            let mut beat = self.beat.lock();
-            (std::mem::replace(&mut beat.is_over, true), beat.armed.take())
+            let mut state = self.state.lock();
+            (std::mem::replace(&mut state.is_over, true), state.armed.take())
         };
         armed.as_ref().map(Timer::cancel);
         !was_over
@@ -144,12 +144,12 @@ impl ActorTimer {
 
     /// Whether it was disposed of, or its actor or activation has ended.
     pub fn is_over(&self) -> bool {
-        self.beat.lock().is_over
+        self.state.lock().is_over
     }
 }
 
 /// What the handles and the actor know of a timer.
-struct Beat {
+struct TimerState {
     /// The delay before the tick that comes next.
     next: Duration,
     period: Duration,
@@ -163,7 +163,7 @@ struct Beat {
 
 /// A timer in its actor: what is called when it is due.
 struct Ticker<M, F> {
-    beat: Arc<Mutex<Beat>>,
+    state: Arc<Mutex<TimerState>>,
     make: Mutex<F>,
     baggage: Option<Arc<Baggage>>,
     timing: Timing,
@@ -175,7 +175,7 @@ struct Ticker<M, F> {
 /// Held by what is subscribed to in the actor: gone with that, no handle can bring the timer back.
 impl<M, F> Drop for Ticker<M, F> {
     fn drop(&mut self) {
-        self.beat.lock().is_over = true;
+        self.state.lock().is_over = true;
     }
 }
 
@@ -191,22 +191,22 @@ where
         K: 'static,
     {
         let delay = {
-            let mut beat = self.beat.lock();
-            beat.is_changed = false;
-            if beat.is_over || beat.next == Duration::MAX {
+            let mut state = self.state.lock();
+            state.is_changed = false;
+            if state.is_over || state.next == Duration::MAX {
                 return Ok(());
             }
-            beat.next
+            state.next
         };
         let ticker = Arc::clone(self);
         let timer = turn.after(delay, move |cell, turn| ticker.tick(cell, turn))?;
-        let mut beat = self.beat.lock();
-        if beat.is_over || beat.is_changed {
+        let mut state = self.state.lock();
+        if state.is_over || state.is_changed {
             // Changed from another thread since: its signal arms anew.
-            drop(beat);
+            drop(state);
             timer.cancel();
         } else {
-            beat.armed = Some(timer);
+            state.armed = Some(timer);
         }
         Ok(())
     }
@@ -218,13 +218,13 @@ where
         K: 'static,
     {
         {
-            let mut beat = self.beat.lock();
-            beat.armed = None;
-            beat.is_over |= cell.state.incarnation() != self.incarnation;
-            if beat.is_over || beat.is_changed || beat.is_ticking {
+            let mut state = self.state.lock();
+            state.armed = None;
+            state.is_over |= cell.state.incarnation() != self.incarnation;
+            if state.is_over || state.is_changed || state.is_ticking {
                 return;
             }
-            beat.is_ticking = true;
+            state.is_ticking = true;
         }
         let (reply, mut taker, _) = Call::unasked().begin::<A::Reply>();
         let run = AssertUnwindSafe(|| {
@@ -269,10 +269,10 @@ where
         K: 'static,
     {
         {
-            let mut beat = self.beat.lock();
-            beat.is_ticking = false;
-            if !beat.is_changed {
-                beat.next = beat.period;
+            let mut state = self.state.lock();
+            state.is_ticking = false;
+            if !state.is_changed {
+                state.next = state.period;
             }
         }
         self.arm_or_end(turn);
@@ -285,7 +285,7 @@ where
     {
         if let Err(error) = self.arm(turn) {
             tracing::error!(actor = turn.name(), %error, "a timer of an actor ends");
-            self.beat.lock().is_over = true;
+            self.state.lock().is_over = true;
         }
     }
 }
@@ -343,7 +343,7 @@ impl<A: Actor> Context<'_, A> {
         if timing.period.is_zero() {
             return Err(TimerError::ZeroPeriod);
         }
-        let beat = Arc::new(Mutex::new(Beat {
+        let state = Arc::new(Mutex::new(TimerState {
             next: timing.first,
             period: timing.period,
             is_ticking: false,
@@ -352,7 +352,7 @@ impl<A: Actor> Context<'_, A> {
             armed: None,
         }));
         let ticker = Arc::new(Ticker {
-            beat: Arc::clone(&beat),
+            state: Arc::clone(&state),
             make: Mutex::new(make),
             baggage: request::baggage(),
             timing,
@@ -363,13 +363,13 @@ impl<A: Actor> Context<'_, A> {
         ticker.arm(turn)?;
         let changed = turn.condition(ConditionMode::Coalescing, move |_, turn| {
             let is_to_arm = {
-                let beat = ticker.beat.lock();
-                beat.is_changed && !beat.is_ticking
+                let state = ticker.state.lock();
+                state.is_changed && !state.is_ticking
             };
             if is_to_arm {
                 ticker.arm_or_end(turn);
             }
         });
-        Ok(ActorTimer { beat, changed })
+        Ok(ActorTimer { state, changed })
     }
 }

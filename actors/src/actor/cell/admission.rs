@@ -44,7 +44,7 @@ impl<A: Actor> ActorCell<A> {
         let rare = self.state.rare();
         if rare.gate.is_free() {
             let paused = std::mem::take(&mut rare.paused);
-            self.state.set_free();
+            self.state.set_plain();
             paused.into_iter().for_each(Waker::wake);
         }
     }

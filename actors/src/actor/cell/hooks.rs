@@ -56,7 +56,7 @@ impl<A: Actor> Lifecycle<ActorCell<A>> for Hooks {
         cx: &mut Turn<'_, A>,
         failure: &Failure,
     ) -> OnFailure {
-        cell.fetch();
+        cell.take_back();
         let Some(actor) = &mut cell.actor else {
             // Its factory, or its end before a restart, has panicked.
             return OnFailure::Escalate;
@@ -81,7 +81,7 @@ impl<A: Actor> ActorCell<A> {
         turn: &mut Turn<'_, A>,
         hook: impl FnOnce(&mut A, &mut Context<'_, A>) -> Result<(), A::Error>,
     ) -> Result<(), A::Error> {
-        self.fetch();
+        self.take_back();
         match &mut self.actor {
             Some(actor) => hook(actor, &mut Context::new(turn.reborrow(), &mut self.state)),
             None => Ok(()),
@@ -115,7 +115,7 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.fetch();
+        self.take_back();
         if self.actor.is_some() {
             return self.run_as_start(|cell| A::receive(cell, delivery, turn.reborrow()));
         }
@@ -126,7 +126,7 @@ impl<A: Actor> ActorCell<A> {
 
     /// Tells the actor of its end, and drops it.
     pub(crate) fn end(&mut self, exit: &Exit) {
-        self.fetch();
+        self.take_back();
         if let Some(mut actor) = self.actor.take() {
             actor.ended(exit);
         }

@@ -19,8 +19,8 @@ use crate::error::AskError;
 use crate::request::scope::{self, Panic};
 use crate::request::{Ambient, RequestContext};
 use crate::system::dead_letter::DeadLetterReason;
+use crate::system::intercept::interception::Interception;
 use crate::system::intercept::outcome::End;
-use crate::system::intercept::passage::Passage;
 use crate::system::intercept::{Direction, MessageInfo};
 
 /// What came of a message: what its caller is told, and what its actor's policy is.
@@ -53,28 +53,28 @@ impl<A: Actor> ActorCell<A> {
         delivery: &mut Delivery<M, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
-    ) -> Option<Passage>
+    ) -> Option<Interception>
     where
         M: Send + 'static,
         R: Send + 'static,
     {
         if self.actor.is_none() {
-            self.nobody_home::<M>(turn);
+            self.drop_without_actor::<M>(turn);
             return None;
         }
         if !self.begin(delivery, turn) {
             return None;
         }
-        self.begin_passage(delivery, ambient, turn)
+        self.begin_interception(delivery, ambient, turn)
     }
 
     /// Begins with the interceptors of a message whose turn it is. If one refuses, all is said.
-    fn begin_passage<M, R>(
+    fn begin_interception<M, R>(
         &mut self,
         delivery: &mut Delivery<M, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
-    ) -> Option<Passage>
+    ) -> Option<Interception>
     where
         M: Send + 'static,
         R: Send + 'static,
@@ -90,14 +90,14 @@ impl<A: Actor> ActorCell<A> {
             request: RequestContext::of(delivery.baggage.clone()),
             system: self.state.system.clone(),
         };
-        let mut passage = Passage::new(self.state.chain(), info);
-        let begun = ambient.within(|| passage.begin(&mut delivery.message));
-        ambient.baggage = passage.info.request.baggage();
+        let mut interception = Interception::new(self.state.chain(), info);
+        let begun = ambient.within(|| interception.begin(&mut delivery.message));
+        ambient.baggage = interception.info.request.baggage();
         let Err(failure) = begun else {
-            return Some(passage);
+            return Some(interception);
         };
         let mut end = failed::<R>(failure);
-        ambient.within(|| passage.end(&mut end));
+        ambient.within(|| interception.end(&mut end));
         self.close_with::<M, _>(delivery.reply.take(), end, false, turn);
         None
     }
@@ -137,20 +137,22 @@ impl<A: Actor> ActorCell<A> {
         R: Send + 'static,
     {
         let mut ambient = Ambient { chain: CallChain::default(), ..Ambient::of(&delivery) };
-        let Some(mut passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
+        let Some(mut interception) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+            return;
+        };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some((message, handle));
         let mut outcome = None;
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
         let (end, panic) = ambient.within(|| {
-            let around = passage.within(&mut || {
+            let around = interception.within(&mut || {
                 let Some((message, handle)) = held.take() else { return };
                 let run = AssertUnwindSafe(|| handle(actor, message, &mut cx));
                 outcome = Some(catch_unwind(run));
             });
             let (mut end, panic) = end_of(around, outcome);
-            passage.end(&mut end);
+            interception.end(&mut end);
             (end, panic)
         });
         self.close_with::<M, _>(reply, end, panic.is_some(), &turn);
@@ -170,14 +172,16 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some(mut passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
+        let Some(mut interception) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+            return;
+        };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some((message, reply.unwrap_or_else(ReplyTo::nobody)));
         let mut outcome = None;
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
         let (end, panic) = ambient.within(|| {
-            let around = passage.within(&mut || {
+            let around = interception.within(&mut || {
                 let Some((message, reply)) = held.take() else { return };
                 let run = AssertUnwindSafe(|| actor.handle(message, reply, &mut cx));
                 outcome = Some(catch_unwind(run));
@@ -186,7 +190,7 @@ impl<A: Actor> ActorCell<A> {
             if matches!(end, End::Replied(())) {
                 end = End::Open;
             }
-            passage.end(&mut end);
+            interception.end(&mut end);
             (end, panic)
         });
         // Only what was never handed over is answered here.
@@ -210,16 +214,16 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some(passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
+        let Some(interception) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
         ambient.asker = Some(self.asker(&turn, false));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = self.actor.take() else { return };
         let cx = AsyncContext::new(self.state.address(&turn));
-        let mut lent = self.state.rare().home.lend(actor);
+        let mut lent = self.state.rare().lender.lend(actor);
         let future = async move { lent.handle(message, cx).await };
-        let future = around(scope::contained(future, ambient), passage);
+        let future = around(scope::contained(future, ambient), interception);
         turn.await_exclusive(future, move |cell, turn, (end, panic)| {
-            cell.fetch();
+            cell.take_back();
             cell.after::<M, _>(reply, end, panic, turn);
         });
     }
@@ -235,14 +239,16 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some(mut passage) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
+        let Some(mut interception) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+            return;
+        };
         ambient.asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut held = Some(message);
         let mut made = None;
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
-        let ran = passage.within(&mut || {
+        let ran = interception.within(&mut || {
             let Some(message) = held.take() else { return };
             let run = AssertUnwindSafe(|| {
                 // Boxed, since its type names the borrows of this closure.
@@ -256,12 +262,12 @@ impl<A: Actor> ActorCell<A> {
             (Ok(()), Some(Ok(future))) => future,
             (ran, made) => {
                 let (mut end, panic) = end_of(ran, made.and_then(Result::err).map(Err));
-                passage.end(&mut end);
+                interception.end(&mut end);
                 return self.after::<M, _>(reply, end, panic, &mut turn);
             }
         };
         self.enter(A::ADMITS);
-        let future = around(scope::contained(future, ambient), passage);
+        let future = around(scope::contained(future, ambient), interception);
         turn.await_holding(future, move |cell, turn, (end, panic)| {
             cell.leave(A::ADMITS);
             cell.after::<M, _>(reply, end, panic, turn);
@@ -282,7 +288,7 @@ impl<A: Actor> ActorCell<A> {
 }
 
 /// A handler's future with the interceptors around each poll of it, and their ends behind it.
-async fn around<F, R>(future: F, mut passage: Passage) -> Ended<R>
+async fn around<F, R>(future: F, mut interception: Interception) -> Ended<R>
 where
     F: Future<Output = Result<R, Panic>>,
     R: Send + 'static,
@@ -291,7 +297,7 @@ where
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
             let mut polled = None;
-            let around = passage.within(&mut || {
+            let around = interception.within(&mut || {
                 if polled.is_none() {
                     polled = Some(future.as_mut().poll(cx));
                 }
@@ -305,6 +311,6 @@ where
         .await
     };
     let (mut end, panic) = end_of(around, outcome);
-    passage.end(&mut end);
+    interception.end(&mut end);
     (end, panic)
 }

@@ -34,7 +34,7 @@ impl<A: Actor> ActorCell<A> {
             return self.handle_gated::<M, R, K>(message, None, None, access, turn, handle);
         }
         let Some(actor) = &mut self.actor else {
-            return self.nobody_home::<M>(&turn);
+            return self.drop_without_actor::<M>(&turn);
         };
         self.state.note_begin();
         // The answer is dropped: nobody asked.
@@ -100,7 +100,7 @@ impl<A: Actor> ActorCell<A> {
         handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
     ) {
         let Some(actor) = &mut self.actor else {
-            return self.nobody_home::<M>(&turn);
+            return self.drop_without_actor::<M>(&turn);
         };
         self.state.note_begin();
         let mut cx = Context::new(turn, &mut self.state);

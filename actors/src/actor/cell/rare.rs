@@ -17,7 +17,7 @@ use crate::system::intercept::Chain;
 pub(crate) struct RareState<A: Actor> {
     pub(crate) gate: Gate<A>,
     /// Where an exclusive handler's future gives the actor back, also when it is dropped.
-    pub(crate) home: Lender<A>,
+    pub(crate) lender: Lender<A>,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) class: Option<Arc<str>>,
     /// What goes around its messages.
@@ -54,7 +54,7 @@ impl<A: Actor> Default for RareState<A> {
     fn default() -> Self {
         Self {
             gate: Gate::default(),
-            home: Lender::new(),
+            lender: Lender::new(),
             name: None,
             class: None,
             chain: Chain::default(),
@@ -82,7 +82,7 @@ impl<A: Actor> RareState<A> {
     /// Whether it holds nothing, but perhaps a name that can be found again.
     pub(crate) fn is_unused(&self) -> bool {
         self.gate.is_free()
-            && self.home.is_empty()
+            && self.lender.is_empty()
             && self.chain.is_empty()
             && self.paused.is_empty()
             && self.restarter.is_none()

@@ -61,7 +61,7 @@ impl<A: Actor> CellState<A> {
     }
 
     /// Nothing waits at the gate any more.
-    pub(crate) fn set_free(&mut self) {
+    pub(crate) fn set_plain(&mut self) {
         self.is_plain = !self.is_intercepted();
     }
 
@@ -115,7 +115,7 @@ impl<A: Actor> CellState<A> {
     /// Restarts of the actor so far.
     pub(crate) fn incarnation(&self) -> u64 {
         let restarter = self.rare.as_ref().and_then(|rare| rare.restarter.as_ref());
-        restarter.map_or(0, Restarter::life)
+        restarter.map_or(0, Restarter::incarnation)
     }
 
     /// The message handled next is no activity.
@@ -134,7 +134,7 @@ impl<A: Actor> CellState<A> {
 
     /// Whether a future has the actor.
     pub(crate) fn is_lent(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| !rare.home.is_empty())
+        self.rare.as_ref().is_some_and(|rare| !rare.lender.is_empty())
     }
 
     /// Whether messages wait at the gate.
@@ -188,7 +188,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// A cell whose actor is made in its first turn.
-    pub(crate) fn vacant(id: u64, system: System) -> Self {
+    pub(crate) fn without_actor(id: u64, system: System) -> Self {
         Self {
             actor: None,
             state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, rare: None },
@@ -196,8 +196,8 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// A cell whose actor comes from the factory in the first turn.
-    pub(crate) fn unmade(id: u64, system: System, restarter: Restarter<A>) -> Self {
-        let mut cell = Self::vacant(id, system);
+    pub(crate) fn with_factory(id: u64, system: System, restarter: Restarter<A>) -> Self {
+        let mut cell = Self::without_actor(id, system);
         cell.state.rare().restarter = Some(restarter);
         cell
     }
@@ -214,7 +214,7 @@ impl<A: Actor> ActorCell<A> {
     /// Lends the actor to a future.
     pub(crate) fn lend(&mut self) -> Option<Lent<A>> {
         let actor = self.actor.take()?;
-        Some(self.state.rare().home.lend(actor))
+        Some(self.state.rare().lender.lend(actor))
     }
 
     /// Forgets the futures that the former actor had under way. What waited for them still waits.
@@ -223,7 +223,7 @@ impl<A: Actor> ActorCell<A> {
         rare.gate.clear();
         rare.ticking = 0;
         if !rare.gate.has_waiting() {
-            self.state.set_free();
+            self.state.set_plain();
         }
     }
 
@@ -236,9 +236,9 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Fetches the actor home if its handler's future has ended.
-    pub(crate) fn fetch(&mut self) {
+    pub(crate) fn take_back(&mut self) {
         if self.actor.is_none() {
-            self.actor = self.state.rare.as_mut().and_then(|rare| rare.home.fetch());
+            self.actor = self.state.rare.as_mut().and_then(|rare| rare.lender.fetch());
         }
     }
 
@@ -266,7 +266,7 @@ impl<A: Actor> ActorCell<A> {
             return;
         }
         let Some(actor) = &mut self.actor else {
-            return self.nobody_home::<M>(&turn);
+            return self.drop_without_actor::<M>(&turn);
         };
         let ambient = Ambient::of(&delivery);
         let Delivery { message, reply, .. } = delivery;
@@ -296,7 +296,7 @@ impl<A: Actor> ActorCell<A> {
             }
         }
         let Some(actor) = self.actor.take() else {
-            return self.nobody_home::<M>(&turn);
+            return self.drop_without_actor::<M>(&turn);
         };
         if !self.begin(&delivery, &turn) {
             self.actor = Some(actor);
@@ -307,10 +307,10 @@ impl<A: Actor> ActorCell<A> {
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.state.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
-        let mut lent = self.state.rare().home.lend(actor);
+        let mut lent = self.state.rare().lender.lend(actor);
         let future = async move { lent.handle(message, cx).await };
         turn.run_exclusive(scope::contained(future, ambient), move |cell, cx, outcome| {
-            cell.fetch();
+            cell.take_back();
             let panic = settle(reply, outcome);
             cell.go_on(panic, cx);
         });
@@ -345,7 +345,7 @@ impl<A: Actor> ActorCell<A> {
         let ambient = Ambient { asker, ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else {
-            return self.nobody_home::<M>(&turn);
+            return self.drop_without_actor::<M>(&turn);
         };
         let made = {
             let mut cx = Context::new(turn.reborrow(), &mut self.state);
@@ -422,7 +422,7 @@ impl<A: Actor> ActorCell<A> {
 
     /// The actor was lost to a panic and is on its way out.
     #[cold]
-    pub(crate) fn nobody_home<M>(&self, turn: &Turn<'_, A>) {
+    pub(crate) fn drop_without_actor<M>(&self, turn: &Turn<'_, A>) {
         self.dead_letter::<M>(turn, DeadLetterReason::Dropped);
     }
 }

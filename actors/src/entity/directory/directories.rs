@@ -10,33 +10,33 @@ use parking_lot::Mutex;
 use crate::entity::{Directory, Entity};
 
 /// Places that are found without a lock; a power of two.
-const PLACES: usize = 64;
+const SLOTS: usize = 64;
 
 /// Places that one type may have.
-const TRIES: usize = 8;
+const PROBES: usize = 8;
 
-const _: () = assert!(PLACES.is_power_of_two() && TRIES <= PLACES);
+const _: () = assert!(SLOTS.is_power_of_two() && PROBES <= SLOTS);
 
-type Kept = Arc<dyn Any + Send + Sync>;
+type AnyDirectory = Arc<dyn Any + Send + Sync>;
 
-/// One directory for each type. A place is filled once and never emptied; a type has the first free
-/// one of its places. The few that find none are behind the lock, under which all are made.
+/// One directory for each type. A slot is filled once and never emptied; a type has the first free
+/// one of its slots. The few that find none are behind the lock, under which all are made.
 pub(crate) struct Directories {
-    places: [OnceLock<(TypeId, Kept)>; PLACES],
-    others: Mutex<HashMap<TypeId, Kept>>,
+    slots: [OnceLock<(TypeId, AnyDirectory)>; SLOTS],
+    others: Mutex<HashMap<TypeId, AnyDirectory>>,
 }
 
 impl Default for Directories {
     fn default() -> Self {
-        Self { places: [const { OnceLock::new() }; PLACES], others: Mutex::default() }
+        Self { slots: [const { OnceLock::new() }; SLOTS], others: Mutex::default() }
     }
 }
 
 /// Takes a number as it is: the number of a type is a hash already.
 #[derive(Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -60,33 +60,33 @@ impl Directories {
         make: impl FnOnce() -> Arc<Directory<E>>,
     ) -> Arc<Directory<E>> {
         let id = TypeId::of::<E>();
-        let kept = match self.near(id) {
-            Some(kept) => Arc::clone(kept),
-            None => self.far(id, make),
+        let found = match self.find(id) {
+            Some(found) => Arc::clone(found),
+            None => self.insert(id, make),
         };
-        match kept.downcast() {
+        match found.downcast() {
             Ok(directory) => directory,
-            Err(_) => unreachable!("directories are kept by the type of their entities"),
+            Err(_) => unreachable!("directories are found by the type of their entities"),
         }
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.places.iter().filter(|place| place.get().is_some()).count() + self.others.lock().len()
+        self.slots.iter().filter(|slot| slot.get().is_some()).count() + self.others.lock().len()
     }
 
-    fn places_of(&self, id: TypeId) -> impl Iterator<Item = &OnceLock<(TypeId, Kept)>> {
-        let mut hasher = AsItIs::default();
+    fn slots_of(&self, id: TypeId) -> impl Iterator<Item = &OnceLock<(TypeId, AnyDirectory)>> {
+        let mut hasher = IdentityHasher::default();
         id.hash(&mut hasher);
         let begin = hasher.finish() as usize;
-        (0..TRIES).map(move |offset| &self.places[begin.wrapping_add(offset) % PLACES])
+        (0..PROBES).map(move |offset| &self.slots[begin.wrapping_add(offset) % SLOTS])
     }
 
     #[inline]
-    fn near(&self, id: TypeId) -> Option<&Kept> {
-        for place in self.places_of(id) {
-            match place.get() {
-                Some((known, kept)) if *known == id => return Some(kept),
+    fn find(&self, id: TypeId) -> Option<&AnyDirectory> {
+        for slot in self.slots_of(id) {
+            match slot.get() {
+                Some((known, found)) if *known == id => return Some(found),
                 Some(_) => {}
                 None => return None,
             }
@@ -95,22 +95,26 @@ impl Directories {
     }
 
     #[cold]
-    fn far<E: Entity>(&self, id: TypeId, make: impl FnOnce() -> Arc<Directory<E>>) -> Kept {
+    fn insert<E: Entity>(
+        &self,
+        id: TypeId,
+        make: impl FnOnce() -> Arc<Directory<E>>,
+    ) -> AnyDirectory {
         let mut others = self.others.lock();
-        if let Some(kept) = self.near(id).or_else(|| others.get(&id)) {
-            return Arc::clone(kept);
+        if let Some(found) = self.find(id).or_else(|| others.get(&id)) {
+            return Arc::clone(found);
         }
-        let made: Kept = make();
+        let made: AnyDirectory = make();
         let mut filling = Some((id, Arc::clone(&made)));
-        for place in self.places_of(id) {
-            // Nobody else fills places meanwhile: that takes the lock.
-            match filling.take().map(|filling| place.set(filling)) {
+        for slot in self.slots_of(id) {
+            // Nobody else fills slots meanwhile: that takes the lock.
+            match filling.take().map(|filling| slot.set(filling)) {
                 Some(Err(refused)) => filling = Some(refused),
                 Some(Ok(())) | None => break,
             }
         }
-        if let Some((id, kept)) = filling {
-            others.insert(id, kept);
+        if let Some((id, found)) = filling {
+            others.insert(id, found);
         }
         made
     }

@@ -6,7 +6,7 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 use crate::actor::cell::forwarding::{Pending, Unsent};
 use crate::entity::directory::Locked;
-use crate::entity::directory::{Active, Aside, Directory, Entry, Failures, Leaving, Queue};
+use crate::entity::directory::{Active, Directory, Entry, Failures, Inactive, Leaving, Queue};
 use crate::entity::Entity;
 
 impl<E: Entity> Leaving<E> {
@@ -41,7 +41,7 @@ impl<E: Entity> Directory<E> {
         let Some(entry) = shard.get_mut(key) else { return };
         if let Entry::Active(active) = entry {
             if active.id() == id {
-                *entry = Aside::Leaving(Leaving::of(active, VecDeque::new())).into();
+                *entry = Inactive::Leaving(Leaving::of(active, VecDeque::new())).into();
             }
         }
     }
@@ -80,17 +80,19 @@ impl<E: Entity> Directory<E> {
         let mut shard = self.shard(key);
         match shard.get_mut(key) {
             Some(Entry::Active(_)) => self.deliver(&mut shard, key, VecDeque::from([message])),
-            Some(Entry::Aside(aside)) => match &mut **aside {
-                Aside::Leaving(leaving) if leaving.id == id => leaving.forwarded.push_back(message),
-                Aside::Leaving(leaving) => leaving.pending.push_back(message),
-                Aside::Waiting { pending, .. } => pending.push_back(message),
-                Aside::Held { failure, .. } => message.fail(&self.system, failure),
+            Some(Entry::Inactive(inactive)) => match &mut **inactive {
+                Inactive::Leaving(leaving) if leaving.id == id => {
+                    leaving.forwarded.push_back(message)
+                }
+                Inactive::Leaving(leaving) => leaving.pending.push_back(message),
+                Inactive::Waiting { pending, .. } => pending.push_back(message),
+                Inactive::Held { failure, .. } => message.fail(&self.system, failure),
             },
             None => match (self.take_place(), VecDeque::from([message])) {
                 (Some(bytes), pending) => self.begin(&mut shard, key, pending, None, bytes),
                 (None, pending) => match self.enqueue(key) {
                     Ok(()) => {
-                        let waiting = Aside::Waiting { pending, failures: None };
+                        let waiting = Inactive::Waiting { pending, failures: None };
                         shard.insert(key.clone(), waiting.into());
                     }
                     Err(kind) => {
@@ -120,7 +122,7 @@ impl<E: Entity> Directory<E> {
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.system.group().now_ns().saturating_add(pause_ns);
         let failure = failure.clone();
-        shard.insert(key.clone(), Aside::Held { until_ns, failure, failures }.into());
+        shard.insert(key.clone(), Inactive::Held { until_ns, failure, failures }.into());
     }
 
     /// Activates a key for those who wait, in their order; its place was taken, and charged with
@@ -157,7 +159,7 @@ impl<E: Entity> Directory<E> {
                     // The first of them has ended it: the rest is for the next one. Its end waits for
                     // the lock, and finds them here.
                     pending.push_front(message);
-                    *entry = Aside::Leaving(Leaving::of(active, pending)).into();
+                    *entry = Inactive::Leaving(Leaving::of(active, pending)).into();
                     return;
                 }
                 Err(Unsent { kind, message }) => {

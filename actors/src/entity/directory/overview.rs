@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::Phase;
 
-use crate::entity::directory::{Aside, Entry};
+use crate::entity::directory::{Entry, Inactive};
 use crate::entity::{Directory, Entities, Entity, EntityKey, EntityStats};
 
 /// The entities of one type at one moment; see [`Entities::types`].
@@ -215,19 +215,19 @@ impl<E: Entity> Listed for Directory<E> {
                 look.idle = Some(Duration::from_nanos(now_ns.saturating_sub(active.used_ns)));
                 look.bytes = u64::from(active.bytes);
             }
-            Some(Entry::Aside(aside)) => match &**aside {
-                Aside::Leaving(leaving) => {
+            Some(Entry::Inactive(inactive)) => match &**inactive {
+                Inactive::Leaving(leaving) => {
                     look.state = EntityState::Leaving;
                     (look.activation, look.phase) = (Some(leaving.id), Some(leaving.task.phase()));
                     let waiting = (leaving.pending.len() + leaving.forwarded.len()) as u64;
                     look.queued = leaving.task.queue_len() + waiting;
                     look.bytes = u64::from(leaving.bytes);
                 }
-                Aside::Waiting { pending, .. } => {
+                Inactive::Waiting { pending, .. } => {
                     look.state = EntityState::Waiting;
                     look.queued = pending.len() as u64;
                 }
-                Aside::Held { until_ns, failure, .. } => {
+                Inactive::Held { until_ns, failure, .. } => {
                     look.state = EntityState::Held;
                     look.failure = Some(failure.to_string());
                     look.held_for = Some(Duration::from_nanos(until_ns.saturating_sub(now_ns)));

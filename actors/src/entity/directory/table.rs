@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use hashbrown::hash_table::{Entry as Place, HashTable};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::entity::directory::{Aside, Entry, Failures, Queue};
+use crate::entity::directory::{Entry, Failures, Inactive, Queue};
 use crate::entity::Entity;
 
 /// Shards of a table: senders to different keys seldom meet. A power of two.
@@ -102,9 +102,9 @@ impl<E: Entity> Locked<'_, E> {
     }
 
     /// What there is beside an activation.
-    pub(crate) fn aside_mut(&mut self, key: &E::Key) -> Option<&mut Aside<E>> {
+    pub(crate) fn inactive_mut(&mut self, key: &E::Key) -> Option<&mut Inactive<E>> {
         match self.get_mut(key)? {
-            Entry::Aside(aside) => Some(aside),
+            Entry::Inactive(inactive) => Some(inactive),
             Entry::Active(_) => None,
         }
     }
@@ -114,9 +114,9 @@ impl<E: Entity> Locked<'_, E> {
     pub(crate) fn take_activation(&mut self, key: &E::Key, id: u64) -> Option<(Queue<E>, u32)> {
         match self.remove_if(key, |entry| entry.is_activation(id))? {
             Entry::Active(active) => Some((Queue::new(), active.bytes)),
-            Entry::Aside(aside) => match *aside {
-                Aside::Leaving(mut leaving) => Some((leaving.take_rest(), leaving.bytes)),
-                Aside::Waiting { .. } | Aside::Held { .. } => None,
+            Entry::Inactive(inactive) => match *inactive {
+                Inactive::Leaving(mut leaving) => Some((leaving.take_rest(), leaving.bytes)),
+                Inactive::Waiting { .. } | Inactive::Held { .. } => None,
             },
         }
     }
@@ -124,13 +124,13 @@ impl<E: Entity> Locked<'_, E> {
     /// Removes a key that waits for room: what waits with it.
     pub(crate) fn take_waiting(&mut self, key: &E::Key) -> Option<(Queue<E>, Option<Failures>)> {
         let is_waiting = |entry: &Entry<E>| match entry {
-            Entry::Aside(aside) => matches!(**aside, Aside::Waiting { .. }),
+            Entry::Inactive(inactive) => matches!(**inactive, Inactive::Waiting { .. }),
             Entry::Active(_) => false,
         };
         match self.remove_if(key, is_waiting)? {
-            Entry::Aside(aside) => match *aside {
-                Aside::Waiting { pending, failures } => Some((pending, failures)),
-                Aside::Leaving(_) | Aside::Held { .. } => None,
+            Entry::Inactive(inactive) => match *inactive {
+                Inactive::Waiting { pending, failures } => Some((pending, failures)),
+                Inactive::Leaving(_) | Inactive::Held { .. } => None,
             },
             Entry::Active(_) => None,
         }
@@ -139,13 +139,13 @@ impl<E: Entity> Locked<'_, E> {
     /// Removes a key that is held.
     pub(crate) fn take_held(&mut self, key: &E::Key) -> Option<Failures> {
         let is_held = |entry: &Entry<E>| match entry {
-            Entry::Aside(aside) => matches!(**aside, Aside::Held { .. }),
+            Entry::Inactive(inactive) => matches!(**inactive, Inactive::Held { .. }),
             Entry::Active(_) => false,
         };
         match self.remove_if(key, is_held)? {
-            Entry::Aside(aside) => match *aside {
-                Aside::Held { failures, .. } => Some(failures),
-                Aside::Leaving(_) | Aside::Waiting { .. } => None,
+            Entry::Inactive(inactive) => match *inactive {
+                Inactive::Held { failures, .. } => Some(failures),
+                Inactive::Leaving(_) | Inactive::Waiting { .. } => None,
             },
             Entry::Active(_) => None,
         }

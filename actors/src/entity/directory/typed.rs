@@ -29,11 +29,11 @@ pub(crate) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 /// beside the key.
 pub(crate) enum Entry<E: Entity> {
     Active(Active<E>),
-    Aside(Box<Aside<E>>),
+    Inactive(Box<Inactive<E>>),
 }
 
 /// What is known of a key that takes no messages now.
-pub(crate) enum Aside<E: Entity> {
+pub(crate) enum Inactive<E: Entity> {
     /// The activation is on its way out.
     Leaving(Leaving<E>),
     /// Too many others are active.
@@ -49,14 +49,16 @@ impl<E: Entity> Entry<E> {
     pub(crate) fn is_activation(&self, id: u64) -> bool {
         match self {
             Self::Active(active) => active.id() == id,
-            Self::Aside(aside) => matches!(&**aside, Aside::Leaving(leaving) if leaving.id == id),
+            Self::Inactive(inactive) => {
+                matches!(&**inactive, Inactive::Leaving(leaving) if leaving.id == id)
+            }
         }
     }
 }
 
-impl<E: Entity> From<Aside<E>> for Entry<E> {
-    fn from(aside: Aside<E>) -> Self {
-        Self::Aside(Box::new(aside))
+impl<E: Entity> From<Inactive<E>> for Entry<E> {
+    fn from(inactive: Inactive<E>) -> Self {
+        Self::Inactive(Box::new(inactive))
     }
 }
 
@@ -182,9 +184,9 @@ impl<E: Entity> Directory<E> {
     pub(crate) fn closes_cycle(&self, key: &E::Key, chain: &CallChain) -> bool {
         match self.shard(key).get(key) {
             Some(Entry::Active(active)) => chain.blocks(active.id()),
-            Some(Entry::Aside(aside)) => match &**aside {
-                Aside::Leaving(leaving) => chain.blocks(leaving.id),
-                Aside::Waiting { .. } | Aside::Held { .. } => false,
+            Some(Entry::Inactive(inactive)) => match &**inactive {
+                Inactive::Leaving(leaving) => chain.blocks(leaving.id),
+                Inactive::Waiting { .. } | Inactive::Held { .. } => false,
             },
             None => false,
         }
@@ -237,12 +239,12 @@ impl<E: Entity> Directory<E> {
                 active.used_ns = now_ns;
                 return Ok(Found::Task(active.task.clone()));
             }
-            Some(Entry::Aside(aside)) => match &**aside {
-                Aside::Leaving(_) | Aside::Waiting { .. } => return Err(shard),
-                Aside::Held { until_ns, failure, .. } if now_ns < *until_ns => {
+            Some(Entry::Inactive(inactive)) => match &**inactive {
+                Inactive::Leaving(_) | Inactive::Waiting { .. } => return Err(shard),
+                Inactive::Held { until_ns, failure, .. } if now_ns < *until_ns => {
                     return Ok(Found::Refused(Refusal::Failed(failure.clone())));
                 }
-                Aside::Held { .. } => shard.take_held(key),
+                Inactive::Held { .. } => shard.take_held(key),
             },
             None => None,
         };
@@ -254,7 +256,7 @@ impl<E: Entity> Directory<E> {
                 return Ok(Found::Refused(Refusal::Refused(kind)));
             }
             let pending = VecDeque::new();
-            shard.insert(key.clone(), Aside::Waiting { pending, failures }.into());
+            shard.insert(key.clone(), Inactive::Waiting { pending, failures }.into());
             return Err(shard);
         };
         Ok(match self.activate(&mut shard, key, now_ns, failures, bytes, false) {
@@ -295,7 +297,7 @@ impl<E: Entity> Directory<E> {
         };
         let id = id::next_id(&self.system);
         self.counters.activations.fetch_add(1, Ordering::Relaxed);
-        let mut cell = ActorCell::vacant(id, self.system.clone());
+        let mut cell = ActorCell::without_actor(id, self.system.clone());
         if !self.incoming.is_empty() {
             cell = cell.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
@@ -334,13 +336,13 @@ impl<E: Entity> Directory<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let (moving, pending) = match shard.aside_mut(key) {
-            Some(Aside::Leaving(leaving)) if envelope.comes_back_to(leaving.id) => {
+        let (moving, pending) = match shard.inactive_mut(key) {
+            Some(Inactive::Leaving(leaving)) if envelope.comes_back_to(leaving.id) => {
                 leaving.task.interrupt();
                 (0, &mut leaving.returning)
             }
-            Some(Aside::Leaving(leaving)) => (leaving.moving(), &mut leaving.pending),
-            Some(Aside::Waiting { pending, .. }) => (0, pending),
+            Some(Inactive::Leaving(leaving)) => (leaving.moving(), &mut leaving.pending),
+            Some(Inactive::Waiting { pending, .. }) => (0, pending),
             _ => unreachable!("the shard was locked since the look"),
         };
         if pending.len() + moving >= self.pending_max() {
@@ -352,16 +354,16 @@ impl<E: Entity> Directory<E> {
 
     /// Whether calls have come back to an activation on its way out.
     pub(crate) fn has_returning(&self, key: &E::Key, id: u64) -> bool {
-        match self.shard(key).aside_mut(key) {
-            Some(Aside::Leaving(leaving)) => leaving.id == id && !leaving.returning.is_empty(),
+        match self.shard(key).inactive_mut(key) {
+            Some(Inactive::Leaving(leaving)) => leaving.id == id && !leaving.returning.is_empty(),
             _ => false,
         }
     }
 
     /// A call that comes back to an activation on its way out.
     pub(crate) fn next_returning(&self, key: &E::Key, id: u64) -> Option<Box<dyn Pending<E>>> {
-        match self.shard(key).aside_mut(key) {
-            Some(Aside::Leaving(leaving)) if leaving.id == id => leaving.returning.pop_front(),
+        match self.shard(key).inactive_mut(key) {
+            Some(Inactive::Leaving(leaving)) if leaving.id == id => leaving.returning.pop_front(),
             _ => None,
         }
     }
@@ -385,15 +387,15 @@ impl<E: Entity> Directory<E> {
     ) {
         self.table.each(shard, |key, entry| match entry {
             Entry::Active(active) => look(key, active),
-            Entry::Aside(_) => true,
+            Entry::Inactive(_) => true,
         });
     }
 
     /// Forgets the held keys of a shard whose pause is long over.
     pub(crate) fn forget_held(&self, shard: usize, before_ns: u64) {
         self.table.retain(shard, |entry| match entry {
-            Entry::Aside(aside) => {
-                !matches!(**aside, Aside::Held { until_ns, .. } if until_ns < before_ns)
+            Entry::Inactive(inactive) => {
+                !matches!(**inactive, Inactive::Held { until_ns, .. } if until_ns < before_ns)
             }
             Entry::Active(_) => true,
         });
@@ -424,9 +426,9 @@ impl<E: Entity> Directory<E> {
     pub(crate) fn task_of(&self, key: &E::Key) -> Option<Task<ActorCell<E>>> {
         match self.shard(key).get(key)? {
             Entry::Active(active) => Some(active.task.clone()),
-            Entry::Aside(aside) => match &**aside {
-                Aside::Leaving(leaving) => Some(leaving.task.clone()),
-                Aside::Waiting { .. } | Aside::Held { .. } => None,
+            Entry::Inactive(inactive) => match &**inactive {
+                Inactive::Leaving(leaving) => Some(leaving.task.clone()),
+                Inactive::Waiting { .. } | Inactive::Held { .. } => None,
             },
         }
     }

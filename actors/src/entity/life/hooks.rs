@@ -181,7 +181,7 @@ impl<E: Entity> EntityHooks<E> {
     /// Takes a call that has come back to this activation on its way out, behind the future that has the
     /// actor.
     fn take_returning(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
-        cell.fetch();
+        cell.take_back();
         if cell.actor.is_none() && cell.state.is_lent() {
             if self.directory.has_returning(&self.key, cell.state.id) {
                 let hooks = self.again();
@@ -206,7 +206,7 @@ impl<E: Entity> EntityHooks<E> {
 
     /// What follows an activation.
     fn settle(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
-        cell.fetch();
+        cell.take_back();
         match outcome {
             Ok(()) => {
                 self.directory.measure(&self.key, cell);
@@ -361,7 +361,7 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
         turn: &mut Turn<'_, E>,
         failure: &Failure,
     ) -> OnFailure {
-        cell.fetch();
+        cell.take_back();
         let Some(actor) = &mut cell.actor else { return OnFailure::Escalate };
         let directive = {
             let mut cx = Context::new(turn.reborrow(), &mut cell.state);

@@ -16,7 +16,7 @@ use turnwheel_runtime::{Phase, Task};
 
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::Turn;
-use crate::entity::directory::{Aside, Directory, Entry};
+use crate::entity::directory::{Directory, Entry, Inactive};
 use crate::entity::{Entity, EntityKey};
 
 /// What is known of an activation that may be stuck.
@@ -87,8 +87,8 @@ impl<E: Entity> Directory<E> {
         self.table.each(shard, |key, entry| {
             match entry {
                 Entry::Active(active) => look(key, active.id(), &active.task, false),
-                Entry::Aside(aside) => {
-                    if let Aside::Leaving(leaving) = &**aside {
+                Entry::Inactive(inactive) => {
+                    if let Inactive::Leaving(leaving) = &**inactive {
                         look(key, leaving.id, &leaving.task, true);
                     }
                 }
@@ -100,8 +100,8 @@ impl<E: Entity> Directory<E> {
     fn role(&self, key: &E::Key, id: u64) -> Role {
         match self.shard(key).get(key) {
             Some(Entry::Active(active)) if active.id() == id => Role::Active,
-            Some(Entry::Aside(aside)) => match &**aside {
-                Aside::Leaving(leaving) if leaving.id == id => Role::Leaving,
+            Some(Entry::Inactive(inactive)) => match &**inactive {
+                Inactive::Leaving(leaving) if leaving.id == id => Role::Leaving,
                 _ => Role::Replaced,
             },
             _ => Role::Replaced,
@@ -116,7 +116,7 @@ impl<E: Entity> Directory<E> {
         turn: &mut Turn<'_, E>,
     ) -> bool {
         let role = self.role(key, cell.state.id);
-        cell.fetch();
+        cell.take_back();
         if role != Role::Replaced && !self.is_over_limit(role, cell, turn.phase()) {
             return false;
         }
@@ -125,7 +125,7 @@ impl<E: Entity> Directory<E> {
         }
         // Its futures go, and give the actor back.
         turn.cancel_subscriptions();
-        cell.fetch();
+        cell.take_back();
         if turn.phase() <= Phase::Started {
             self.hand_over(key, cell, turn);
         }

@@ -25,7 +25,7 @@
 //! | --- | --- |
 //! | `call` | what an interceptor sees of a message |
 //! | `outcome` | what it sees, and may change, of its end |
-//! | `passage` | one message on its way through the interceptors |
+//! | `interception` | one message on its way through the interceptors |
 //! | `outgoing` | the sending of messages, and the further attempts of calls |
 //! | `spans`, `metrics`, `retry` | [`Spans`], [`Metrics`], [`Retry`]: ready to be installed |
 //! | `incoming` | the ways of an intercepted message through a cell |
@@ -37,10 +37,10 @@ use std::sync::Arc;
 use turnwheel_runtime::Failure;
 
 mod call;
+pub(crate) mod interception;
 mod metrics;
 pub(crate) mod outcome;
 pub(crate) mod outgoing;
-pub(crate) mod passage;
 mod retry;
 mod spans;
 
@@ -139,27 +139,27 @@ impl<I: Interceptor> Interceptor for Arc<I> {
 }
 
 /// What an interceptor keeps of one message, without its type.
-pub(crate) type Kept = Box<dyn Any + Send>;
+pub(crate) type LayerState = Box<dyn Any + Send>;
 
 /// An interceptor without its type.
 pub(crate) trait Layer: Send + Sync {
-    fn begin(&self, call: &mut Call<'_>) -> Result<Kept, Failure>;
-    fn within(&self, kept: &mut Kept, run: &mut dyn FnMut());
-    fn end(&self, kept: &mut Kept, info: &MessageInfo, outcome: &mut Outcome<'_>);
+    fn begin(&self, call: &mut Call<'_>) -> Result<LayerState, Failure>;
+    fn within(&self, kept: &mut LayerState, run: &mut dyn FnMut());
+    fn end(&self, kept: &mut LayerState, info: &MessageInfo, outcome: &mut Outcome<'_>);
     /// Its type, for errors.
     fn name(&self) -> &'static str;
 }
 
 impl<I: Interceptor> Layer for I {
-    fn begin(&self, call: &mut Call<'_>) -> Result<Kept, Failure> {
+    fn begin(&self, call: &mut Call<'_>) -> Result<LayerState, Failure> {
         Ok(Box::new(Interceptor::begin(self, call)?))
     }
 
-    fn within(&self, kept: &mut Kept, run: &mut dyn FnMut()) {
+    fn within(&self, kept: &mut LayerState, run: &mut dyn FnMut()) {
         Interceptor::within(self, state_of::<I>(kept), run);
     }
 
-    fn end(&self, kept: &mut Kept, info: &MessageInfo, outcome: &mut Outcome<'_>) {
+    fn end(&self, kept: &mut LayerState, info: &MessageInfo, outcome: &mut Outcome<'_>) {
         Interceptor::end(self, state_of::<I>(kept), info, outcome);
     }
 
@@ -168,7 +168,7 @@ impl<I: Interceptor> Layer for I {
     }
 }
 
-fn state_of<I: Interceptor>(kept: &mut Kept) -> &mut I::State {
+fn state_of<I: Interceptor>(kept: &mut LayerState) -> &mut I::State {
     match kept.downcast_mut() {
         Some(state) => state,
         None => unreachable!("a layer gets back what its own begin has made"),

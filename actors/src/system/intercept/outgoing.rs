@@ -11,8 +11,8 @@ use std::time::Duration;
 use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 use super::call::{Direction, MessageInfo};
+use super::interception::Interception;
 use super::outcome::{AnyEnd, End, Retrying};
-use super::passage::Passage;
 use crate::call::ask::{Ask, Other};
 use crate::call::deadlines::deadline_after;
 use crate::error::{AskError, TellError};
@@ -28,7 +28,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn passage<M>(self, is_ask: bool) -> Passage {
+    fn interception<M>(self, is_ask: bool) -> Interception {
         let system = self.system.clone();
         let info = MessageInfo {
             actor: Arc::from(self.actor),
@@ -41,7 +41,7 @@ impl Target<'_> {
             request: RequestContext::current(),
             system,
         };
-        Passage::new(info.system.shared().outgoing.clone(), info)
+        Interception::new(info.system.shared().outgoing.clone(), info)
     }
 }
 
@@ -73,11 +73,12 @@ pub(crate) fn tell<M: Send + 'static>(
     message: M,
     send: impl FnOnce(M) -> Result<(), TellError<M>>,
 ) -> Result<(), Unsent<M>> {
-    let mut passage = target.passage::<M>(false);
-    let sent = pass(&mut passage, message, |message, info| info.request.scope(|| send(message)));
+    let mut interception = target.interception::<M>(false);
+    let sent =
+        pass(&mut interception, message, |message, info| info.request.scope(|| send(message)));
     let (error, failure) = match sent {
         Ok(Ok(())) => {
-            passage.end(&mut End::<()>::Open);
+            interception.end(&mut End::<()>::Open);
             return Ok(());
         }
         Ok(Err(error)) => (error, None),
@@ -89,22 +90,22 @@ pub(crate) fn tell<M: Send + 'static>(
         Some(failure) => AskError::Intercepted { failure: failure.clone(), message: () },
         None => AskError::Refused(TellError { kind: error.kind, message: () }),
     };
-    passage.end(&mut End::<()>::Failed(seen));
-    Err(Unsent { error, failure, info: passage.info.clone() })
+    interception.end(&mut End::<()>::Failed(seen));
+    Err(Unsent { error, failure, info: interception.info.clone() })
 }
 
 /// Begins with the interceptors and sends; the message comes back from one that refuses.
 fn pass<M: Send + 'static, T>(
-    passage: &mut Passage,
+    interception: &mut Interception,
     mut message: M,
     send: impl FnOnce(M, MessageInfo) -> T,
 ) -> Result<T, (Failure, M)> {
-    if let Err(failure) = passage.begin(&mut message) {
+    if let Err(failure) = interception.begin(&mut message) {
         return Err((failure, message));
     }
-    let mut held = Some((message, send, passage.info.clone()));
+    let mut held = Some((message, send, interception.info.clone()));
     let mut sent = None;
-    let around = passage.within(&mut || {
+    let around = interception.within(&mut || {
         if let Some((message, send, info)) = held.take() {
             sent = Some(send(message, info));
         }
@@ -133,25 +134,31 @@ where
     let outgoing = request::outgoing();
     let system = target.system.clone();
     let end_ns = deadline_after(system.asking_ns(limit), limit).min(outgoing.deadline_ns);
-    let mut trip = Trip { passage: target.passage::<M>(true), system, outgoing, end_ns, send };
-    let mut call = trip.attempt(message);
+    let mut call_with_retries = RetriedCall {
+        interception: target.interception::<M>(true),
+        system,
+        outgoing,
+        end_ns,
+        send,
+    };
+    let mut call = call_with_retries.attempt(message);
     Other::intercepted(async move {
         loop {
             let mut end = call.await;
-            let Some((message, delay)) = trip.end(&mut end) else { return end };
+            let Some((message, delay)) = call_with_retries.end(&mut end) else { return end };
             if !delay.is_zero() {
-                if let Err(failure) = trip.system.group().sleep(delay).await {
+                if let Err(failure) = call_with_retries.system.group().sleep(delay).await {
                     return Err(AskError::Unanswered(failure));
                 }
             }
-            call = trip.attempt(message);
+            call = call_with_retries.attempt(message);
         }
     })
 }
 
 /// A call with its attempts.
-struct Trip<S> {
-    passage: Passage,
+struct RetriedCall<S> {
+    interception: Interception,
     system: System,
     outgoing: Outgoing,
     /// When its caller gives up, nanoseconds.
@@ -159,7 +166,7 @@ struct Trip<S> {
     send: S,
 }
 
-impl<S> Trip<S> {
+impl<S> RetriedCall<S> {
     fn left(&self) -> Duration {
         match self.end_ns {
             u64::MAX => Duration::MAX,
@@ -174,8 +181,8 @@ impl<S> Trip<S> {
         S: Fn(M, Outgoing, Duration) -> Ask<M, R>,
     {
         let (outgoing, left) = (self.outgoing.clone(), self.left());
-        let Self { passage, send, .. } = self;
-        let sent = pass(passage, message, |message, info| {
+        let Self { interception, send, .. } = self;
+        let sent = pass(interception, message, |message, info| {
             let outgoing = Outgoing { baggage: info.request.baggage(), ..outgoing };
             send(message, outgoing, left.min(info.limit))
         });
@@ -201,7 +208,7 @@ impl<S> Trip<S> {
             }
         };
         let retrying = Retrying { message: TypeId::of::<M>(), left: self.left() };
-        let again = self.passage.end_or_again(&mut end as &mut dyn AnyEnd, Some(retrying));
+        let again = self.interception.end_or_again(&mut end as &mut dyn AnyEnd, Some(retrying));
         if let Some(again) = again {
             match again.message.downcast() {
                 Ok(message) => return Some((*message, again.delay)),

@@ -10,24 +10,24 @@ use turnwheel_runtime::Failure;
 
 use super::call::{Call, MessageInfo};
 use super::outcome::{Again, AnyEnd, End, Outcome, Retrying};
-use super::{Chain, Kept, Layer};
+use super::{Chain, Layer, LayerState};
 use crate::error::AskError;
 
 /// A message that has begun, or is about to.
-pub(crate) struct Passage {
+pub(crate) struct Interception {
     chain: Chain,
     /// Of the interceptors that have begun and not ended.
-    kept: Vec<Kept>,
+    kept: Vec<LayerState>,
     pub(crate) info: MessageInfo,
 }
 
-impl fmt::Debug for Passage {
+impl fmt::Debug for Interception {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passage").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("Interception").field("info", &self.info).finish_non_exhaustive()
     }
 }
 
-impl Passage {
+impl Interception {
     pub(crate) fn new(chain: Chain, info: MessageInfo) -> Self {
         let kept = Vec::with_capacity(chain.layers().len());
         Self { chain, kept, info }
@@ -64,7 +64,7 @@ impl Passage {
         debug_assert!(again.is_none(), "only a call that may be made again is");
     }
 
-    /// As [`Passage::end`], unless one of them makes the call again: it and those outside it go on.
+    /// As [`Interception::end`], unless one of them makes the call again: it and those outside it go on.
     pub(crate) fn end_or_again(
         &mut self,
         end: &mut dyn AnyEnd,
@@ -90,7 +90,7 @@ impl Passage {
     }
 }
 
-impl Drop for Passage {
+impl Drop for Interception {
     /// A handler's future that was dropped, or a caller that has given up.
     fn drop(&mut self) {
         if !self.kept.is_empty() {
@@ -102,7 +102,7 @@ impl Drop for Passage {
 /// Runs the closure inside these layers.
 fn around(
     layers: &[std::sync::Arc<dyn Layer>],
-    kept: &mut [Kept],
+    kept: &mut [LayerState],
     run: &mut dyn FnMut(),
 ) -> Result<(), Failure> {
     let Some(((layer, layers), (own, kept))) = layers.split_first().zip(kept.split_first_mut())
