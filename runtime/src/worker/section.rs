@@ -20,7 +20,7 @@ const OWNER_LOOK: std::time::Duration = std::time::Duration::from_micros(50);
 #[repr(align(128))]
 pub(crate) struct Section<T> {
     value: UnsafeCell<T>,
-    /// The owner is inside without the lock. Written by the owner.
+    /// The owner is inside. Written by the owner.
     is_busy: AtomicBool,
     /// Somebody has come with the lock. Written by visitors.
     is_claimed: AtomicBool,
@@ -36,18 +36,17 @@ unsafe impl<T: Send> Send for Section<T> {}
 unsafe impl<T: Send> Sync for Section<T> {}
 
 /// The owner inside its section; left when it is dropped, also by a panic.
-enum Inside<'a> {
-    Announced(&'a AtomicBool),
-    Locked { _guard: MutexGuard<'a, ()> },
+struct Inside<'a> {
+    is_busy: &'a AtomicBool,
+    /// Of an owner that came while a visitor was at work; dropped after the mark.
+    _lock: Option<MutexGuard<'a, ()>>,
 }
 
 impl Drop for Inside<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Self::Announced(is_busy) = self {
-            // Release: pairs with the visitor's look.
-            is_busy.store(false, Ordering::Release);
-        }
+        // Release: pairs with the visitor's look.
+        self.is_busy.store(false, Ordering::Release);
     }
 }
 
@@ -88,7 +87,7 @@ impl<T> Section<T> {
             // Pairs with the barrier in `visit`: either the visitor sees us busy, or we see its claim.
             self.is_busy.store(true, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
-            let inside = Inside::Announced(&self.is_busy);
+            let inside = Inside { is_busy: &self.is_busy, _lock: None };
             // Acquire: pairs with the end of `visit`.
             if !self.is_claimed.load(Ordering::Acquire) {
                 return inside;
@@ -101,7 +100,10 @@ impl<T> Section<T> {
     #[cold]
     #[inline(never)]
     fn come_in_locked(&self) -> Inside<'_> {
-        Inside::Locked { _guard: self.lock.lock() }
+        let lock = self.lock.lock();
+        // Marked here too, so that a section within this one panics. Visitors wait for the lock.
+        self.is_busy.store(true, Ordering::Relaxed);
+        Inside { is_busy: &self.is_busy, _lock: Some(lock) }
     }
 
     /// Uses the value from any thread. Costs a system call; waits for whoever is at work.
@@ -148,4 +150,30 @@ fn wait_a_little(spins: u32) {
 #[cfg(turnwheel_loom)]
 fn wait_a_little(_: u32) {
     spin_hint();
+}
+
+#[cfg(all(test, not(turnwheel_loom)))]
+mod tests {
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+
+    use super::*;
+
+    #[test]
+    fn section_within_one_that_waited_for_a_visitor_panics() {
+        let section = Section::new(0);
+        // As if a visitor were at work when the owner comes, and gone when it comes again.
+        section.is_claimed.store(true, Ordering::Relaxed);
+        // SAFETY: this thread is the one owner.
+        let enter = |run: &mut dyn FnMut(&mut i32)| unsafe { section.enter_owner(run) };
+        let nested = || {
+            enter(&mut |outer| {
+                section.is_claimed.store(false, Ordering::Relaxed);
+                enter(&mut |inner| *inner += 1);
+                *outer += 1;
+            });
+        };
+        assert!(catch_unwind(AssertUnwindSafe(nested)).is_err(), "both had the value");
+        enter(&mut |value| assert_eq!(*value, 0));
+        assert_eq!(section.visit(|value| *value), 0, "the panic has left the section");
+    }
 }
