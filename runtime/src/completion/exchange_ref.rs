@@ -17,8 +17,13 @@ pub(super) const STRONG: u64 = 1 << 8;
 const STRONG_ALL: u64 = (WEAK - 1) & !(STRONG - 1);
 /// One that holds the memory; all that count are one together.
 pub(super) const WEAK: u64 = 1 << 32;
-/// So many of a kind are too many: the count must not run into what is beside it.
+/// Handles of a kind beyond which the process is aborted, as by `Arc`: forgotten ones must not bring the
+/// count round to zero, nor into what is beside it. Half of what fits, so that threads which count at
+/// once stay below that too.
 const COUNT_MAX: u64 = 1 << 23;
+
+const _: () =
+    assert!(2 * COUNT_MAX * STRONG <= WEAK, "the handles that count fit below the others");
 
 /// What giver and taker share, and the notes `N` that both can read.
 #[repr(C)]
@@ -86,14 +91,23 @@ impl<N> Exchange<N> {
     fn count(&self) {
         // Relaxed: as in `Arc`.
         let before = self.word.fetch_add(STRONG, Ordering::Relaxed);
-        assert!((before & STRONG_ALL) / STRONG < COUNT_MAX, "an exchange has too many handles");
+        check((before & STRONG_ALL) / STRONG);
     }
 
     /// One more that holds the memory, made from an existing one.
     fn hold(&self) {
         // Relaxed: as in `Arc`.
         let before = self.word.fetch_add(WEAK, Ordering::Relaxed);
-        assert!(before / WEAK < COUNT_MAX, "an exchange has too many weak handles");
+        check(before / WEAK);
+    }
+}
+
+/// Ends the process if there are that many. Not by a panic: the handle is counted already, and who
+/// caught the panic could count again.
+#[inline(always)]
+fn check(count: u64) {
+    if count > COUNT_MAX {
+        std::process::abort();
     }
 }
 
@@ -271,7 +285,7 @@ impl<N> WeakExchange<N> {
         let word = &unsafe { self.0.as_ref() }.word;
         let mut seen = word.load(Ordering::Relaxed);
         while seen & STRONG_ALL != 0 {
-            assert!((seen & STRONG_ALL) / STRONG < COUNT_MAX, "an exchange has too many handles");
+            check((seen & STRONG_ALL) / STRONG);
             // Acquire: as in `Arc`.
             match word.compare_exchange(seen, seen + STRONG, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(SharedExchange(self.0)),

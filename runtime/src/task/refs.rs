@@ -10,9 +10,23 @@ const OVER: u64 = 1 << 63;
 /// One handle that leaves: still counted, but no reason to stay.
 const LEAVING: u64 = 1 << 32;
 
+/// References beyond which the process is aborted, as by `Arc`: forgotten handles must not bring the
+/// count round to zero. Half of what fits, so that threads which count at once stay below that too.
+const REFERENCES_MAX: u64 = 1 << 30;
+
+const _: () = assert!(REFERENCES_MAX * 2 * LEAVING <= OVER, "those that leave fit below the mark");
+
 /// The count.
 #[derive(Debug)]
 pub(crate) struct References(AtomicU64);
+
+/// Ends the process if this count is beyond the limit.
+#[inline(always)]
+fn check(refs: u64) {
+    if refs & (LEAVING - 1) > REFERENCES_MAX {
+        std::process::abort();
+    }
+}
 
 /// What a handle that goes must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +50,7 @@ impl References {
         // Relaxed: a reference is always made from an existing one, as in `Arc`.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         debug_assert!(before & !OVER > 0, "a task came back from the dead");
+        check(before);
     }
 
     /// One more that is no reason to stay, made from an existing one.
@@ -43,12 +58,14 @@ impl References {
         // Relaxed: as in `add`.
         let before = self.0.fetch_add(LEAVING + 1, Ordering::Relaxed);
         debug_assert!(before & !OVER > 0, "a task came back from the dead");
+        check(before);
     }
 
     /// One more handle, made from one that is no reason to stay. False if the task is over.
     pub(crate) fn strengthen(&self) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen & OVER == 0 {
+            check(seen);
             // AcqRel: in line with the handles that have left, as if it had been one of them.
             match self.0.compare_exchange(seen, seen + 1, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -110,4 +127,36 @@ impl References {
 /// References that are not about to go.
 fn staying(refs: u64) -> u64 {
     (refs & (LEAVING - 1)) - (refs & !OVER) / LEAVING
+}
+
+#[cfg(all(test, not(turnwheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// Set in the process that is to be aborted: what it counts.
+    const COUNTS: &str = "TURNWHEEL_TEST_COUNTS";
+
+    #[test]
+    fn too_many_references_abort() {
+        let count = |counts: &str| {
+            let refs = References(AtomicU64::new(REFERENCES_MAX + 1));
+            match counts {
+                "handle" => refs.add(),
+                "weak" => refs.weaken(),
+                _ => drop(refs.strengthen()),
+            }
+        };
+        if let Ok(counts) = std::env::var(COUNTS) {
+            return count(&counts);
+        }
+        let name = std::thread::current().name().expect("a test has a name").to_owned();
+        let program = std::env::current_exe().expect("a test has a program");
+        for counts in ["handle", "weak", "upgraded"] {
+            let mut child = std::process::Command::new(&program);
+            let ended = child.args(["--exact", &name]).env(COUNTS, counts).output();
+            let ended = ended.expect("the test's own program runs");
+            assert!(!ended.status.success(), "{counts}: {ended:?}");
+            assert!(!String::from_utf8_lossy(&ended.stdout).contains("test result"), "{counts}");
+        }
+    }
 }

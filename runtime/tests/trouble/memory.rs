@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
+use turnwheel_runtime::completion::exchange_shared;
 use turnwheel_runtime::sim::Sim;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -96,5 +97,40 @@ fn own_job_of_a_discarded_fast_job_stays_in_its_task() -> Outcome {
     let whole = words.call(|text, _| text.clone());
     sim.run_until_idle();
     assert_eq!(whole.wait()?, "w".repeat(SUBMISSIONS));
+    Ok(())
+}
+
+/// Set in the process that is to be aborted: which handles it forgets.
+const FORGETS: &str = "TURNWHEEL_TEST_FORGETS";
+
+/// Forgets handles of an exchange for as long as that goes, whatever panics.
+fn forget_handles(kind: &str) {
+    let (_giver, _taker, shared) = exchange_shared::<u8, ()>(());
+    let weak = shared.downgrade();
+    for _ in 0..(1_u32 << 24) {
+        // A panic that is caught must not be a way to go on counting.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match kind {
+            "shared" => std::mem::forget(shared.clone()),
+            "weak" => std::mem::forget(weak.clone()),
+            _ => std::mem::forget(weak.upgrade()),
+        }));
+    }
+}
+
+#[test]
+fn forgotten_handles_of_an_exchange_abort_before_the_count_is_round() -> Outcome {
+    if let Ok(kind) = std::env::var(FORGETS) {
+        std::panic::set_hook(Box::new(|_| ()));
+        forget_handles(&kind);
+        return Ok(());
+    }
+    let name = "memory::forgotten_handles_of_an_exchange_abort_before_the_count_is_round";
+    let program = std::env::current_exe()?;
+    for kind in ["shared", "weak", "upgraded"] {
+        let mut child = std::process::Command::new(&program);
+        let ended = child.args(["--exact", name, "--nocapture"]).env(FORGETS, kind).output()?;
+        assert!(!ended.status.success(), "{kind}: {ended:?}");
+        assert!(!String::from_utf8_lossy(&ended.stdout).contains("test result"), "{kind}");
+    }
     Ok(())
 }
