@@ -9,7 +9,6 @@ mod error;
 mod macros;
 pub mod pool;
 mod recipient;
-pub mod registry;
 mod request;
 mod stream;
 pub mod supervise;
@@ -21,8 +20,6 @@ mod timer;
 mod topic;
 
 pub use actor::address::{Address, Place, WeakAddress, With};
-#[doc(hidden)]
-pub use actor::cell::envelope::Delivery;
 pub use actor::cell::gate::WAITING_MAX;
 #[doc(hidden)]
 pub use actor::cell::ActorCell;
@@ -43,11 +40,14 @@ pub use macros::{messages, Actor};
 pub use pool::router::{RouteeId, Router, RouterFull, ROUTEES_MAX};
 pub use pool::{Pool, PoolBuilder, Routing};
 pub use recipient::{Callee, Recipient, RecipientPlace};
+#[doc(hidden)]
+pub use request::Delivery;
 pub use request::{RequestContext, TraceContext, TraceContextError};
 pub use stream::{AnswerSink, AnswerUnsent, Answers, Attached};
 pub use supervise::{ChildSpec, Strategy, Supervisor};
 pub use system::dead_letter::{DeadLetter, DeadLetterReason};
 pub use system::intercept;
+pub use system::registry;
 pub use system::{System, SystemBuilder, ASK_LIMIT_DEFAULT};
 pub use timer::{ActorTimer, Delayed, TimerError, Timing};
 pub use topic::{

@@ -14,6 +14,7 @@ use crate::actor::Actor;
 use crate::call::ask::Ask;
 use crate::error::TellError;
 use crate::system::dead_letter::DeadLetterReason;
+use crate::system::registry::holders;
 
 /// Somebody who takes messages of type `M`: an [`Address`] without the actor's type.
 ///
@@ -313,4 +314,9 @@ impl<M, R> fmt::Debug for Callee<M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Callee").field("name", &self.target.name()).finish_non_exhaustive()
     }
+}
+
+holders! {
+    <M> Recipient<M>, Self::is_over;
+    <M, R> Callee<M, R>, Self::is_over;
 }

@@ -12,11 +12,11 @@
 
 use std::future::Future;
 
-use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::ActorCell;
 use crate::actor::context::{AsyncContext, Context};
 use crate::actor::Actor;
 use crate::call::reply::ReplyTo;
+use crate::request::Delivery;
 
 /// Takes a message with a plain function: the fast path.
 pub trait Handler<M>: Actor {

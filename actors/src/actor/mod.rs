@@ -2,7 +2,9 @@
 
 pub(crate) mod address;
 pub(crate) mod cell;
+pub(crate) mod children;
 pub(crate) mod context;
+pub(crate) mod drain;
 pub mod handler;
 mod lifecycle;
 pub(crate) mod restart;

@@ -37,6 +37,22 @@ impl<A: Actor> fmt::Debug for ActorBuilder<A> {
     }
 }
 
+impl System {
+    /// Spawns an actor; the short form of [`System::actor`].
+    ///
+    /// # Errors
+    ///
+    /// The group shuts down; the actor comes back.
+    pub fn spawn<A: Actor>(&self, actor: A) -> Result<Address<A>, SpawnError<A>> {
+        self.actor(actor).spawn()
+    }
+
+    /// Describes an actor.
+    pub fn actor<A: Actor>(&self, actor: A) -> ActorBuilder<A> {
+        ActorBuilder::new(self.clone(), actor)
+    }
+}
+
 impl<A: Actor> ActorBuilder<A> {
     pub(crate) fn new(system: System, actor: A) -> Self {
         Self {

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use turnwheel_runtime::completion::{block_on, SharedExchange, Taken, Taker};
 use turnwheel_runtime::Failure;
 
+use super::deadlines::Deadlines;
 use crate::call::reply::{Answer, Call};
 use crate::error::{AskError, CallCycle, TimeSpent};
-use crate::system::System;
 
 /// The answer to a call: a future on any executor. Dropping it gives the answer up.
 ///
@@ -88,12 +88,12 @@ impl<M, R> Ask<M, R> {
     pub(crate) fn waiting(
         taker: Taker<Answer<R>, Call>,
         shared: SharedExchange<Call>,
-        system: &System,
+        deadlines: &Deadlines,
         asked_ns: u64,
     ) -> Self {
         let deadline_ns = shared.notes().deadline_ns;
         if deadline_ns != u64::MAX {
-            system.shared().deadlines.add(deadline_ns, shared);
+            deadlines.add(deadline_ns, shared);
         }
         Self { waiting: Some(Waiting { taker, asked_ns }), other: None }
     }

@@ -7,7 +7,7 @@ use turnwheel_runtime::completion::{exchange, exchange_shared, Giver, Taker};
 use turnwheel_runtime::completion::{SharedExchange, WeakExchange};
 use turnwheel_runtime::{Failure, Group};
 
-use crate::call::abandoned::{is_abandoned, Abandoned, Watchers};
+use crate::call::abandoned::{is_abandoned, Watchers};
 use crate::call::chain::CallChain;
 use crate::call::Load;
 use crate::error::CallCycle;
@@ -146,18 +146,6 @@ impl<R> ReplyTo<R> {
     pub(crate) fn asked(&self) -> Option<WeakExchange<Call>> {
         let giver = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told)?;
         Some(giver.downgrade())
-    }
-
-    /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when its
-    /// deadline has passed, or when the caller that it asked for has given up. Never for a message
-    /// that was told, nor after the answer.
-    ///
-    /// `system` is the one that the actor lives in.
-    pub fn abandoned(&self, system: &crate::System) -> Abandoned
-    where
-        R: Send + 'static,
-    {
-        Abandoned::new(self.asked(), system.group().clone())
     }
 
     /// Its deadline has passed.

@@ -8,12 +8,13 @@ use turnwheel_runtime::SubmitErrorKind;
 
 use super::directory::{name_of, Refusal};
 use super::{Directory, Entity, EntityKey};
-use crate::actor::cell::envelope::{Delivery, Envelope};
+use crate::actor::cell::envelope::Envelope;
 use crate::actor::handler::Receive;
 use crate::call::ask::Ask;
 use crate::call::deadlines::deadline_after;
 use crate::call::reply::Call;
 use crate::error::{AskError, TellError};
+use crate::request::Delivery;
 use crate::request::{self, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::outgoing::{self, Target};
@@ -140,7 +141,9 @@ impl<E: Entity> EntityRef<E> {
         let delivery = Delivery { message, baggage: outgoing.baggage, reply };
         let envelope = Envelope::<M, E::Reply, K>::new(delivery);
         match self.directory.send(&self.key, envelope) {
-            Ok(()) => Ask::waiting(taker, shared, &self.directory.system, now_ns),
+            Ok(()) => {
+                Ask::waiting(taker, shared, &self.directory.system.shared().deadlines, now_ns)
+            }
             Err((refusal, envelope)) => {
                 let kind = self.directory.refused::<M>(&refusal);
                 let message = envelope.open().message;

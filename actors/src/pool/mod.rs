@@ -28,6 +28,7 @@ use crate::actor::handler::Receive;
 use crate::actor::Actor;
 use crate::call::ask::Ask;
 use crate::error::TellError;
+use crate::system::registry::holders;
 use crate::system::System;
 
 /// Members of one pool, at most: a list of them is looked through for each message.
@@ -267,3 +268,5 @@ impl<A: Actor> fmt::Debug for Pool<A> {
         shown.field("name", &self.name()).field("size", &self.size()).finish_non_exhaustive()
     }
 }
+
+holders!(<A: Actor> Pool<A>, Self::is_closed;);

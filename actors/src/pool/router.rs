@@ -11,11 +11,10 @@ use turnwheel_runtime::SubmitErrorKind;
 use crate::call::ask::Ask;
 use crate::error::{AskError, TellError};
 use crate::pool::key::{hash, winner};
-use crate::pool::Broadcast;
+use crate::pool::{Broadcast, Routing};
 use crate::recipient::{Callee, Recipient};
-use crate::registry::Registrable;
 use crate::system::dead_letter::DeadLetterReason;
-use crate::Routing;
+use crate::system::registry::Registrable;
 
 /// Actors in one router, at most: a list of them is looked through for each message.
 pub const ROUTEES_MAX: usize = 1_024;

@@ -9,7 +9,7 @@ use super::member::Member;
 use super::shared::{Route, Shared};
 use super::POOL_MEMBERS_MAX;
 use crate::actor::address::Place;
-use crate::actor::cell::envelope::{Bare, Delivery, Envelope};
+use crate::actor::cell::envelope::{Bare, Envelope};
 use crate::actor::handler::Receive;
 use crate::actor::Actor;
 use crate::call::ask::Ask;
@@ -17,6 +17,7 @@ use crate::call::deadlines::deadline_after;
 use crate::call::reply::{Call, ReplyTo};
 use crate::call::Load;
 use crate::error::{AskError, TellError};
+use crate::request::Delivery;
 use crate::request::{self, Baggage, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::outgoing::{self, Target};
@@ -269,7 +270,7 @@ impl<A: Actor> Shared<A> {
             }
         });
         match sent {
-            Ok((taker, shared)) => Ask::waiting(taker, shared, system, now_ns),
+            Ok((taker, shared)) => Ask::waiting(taker, shared, &system.shared().deadlines, now_ns),
             Err(Refusal { why: Why::Cycle, message }) => {
                 let mut chain = outgoing.chain.names();
                 chain.push(self.settings.name.clone());

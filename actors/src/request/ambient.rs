@@ -7,7 +7,7 @@ use turnwheel_runtime::completion::WeakExchange;
 use turnwheel_runtime::Scoped;
 
 use super::context::Baggage;
-use crate::actor::cell::envelope::Delivery;
+use super::delivery::Delivery;
 use crate::call::chain::{Above, Asker, CallChain};
 use crate::call::reply::{Call, ReplyTo};
 

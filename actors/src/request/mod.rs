@@ -6,10 +6,12 @@
 
 mod ambient;
 mod context;
+mod delivery;
 pub(crate) mod scope;
 mod trace;
 
 pub(crate) use ambient::{baggage, call, closes_cycle, outgoing, outgoing_for, Ambient, Outgoing};
 pub(crate) use context::Baggage;
 pub use context::RequestContext;
+pub use delivery::Delivery;
 pub use trace::{TraceContext, TraceContextError};

@@ -12,10 +12,10 @@ use turnwheel_runtime::{
 };
 
 use crate::actor::address::Address;
-use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::Receive;
 use crate::actor::Actor;
+use crate::request::Delivery;
 use crate::request::{self, Ambient};
 
 /// A stream attached to an actor. Dropping this changes nothing; the stream stays attached.

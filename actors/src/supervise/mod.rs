@@ -9,21 +9,17 @@
 //! | a fresh actor, order among several, limits, escalation | [`Supervisor`] |
 //! | an end within a limit, and what it left | [`Address::drain`](crate::Address::drain) |
 
-mod children;
-mod drain;
 mod link;
 mod plan;
 mod spec;
 mod supervisor;
 mod watch;
 
-pub(crate) use children::Children;
-pub use children::CHILD_CLOSE_LIMIT_DEFAULT;
-pub use drain::{Drained, DRAIN_GRACE};
+pub use crate::actor::children::CHILD_CLOSE_LIMIT_DEFAULT;
+pub use crate::actor::drain::{Drained, DRAIN_GRACE};
 pub use link::{Link, LinkBroken};
 pub use spec::{ChildRef, ChildSpec, RestartKind};
 pub use supervisor::{
     ChildError, ChildInfo, EscalatedFailure, ListChildren, StartChild, StopChild, Strategy,
     Supervisor,
 };
-pub(crate) use watch::Deferred;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{AnyTask, Completion, Failure};
 
-use super::children::CHILD_CLOSE_LIMIT_DEFAULT;
 use crate::actor::address::Address;
 use crate::actor::address::WeakAddress;
+use crate::actor::children::CHILD_CLOSE_LIMIT_DEFAULT;
 use crate::actor::{Actor, Exit};
 use crate::error::SpawnError;
 use crate::system::System;

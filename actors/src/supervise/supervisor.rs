@@ -6,10 +6,10 @@ use std::fmt;
 
 use turnwheel_runtime::{Failure, Phase};
 
-use super::drain::end_within;
 use super::plan::{Child, ChildList, Step};
 use super::spec::{ChildSpec, RestartKind, Spec};
 use crate::actor::context::Context;
+use crate::actor::drain::end_within;
 use crate::actor::handler::{Handler, ReplyHandler};
 use crate::actor::restart::{Restart, RestartCounter};
 use crate::actor::{Actor, Exit};

@@ -3,14 +3,11 @@
 use std::future::Future;
 
 use crate::actor::address::Address;
-use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::{Actor, Exit};
-
-/// What an actor subscribes to as soon as it has started: registered before, it would hold the start.
-pub(crate) type Deferred<A> = Box<dyn FnOnce(&mut Turn<'_, A>) + Send>;
+use crate::request::Delivery;
 
 impl<A: Actor> Context<'_, A> {
     /// Handles the message that `map` makes of the other actor's end, once; also when it is over

@@ -11,8 +11,8 @@ use super::dead_letter::{self, DeadLetter, DeadLetters};
 use super::handle::{Shared, System, ASK_LIMIT_DEFAULT};
 use super::id::{mark_of, OUTGOING_BIT};
 use super::intercept::{Chain, Interceptor};
+use super::registry::Names;
 use crate::call::deadlines::Deadlines;
-use crate::registry::Names;
 
 /// Describes a system.
 #[must_use]

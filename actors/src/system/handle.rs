@@ -7,12 +7,10 @@ use std::time::Duration;
 use turnwheel_runtime::Group;
 
 use super::builder::SystemBuilder;
-use crate::actor::address::Address;
-use crate::actor::spawn::ActorBuilder;
-use crate::actor::Actor;
+use super::registry::Names;
+use crate::call::abandoned::Abandoned;
 use crate::call::deadlines::Deadlines;
-use crate::error::SpawnError;
-use crate::registry::Names;
+use crate::call::reply::ReplyTo;
 use crate::system::dead_letter::DeadLetters;
 use crate::system::intercept::Chain;
 
@@ -90,22 +88,19 @@ impl System {
         &self.shared.group
     }
 
-    /// Spawns an actor; the short form of [`System::actor`].
-    ///
-    /// # Errors
-    ///
-    /// The group shuts down; the actor comes back.
-    pub fn spawn<A: Actor>(&self, actor: A) -> Result<Address<A>, SpawnError<A>> {
-        self.actor(actor).spawn()
-    }
-
-    /// Describes an actor.
-    pub fn actor<A: Actor>(&self, actor: A) -> ActorBuilder<A> {
-        ActorBuilder::new(self.clone(), actor)
-    }
-
     /// Messages that nobody handled, so far.
     pub fn dead_letters(&self) -> u64 {
         self.shared.dead_letters.count()
+    }
+}
+
+impl<R: Send + 'static> ReplyTo<R> {
+    /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when its
+    /// deadline has passed, or when the caller that it asked for has given up. Never for a message
+    /// that was told, nor after the answer.
+    ///
+    /// `system` is the one that the actor lives in.
+    pub fn abandoned(&self, system: &System) -> Abandoned {
+        Abandoned::new(self.asked(), system.group().clone())
     }
 }

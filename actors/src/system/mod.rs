@@ -5,6 +5,7 @@ pub(crate) mod dead_letter;
 mod handle;
 pub(crate) mod id;
 pub mod intercept;
+pub mod registry;
 
 pub use builder::SystemBuilder;
 pub(crate) use handle::Shared;

@@ -15,12 +15,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Condition, ConditionMode, Timer, TimersFull};
 
-use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::Actor;
 use crate::call::reply::Call;
+use crate::request::Delivery;
 use crate::request::{self, Baggage};
 
 /// When a timer of an actor ticks, and how.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Permit, Phase, SubmitError, SubmitErrorKind, Task};
 
-use crate::actor::cell::envelope::{Bare, Delivery, Envelope};
+use crate::actor::cell::envelope::{Bare, Envelope};
 use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{kind, Access, Receive, Turn};
@@ -14,10 +14,12 @@ use crate::call::ask::{Ask, Other};
 use crate::call::deadlines::deadline_after;
 use crate::call::reply::{Call, ReplyTo};
 use crate::error::{AskError, TellError};
+use crate::request::Delivery;
 use crate::request::{self, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::id::{self, OUTGOING_BIT};
 use crate::system::intercept::outgoing::{self, Target};
+use crate::system::registry::holders;
 use crate::system::System;
 
 /// A handle of an actor. Clones reach the same actor; when the last is gone and nothing the actor
@@ -302,7 +304,7 @@ impl<A: Actor> Address<A> {
         let (reply, taker, shared) = call.begin();
         let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
         match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
-            Ok(()) => Ask::waiting(taker, shared, &self.system, now_ns),
+            Ok(()) => Ask::waiting(taker, shared, &self.system.shared().deadlines, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
     }
@@ -490,3 +492,5 @@ where
         );
     }
 }
+
+holders!(<A: Actor> Address<A>, |holder| holder.phase().is_over(););

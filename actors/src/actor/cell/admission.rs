@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
-use crate::actor::cell::envelope::{Delivery, Envelope};
+use crate::actor::cell::envelope::Envelope;
 use crate::actor::cell::gate::Verdict;
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::{Access, Receive, Turn};
 use crate::actor::Actor;
 use crate::request::scope::Panic;
+use crate::request::Delivery;
 use crate::system::dead_letter::DeadLetterReason;
 
 impl<A: Actor> ActorCell<A> {

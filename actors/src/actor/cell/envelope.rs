@@ -1,23 +1,14 @@
 //! A message on its way to an actor.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use turnwheel_runtime::{Context, TaskJob};
 
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::Receive;
 use crate::call::reply::ReplyTo;
-use crate::request::Baggage;
+use crate::request::Delivery;
 use crate::system::dead_letter::Undelivered;
-
-/// A message with all that goes with it, in the hands of the actor.
-#[derive(Debug)]
-pub struct Delivery<M, R> {
-    pub(crate) message: M,
-    pub(crate) baggage: Option<Arc<Baggage>>,
-    pub(crate) reply: Option<ReplyTo<R>>,
-}
 
 /// A queued message that nothing goes with: the commonest, and no bigger than the message.
 #[derive(Debug)]

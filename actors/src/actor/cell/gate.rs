@@ -12,6 +12,7 @@ use turnwheel_runtime::{Context, Subscription};
 
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::{Access, Admits};
+use crate::actor::Actor;
 
 /// Messages that wait for other handlers of one actor, at most; a further one is refused. They have
 /// left the mailbox, so its bound does not count them.
@@ -32,14 +33,14 @@ pub(crate) enum Verdict {
 /// A message that waits; called with the cell when it is its turn.
 pub(crate) type Opened<A> = Box<dyn FnOnce(&mut ActorCell<A>, Context<'_, ActorCell<A>>) + Send>;
 
-struct Waiting<A: crate::Actor> {
+struct Waiting<A: Actor> {
     access: Access,
     open: Opened<A>,
     /// When nobody waits for it any more, nanoseconds, and what looks then.
     late: Option<(u64, Subscription)>,
 }
 
-impl<A: crate::Actor> Waiting<A> {
+impl<A: Actor> Waiting<A> {
     fn opened(self) -> Opened<A> {
         if let Some((_, look)) = self.late {
             look.cancel();
@@ -49,7 +50,7 @@ impl<A: crate::Actor> Waiting<A> {
 }
 
 /// The futures under way and the messages that wait for them.
-pub(crate) struct Gate<A: crate::Actor> {
+pub(crate) struct Gate<A: Actor> {
     readers: u32,
     chains: u32,
     waiting: VecDeque<Waiting<A>>,
@@ -60,7 +61,7 @@ pub(crate) struct Gate<A: crate::Actor> {
     is_late: bool,
 }
 
-impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
+impl<A: Actor> std::fmt::Debug for Gate<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate")
             .field("readers", &self.readers)
@@ -70,14 +71,14 @@ impl<A: crate::Actor> std::fmt::Debug for Gate<A> {
     }
 }
 
-impl<A: crate::Actor> Default for Gate<A> {
+impl<A: Actor> Default for Gate<A> {
     fn default() -> Self {
         let waiting = VecDeque::new();
         Self { readers: 0, chains: 0, waiting, is_opened: false, is_late: false }
     }
 }
 
-impl<A: crate::Actor> Gate<A> {
+impl<A: Actor> Gate<A> {
     /// Whether nothing is under way that keeps messages out.
     pub(crate) fn is_free(&self) -> bool {
         self.readers == 0 && self.chains == 0 && self.waiting.is_empty()

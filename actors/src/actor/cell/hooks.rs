@@ -4,11 +4,11 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 use turnwheel_runtime::{Failure, Lifecycle, OnFailure};
 
-use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::{Actor, Directive, Exit};
+use crate::request::Delivery;
 
 /// The one lifecycle of all actors; no state of its own.
 #[derive(Debug, Default)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
-use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::ActorCell;
 use crate::actor::context::{AsyncContext, Context};
 use crate::actor::handler::{Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
@@ -17,6 +16,7 @@ use crate::call::chain::CallChain;
 use crate::call::reply::ReplyTo;
 use crate::error::AskError;
 use crate::request::scope::{self, Panic};
+use crate::request::Delivery;
 use crate::request::{Ambient, RequestContext};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::interception::Interception;

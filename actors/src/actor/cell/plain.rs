@@ -6,13 +6,13 @@
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-use crate::actor::cell::envelope::Delivery;
 use crate::actor::cell::{settle, ActorCell};
 use crate::actor::context::Context;
 use crate::actor::handler::{Access, Receive, Turn};
 use crate::actor::Actor;
 use crate::call::reply::ReplyTo;
 use crate::request::scope::Panic;
+use crate::request::Delivery;
 use crate::request::{Ambient, Baggage};
 
 impl<A: Actor> ActorCell<A> {

@@ -7,11 +7,15 @@ use turnwheel_runtime::{Failure, Lender};
 
 use crate::actor::cell::forwarding::Forwarder;
 use crate::actor::cell::gate::Gate;
+use crate::actor::children::Children;
+use crate::actor::handler::Turn;
 use crate::actor::restart::Restarter;
 use crate::actor::Actor;
 use crate::call::chain::Asker;
-use crate::supervise::{Children, Deferred};
 use crate::system::intercept::Chain;
+
+/// What an actor subscribes to as soon as it has started: registered before, it would hold the start.
+pub(crate) type Deferred<A> = Box<dyn FnOnce(&mut Turn<'_, A>) + Send>;
 
 /// What few actors need.
 pub(crate) struct RareState<A: Actor> {

@@ -1,7 +1,7 @@
 //! Names: actors of a system found by a name and a type.
 
+mod entry;
 mod error;
-mod named;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,11 @@ use parking_lot::Mutex;
 use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::Completion;
 
+pub(crate) use entry::holders;
+pub(crate) use entry::sealed::Holder;
+pub use entry::Registrable;
+use entry::{AnyHolder, Entry, Leaving};
 pub use error::{LookupError, RegisterError};
-pub use named::Registrable;
-use named::{AnyHolder, Entry, Leaving};
 
 use crate::system::System;
 

@@ -7,19 +7,16 @@ use std::task::Wake;
 
 use turnwheel_runtime::Completion;
 
-use crate::actor::address::Address;
-use crate::actor::Actor;
-use crate::pool::Pool;
-use crate::recipient::{Callee, Recipient};
 use crate::system::Shared;
 
-/// What can be registered under a name, or be in a [`Router`](crate::Router): an [`Address`], a
-/// [`Recipient`], a [`Callee`] or a [`Pool`].
+/// What can be registered under a name, or be in a [`Router`](crate::Router): an
+/// [`Address`](crate::Address), a [`Recipient`](crate::Recipient), a [`Callee`](crate::Callee) or a
+/// [`Pool`](crate::Pool).
 pub trait Registrable: sealed::Holder + Clone {}
 
 impl<T: sealed::Holder + Clone> Registrable for T {}
 
-mod sealed {
+pub(crate) mod sealed {
     use turnwheel_runtime::Completion;
 
     /// Somebody who has a name.
@@ -33,9 +30,10 @@ mod sealed {
     }
 }
 
+/// Lets types be registered.
 macro_rules! holders {
     ($(<$($parameter:ident $(: $bound:ident)?),+> $holder:ty, $has_ended:expr;)+) => {$(
-        impl<$($parameter: 'static $(+ $bound)?),+> sealed::Holder for $holder {
+        impl<$($parameter: 'static $(+ $bound)?),+> $crate::system::registry::Holder for $holder {
             fn actor_name(&self) -> String {
                 self.name().to_string()
             }
@@ -45,7 +43,7 @@ macro_rules! holders {
                 has_ended(self)
             }
 
-            fn end(&self) -> Completion<()> {
+            fn end(&self) -> turnwheel_runtime::Completion<()> {
                 self.closed()
             }
 
@@ -56,12 +54,7 @@ macro_rules! holders {
     )+};
 }
 
-holders! {
-    <A: Actor> Address<A>, |holder| holder.phase().is_over();
-    <M> Recipient<M>, Self::is_over;
-    <M, R> Callee<M, R>, Self::is_over;
-    <A: Actor> Pool<A>, Self::is_closed;
-}
+pub(crate) use holders;
 
 /// A holder of whichever type.
 pub(super) trait AnyHolder: sealed::Holder {

@@ -1,0 +1,14 @@
+//! A message on its way through the actor.
+
+use std::sync::Arc;
+
+use super::context::Baggage;
+use crate::call::reply::ReplyTo;
+
+/// A message with all that goes with it, in the hands of the actor.
+#[derive(Debug)]
+pub struct Delivery<M, R> {
+    pub(crate) message: M,
+    pub(crate) baggage: Option<Arc<Baggage>>,
+    pub(crate) reply: Option<ReplyTo<R>>,
+}
