@@ -167,6 +167,16 @@ pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
     let run = std::panic::AssertUnwindSafe(run);
     if let Err(panic) = std::panic::catch_unwind(run) {
         let failure = Failure::from_panic(panic);
-        tracing::error!(%failure, what, "user code panicked");
+        log(move || tracing::error!(%failure, what, "user code panicked"));
+    }
+}
+
+/// Writes to the log where a panic must not come back: the subscriber, the texts of errors and their
+/// destructors are user code.
+pub(crate) fn log(write: impl FnOnce()) {
+    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)) {
+        // The destructor of its payload may panic too.
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)));
+        let _ = dropped.map_err(std::mem::forget);
     }
 }

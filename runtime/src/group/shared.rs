@@ -15,7 +15,7 @@ use super::timers::{TimerEntry, TimerKey, Timers, TimersFull};
 use super::watchdog::Watchdog;
 use super::{Budget, ShutdownError, ShutdownReport};
 use crate::completion::Completer;
-use crate::failure::{contain, Failure};
+use crate::failure::{contain, log, Failure};
 use crate::subscription::Source;
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
 use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
@@ -303,7 +303,7 @@ impl GroupShared {
 
     /// A task's policy hook has answered «escalate».
     pub(crate) fn escalate(&self, header: &Header, failure: &Failure) {
-        tracing::error!(task = header.name(), %failure, "a failure was escalated");
+        log(|| tracing::error!(task = header.name(), %failure, "a failure was escalated"));
         if let (Some(hook), Some(task)) = (&self.config.on_escalate, self.registry.find(header)) {
             contain("the escalation hook of a group", || (hook.0)(&task, failure));
         }

@@ -157,7 +157,7 @@ fn rearm(group: &Arc<GroupShared>, source: &Arc<Source>, deadline_ns: u64) {
     }
     if let Err(full) = group.arm_timer(deadline_ns, source) {
         // Its own place was free a moment ago, so somebody is flooding the wheel.
-        tracing::error!(%full, "a recurring timer ends");
+        crate::failure::log(|| tracing::error!(%full, "a recurring timer ends"));
         source.timer.end(TimerState::Cancelled);
     }
 }

@@ -242,8 +242,11 @@ unsafe fn drop_state<S, L>(header: NonNull<Header>) {
 
 unsafe fn dealloc<S, L>(header: NonNull<Header>) {
     let cell = header.cast::<Cell<S, L>>().as_ptr();
-    // SAFETY: the last reference is gone.
-    unsafe { std::ptr::drop_in_place(cell) };
+    // What users gave it may panic: a turn whose task has ended by itself must not unwind into it.
+    contain("dropping what a task kept", || {
+        // SAFETY: the last reference is gone.
+        unsafe { std::ptr::drop_in_place(cell) };
+    });
     // SAFETY: it came from the slab with this layout.
     unsafe { slab::give(cell.cast(), Layout::new::<Cell<S, L>>()) };
 }

@@ -9,7 +9,7 @@ use super::node::Node;
 use crate::limits::FAST_JOBS_MAX;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Current {
+struct Current {
     header: *const Header,
     /// The job of the fast lane that the next one goes behind: the last that the current job has
     /// made. Null: the next one goes to the head. Whoever takes a job out of the lane resets it.
@@ -22,14 +22,22 @@ thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new(NONE) };
 }
 
-/// Begins a turn; the answer goes to `leave`.
-pub(crate) fn enter(header: NonNull<Header>) -> Current {
-    CURRENT.replace(Current { header: header.as_ptr(), insert: ptr::null_mut() })
+/// A turn under way on this thread; dropping it brings the one around it back.
+#[derive(Debug)]
+pub(crate) struct Entered(Current);
+
+impl Drop for Entered {
+    #[inline(always)]
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
 }
 
-/// Ends a turn.
-pub(crate) fn leave(outer: Current) {
-    CURRENT.set(outer);
+/// Begins a turn, until the answer is dropped.
+#[inline(always)]
+#[must_use]
+pub(crate) fn enter(header: NonNull<Header>) -> Entered {
+    Entered(CURRENT.replace(Current { header: header.as_ptr(), insert: ptr::null_mut() }))
 }
 
 thread_local! {

@@ -202,7 +202,7 @@ pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
     let run = super::current::losing(header, || std::panic::catch_unwind(run));
     if let Err(panic) = run {
         let failure = crate::Failure::from_panic(panic);
-        tracing::error!(%failure, "dropping an unrun job panicked");
+        crate::failure::log(move || tracing::error!(%failure, "dropping an unrun job panicked"));
     }
 }
 

@@ -10,7 +10,7 @@ use super::lifecycle::{Hook, OnFailure, Phase, Stage};
 use super::node;
 use super::run::Turn;
 use super::urgent;
-use crate::failure::Failure;
+use crate::failure::{contain, log, Failure};
 use crate::sync::Ordering;
 
 /// Carries out what other threads asked for.
@@ -159,9 +159,6 @@ fn stop(turn: &mut Turn) {
 /// A job or hook failed: asks the policy hook and acts on the answer.
 pub(crate) fn job_failed(turn: &mut Turn, failure: Failure) {
     report(turn.header(), &failure);
-    if let Some(simulation) = &turn.header().group.simulation {
-        simulation.failed(turn.header(), &failure);
-    }
     let asked = contained(turn, Hook::OnFailure(&failure));
     match turn.phase() {
         Phase::Started => match asked.unwrap_or(OnFailure::Escalate) {
@@ -247,15 +244,26 @@ fn end(turn: &mut Turn) -> Left {
         return turn.go_idle();
     }
     retire(turn, Phase::Closed);
+    let last = LastSteps;
     // SAFETY: the last turn; nothing uses state or hooks after it.
-    contain("dropping the state", || unsafe {
-        (turn.header().vtable.drop_state)(turn.header_ptr());
-    });
+    unsafe { (turn.header().vtable.drop_state)(turn.header_ptr()) };
     settle(turn);
+    std::mem::forget(last);
+    cell::release_own(turn.header_ptr());
     Left::Gone
 }
 
-/// Settles the futures and gives the task's own reference back.
+/// The steps from the end of the state to the end of the task. User code in them is contained; a panic
+/// that left them would reach hooks that are dropped, so it ends the process.
+struct LastSteps;
+
+impl Drop for LastSteps {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
+/// Settles the futures.
 fn settle(turn: &mut Turn) {
     let header = turn.header();
     let stub = header.inbox.stub();
@@ -280,13 +288,11 @@ fn settle(turn: &mut Turn) {
         }
         for waiter in started {
             let failure = failure.clone().unwrap_or(Failure::Closed);
-            let _ = waiter.fail(failure);
+            contain("telling of a start", move || drop(waiter.fail(failure)));
         }
         for waiter in closed {
-            let _ = match &failure {
-                None => waiter.complete(()).map_err(drop),
-                Some(failure) => waiter.fail(failure.clone()).map_err(drop),
-            };
+            let outcome = failure.clone().map_or(Ok(()), Err);
+            contain("telling of an end", move || drop(waiter.complete_with(outcome)));
         }
         for waker in std::mem::take(&mut *extra.room.lock()) {
             contain("waking a producer", || waker.wake());
@@ -301,7 +307,6 @@ fn settle(turn: &mut Turn) {
         drop(queued);
     }
     group.registry.ended();
-    cell::release_own(turn.header_ptr());
 }
 
 /// Wakes as many producers as there is room for; all of them when nothing is queued, since some may
@@ -373,24 +378,18 @@ fn contained(turn: &mut Turn, hook: Hook<'_>) -> Result<OnFailure, Failure> {
         // SAFETY: the vtable fits the cell, and we are the runner.
         unsafe { call(header, turn, hook) }
     });
-    catch_unwind(run).unwrap_or_else(|panic| Err(Failure::from_panic(panic))).inspect_err(
-        |failure| tracing::error!(task = turn_name(header), ?hook, %failure, "a hook failed"),
-    )
-}
-
-fn turn_name<'a>(header: ptr::NonNull<Header>) -> &'a str {
-    // SAFETY: the task lives for its turn.
-    unsafe { header.as_ref() }.name()
+    let outcome = catch_unwind(run).unwrap_or_else(|panic| Err(Failure::from_panic(panic)));
+    outcome.inspect_err(|failure| {
+        let task = turn.header().name();
+        log(|| tracing::error!(task, ?hook, %failure, "a hook failed"));
+    })
 }
 
 fn report(header: &Header, failure: &Failure) {
-    tracing::error!(task = header.name(), class = header.class().name(), %failure, "a job failed");
-}
-
-fn contain(what: &'static str, run: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-        let failure = Failure::from_panic(panic);
-        tracing::error!(%failure, what, "user code panicked");
+    let (task, class) = (header.name(), header.class().name());
+    log(|| tracing::error!(task, class, %failure, "a job failed"));
+    if let Some(simulation) = &header.group.simulation {
+        log(|| simulation.failed(header, failure));
     }
 }
 

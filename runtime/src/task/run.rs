@@ -10,7 +10,7 @@ use super::inbox::bits;
 use super::leave::Left;
 use super::node::{self, Flow, Node, Use};
 use super::{current, phases, Phase};
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::group::Budget;
 use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
 use crate::sync::Ordering;
@@ -90,17 +90,18 @@ pub(crate) unsafe fn run_simulated_turn(task: TaskPtr, budget: Budget, now_ns: u
 
 #[inline(always)]
 fn run(task: TaskPtr, mut turn: Turn) -> Report {
-    let outer = current::enter(task.0);
+    let entered = current::enter(task.0);
     let after = loop {
         match catch_unwind(AssertUnwindSafe(|| turn.rounds())) {
             Ok(after) => break after,
             Err(panic) => {
                 turn.free_running();
-                phases::job_failed(&mut turn, Failure::from_panic(panic));
+                let failure = Failure::from_panic(panic);
+                contain("the failure of a job", || phases::job_failed(&mut turn, failure));
             }
         }
     };
-    current::leave(outer);
+    drop(entered);
     let Turn { jobs, bytes, now_ns, failures, .. } = turn;
     Report { after, jobs, bytes, now_ns, failures }
 }

@@ -1,11 +1,13 @@
 //! Programs without `unsafe` that try to reach memory that is not theirs.
 
 use std::error::Error;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use turnwheel_runtime::completion::exchange_shared;
 use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::{current_task, Context, Failure, Lifecycle, OnFailure};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -132,5 +134,183 @@ fn forgotten_handles_of_an_exchange_abort_before_the_count_is_round() -> Outcome
         assert!(!ended.status.success(), "{kind}: {ended:?}");
         assert!(!String::from_utf8_lossy(&ended.stdout).contains("test result"), "{kind}");
     }
+    Ok(())
+}
+
+/// Formats all that is logged, as a subscriber that writes does; panics the first times itself.
+struct Formats(AtomicUsize);
+
+impl Formats {
+    fn new(panics: usize) -> Self {
+        Self(AtomicUsize::new(panics))
+    }
+}
+
+/// What is formatted goes nowhere.
+struct Nowhere;
+
+impl tracing::field::Visit for Nowhere {
+    fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        let _ = format!("{value:?}");
+    }
+}
+
+impl tracing::Subscriber for Formats {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut Nowhere);
+        assert!(!is_left(&self.0), "planted in a subscriber");
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Takes one of what is left, if anything is.
+fn is_left(left: &AtomicUsize) -> bool {
+    let less = |left: usize| left.checked_sub(1);
+    left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+}
+
+/// Runs a simulation under a subscriber whose first events panic.
+fn run_logged(sim: &Sim, panics: usize) -> Outcome {
+    let run = std::panic::AssertUnwindSafe(|| sim.run_until_idle());
+    tracing::subscriber::with_default(Formats::new(panics), || std::panic::catch_unwind(run))
+        .map_err(|_| "a panic left the turn")?;
+    assert!(current_task().is_none(), "no turn is under way");
+    Ok(())
+}
+
+/// How often a text panics, and how often the subscriber.
+const PANICS: [(usize, usize); 8] =
+    [(0, 1), (0, 2), (0, 3), (0, usize::MAX), (1, 0), (2, 0), (3, 1), (usize::MAX, usize::MAX)];
+
+/// An error whose text panics the first times.
+#[derive(Debug)]
+struct Unspeakable(AtomicUsize);
+
+impl Unspeakable {
+    fn failure(times: usize) -> Failure {
+        Failure::error(Self(AtomicUsize::new(times)))
+    }
+}
+
+impl fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        assert!(!is_left(&self.0), "planted in a text");
+        Ok(())
+    }
+}
+
+impl Error for Unspeakable {}
+
+/// Counts its end, which fails without words.
+struct Stubborn {
+    ends: Arc<AtomicUsize>,
+    times: usize,
+}
+
+impl Drop for Stubborn {
+    fn drop(&mut self) {
+        self.ends.fetch_add(1, Ordering::AcqRel);
+        Unspeakable::failure(self.times).raise();
+    }
+}
+
+/// Hooks that must not be called once they are dropped.
+struct Guarded {
+    hooks: Stubborn,
+}
+
+impl Lifecycle<Stubborn> for Guarded {
+    fn on_failure(
+        &mut self,
+        state: &mut Stubborn,
+        _: &mut Context<'_, Stubborn>,
+        _: &Failure,
+    ) -> OnFailure {
+        assert_eq!(self.hooks.ends.load(Ordering::Acquire), 0, "called after its end");
+        assert_eq!(state.ends.load(Ordering::Acquire), 0, "called after the state's end");
+        OnFailure::Resume
+    }
+}
+
+#[test]
+fn state_and_hooks_end_once_though_their_failures_cannot_be_logged() -> Outcome {
+    for (times, panics) in PANICS {
+        let sim = Sim::fifo();
+        let (state, hooks) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let guarded = Guarded { hooks: Stubborn { ends: Arc::clone(&hooks), times } };
+        let stubborn = Stubborn { ends: Arc::clone(&state), times };
+        let task = sim.group("memory").task(stubborn).lifecycle(guarded).spawn()?;
+        let mut closed = task.close();
+        run_logged(&sim, panics)?;
+        assert_eq!(state.load(Ordering::Acquire), 1);
+        assert_eq!(hooks.load(Ordering::Acquire), 1);
+        assert!(matches!(closed.try_take(), Some(Ok(()))), "the end is told");
+    }
+    Ok(())
+}
+
+#[test]
+fn job_whose_failure_cannot_be_logged_leaves_the_turn_whole() -> Outcome {
+    for (times, panics) in PANICS {
+        let sim = Sim::fifo();
+        let task = sim.group("memory").spawn(0_u64)?;
+        task.submit(move |_, _| Unspeakable::failure(times).raise())?;
+        let after = task.call(|count, _| {
+            *count += 1;
+            *count
+        });
+        run_logged(&sim, panics)?;
+        assert_eq!(after.wait()?, 1);
+    }
+    Ok(())
+}
+
+/// An error whose end panics.
+#[derive(Debug)]
+struct Parting;
+
+impl fmt::Display for Parting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("parting")
+    }
+}
+
+impl Error for Parting {}
+
+impl Drop for Parting {
+    fn drop(&mut self) {
+        panic!("planted in the end of an error");
+    }
+}
+
+#[test]
+fn task_that_ends_alone_with_a_failure_whose_drop_panics_is_not_touched_again() -> Outcome {
+    let sim = Sim::fifo();
+    for _ in 0..3 {
+        let task = sim.group("memory").spawn(String::from("state"))?;
+        task.fail(Failure::error(Parting)).detach();
+        drop(task);
+        run_logged(&sim, 0)?;
+    }
+    sim.assert_no_leaks();
+    let other = sim.group("memory").spawn(1)?;
+    let answer = other.call(|number, _| *number);
+    sim.run_until_idle();
+    assert_eq!(answer.wait()?, 1);
     Ok(())
 }
