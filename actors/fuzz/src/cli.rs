@@ -68,9 +68,8 @@ impl Options {
             twin: None,
         };
         while let Some(word) = words.next() {
-            let mut value = || {
-                words.next().ok_or_else(|| UsageError(format!("{word} needs a value")))
-            };
+            let mut value =
+                || words.next().ok_or_else(|| UsageError(format!("{word} needs a value")));
             match word.as_str() {
                 "--programs" => options.programs = number(&value()?)?,
                 "--seconds" => options.limit = Some(Duration::from_secs(number(&value()?)?)),

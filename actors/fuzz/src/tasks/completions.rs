@@ -11,8 +11,8 @@ use turnwheel_runtime::{Completion, Failure, Phase};
 
 use super::life::delay;
 use super::slots::{slot, task, track, Tracked};
-use super::subscribed::{callback, item, CompletionModel, Item};
 use super::submissions::waker;
+use super::subscribed::{callback, item, CompletionModel, Item};
 use super::world::{current, group, violation, with, Entered, Role, Token};
 use super::{play, Here};
 use crate::kind::Kind;

@@ -25,11 +25,9 @@ pub(super) fn check_idle() {
 impl World {
     fn check_idle(&mut self, now_ns: u64) {
         let mut found = Vec::new();
-        let mut is_empty = true;
         for (number, task) in self.tasks.iter().enumerate() {
             let lanes = [&task.queue, &task.urgent, &task.fast];
             let is_done = lanes.iter().all(|lane| lane.is_empty());
-            is_empty &= is_done && !task.has_foreign;
             if task.is_free() && !is_done {
                 found.push(format!("idle, and task {number} has jobs queued: {lanes:?}"));
             }
@@ -37,8 +35,9 @@ impl World {
         for (number, timer) in self.timers.iter().enumerate() {
             let is_free = self.tasks[timer.task as usize].is_free();
             let is_off = timer.is_cancelled || timer.is_gone || timer.is_cut;
-            if is_free && !is_off && timer.due_ns <= now_ns {
-                let text = format!("timer {number} was due at {} ns, it is {now_ns} ns", timer.due_ns);
+            if is_free && !is_off && timer.latest_ns <= now_ns {
+                let due_ns = timer.latest_ns;
+                let text = format!("timer {number} was due at {due_ns} ns, it is {now_ns} ns");
                 found.push(text);
             }
         }
@@ -53,7 +52,6 @@ impl World {
             }
         }
         found.into_iter().for_each(|text| self.violation(text));
-        let _ = is_empty;
     }
 }
 
@@ -71,7 +69,6 @@ pub(super) fn end(sim: Sim) {
             task.may_end();
             task.permits = 0;
         });
-        world.completions.iter_mut().for_each(|completion| completion.completers = 0);
         std::mem::take(&mut world.slots)
     });
     let mut tracked = Vec::new();
@@ -125,7 +122,10 @@ fn give_up(slots: Slots, tracked: &mut Vec<Tracked>) {
     conditions.into_iter().for_each(|value| guarded("dropping a condition", || drop(value)));
     subscriptions.into_iter().for_each(|value| guarded("dropping a handle", || drop(value)));
     consumers.into_iter().for_each(|value| guarded("dropping a consumer", || drop(value)));
-    completers.into_iter().for_each(|value| guarded("dropping a completer", || drop(value)));
+    for (completer, number) in completers.into_iter().flatten() {
+        with(|world| world.completions[number as usize].completers -= 1);
+        guarded("dropping a completer", || drop(completer));
+    }
     completions.into_iter().for_each(|value| guarded("dropping a completion", || drop(value)));
     for channel in channels.into_iter().flatten() {
         // Each item for itself: a panicking destructor must not leave the others to one another.

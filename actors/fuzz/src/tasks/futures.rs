@@ -7,6 +7,7 @@ use std::task::{Context as PollContext, Poll};
 use turnwheel_runtime::{Completion, Phase};
 
 use super::completions;
+use super::hooks::check;
 use super::life::delay;
 use super::slots::slot;
 use super::subscribed::{callback, Item};
@@ -103,7 +104,11 @@ pub(super) fn begin(act: &Act, here: &mut Here<'_, '_, '_>) {
     let token = Token::new(Role::Other, &then);
     let then = move |state: &mut super::State, cx: &mut turnwheel_runtime::Context<'_, _>, ()| {
         let token = token;
-        callback(task, &then, state, cx);
+        check(task, state, cx);
+        // The poll that has ended the future and this are one job.
+        let frame = Entered::same_job(task, Code::Job);
+        play(&then, &mut Here::Job(cx));
+        drop(frame);
         drop(token);
     };
     let subscription = match act.kind {

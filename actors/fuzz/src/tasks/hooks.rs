@@ -41,7 +41,10 @@ impl Hooks {
             let model = world.task(self.task);
             match kind {
                 Kind::OnCloseRequested | Kind::OnClosing => model.may_close = true,
-                Kind::OnClosed | Kind::OnFailed => model.may_end(),
+                Kind::OnClosed | Kind::OnFailed => {
+                    model.may_end();
+                    model.is_last = true;
+                }
                 _ => {}
             }
         });
@@ -190,4 +193,3 @@ pub(super) fn raise(here: &Here<'_, '_, '_>, is_raised: bool) {
     }
     std::panic::resume_unwind(Box::new(text))
 }
-

@@ -40,6 +40,8 @@ pub(super) struct Job {
     pub(super) is_refused: bool,
     /// Whether its submission is under way.
     pub(super) is_trying: bool,
+    /// Whether its task had been closed before.
+    pub(super) is_too_late: bool,
     /// Whether it is a call, whose refusal drops the job.
     pub(super) is_call: bool,
 }
@@ -74,6 +76,8 @@ pub(super) struct TaskModel {
     pub(super) may_drop: bool,
     /// When it was stopped, failed or killed: no job accepted before begins any more.
     pub(super) ended: Option<u64>,
+    /// Whether its last hook was called.
+    pub(super) is_last: bool,
     /// Futures that keep all others out.
     pub(super) exclusive: u32,
     /// Futures that hold its phase.
@@ -118,6 +122,7 @@ impl World {
             is_refused: false,
             is_trying: true,
             is_call: false,
+            is_too_late: self.tasks[task as usize].must_refuse,
         });
         let model = &mut self.tasks[task as usize];
         match lane {
@@ -198,9 +203,7 @@ impl World {
     }
 
     fn accepted(&mut self, job: u32, task: u32, lane: Lane) {
-        let model = &self.tasks[task as usize];
-        let is_fast = lane == Lane::Fast;
-        if model.must_refuse && !is_fast {
+        if self.jobs[job as usize].is_too_late && lane != Lane::Fast {
             self.violation(format!("job {job} was accepted by the closed task {task}"));
         }
         let model = &self.tasks[task as usize];
@@ -277,7 +280,8 @@ impl World {
                 self.unqueue(job);
                 self.job(job).fate = Fate::Dropped;
                 let model = self.task(task);
-                let is_legal = model.may_drop || is_displaced;
+                let is_pushed_out = model.has_foreign && model.policy != Policy::Reject;
+                let is_legal = model.may_drop || is_displaced || is_pushed_out;
                 if !is_legal {
                     self.violation(format!("job {job} of task {task} was dropped unrun"));
                 }

@@ -79,7 +79,11 @@ fn spawn(act: &Act) {
     let Some(group) = group() else { return };
     let (capacity, policy) = MAILBOXES[usize::from(act.b) % MAILBOXES.len()];
     let number = with(|world| {
-        world.tasks.push(TaskModel { capacity, policy, ..TaskModel::default() });
+        let mut model = TaskModel { capacity, policy, ..TaskModel::default() };
+        if world.is_ending {
+            model.may_end();
+        }
+        world.tasks.push(model);
         (world.tasks.len() - 1) as u32
     });
     let state = State { task: number, _token: Token::new(Role::State(number), &act.body) };
@@ -151,7 +155,9 @@ fn ends(task: u32, is_stop: bool) {
         model.closes();
         if is_stop {
             model.may_end();
-            model.ended.get_or_insert(now);
+            if !model.is_last {
+                model.ended.get_or_insert(now);
+            }
         }
     });
 }

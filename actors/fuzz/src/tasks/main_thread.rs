@@ -20,11 +20,8 @@ const TURNS_MAX: u64 = 30_000;
 
 pub(super) fn run(program: &Program, twin: Option<Twin>) -> Vec<String> {
     World::begin(twin, program.is_tight());
-    let sim = Sim::builder()
-        .seed(program.seed)
-        .workers(program.workers())
-        .turns_max(TURNS_MAX)
-        .build();
+    let sim =
+        Sim::builder().seed(program.seed).workers(program.workers()).turns_max(TURNS_MAX).build();
     let mut builder = Group::builder("fuzz");
     if program.is_tight() {
         builder = builder.memory_budget(TIGHT_BYTES);

@@ -62,11 +62,9 @@ fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
         | Kind::Interrupt
         | Kind::Started
         | Kind::Closed => life::perform(act),
-        Kind::CloseSelf
-        | Kind::StopSelf
-        | Kind::FailSelf
-        | Kind::Yield
-        | Kind::CancelAll => life::of_own(act, here),
+        Kind::CloseSelf | Kind::StopSelf | Kind::FailSelf | Kind::Yield | Kind::CancelAll => {
+            life::of_own(act, here)
+        }
         Kind::Submit
         | Kind::Run
         | Kind::Call
@@ -113,11 +111,9 @@ fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
         }
         Kind::Blocking => futures::block(act, here),
         Kind::CancelSubscription => futures::cancel(act),
-        Kind::Idle
-        | Kind::Step
-        | Kind::Advance
-        | Kind::LoseHints
-        | Kind::SlowWorker => main_thread::perform(act, here),
+        Kind::Idle | Kind::Step | Kind::Advance | Kind::LoseHints | Kind::SlowWorker => {
+            main_thread::perform(act, here)
+        }
         // Parts of bodies: performed when their time comes.
         _ => {}
     }

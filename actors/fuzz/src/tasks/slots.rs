@@ -29,12 +29,15 @@ pub(super) enum Tracked {
 /// A task and its number in the model.
 pub(super) type Handle = (Task<State>, u32);
 
+/// A wait for a permit and the number of its task.
+pub(super) type Reserving = (Pin<Box<Reserve<State>>>, u32);
+
 /// All handles. A handle that is put into a full slot takes the place of the old one.
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) tasks: [Option<Handle>; SLOTS],
     pub(super) weak: [Option<(WeakTask<State>, u32)>; SLOTS],
-    pub(super) reserves: [Option<(Pin<Box<Reserve<State>>>, u32)>; SLOTS],
+    pub(super) reserves: [Option<Reserving>; SLOTS],
     pub(super) permits: [Option<(Permit<State>, u32)>; SLOTS],
     pub(super) timers: [Option<(Timer, u32)>; SLOTS],
     pub(super) conditions: [Option<(Condition, u32)>; SLOTS],

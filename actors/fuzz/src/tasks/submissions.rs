@@ -8,7 +8,7 @@ use std::task::{Context as PollContext, Poll, Wake, Waker};
 use turnwheel_runtime::{Completion, Context, Failure, Flow, SubmitError, SubmitErrorKind};
 
 use super::hooks::{check, State};
-use super::lanes::{submitted, Lane};
+use super::lanes::{submitted, Fate, Lane};
 use super::slots::{slot, task, track, Handle, Tracked};
 use super::world::{section, violation, with, Code, Entered, Role, Token};
 use super::{play, Here};
@@ -104,9 +104,7 @@ pub(super) fn perform(act: &Act) {
             submitted(number, lane, |job| split(task.run(lane_job(job, body))));
         }
         Kind::Urgent => {
-            submitted(number, Lane::Urgent, |job| {
-                split(task.submit_urgent(lane_job(job, body)))
-            });
+            submitted(number, Lane::Urgent, |job| split(task.submit_urgent(lane_job(job, body))));
         }
         Kind::Keyed => {
             let key = u64::from(act.b % 2);
@@ -155,7 +153,9 @@ fn call((task, number): &Handle, body: &Script) {
             run(state, cx);
             job
         });
-        is_taken = !completion.is_done();
+        // One that was taken may have been pushed out already, by what it has pushed out.
+        let is_dropped = with(|world| world.job(job).fate == Fate::Dropped);
+        is_taken = !completion.is_done() || is_dropped;
         answer = Some(completion);
         if is_taken {
             return Ok(());
@@ -202,9 +202,8 @@ fn reserve((task, number): &Handle, act: &Act) {
     match polled {
         Poll::Pending => {
             let entry = Some((future, number));
-            let old = with(|world| {
-                std::mem::replace(&mut world.slots.reserves[slot(act.b)], entry)
-            });
+            let old =
+                with(|world| std::mem::replace(&mut world.slots.reserves[slot(act.b)], entry));
             drop(old);
         }
         Poll::Ready(Ok(permit)) => {

@@ -12,11 +12,17 @@ use crate::program::{Act, Script};
 /// Items that the channels hold.
 const CHANNEL_CAPACITY: usize = 3;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TimerModel {
     pub(super) task: u32,
+    /// No firing is earlier.
     pub(super) due_ns: u64,
+    /// The next firing is not later, once everything at this time has run.
+    pub(super) latest_ns: u64,
+    pub(super) period_ns: u64,
     pub(super) is_recurring: bool,
+    /// Whether it makes up for missed firings.
+    pub(super) is_burst: bool,
     pub(super) since: u64,
     pub(super) runs: u32,
     pub(super) is_cancelled: bool,
@@ -24,21 +30,6 @@ pub(super) struct TimerModel {
     pub(super) is_gone: bool,
     /// Whether its task has dropped all subscriptions since.
     pub(super) is_cut: bool,
-}
-
-impl TimerModel {
-    pub(super) fn new() -> Self {
-        Self {
-            task: 0,
-            due_ns: 0,
-            is_recurring: false,
-            since: 0,
-            runs: 0,
-            is_cancelled: false,
-            is_gone: false,
-            is_cut: false,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,12 +80,16 @@ impl World {
     }
 }
 
-fn channel(argument: u8) -> (usize, Channel<Item>) {
+/// The channel of this number; none at the end of a program, which has given its channels up.
+fn channel(argument: u8) -> Option<(usize, Channel<Item>)> {
     let index = usize::from(argument) % 2;
     with(|world| {
+        if world.is_ending {
+            return None;
+        }
         let channel = &mut world.slots.channels[index];
         let channel = channel.get_or_insert_with(|| Channel::bounded(CHANNEL_CAPACITY));
-        (index, channel.clone())
+        Some((index, channel.clone()))
     })
 }
 
@@ -103,8 +98,8 @@ pub(super) fn register(act: &Act, here: &mut Here<'_, '_, '_>) {
     let task = (cx.task().tag() - 1) as u32;
     let body = act.body.clone();
     if act.kind == Kind::Consume {
+        let Some((index, channel)) = channel(act.a) else { return };
         let token = Token::new(Role::Other, &body);
-        let (index, channel) = channel(act.a);
         let consumer = channel.consume(cx, move |state, cx, item: Item| {
             let _used = &token;
             taken(index, &item);
@@ -188,7 +183,7 @@ pub(super) fn perform(act: &Act) {
         Kind::Signal | Kind::CancelCondition | Kind::DropCondition => on_condition(act),
         Kind::Send => send(act),
         Kind::TryTake => {
-            let (index, channel) = channel(act.a);
+            let Some((index, channel)) = channel(act.a) else { return };
             if let Some(item) = channel.try_take() {
                 taken(index, &item);
                 drop(item);
@@ -200,11 +195,14 @@ pub(super) fn perform(act: &Act) {
         }
         Kind::CloseChannel => {
             // One channel stays open: a closed one is of little use.
-            let (index, channel) = channel(1);
+            let Some((index, channel)) = channel(1) else { return };
             with(|world| world.channels[index].is_closed = true);
             channel.close();
         }
-        _ => track(Tracked::Unit("drained", channel(act.a).1.drained())),
+        _ => {
+            let Some((_, channel)) = channel(act.a) else { return };
+            track(Tracked::Unit("drained", channel.drained()));
+        }
     }
 }
 
@@ -227,7 +225,7 @@ fn on_condition(act: &Act) {
 }
 
 fn send(act: &Act) {
-    let (index, channel) = channel(act.a);
+    let Some((index, channel)) = channel(act.a) else { return };
     let (number, has_room, is_closed) = with(|world| {
         let model = &mut world.channels[index];
         let (number, has_room) = (model.sent, model.items.len() < CHANNEL_CAPACITY);

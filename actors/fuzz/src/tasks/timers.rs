@@ -23,10 +23,20 @@ pub(super) fn arm(act: &Act, here: &mut Here<'_, '_, '_>) {
     let is_recurring = matches!(act.kind, Kind::Every | Kind::EveryAfter);
     let period = Duration::from_millis(PERIODS_MS[usize::from(act.b) % PERIODS_MS.len()]);
     let delay = if is_recurring { period } else { delay(act.b) };
+    let late = [Late::Burst, Late::Skip, Late::Delay][usize::from(act.b / 4) % 3];
     let due_ns = group.now_ns() + delay.as_nanos() as u64;
     let timer = with(|world| {
         let since = world.next();
-        world.timers.push(TimerModel { task, due_ns, is_recurring, since, ..TimerModel::new() });
+        world.timers.push(TimerModel {
+            task,
+            due_ns,
+            latest_ns: due_ns,
+            period_ns: period.as_nanos() as u64,
+            is_recurring,
+            is_burst: act.kind == Kind::Every && late == Late::Burst,
+            since,
+            ..TimerModel::default()
+        });
         (world.timers.len() - 1) as u32
     });
     let token = Token::new(Role::Timer(timer), &act.body);
@@ -34,12 +44,8 @@ pub(super) fn arm(act: &Act, here: &mut Here<'_, '_, '_>) {
     let armed = match act.kind {
         Kind::After => cx.after(delay, once(timer, token, body)),
         Kind::At => cx.at(group.wall() + delay, once(timer, token, body)),
-        Kind::EveryAfter => cx.every_after(period, repeated(timer, token, body, 0)),
-        _ => {
-            let late = [Late::Burst, Late::Skip, Late::Delay][usize::from(act.b / 4) % 3];
-            let step_ns = if late == Late::Burst { period.as_nanos() as u64 } else { 0 };
-            cx.every(period, late, repeated(timer, token, body, step_ns))
-        }
+        Kind::EveryAfter => cx.every_after(period, repeated(timer, token, body)),
+        _ => cx.every(period, late, repeated(timer, token, body)),
     };
     keep(act.a, timer, armed);
 }
@@ -48,9 +54,8 @@ fn keep(argument: u8, timer: u32, armed: Result<Timer, TimersFull>) {
     match armed {
         Ok(handle) => {
             let entry = Some((handle, timer));
-            let old = with(|world| {
-                std::mem::replace(&mut world.slots.timers[slot(argument)], entry)
-            });
+            let old =
+                with(|world| std::mem::replace(&mut world.slots.timers[slot(argument)], entry));
             drop(old);
         }
         Err(full) => violation(format!("timer {timer} was refused: {full}")),
@@ -73,17 +78,10 @@ fn repeated(
     timer: u32,
     token: Token,
     body: Script,
-    step_ns: u64,
 ) -> impl FnMut(&mut State, &mut Context<'_, State>) + Send + 'static {
     move |state, cx| {
         let _used = &token;
         fired(timer, &body, state, cx);
-        let now_ns = group().map_or(0, |group| group.now_ns());
-        with(|world| {
-            // The next firing is a period after the last deadline, or after now, at the earliest.
-            let model = &mut world.timers[timer as usize];
-            model.due_ns = if step_ns > 0 { model.due_ns + step_ns } else { model.due_ns.max(now_ns) };
-        });
     }
 }
 
@@ -94,7 +92,11 @@ fn fired(timer: u32, body: &[Act], state: &State, cx: &mut Context<'_, State>) {
     let task = with(|world| {
         let TimerModel { task, due_ns, is_recurring, runs, is_cancelled, since, .. } =
             world.timers[timer as usize];
-        world.timers[timer as usize].runs += 1;
+        let model = &mut world.timers[timer as usize];
+        model.runs += 1;
+        model.latest_ns = now_ns + model.period_ns;
+        // A missed firing of a burst follows at once, else a period passes.
+        model.due_ns = if model.is_burst { due_ns + model.period_ns } else { due_ns.max(now_ns) };
         let ended = world.task(task).ended;
         if now_ns < due_ns || seen_ns < due_ns {
             world.violation(format!(

@@ -232,11 +232,16 @@ impl Entered {
 
     /// A job, a hook or a poll of a task: the only one at this time.
     pub(super) fn turn(task: u32, code: Code) -> Self {
+        with(|world| world.task(task).insert = 0);
+        Self::same_job(task, code)
+    }
+
+    /// As `turn`, for a part of a job that has begun already.
+    pub(super) fn same_job(task: u32, code: Code) -> Self {
         let now = current();
         with(|world| {
             world.frames.push(Frame { code });
             let model = world.task(task);
-            model.insert = 0;
             let was_running = std::mem::replace(&mut model.is_running, true);
             let is_over = model.is_over;
             if was_running {
