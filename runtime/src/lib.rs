@@ -13,7 +13,7 @@ mod earliest;
 mod failure;
 #[cfg(not(turnwheel_loom))]
 mod group;
-mod lending;
+mod handoff;
 pub mod limits;
 #[cfg(turnwheel_loom)]
 #[path = "subscription/mark.rs"]
@@ -22,9 +22,9 @@ mod mark;
 #[doc(hidden)]
 pub mod model;
 #[cfg(not(turnwheel_loom))]
-mod scoped;
-#[cfg(not(turnwheel_loom))]
 pub mod sim;
+#[cfg(not(turnwheel_loom))]
+mod slab;
 #[cfg(not(turnwheel_loom))]
 mod subscription;
 #[cfg(doctest)]
@@ -48,9 +48,9 @@ pub use group::{
     LatencyBucket, PerWorker, ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind,
     TaskBuilder, TaskInfo, TimersFull, WorkerMetrics,
 };
-pub use lending::{Lender, Lent};
 #[cfg(not(turnwheel_loom))]
-pub use scoped::Scoped;
+pub use handoff::Scoped;
+pub use handoff::{Lender, Lent};
 #[cfg(not(turnwheel_loom))]
 pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
 #[cfg(not(turnwheel_loom))]

@@ -9,17 +9,17 @@ use std::ptr::{self, NonNull};
 use crate::completion::Completion;
 use crate::earliest::Earliest;
 use crate::failure::Failure;
+use crate::handoff::section::Section;
+use crate::handoff::slot::Slot;
 use crate::sync::UnsafeCell;
-use crate::task::inbox::{bits, Idle, Inbox};
-use crate::task::node::{Link, Node};
+use crate::task::lane::inbox::{bits, Idle, Inbox};
+use crate::task::lane::node::{Link, Node};
 use crate::task::refs::{Leave, References};
 use crate::word::{TimerState, TimerWord};
-use crate::worker::section::Section;
 use crate::worker::sleep::{Rest, Sleep};
-use crate::worker::slot::Slot;
 
 pub use self::future::Future;
-pub use crate::lending::Lender;
+pub use crate::handoff::Lender;
 
 pub const READY: u32 = bits::READY;
 pub const CLOSE: u32 = bits::CLOSE;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Names that only `sync/`, and for clocks `time/clock.rs`, may write, and who else may, with why.
 const RESERVED: &[(&str, &[&str])] = &[
     // The pool's counters and the slab's lists are not part of any modelled protocol.
-    ("std::sync::atomic::", &["sync/", "task/pool.rs", "task/current.rs"]),
+    ("std::sync::atomic::", &["sync/", "task/lane/pool.rs", "task/turn/current.rs"]),
     ("std::sync::Mutex", &["sync/"]),
     ("std::sync::RwLock", &["sync/"]),
     ("std::sync::Condvar", &["sync/"]),
@@ -68,7 +68,7 @@ fn only_sync_names_std_primitives() {
 fn user_code_is_called_from_the_turn_only() {
     // `run.rs` and `phases.rs` call jobs and hooks; `submit.rs` and `context.rs` hold the
     // trampolines that they call; `node.rs` discards.
-    let callers = ["task/run.rs", "task/phases.rs", "task/node.rs"];
+    let callers = ["task/turn/run.rs", "task/turn/phases.rs", "task/lane/node.rs"];
     let mut broken = Vec::new();
     each_source(|name, text| {
         for (line_number, line) in code_lines(text) {

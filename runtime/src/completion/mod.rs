@@ -9,8 +9,6 @@ mod cell;
 mod chain;
 #[cfg(not(turnwheel_loom))]
 mod combine;
-mod exchange;
-mod exchange_ref;
 #[cfg(not(turnwheel_loom))]
 mod shared;
 #[cfg(not(turnwheel_loom))]
@@ -18,6 +16,9 @@ mod stamp;
 #[cfg(not(turnwheel_loom))]
 mod wait;
 
+pub use crate::handoff::{
+    exchange, exchange_shared, Exchange, Giver, Notes, SharedExchange, Taken, Taker, WeakExchange,
+};
 pub use cell::{completion, AlreadyCompleted, Completer, Completion};
 #[cfg(not(turnwheel_loom))]
 pub(crate) use chain::OrClosed;
@@ -25,8 +26,6 @@ pub(crate) use chain::OrClosed;
 pub use chain::{Executor, InlineExecutor, Rejected};
 #[cfg(not(turnwheel_loom))]
 pub use combine::{all, first_success, race, timeout, traverse};
-pub use exchange::{exchange, exchange_shared, Giver, Notes, Taken, Taker};
-pub use exchange_ref::{Exchange, SharedExchange, WeakExchange};
 #[cfg(not(turnwheel_loom))]
 pub use shared::SharedCompletion;
 #[cfg(not(turnwheel_loom))]

@@ -4,8 +4,9 @@ use std::fmt;
 use std::ptr;
 
 use super::Group;
+use crate::handoff::Section;
 use crate::sync::Arc;
-use crate::worker::{self, Section};
+use crate::worker;
 
 /// A value for each worker of a group. The worker itself uses its own for a few plain stores; anybody
 /// may visit them all, which costs a system call for each (`membarrier(2)`; without it both take a

@@ -5,7 +5,7 @@ use std::ptr;
 use super::Task;
 use crate::mark::Mark;
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
-use crate::task::inbox::bits;
+use crate::task::lane::inbox::bits;
 
 /// A task with one future: its mark, its places, and what its polls have seen of three events.
 #[derive(Debug)]

@@ -24,7 +24,8 @@ use std::ptr::{self, NonNull};
 
 use crate::group;
 use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::task::{bits, current, Header, WeakRef};
+use crate::task::turn::current;
+use crate::task::{bits, Header, WeakRef};
 use mark::Mark;
 use word::TimerWord;
 

@@ -13,7 +13,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::Source;
 use crate::sync::{Arc, Ordering};
-use crate::task::current;
+use crate::task::turn::current;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 

@@ -6,9 +6,9 @@ use std::ptr::{self, NonNull};
 use crossbeam_deque::{Steal, Stealer, Worker};
 use crossbeam_utils::CachePadded;
 
-use super::slot::Slot;
 use super::Stats;
 use crate::group::{Class, GroupShared};
+use crate::handoff::slot::Slot;
 use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
 use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering};
 use crate::task::{Header, TaskPtr};

@@ -1,6 +1,5 @@
 //! Workers: the threads of a group, what they look at and in which order.
 
-mod barrier;
 #[cfg(not(turnwheel_loom))]
 mod local;
 #[cfg(not(turnwheel_loom))]
@@ -9,9 +8,7 @@ mod pin;
 mod run;
 #[cfg(not(turnwheel_loom))]
 mod search;
-pub(crate) mod section;
 pub(crate) mod sleep;
-pub(crate) mod slot;
 #[cfg(not(turnwheel_loom))]
 mod stats;
 
@@ -22,6 +19,5 @@ pub(crate) use self::{
     local::{current, Local, Shared},
     pin::{pin_to, usable_cores, usable_workers},
     run::start,
-    section::Section,
     stats::Stats,
 };

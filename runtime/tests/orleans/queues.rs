@@ -203,7 +203,7 @@ fn many_senders_lose_nothing_and_keep_their_order() {
 // O-008
 #[test]
 fn the_queue_of_a_task_names_no_lock() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/task/inbox.rs");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/task/lane/inbox.rs");
     let source = std::fs::read_to_string(path).unwrap();
     let code = || source.lines().filter(|line| !line.trim_start().starts_with("//"));
     assert!(code().any(|line| line.contains("fn push")), "the queue is here");

@@ -1,4 +1,4 @@
-//! The submitted lane, whose tail is the state word of the task; see `README.md` in this folder.
+//! The submitted lane, whose tail is the state word of the task; see `task/README.md`.
 //!
 //! Many producers push with one exchange, which also admits: closed bit and count are in the word.
 //! The running worker is the one consumer. After the exchange to idle succeeded the former runner

@@ -1,16 +1,16 @@
 //! Weak handles: they keep the memory of a task, not its life.
 //!
-//! A weak handle is counted like one that is on its way out (`refs.rs`): it holds the cell, and is no
+//! A weak handle is counted like one that is on its way out (`cell/refs.rs`): it holds the cell, and is no
 //! reason for the task to stay.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::cell::{Header, TaskRef};
-use super::handle::Task;
-use super::refs::Leave;
+use super::task::Task;
 use crate::sync::Ordering;
+use crate::task::cell::layout::{Header, TaskRef};
+use crate::task::cell::refs::Leave;
 
 /// A handle that does not keep its task: with no other handle left the task closes, as if this one
 /// were not there. The memory of the task's cell, not that of its state, is held until it is dropped.

@@ -5,15 +5,17 @@
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-use super::cell::{Header, Owner, TaskPtr};
-use super::inbox::bits;
+use super::current;
 use super::leave::Left;
-use super::node::{self, Flow, Node, Use};
-use super::{current, phases, Phase};
+use super::phases;
 use crate::failure::{contain, Failure};
 use crate::group::Budget;
 use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
 use crate::sync::Ordering;
+use crate::task::cell::layout::{Header, Owner, TaskPtr};
+use crate::task::lane::inbox::bits;
+use crate::task::lane::node::{self, Flow, Node, Use};
+use crate::task::Phase;
 
 /// What becomes of a task after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +47,15 @@ pub(crate) struct Turn {
     /// The user's state.
     pub(crate) state: *mut (),
     /// A node of the fast lane whose job runs; freed by whoever catches its panic.
-    pub(super) running: *mut Node,
+    pub(in crate::task) running: *mut Node,
     /// The clock as last read; constant within a job.
     pub(crate) now_ns: u64,
     end_ns: u64,
     /// Jobs until the next look at the clock.
-    pub(super) stride_left: u32,
+    pub(in crate::task) stride_left: u32,
     stride: u32,
     jobs_left: u32,
-    pub(super) jobs: u32,
+    pub(in crate::task) jobs: u32,
     /// Consumed submissions not yet published.
     pub(crate) consumed: u64,
     /// Bytes of mailbox memory given back.
@@ -258,13 +260,13 @@ impl Turn {
 
     /// Whether the next job may begin.
     #[inline(always)]
-    pub(super) fn may_go_on(&mut self) -> bool {
+    pub(in crate::task) fn may_go_on(&mut self) -> bool {
         !self.is_interrupted && (self.stride_left > 0 || self.next_stride())
     }
 
     /// Runs the fast lane dry. False when interrupted or used up.
     #[inline(always)]
-    pub(super) fn fast_jobs(&mut self) -> bool {
+    pub(in crate::task) fn fast_jobs(&mut self) -> bool {
         loop {
             if self.owner().fast.is_null() {
                 return !self.is_interrupted;
@@ -291,7 +293,7 @@ impl Turn {
     }
 
     /// Puts a job that wants to go on back to the front and ends the turn.
-    pub(super) fn keep_current(&mut self, node: *mut Node) {
+    pub(in crate::task) fn keep_current(&mut self, node: *mut Node) {
         let owner = self.owner();
         // SAFETY: the node is ours.
         unsafe { (*node).next.store(owner.fast, Ordering::Relaxed) };
@@ -302,7 +304,7 @@ impl Turn {
 
     /// Calls a node's job.
     #[inline(always)]
-    pub(super) fn call(&mut self, node: *mut Node) -> Flow {
+    pub(in crate::task) fn call(&mut self, node: *mut Node) -> Flow {
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
         // SAFETY: the node holds a job of this task that has not run.
@@ -392,7 +394,7 @@ impl Turn {
     }
 
     #[inline(always)]
-    fn free_position(&self, position: *const super::node::Link) {
+    fn free_position(&self, position: *const crate::task::lane::node::Link) {
         let inbox = &self.header().inbox;
         if ptr::eq(position, inbox.stub()) {
             inbox.leave_stub_owner();

@@ -2,10 +2,10 @@
 
 use std::ptr;
 
-use super::inbox::{bits, Idle};
-use super::node;
 use super::phases;
 use super::run::Turn;
+use crate::task::lane::inbox::{bits, Idle};
+use crate::task::lane::node;
 
 /// How a task was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Left {
 impl Turn {
     /// Leaves the task as its phase allows, or finds more to do.
     #[inline(always)]
-    pub(super) fn leave(&mut self) -> Left {
+    pub(in crate::task) fn leave(&mut self) -> Left {
         if !self.owner().open || self.header().inbox.is_closed() || self.owner().orphaned {
             return phases::advance(self);
         }

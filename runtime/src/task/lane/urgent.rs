@@ -7,15 +7,15 @@
 use std::collections::VecDeque;
 use std::ptr;
 
-use super::cell::Header;
-use super::handle::Task;
 use super::inbox::bits;
 use super::mail::Queued;
 use super::node::{self, charge, Flow, Job};
-use super::run::Turn;
 use super::submit::{Once, SubmitError, SubmitErrorKind, TaskJob};
-use super::Context;
 use crate::limits::URGENT_JOBS_MAX;
+use crate::task::cell::layout::Header;
+use crate::task::handle::task::Task;
+use crate::task::turn::run::Turn;
+use crate::task::Context;
 
 /// The queue.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl<S: Send + 'static> Task<S> {
 }
 
 impl<S> Task<S> {
-    /// Has the task's [`Lifecycle::interrupted`](super::Lifecycle::interrupted) hook run after the job
+    /// Has the task's [`Lifecycle::interrupted`](crate::task::Lifecycle::interrupted) hook run after the job
     /// under way, whatever it waits for. Several before the hook runs are one. Without effect on a
     /// task that is over, and while a job does not return.
     ///
@@ -84,14 +84,14 @@ fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
 }
 
 /// Refuses urgent jobs from now on; the closed bit of the state word is set already.
-pub(super) fn close(header: &Header) {
+pub(in crate::task) fn close(header: &Header) {
     if let Some(extra) = header.extra() {
         extra.urgent.lock().is_closed = true;
     }
 }
 
 /// Whether an urgent job waits; the runner then knows of it, also if its signal is still under way.
-pub(super) fn is_waiting_owner(turn: &mut Turn) -> bool {
+pub(in crate::task) fn is_waiting_owner(turn: &mut Turn) -> bool {
     let extra = turn.header().extra();
     let is_waiting = extra.is_some_and(|extra| !extra.urgent.lock().jobs.is_empty());
     turn.owner().has_urgent |= is_waiting;
@@ -99,7 +99,7 @@ pub(super) fn is_waiting_owner(turn: &mut Turn) -> bool {
 }
 
 /// Drops what is in the lane, unrun.
-pub(super) fn discard(turn: &mut Turn) {
+pub(in crate::task) fn discard(turn: &mut Turn) {
     let Some(extra) = turn.header().extra() else { return };
     let jobs = std::mem::take(&mut extra.urgent.lock().jobs);
     for queued in jobs {
@@ -111,7 +111,7 @@ pub(super) fn discard(turn: &mut Turn) {
 impl Turn {
     /// Runs the urgent lane dry. False when interrupted or used up.
     #[inline(always)]
-    pub(super) fn urgent_jobs(&mut self) -> bool {
+    pub(in crate::task) fn urgent_jobs(&mut self) -> bool {
         !self.owner().has_urgent || !self.owner().open || self.urgent_jobs_now()
     }
 

@@ -4,8 +4,8 @@ use std::mem::{align_of, size_of, ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use super::pool;
-use super::run::Turn;
 use crate::sync::AtomicPtr;
+use crate::task::turn::run::Turn;
 
 /// Words of payload that a node holds without a heap allocation.
 pub(crate) const PAYLOAD_WORDS: usize = 6;
@@ -199,7 +199,7 @@ pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
     });
     // SAFETY: the caller's, for this call.
     let header = unsafe { (*turn).header_ptr() };
-    let run = super::current::losing(header, || std::panic::catch_unwind(run));
+    let run = crate::task::turn::current::losing(header, || std::panic::catch_unwind(run));
     if let Err(panic) = run {
         let failure = crate::Failure::from_panic(panic);
         crate::failure::log(move || tracing::error!(%failure, "dropping an unrun job panicked"));

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use super::mail::Mail;
-use super::urgent::Urgent;
 use crate::completion::Completer;
 use crate::failure::Failure;
 use crate::group::Budget;
 use crate::group::TimerKey;
 use crate::subscription::{ReadyStack, Subscriptions};
 use crate::sync::{Mutex, UnsafeCell};
+use crate::task::lane::mail::Mail;
+use crate::task::lane::urgent::Urgent;
 
 /// Name, subscriptions, waiters.
 #[derive(Debug)]

@@ -32,7 +32,12 @@ impl Subscription {
 impl<S: Send + 'static> Context<'_, S> {
     /// Registers a future; one heap allocation for it and its job. Its source comes from the one before
     /// if nobody knows that any more.
-    pub(super) fn await_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Subscription
+    pub(in crate::task) fn await_future<Fut, F>(
+        &mut self,
+        kind: Kind,
+        future: Fut,
+        then: F,
+    ) -> Subscription
     where
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
@@ -43,7 +48,12 @@ impl<S: Send + 'static> Context<'_, S> {
     }
 
     /// Registers a future; `queue` has it polled.
-    pub(super) fn begin_future<Fut, F>(&mut self, kind: Kind, future: Fut, then: F) -> Arc<Source>
+    pub(in crate::task) fn begin_future<Fut, F>(
+        &mut self,
+        kind: Kind,
+        future: Fut,
+        then: F,
+    ) -> Arc<Source>
     where
         Fut: Future + Send + 'static,
         F: FnOnce(&mut S, &mut Context<'_, S>, Fut::Output) + Send + 'static,
@@ -74,7 +84,7 @@ impl<S: Send + 'static> Context<'_, S> {
     }
 
     /// The first poll is a job like any other, and needs no signal: the turn lasts.
-    pub(super) fn queue(&mut self, source: Arc<Source>) {
+    pub(in crate::task) fn queue(&mut self, source: Arc<Source>) {
         let extra = self.turn.header().extra_or_make();
         // SAFETY: we are in the task's turn and the borrow ends here.
         let own = unsafe { extra.subscriptions_owner() };

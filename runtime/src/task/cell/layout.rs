@@ -6,17 +6,18 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use super::extra::Extra;
-use super::inbox::{bits, Inbox};
-use super::lifecycle::{Hook, Hooks, OnFailure, Phase, Stage};
-use super::node::{Link, Node};
 use super::refs::{Leave, References};
-use super::run::Turn;
-use super::{slab, Context};
 use crate::failure::{contain, Failure};
 use crate::group::{Class, GroupShared};
+use crate::slab;
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell,
 };
+use crate::task::lane::inbox::{bits, Inbox};
+use crate::task::lane::node::{Link, Node};
+use crate::task::turn::lifecycle::{Hook, Hooks, OnFailure, Phase, Stage};
+use crate::task::turn::run::Turn;
+use crate::task::Context;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -368,7 +369,7 @@ impl Header {
     }
 
     /// The count of references.
-    pub(super) fn refs(&self) -> &References {
+    pub(in crate::task) fn refs(&self) -> &References {
         &self.refs
     }
 
@@ -435,7 +436,7 @@ impl TaskRef {
     /// # Safety
     ///
     /// The caller has counted it, and makes no other of it.
-    pub(super) unsafe fn counted(header: NonNull<Header>) -> Self {
+    pub(in crate::task) unsafe fn counted(header: NonNull<Header>) -> Self {
         Self(header)
     }
 

@@ -323,7 +323,7 @@ mod memory {
     use std::alloc::Layout;
     use std::ptr::NonNull;
 
-    use crate::task::slab;
+    use crate::slab;
 
     #[inline]
     pub(super) fn put<W>(whole: W) -> NonNull<W> {

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
-use super::cell::{Header, Owner, TaskRef};
-use super::node::Node;
 use crate::limits::FAST_JOBS_MAX;
+use crate::task::cell::layout::{Header, Owner, TaskRef};
+use crate::task::lane::node::Node;
 
 #[derive(Clone, Copy, Debug)]
 struct Current {

@@ -3,15 +3,15 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 
-use super::cell::{self, Header};
-use super::inbox::bits;
 use super::leave::Left;
 use super::lifecycle::{Hook, OnFailure, Phase, Stage};
-use super::node;
 use super::run::Turn;
-use super::urgent;
 use crate::failure::{contain, log, Failure};
 use crate::sync::Ordering;
+use crate::task::cell::layout::{self, Header};
+use crate::task::lane::inbox::bits;
+use crate::task::lane::node;
+use crate::task::lane::urgent;
 
 /// Carries out what other threads asked for.
 pub(crate) fn take_signals(turn: &mut Turn) -> Left {
@@ -249,7 +249,7 @@ fn end(turn: &mut Turn) -> Left {
     unsafe { (turn.header().vtable.drop_state)(turn.header_ptr()) };
     settle(turn);
     std::mem::forget(last);
-    cell::release_own(turn.header_ptr());
+    layout::release_own(turn.header_ptr());
     Left::Gone
 }
 

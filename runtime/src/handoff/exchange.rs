@@ -78,7 +78,7 @@ pub enum Taken<T> {
 
 /// A pair of giver and taker. The memory is reused, like that of tasks.
 ///
-/// Unlike a [`completion`](super::completion()) it has one giver, needs no lock, and carries notes.
+/// Unlike a [`completion`](crate::completion::completion()) it has one giver, needs no lock, and carries notes.
 ///
 /// ```
 /// use std::task::{Poll, Waker};

@@ -4,11 +4,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
-use super::handle::{request_fail, Task};
-use super::node::Flow;
-use super::run::Turn;
-use super::submit::{self, Once, Repeated, SubmitError};
-use super::{phases, AnyTask, Phase, Subscription};
+use super::task::{request_fail, Task};
 use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::group::{Group, TimersFull};
@@ -16,6 +12,11 @@ use crate::subscription::{
     self, Condition, ConditionMode, Job, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
 };
 use crate::sync::Arc;
+use crate::task::lane::node::Flow;
+use crate::task::lane::submit::{self, Once, Repeated, SubmitError};
+use crate::task::turn::phases;
+use crate::task::turn::run::Turn;
+use crate::task::{AnyTask, Phase, Subscription};
 
 /// The running task as its own job sees it. Lives for one job and cannot leave it.
 ///
@@ -77,7 +78,7 @@ use crate::sync::Arc;
 /// }
 /// ```
 pub struct Context<'a, S> {
-    pub(super) turn: &'a mut Turn,
+    pub(in crate::task) turn: &'a mut Turn,
     state: PhantomData<fn(&mut S)>,
 }
 
@@ -104,7 +105,7 @@ impl<'a, S> Context<'a, S> {
     /// A handle of this task.
     pub fn task(&self) -> Task<S> {
         // SAFETY: we are in the task's turn, so it is alive.
-        Task::new(unsafe { super::TaskRef::new_ref(self.turn.header_ptr()) })
+        Task::new(unsafe { crate::task::TaskRef::new_ref(self.turn.header_ptr()) })
     }
 
     /// A handle of this task without its type.
@@ -157,20 +158,20 @@ impl<'a, S> Context<'a, S> {
     /// Closes this task in order; see [`Task::close`].
     pub fn close(&mut self) {
         phases::close_admission(self.turn.header());
-        self.turn.header().signal(super::bits::CLOSE);
+        self.turn.header().signal(crate::task::bits::CLOSE);
     }
 
     /// Skips what is queued and closes in order; takes effect after this job.
     pub fn stop(&mut self) {
         phases::close_admission(self.turn.header());
-        self.turn.header().signal(super::bits::STOP);
+        self.turn.header().signal(crate::task::bits::STOP);
         self.turn.interrupt();
     }
 
     /// Drops all subscriptions of this task: timers, conditions, continuations and futures.
     ///
     /// For a state that begins anew after a failure, in
-    /// [`Lifecycle::on_failure`](super::Lifecycle::on_failure).
+    /// [`Lifecycle::on_failure`](crate::task::Lifecycle::on_failure).
     pub fn cancel_subscriptions(&mut self) {
         phases::cancel_subscriptions(self.turn);
     }
@@ -211,13 +212,13 @@ impl<S: Send + 'static> Context<'_, S> {
         self.submit_job(job)
     }
 
-    /// As [`Context::submit`] for any [`TaskJob`](super::TaskJob).
+    /// As [`Context::submit`] for any [`TaskJob`](crate::task::TaskJob).
     ///
     /// # Errors
     ///
     /// As [`Task::submit`].
     #[inline]
-    pub fn submit_job<J: super::TaskJob<S>>(&mut self, job: J) -> Result<(), SubmitError<J>> {
+    pub fn submit_job<J: crate::task::TaskJob<S>>(&mut self, job: J) -> Result<(), SubmitError<J>> {
         self.turn.yield_now();
         submit::submit(self.turn.header(), Once::<S, J>::new(job))
             .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
@@ -464,7 +465,7 @@ impl<S: Send + 'static> Context<'_, S> {
         self.on_completion(done, then)
     }
 
-    pub(super) fn add(&mut self, kind: Kind, job: Job) -> Arc<Source> {
+    pub(in crate::task) fn add(&mut self, kind: Kind, job: Job) -> Arc<Source> {
         let header = self.turn.header();
         let phase = header.phase();
         // SAFETY: we are in the task's turn and the borrow ends here.
@@ -483,7 +484,7 @@ impl<S: Send + 'static> Context<'_, S> {
 }
 
 /// Calls a job of this task within its turn.
-pub(super) fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
+pub(in crate::task) fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
     turn.announce();
     let state = turn.state.cast::<S>();
     // SAFETY: the job was registered by a context of this task, whose state is an `S`, and the

@@ -6,14 +6,15 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context as Poll1, Poll};
 
-use super::cell::Header;
-use super::handle::Task;
 use super::inbox::{bits, Refusal};
 use super::mail::{Posted, Queued};
 use super::node::{self, charge, Flow, Job, Node, NodeFn, Payload, Use};
-use super::run::Turn;
-use super::{current, Context};
 use crate::failure::Failure;
+use crate::task::cell::layout::Header;
+use crate::task::handle::task::Task;
+use crate::task::turn::current;
+use crate::task::turn::run::Turn;
+use crate::task::Context;
 
 /// Why a submission was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! Phases of a task and the hooks that a user may attach to them.
 
-use super::Context;
 use crate::failure::Failure;
+use crate::task::Context;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -128,7 +128,7 @@ pub trait Lifecycle<S>: Send + 'static {
         OnFailure::Resume
     }
 
-    /// Runs after [`Task::interrupt`](super::Task::interrupt), between two jobs, in any phase but the
+    /// Runs after [`Task::interrupt`](crate::task::Task::interrupt), between two jobs, in any phase but the
     /// last ones, and also while the task waits for a future that holds it. With
     /// [`Context::cancel_subscriptions`] it can end that wait.
     ///

@@ -4,17 +4,21 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::cell::{Header, TaskRef};
-use super::extra::Life;
-use super::inbox::bits;
-use super::lifecycle::Phase;
-use super::node::Flow;
-use super::submit::{self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind, TaskJob};
-use super::{current, phases, AnyTask, Context};
 use crate::completion::{completion, Completer, Completion, Executor, OrClosed, Rejected};
 use crate::failure::Failure;
 use crate::group::{Group, TimerEntry};
 use crate::sync::{Arc, Ordering};
+use crate::task::cell::extra::Life;
+use crate::task::cell::layout::{Header, TaskRef};
+use crate::task::lane::inbox::bits;
+use crate::task::lane::node::Flow;
+use crate::task::lane::submit::{
+    self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind, TaskJob,
+};
+use crate::task::turn::current;
+use crate::task::turn::lifecycle::Phase;
+use crate::task::turn::phases;
+use crate::task::{AnyTask, Context};
 
 /// A task: a state of type `S` and jobs on it, one at a time.
 ///

@@ -3,16 +3,16 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use super::cell::{Header, TaskRef};
-use super::current;
-use super::handle::{queue_len, Task};
-use super::lifecycle::Phase;
+use super::task::{queue_len, Task};
 use crate::completion::Completion;
 use crate::failure::Failure;
+use crate::task::cell::layout::{Header, TaskRef};
+use crate::task::turn::current;
+use crate::task::turn::lifecycle::Phase;
 
 /// A task whose type is not known here: from listings, for operators.
 #[derive(Clone, Debug)]
-pub struct AnyTask(pub(super) TaskRef);
+pub struct AnyTask(pub(in crate::task) TaskRef);
 
 impl AnyTask {
     /// From the registry's entry.

@@ -2,12 +2,13 @@
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
-use super::extra::Extra;
+use super::current;
+use super::phases;
 use super::run::Turn;
-use super::{current, phases};
 use crate::failure::contain;
 use crate::subscription::{Source, Step};
 use crate::sync::Arc;
+use crate::task::cell::extra::Extra;
 
 /// How a ready subscription came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ enum Entry {
 
 impl Turn {
     /// Runs the subscriptions that are ready now. False when interrupted or used up.
-    pub(super) fn ready_jobs(&mut self) -> bool {
+    pub(in crate::task) fn ready_jobs(&mut self) -> bool {
         let Some(extra) = self.header().extra() else {
             return true;
         };

@@ -1,0 +1,7 @@
+//! What users hold of a task: handles from outside, the context inside of a job.
+
+pub(super) mod any;
+pub(super) mod context;
+pub(super) mod continuation;
+pub(super) mod task;
+pub(super) mod weak;
