@@ -19,7 +19,8 @@ pub(crate) use class::Class;
 pub use metrics::{ClassMetrics, GroupMetrics, Latency, LatencyBucket, TaskInfo, WorkerMetrics};
 pub use per_worker::PerWorker;
 pub(crate) use shared::{
-    count_on, count_queued, schedule, schedule_on, worker_of, GroupShared, Simulated, WorkerHook,
+    count_on, count_queued, schedule, schedule_on, with_worker_of, GroupShared, Simulated,
+    WorkerHook,
 };
 pub(crate) use shutdown::begin as begin_shutdown;
 pub use shutdown::{ShutdownError, ShutdownReport};
@@ -123,7 +124,7 @@ impl Group {
 
     /// Whether the calling thread is a worker of this group.
     pub fn is_current(&self) -> bool {
-        worker::current().is_some_and(|local| Arc::ptr_eq(&local.group, &self.shared))
+        worker::with_current(|local| local.is_some_and(|local| local.is_of(&self.shared)))
             || self.shared.simulation.as_ref().is_some_and(|simulation| simulation.is_in_turn())
     }
 
@@ -135,10 +136,10 @@ impl Group {
     /// The group's clock as its worker has last read it, if the calling thread is one: a few
     /// nanoseconds, and at most some turns old. Elsewhere as [`Group::now_ns`].
     pub fn recent_ns(&self) -> u64 {
-        match worker::current() {
-            Some(local) if Arc::ptr_eq(&local.group, &self.shared) => local.now_ns.get(),
+        worker::with_current(|local| match local {
+            Some(local) if local.is_of(&self.shared) => local.now_ns.get(),
             _ => self.now_ns(),
-        }
+        })
     }
 
     /// Wall time on the group's clock: for dates; it may jump in both directions.
@@ -235,9 +236,7 @@ fn worker_thread(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) 
     };
     call(&group.config.on_start, "the start hook of a worker");
     let local = Local::new(Arc::clone(&group), index, queue);
-    let outer = local.enter();
-    worker::start(&local);
-    Local::leave(outer);
+    local.enter(worker::start);
     call(&group.config.on_stop, "the stop hook of a worker");
 }
 

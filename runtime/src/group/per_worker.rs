@@ -1,11 +1,9 @@
 //! A value for each worker of a group, which the worker uses without a lock.
 
 use std::fmt;
-use std::ptr;
 
 use super::Group;
 use crate::handoff::Section;
-use crate::sync::Arc;
 use crate::worker;
 
 /// A value for each worker of a group. The worker itself uses its own for a few plain stores; anybody
@@ -50,13 +48,12 @@ impl<T: Send> PerWorker<T> {
     /// Within itself.
     #[inline(always)]
     pub fn own<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let local = worker::current()?;
-        if !ptr::eq(Arc::as_ptr(&local.group), Arc::as_ptr(self.group.shared())) {
-            return None;
-        }
-        let section = self.sections.get(local.index)?;
-        // SAFETY: one thread at a time is this worker, and who was it before has handed it over.
-        Some(unsafe { section.enter_owner(run) })
+        worker::with_current(|local| {
+            let local = local.filter(|local| local.is_of(self.group.shared()))?;
+            let section = self.sections.get(local.index)?;
+            // SAFETY: one thread at a time is this worker, and who was it before has handed it over.
+            Some(unsafe { section.enter_owner(run) })
+        })
     }
 
     /// Uses the values of all workers, one after the other. From any thread, but not within itself or

@@ -246,11 +246,12 @@ impl GroupShared {
     }
 
     fn arm(&self, deadline_ns: u64, entry: TimerEntry) -> Result<TimerKey, TimersFull> {
-        let worker = worker::current().filter(|local| std::ptr::eq(&*local.group, self));
-        let index = worker.map(|local| local.index);
+        let index = worker::with_current(|local| {
+            local.filter(|local| local.is_of(self)).map(|local| local.index)
+        });
         let (key, is_earliest) = self.timers.arm(index, deadline_ns, entry)?;
         if is_earliest && self.simulation.is_none() {
-            self.tell_of_earlier_timer(worker.is_some());
+            self.tell_of_earlier_timer(index.is_some());
         }
         Ok(key)
     }
@@ -317,10 +318,10 @@ impl ClockListener for GroupShared {
     }
 }
 
-/// The worker of this thread if it is one of the task's group.
+/// Looks at the worker of this thread if it is one of the task's group.
 #[inline(always)]
-pub(crate) fn worker_of<'a>(header: &Header) -> Option<&'a Local> {
-    worker::current().filter(|local| Arc::ptr_eq(&local.group, &header.group))
+pub(crate) fn with_worker_of<R>(header: &Header, look: impl FnOnce(Option<&Local>) -> R) -> R {
+    worker::with_current(|local| look(local.filter(|local| local.is_of(&header.group))))
 }
 
 /// Queues a task that has become ready.
@@ -328,7 +329,7 @@ pub(crate) fn worker_of<'a>(header: &Header) -> Option<&'a Local> {
 pub(crate) fn schedule(task: TaskPtr) {
     // SAFETY: the task is scheduled, by the caller.
     let header = unsafe { task.header() };
-    schedule_on(worker_of(header), header);
+    with_worker_of(header, |local| schedule_on(local, header));
 }
 
 /// As `schedule` for a caller that knows the worker.
@@ -344,7 +345,7 @@ pub(crate) fn schedule_on(local: Option<&Local>, header: &Header) {
 /// Counts mailbox bytes, with the worker if this thread is one of the group's.
 #[inline(always)]
 pub(crate) fn count_queued(header: &Header, bytes: i64) {
-    count_on(worker_of(header), header, bytes);
+    with_worker_of(header, |local| count_on(local, header, bytes));
 }
 
 /// As `count_queued` for a caller that knows the worker.

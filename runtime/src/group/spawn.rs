@@ -266,13 +266,15 @@ impl<S: Send + 'static> TaskBuilder<S> {
             extra
         });
         let is_scheduled = self.fixed.is_some();
-        let local = worker::current().filter(|local| Arc::ptr_eq(&local.group, &shared));
-        let class = match (&self.class, local) {
-            (Some(class), _) => shared.class(class),
-            (None, Some(local)) => local.class(self.class_type),
-            (None, None) => shared.class(self.class_type),
-        };
-        let place = local.map(|local| local.index);
+        let (class, place) = worker::with_current(|local| {
+            let local = local.filter(|local| local.is_of(&shared));
+            let class = match (&self.class, local) {
+                (Some(class), _) => shared.class(class),
+                (None, Some(local)) => local.class(self.class_type),
+                (None, None) => shared.class(self.class_type),
+            };
+            (class, local.map(|local| local.index))
+        });
         let parts = Parts {
             state,
             tag: self.tag,

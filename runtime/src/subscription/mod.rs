@@ -126,13 +126,14 @@ impl Source {
         // SAFETY: our count of the source holds the task's memory, and from here on the task waits
         // for us to schedule it.
         let header = unsafe { header.as_ref() };
-        let local = group::worker_of(header);
-        // Who schedules it elsewhere uses the header after somebody may have run it to its end.
-        let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
-        // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
-        put(unsafe { header.extra_or_make().subscriptions_owner() }, self);
-        group::schedule_on(local, header);
-        drop(kept);
+        group::with_worker_of(header, |local| {
+            // Who schedules it elsewhere uses the header after somebody may have run it to its end.
+            let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
+            // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
+            put(unsafe { header.extra_or_make().subscriptions_owner() }, self);
+            group::schedule_on(local, header);
+            drop(kept);
+        });
     }
 
     /// Puts the subscription on its task's ready stack and signals the task.

@@ -95,12 +95,13 @@ thread_local! {
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
 }
 
-/// The worker of this thread, if it is one.
+/// Looks at the worker of this thread, if it is one.
 #[inline(always)]
-pub(crate) fn current<'a>() -> Option<&'a Local> {
-    // SAFETY: set by `enter` for as long as the worker lives on this thread's stack; callers use
-    // it at once.
-    unsafe { CURRENT.try_with(Cell::get).unwrap_or(ptr::null()).as_ref() }
+pub(crate) fn with_current<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
+    let local = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: `Local::enter` has put it there and takes it away before its borrow of the worker ends;
+    // it has not returned, since it is below this call on the thread's stack.
+    look(unsafe { local.as_ref() })
 }
 
 impl Local {
@@ -118,14 +119,22 @@ impl Local {
         }
     }
 
-    /// Makes this the worker of the thread; the answer goes to `leave`.
-    pub(crate) fn enter(&self) -> *const Self {
-        CURRENT.replace(ptr::from_ref(self))
+    /// Runs a closure with this as the worker of the thread, also if it panics.
+    pub(crate) fn enter<R>(&self, run: impl FnOnce(&Self) -> R) -> R {
+        struct Leave(*const Local);
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _leave = Leave(CURRENT.replace(ptr::from_ref(self)));
+        run(self)
     }
 
-    /// Ends what `enter` began.
-    pub(crate) fn leave(outer: *const Self) {
-        CURRENT.set(outer);
+    /// Whether it is one of this group's.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, group: &GroupShared) -> bool {
+        ptr::eq(&*self.group, group)
     }
 
     pub(crate) fn shared(&self) -> &Shared {
