@@ -1,6 +1,7 @@
 //! The memory of one task: header, hooks and the user's state, and who may touch which part.
 
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -36,23 +37,24 @@ pub(crate) struct Vtable {
     pub(crate) bytes: usize,
 }
 
-/// What only the runner of a task touches.
+/// What only the runner of a task touches. Cells: a turn and the code that its jobs call look at it
+/// one within the other, so nobody has a borrow for itself.
 #[derive(Debug)]
 pub(crate) struct Owner {
     /// Stub, or the node last taken from the submitted lane.
-    pub(crate) position: *const Link,
+    pub(crate) position: Cell<*const Link>,
     /// First node of the fast lane.
-    pub(crate) fast: *mut Node,
+    pub(crate) fast: Cell<*mut Node>,
     /// Nodes in the fast lane.
-    pub(crate) fast_len: u32,
+    pub(crate) fast_len: Cell<u32>,
     /// Whether the submitted lane may be consumed: phase Started and no exclusive future.
-    pub(crate) open: bool,
+    pub(crate) open: Cell<bool>,
     /// Whether every handle is gone.
-    pub(crate) orphaned: bool,
+    pub(crate) orphaned: Cell<bool>,
     /// Whether somebody waits for room.
-    pub(crate) room_wanted: bool,
+    pub(crate) room_wanted: Cell<bool>,
     /// Whether the urgent lane may have jobs.
-    pub(crate) has_urgent: bool,
+    pub(crate) has_urgent: Cell<bool>,
 }
 
 /// The part of a task that does not depend on its types.
@@ -74,7 +76,7 @@ pub(crate) struct Header {
     /// A number of the layer above, whose senders look at it; fixed.
     pub(crate) tag: u64,
     // Second line: the runner, and what is cold.
-    owner: UnsafeCell<Owner>,
+    owner: Owner,
     extra: AtomicPtr<Extra>,
     /// Handles, plus one of the task's own until it is over.
     refs: References,
@@ -90,7 +92,7 @@ const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE);
 /// Header, hooks and state. Hooks without a state of their own take no room.
 /// `UnsafeCell` is transparent, so the state lies at its field's offset.
 #[repr(C)]
-struct Cell<S, L> {
+struct TaskCell<S, L> {
     header: Header,
     lifecycle: UnsafeCell<ManuallyDrop<L>>,
     state: UnsafeCell<ManuallyDrop<S>>,
@@ -119,21 +121,21 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L
     let starting = hooks.look().is_some();
     let phase = if starting { Phase::Starting } else { Phase::Started };
     let extra = parts.extra.map_or(ptr::null_mut(), Box::into_raw);
-    let cell = Cell {
+    let cell = TaskCell {
         header: Header {
             inbox: Inbox::new(starting),
             refs: References::new(),
             vtable: vtable::<S, L>(),
             capacity: parts.capacity,
-            owner: UnsafeCell::new(Owner {
-                position: ptr::null(),
-                fast: ptr::null_mut(),
-                fast_len: 0,
-                open: !starting,
-                orphaned: false,
-                room_wanted: false,
-                has_urgent: false,
-            }),
+            owner: Owner {
+                position: Cell::new(ptr::null()),
+                fast: Cell::new(ptr::null_mut()),
+                fast_len: Cell::new(0),
+                open: Cell::new(!starting),
+                orphaned: Cell::new(false),
+                room_wanted: Cell::new(false),
+                has_urgent: Cell::new(false),
+            },
             extra: AtomicPtr::new(extra),
             group: parts.group,
             class: parts.class,
@@ -148,22 +150,19 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L
         lifecycle: UnsafeCell::new(ManuallyDrop::new(hooks)),
         state: UnsafeCell::new(ManuallyDrop::new(parts.state)),
     };
-    let place = slab::take(Layout::new::<Cell<S, L>>()).cast::<Cell<S, L>>();
+    let place = slab::take(Layout::new::<TaskCell<S, L>>()).cast::<TaskCell<S, L>>();
     // SAFETY: the place is exclusive and large enough, and its alignment fits.
     unsafe { place.write(cell) };
     let raw = NonNull::new(place).expect("the allocator answers no null").cast::<Header>();
     let task = TaskRef(raw);
     let stub = task.inbox.stub();
-    task.owner.with_mut(|owner| {
-        // SAFETY: nobody else knows the task yet.
-        unsafe { (*owner).position = stub }
-    });
+    task.owner.position.set(stub);
     task
 }
 
 /// Takes apart a task that nobody else has seen, and gives its state back.
 pub(crate) fn unmake<S: Send + 'static, L: Hooks<S>>(task: TaskRef) -> S {
-    let raw = task.0.cast::<Cell<S, L>>();
+    let raw = task.0.cast::<TaskCell<S, L>>();
     std::mem::forget(task);
     // SAFETY: made by `make::<S, L>` and not shared since.
     let cell = unsafe { raw.as_ref() };
@@ -186,10 +185,10 @@ fn vtable<S: Send + 'static, L: Hooks<S>>() -> &'static Vtable {
     impl<S: Send + 'static, L: Hooks<S>> Of<S, L> {
         const VTABLE: Vtable = Vtable {
             hook: call_hook::<S, L>,
-            state_offset: std::mem::offset_of!(Cell<S, L>, state),
+            state_offset: std::mem::offset_of!(TaskCell<S, L>, state),
             drop_state: drop_state::<S, L>,
             dealloc: dealloc::<S, L>,
-            bytes: std::mem::size_of::<Cell<S, L>>(),
+            bytes: std::mem::size_of::<TaskCell<S, L>>(),
         };
     }
     &Of::<S, L>::VTABLE
@@ -201,7 +200,7 @@ unsafe fn call_hook<S: Send + 'static, L: Hooks<S>>(
     hook: Hook<'_>,
 ) -> Result<OnFailure, Failure> {
     // SAFETY: the vtable belongs to this cell type.
-    let cell = unsafe { header.cast::<Cell<S, L>>().as_ref() };
+    let cell = unsafe { header.cast::<TaskCell<S, L>>().as_ref() };
     // SAFETY: hooks run in a turn, one at a time, and the hooks are dropped after the last one.
     let lifecycle = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // SAFETY: the runner has the state for itself.
@@ -225,7 +224,7 @@ unsafe fn call_hook<S: Send + 'static, L: Hooks<S>>(
 
 unsafe fn drop_state<S, L>(header: NonNull<Header>) {
     // SAFETY: the vtable belongs to this cell type.
-    let cell = unsafe { header.cast::<Cell<S, L>>().as_ref() };
+    let cell = unsafe { header.cast::<TaskCell<S, L>>().as_ref() };
     // SAFETY: the runner of the last turn has them for itself.
     let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // Contained one by one: both are dropped, and two panics at once would abort.
@@ -242,14 +241,14 @@ unsafe fn drop_state<S, L>(header: NonNull<Header>) {
 }
 
 unsafe fn dealloc<S, L>(header: NonNull<Header>) {
-    let cell = header.cast::<Cell<S, L>>().as_ptr();
+    let cell = header.cast::<TaskCell<S, L>>().as_ptr();
     // What users gave it may panic: a turn whose task has ended by itself must not unwind into it.
     contain("dropping what a task kept", || {
         // SAFETY: the last reference is gone.
         unsafe { std::ptr::drop_in_place(cell) };
     });
     // SAFETY: it came from the slab with this layout.
-    unsafe { slab::give(cell.cast(), Layout::new::<Cell<S, L>>()) };
+    unsafe { slab::give(cell.cast(), Layout::new::<TaskCell<S, L>>()) };
 }
 
 impl Header {
@@ -257,12 +256,10 @@ impl Header {
     ///
     /// # Safety
     ///
-    /// The caller is the runner, and no other borrow of it is alive.
+    /// The caller is the runner.
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "the runner has it for itself")]
-    pub(crate) unsafe fn owner(&self) -> &mut Owner {
-        // SAFETY: forwarded to the caller.
-        self.owner.with_mut(|owner| unsafe { &mut *owner })
+    pub(crate) unsafe fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// Asks the processor for what the coming turn will touch; the submission has touched the rest.

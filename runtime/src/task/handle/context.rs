@@ -441,7 +441,7 @@ impl<S: Send + 'static> Context<'_, S> {
             // SAFETY: we are in the task's turn and the borrow ends here.
             let own = unsafe { extra.subscriptions_owner() };
             own.exclusive.push_back(source.index);
-            self.turn.owner().open = false;
+            self.turn.owner().open.set(false);
             self.turn.interrupt();
         }
     }

@@ -94,7 +94,7 @@ pub(in crate::task) fn close(header: &Header) {
 pub(in crate::task) fn is_waiting_owner(turn: &mut Turn) -> bool {
     let extra = turn.header().extra();
     let is_waiting = extra.is_some_and(|extra| !extra.urgent.lock().jobs.is_empty());
-    turn.owner().has_urgent |= is_waiting;
+    turn.owner().has_urgent.set(turn.owner().has_urgent.get() || is_waiting);
     is_waiting
 }
 
@@ -112,20 +112,20 @@ impl Turn {
     /// Runs the urgent lane dry. False when interrupted or used up.
     #[inline(always)]
     pub(in crate::task) fn urgent_jobs(&mut self) -> bool {
-        !self.owner().has_urgent || !self.owner().open || self.urgent_jobs_now()
+        !self.owner().has_urgent.get() || !self.owner().open.get() || self.urgent_jobs_now()
     }
 
     #[cold]
     fn urgent_jobs_now(&mut self) -> bool {
         // Cleared before the lane is looked at: a job that comes later sets its signal again.
-        self.owner().has_urgent = false;
+        self.owner().has_urgent.set(false);
         let Some(extra) = self.header().extra() else { return true };
         loop {
             let Some(queued) = extra.urgent.lock().jobs.pop_front() else {
                 return true;
             };
             // Set again in case this job ends the turn, by a panic or otherwise.
-            self.owner().has_urgent = true;
+            self.owner().has_urgent.set(true);
             self.running = queued.0;
             let flow = self.call(queued.0);
             self.running = ptr::null_mut();
@@ -134,10 +134,10 @@ impl Turn {
                 Flow::Done => unsafe { node::free(queued.0) },
                 Flow::Again => self.keep_current(queued.0),
             }
-            if !self.fast_jobs() || !self.owner().open || !self.may_go_on() {
+            if !self.fast_jobs() || !self.owner().open.get() || !self.may_go_on() {
                 return false;
             }
-            self.owner().has_urgent = false;
+            self.owner().has_urgent.set(false);
         }
     }
 }

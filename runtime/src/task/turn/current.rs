@@ -72,16 +72,16 @@ pub(crate) fn start_job() {
 
 /// Takes the first job out of the fast lane. What is made next goes to the head.
 #[inline(always)]
-pub(crate) fn take_fast(owner: &mut Owner) -> Option<*mut Node> {
-    let node = owner.fast;
+pub(crate) fn take_fast(owner: &Owner) -> Option<*mut Node> {
+    let node = owner.fast.get();
     if node.is_null() {
         return None;
     }
     // The insertion point may be this node, which its taker frees.
     start_job();
     // SAFETY: the fast lane owns its nodes; relaxed, since only the runner links them.
-    owner.fast = unsafe { (*node).next.load(Ordering::Relaxed) };
-    owner.fast_len -= 1;
+    owner.fast.set(unsafe { (*node).next.load(Ordering::Relaxed) });
+    owner.fast_len.set(owner.fast_len.get() - 1);
     Some(node)
 }
 
@@ -107,13 +107,13 @@ pub(crate) fn insert_fast(header: &Header, node: *mut Node) -> Result<(), *mut N
     debug_assert!(is_current(header), "the fast lane belongs to the turn");
     // SAFETY: this thread is the runner; the borrow ends here.
     let owner = unsafe { header.owner() };
-    if owner.fast_len >= FAST_JOBS_MAX {
+    if owner.fast_len.get() >= FAST_JOBS_MAX {
         return Err(node);
     }
-    owner.fast_len += 1;
+    owner.fast_len.set(owner.fast_len.get() + 1);
     let Current { header, insert } = CURRENT.get();
     let behind = if insert.is_null() {
-        std::mem::replace(&mut owner.fast, node)
+        owner.fast.replace(node)
     } else {
         // SAFETY: the job before is in the lane still, since `take_fast` resets the insertion point.
         let before = unsafe { &(*insert).next };

@@ -22,10 +22,13 @@ impl Turn {
     /// Leaves the task as its phase allows, or finds more to do.
     #[inline(always)]
     pub(in crate::task) fn leave(&mut self) -> Left {
-        if !self.owner().open || self.header().inbox.is_closed() || self.owner().orphaned {
+        if !self.owner().open.get()
+            || self.header().inbox.is_closed()
+            || self.owner().orphaned.get()
+        {
             return phases::advance(self);
         }
-        if self.owner().has_urgent {
+        if self.owner().has_urgent.get() {
             return Left::Stays;
         }
         self.go_idle()
@@ -38,9 +41,9 @@ impl Turn {
         if header.inbox.signals() & bits::WAKE != 0 || self.has_ready() {
             return Left::Stays;
         }
-        let position = self.owner().position;
+        let position = self.owner().position.get();
         let stub = header.inbox.stub();
-        self.owner().position = stub;
+        self.owner().position.set(stub);
         match header.inbox.try_idle_owner(position) {
             Idle::Gone => {
                 if !ptr::eq(position, stub) {
@@ -50,11 +53,11 @@ impl Turn {
                 Left::Gone
             }
             Idle::Signalled => {
-                self.owner().position = position;
+                self.owner().position.set(position);
                 Left::Stays
             }
             Idle::More => {
-                self.owner().position = position;
+                self.owner().position.set(position);
                 // SAFETY: we are the runner and this is our position.
                 let node = unsafe { header.inbox.next_linked_owner(position) };
                 if node.is_null() {

@@ -18,13 +18,13 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     let header = turn.header();
     let set = header.inbox.take_signals_owner();
     if set & bits::ORPHAN != 0 {
-        turn.owner().orphaned = true;
+        turn.owner().orphaned.set(true);
     }
     if set & bits::ROOM != 0 {
-        turn.owner().room_wanted = true;
+        turn.owner().room_wanted.set(true);
     }
     if set & bits::URGENT != 0 {
-        turn.owner().has_urgent = true;
+        turn.owner().has_urgent.set(true);
     }
     if turn.header().stage_owner() == Stage::Ending {
         return Left::Stays;
@@ -85,14 +85,14 @@ pub(crate) fn advance(turn: &mut Turn) -> Left {
 fn advance_started(turn: &mut Turn) -> Left {
     let header = turn.header();
     if !header.inbox.is_closed() {
-        let is_unreachable = turn.owner().orphaned && header.is_unreferenced();
-        turn.owner().orphaned = is_unreachable;
+        let is_unreachable = turn.owner().orphaned.get() && header.is_unreferenced();
+        turn.owner().orphaned.set(is_unreachable);
         if !is_unreachable || has_subscriptions(header) {
             return turn.go_idle();
         }
         close_admission(header);
     }
-    if turn.owner().open && urgent::is_waiting_owner(turn) {
+    if turn.owner().open.get() && urgent::is_waiting_owner(turn) {
         return Left::Stays;
     }
     if !is_drained(turn) || !is_mail_empty(header) {
@@ -109,7 +109,7 @@ pub(crate) fn subscription_ended(turn: &mut Turn) {
     };
     // SAFETY: we are the runner and the borrow ends here.
     unsafe { extra.subscriptions_owner() }.release_waiting();
-    turn.owner().open = turn.phase() == Phase::Started && !is_exclusive(turn.header());
+    turn.owner().open.set(turn.phase() == Phase::Started && !is_exclusive(turn.header()));
 }
 
 /// Closes the submitted lane and the policy mailbox. Returns whether this call did it.
@@ -124,7 +124,7 @@ pub(crate) fn close_admission(header: &Header) -> bool {
 
 fn become_started(turn: &mut Turn) {
     enter(turn, Phase::Started);
-    turn.owner().open = true;
+    turn.owner().open.set(true);
     // RMW: either we see the cold part and its waiters, or whoever makes it sees the phase.
     if let Some(extra) = turn.header().extra_settled() {
         // SAFETY: we are the runner and the borrow ends here.
@@ -140,7 +140,7 @@ fn become_started(turn: &mut Turn) {
 
 fn request_close(turn: &mut Turn) {
     close_admission(turn.header());
-    turn.owner().open = false;
+    turn.owner().open.set(false);
     enter(turn, Phase::CloseRequested);
     call_hook(turn, Hook::CloseRequested);
 }
@@ -185,7 +185,7 @@ fn end_failed(turn: &mut Turn, failure: Failure) {
         return record(turn.header(), failure);
     }
     close_admission(turn.header());
-    turn.owner().open = false;
+    turn.owner().open.set(false);
     turn.header().set_stage_owner(Stage::Ending);
     record(turn.header(), failure.clone());
     discard_fast(turn);
@@ -218,7 +218,7 @@ fn enter(turn: &mut Turn, phase: Phase) {
 /// Drops all subscriptions; the task lives on.
 pub(crate) fn cancel_subscriptions(turn: &mut Turn) {
     retire(turn, Phase::Closed);
-    turn.owner().open = turn.phase() == Phase::Started && !is_exclusive(turn.header());
+    turn.owner().open.set(turn.phase() == Phase::Started && !is_exclusive(turn.header()));
 }
 
 fn retire(turn: &mut Turn, phase: Phase) {
@@ -267,7 +267,7 @@ impl Drop for LastSteps {
 fn settle(turn: &mut Turn) {
     let header = turn.header();
     let stub = header.inbox.stub();
-    let position = std::mem::replace(&mut turn.owner().position, stub);
+    let position = turn.owner().position.replace(stub);
     if !ptr::eq(position, stub) {
         // SAFETY: admission is closed and drained, so no producer needs the node.
         unsafe { node::free(position.cast_mut().cast()) };
@@ -320,7 +320,7 @@ pub(crate) fn give_room(turn: &mut Turn) {
     let mut room = extra.room.lock();
     let count = room.len().min(usize::try_from(free).unwrap_or(usize::MAX));
     let woken: Vec<_> = room.drain(..count).collect();
-    turn.owner().room_wanted = !room.is_empty();
+    turn.owner().room_wanted.set(!room.is_empty());
     drop(room);
     for waker in woken {
         contain("waking a producer", || waker.wake());
@@ -347,7 +347,7 @@ fn discard_submitted(turn: &mut Turn) {
         }
     }
     loop {
-        let position = turn.owner().position;
+        let position = turn.owner().position.get();
         // SAFETY: we are the runner and this is our position.
         let node = unsafe { header.inbox.next_owner(position) };
         if node.is_null() {
@@ -436,7 +436,7 @@ fn has_subscriptions(header: &Header) -> bool {
 }
 
 fn is_drained(turn: &Turn) -> bool {
-    turn.header().inbox.is_drained_owner(turn.owner().position)
+    turn.header().inbox.is_drained_owner(turn.owner().position.get())
 }
 
 fn is_mail_empty(header: &Header) -> bool {

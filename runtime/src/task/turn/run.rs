@@ -184,8 +184,8 @@ impl Turn {
     }
 
     #[inline(always)]
-    pub(crate) fn owner<'a>(&self) -> &'a mut Owner {
-        // SAFETY: we are the runner; borrows end before user code runs.
+    pub(crate) fn owner(&self) -> &Owner {
+        // SAFETY: a turn is the runner of its task.
         unsafe { self.header().owner() }
     }
 
@@ -268,7 +268,7 @@ impl Turn {
     #[inline(always)]
     pub(in crate::task) fn fast_jobs(&mut self) -> bool {
         loop {
-            if self.owner().fast.is_null() {
+            if self.owner().fast.get().is_null() {
                 return !self.is_interrupted;
             }
             if !self.may_go_on() {
@@ -296,9 +296,9 @@ impl Turn {
     pub(in crate::task) fn keep_current(&mut self, node: *mut Node) {
         let owner = self.owner();
         // SAFETY: the node is ours.
-        unsafe { (*node).next.store(owner.fast, Ordering::Relaxed) };
-        owner.fast = node;
-        owner.fast_len += 1;
+        unsafe { (*node).next.store(owner.fast.get(), Ordering::Relaxed) };
+        owner.fast.set(node);
+        owner.fast_len.set(owner.fast_len.get() + 1);
         self.yield_now();
     }
 
@@ -339,7 +339,7 @@ impl Turn {
     /// One round of the submitted lane: what is present now. False when interrupted or used up.
     #[inline(always)]
     fn submitted_jobs(&mut self) -> bool {
-        if !self.owner().open {
+        if !self.owner().open.get() {
             return true;
         }
         let header = self.header();
@@ -347,11 +347,11 @@ impl Turn {
         if header.capacity == 0 && !self.mailed_jobs() {
             return false;
         }
-        while self.owner().position.addr() != mark && mark > bits::LANE_EMPTY_MAX {
+        while self.owner().position.get().addr() != mark && mark > bits::LANE_EMPTY_MAX {
             if !self.may_go_on() {
                 return false;
             }
-            let position = self.owner().position;
+            let position = self.owner().position.get();
             // SAFETY: we are the runner and this is our position.
             let node = unsafe { header.inbox.next_owner(position) };
             if node.is_null() {
@@ -363,7 +363,7 @@ impl Turn {
             if !self.fast_jobs() {
                 return false;
             }
-            if header.inbox.signals() & bits::SYSTEM != 0 || !self.owner().open {
+            if header.inbox.signals() & bits::SYSTEM != 0 || !self.owner().open.get() {
                 self.is_interrupted = true;
                 return false;
             }
@@ -388,8 +388,8 @@ impl Turn {
     #[inline(always)]
     pub(crate) fn advance(&mut self, node: *mut Node) {
         let owner = self.owner();
-        let before = owner.position;
-        owner.position = node.cast();
+        let before = owner.position.get();
+        owner.position.set(node.cast());
         self.free_position(before);
     }
 
@@ -443,7 +443,7 @@ impl Turn {
 
     #[inline(always)]
     fn give_room(&mut self) {
-        if self.owner().room_wanted {
+        if self.owner().room_wanted.get() {
             phases::give_room(self);
         }
     }
