@@ -23,6 +23,8 @@ fn entry(number: u64, text: &str) -> Append {
         key: None,
         take: vec![],
         release: vec![],
+        follow: vec![],
+        unfollow: vec![],
     }
 }
 

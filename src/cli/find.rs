@@ -13,7 +13,7 @@ use super::span;
 const STATES: [&str; 7] =
     ["pending", "scheduled", "planning", "planned", "running", "paused", "stopped"];
 const RESULTS: [&str; 6] = ["pending", "success", "warning", "error", "cancelled", "reverted"];
-const REASONS: [&str; 11] = [
+const REASONS: [&str; 12] = [
     "nothing",
     "decision",
     "permission",
@@ -25,6 +25,7 @@ const REASONS: [&str; 11] = [
     "timer",
     "retry",
     "place",
+    "store",
 ];
 
 /// Which plans; those that fit all that is said.

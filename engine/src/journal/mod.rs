@@ -6,6 +6,7 @@
 
 mod codec;
 mod directory;
+mod followers;
 mod locks;
 mod meter;
 mod states;
@@ -20,6 +21,7 @@ use turnwheel_runtime::{Completion, Group, Mailbox, Task};
 
 pub(crate) use codec::{decode, decode_plan, encode, encode_plan};
 pub(crate) use directory::Directory;
+pub(crate) use followers::Followers;
 pub use locks::LockView;
 pub(crate) use locks::{Held, Locks};
 use meter::Meter;
@@ -37,8 +39,24 @@ use crate::store::{
 };
 use crate::watch::{Buffer, Listeners};
 
-/// Called with the outcome of an append.
+/// Called with the outcome of a change.
 pub(crate) type Ticket = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
+
+/// Called with the outcome of an entry.
+pub(crate) type EntryTicket = Box<dyn FnOnce(Result<Verdict, NotWritten>) + Send>;
+
+/// An entry that is to be written, with the row that follows from it.
+pub(crate) struct NewEntry {
+    pub(crate) append: Append,
+    pub(crate) row: PlanRow,
+    pub(crate) tally: Tally,
+}
+
+/// An entry that was not written comes back to its plan, which hands it over again.
+pub(crate) struct NotWritten {
+    pub(crate) error: StoreError,
+    pub(crate) entry: Box<NewEntry>,
+}
 
 /// The journal of a world.
 #[derive(Clone)]
@@ -47,6 +65,7 @@ pub(crate) struct Journal {
     reader: Task<Box<dyn StoreReader>>,
     heads: Arc<Heads>,
     locks: Arc<Locks>,
+    followers: Arc<Followers>,
     directory: Arc<Directory>,
 }
 
@@ -65,6 +84,7 @@ impl Journal {
         let behind = reader.behind()?;
         heads.0.lock().extend(behind.iter().copied());
         let locks = Arc::new(Locks::new(reader.locks()?));
+        let followers = Arc::new(Followers::new(reader.followers()?));
         let directory = Arc::new(Directory::new(reader.worlds()?));
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());
         let keeper = group.task(store.keeper()?).name("journal-keeper").spawn();
@@ -85,6 +105,7 @@ impl Journal {
             heads: Arc::clone(&heads),
             is_trailing: false,
             locks: Arc::clone(&locks),
+            followers: Arc::clone(&followers),
             directory: Arc::clone(&directory),
         };
         let writer = group
@@ -99,12 +120,17 @@ impl Journal {
             .mailbox(Mailbox::bounded(APPENDS_MAX))
             .spawn()
             .map_err(|error| threads(&error))?;
-        Ok(Self { writer, reader, heads, locks, directory })
+        Ok(Self { writer, reader, heads, locks, followers, directory })
     }
 
     /// The locks of plans, as of the last commit.
     pub(crate) fn locks(&self) -> &Arc<Locks> {
         &self.locks
+    }
+
+    /// The plans that wait for the end of others, as of the last commit.
+    pub(crate) fn followers(&self) -> &Followers {
+        &self.followers
     }
 
     /// The worlds that write here.
@@ -134,10 +160,10 @@ impl Journal {
 
     /// Hands over an entry with the row that follows from it; the ticket is called when it is durable,
     /// or when it is not.
-    pub(crate) fn append(&self, append: Append, row: PlanRow, tally: Tally, ticket: Ticket) {
-        if let Err(error) = self.writer.submit_job(Entry { append, row, tally, ticket }) {
+    pub(crate) fn append(&self, entry: NewEntry, ticket: EntryTicket) {
+        if let Err(error) = self.writer.submit_job(Entry { entry, ticket }) {
             let problem = format!("the journal takes no entry: {}", error.kind);
-            (error.job.ticket)(Err(StoreError::Failed(problem)));
+            error.job.refuse(StoreError::Failed(problem));
         }
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Context, Task, TaskJob};
 
-use super::meter::{Meter, Tally};
-use super::{Directory, Locks, Ticket};
+use super::meter::Meter;
+use super::{Directory, EntryTicket, Followers, Locks, NewEntry, NotWritten, Ticket};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::limits::{COMMIT_APPENDS_MAX, COMMIT_ROWS_MAX, ROWS_AGAIN, ROWS_BEHIND};
@@ -26,10 +26,15 @@ pub(super) struct Heads(pub(super) Mutex<HashMap<PlanId, Seq>>);
 
 /// An entry on its way.
 pub(super) struct Entry {
-    pub(super) append: Append,
-    pub(super) row: PlanRow,
-    pub(super) tally: Tally,
-    pub(super) ticket: Ticket,
+    pub(super) entry: NewEntry,
+    pub(super) ticket: EntryTicket,
+}
+
+impl Entry {
+    /// It was not written: its plan gets it back.
+    pub(super) fn refuse(self, error: StoreError) {
+        (self.ticket)(Err(NotWritten { error, entry: Box::new(self.entry) }));
+    }
 }
 
 /// A change on its way.
@@ -58,6 +63,7 @@ pub(super) struct Writer {
     pub(super) found: HashSet<PlanId>,
     pub(super) is_trailing: bool,
     pub(super) locks: Arc<Locks>,
+    pub(super) followers: Arc<Followers>,
     pub(super) directory: Arc<Directory>,
     pub(super) keeper: Task<Box<dyn StoreKeeper>>,
     pub(super) is_keeping: bool,
@@ -136,14 +142,14 @@ impl Writer {
 
     /// Refuses plans that are new if there is no room for them.
     fn refuse_new(&mut self) {
-        let is_new = |entry: &Entry| entry.append.prev == 0;
+        let is_new = |entry: &Entry| entry.entry.append.prev == 0;
         if !self.waiting.iter().any(is_new) {
             return;
         }
         let Err(error) = self.store.takes_plans() else { return };
         for entry in std::mem::take(&mut self.waiting) {
             if is_new(&entry) {
-                (entry.ticket)(Err(error.clone()));
+                entry.refuse(error.clone());
             } else {
                 self.waiting.push_back(entry);
             }
@@ -159,7 +165,8 @@ impl Writer {
         let count = if needs_own { 0 } else { self.waiting.len().min(COMMIT_APPENDS_MAX) };
         let mut appends = Vec::with_capacity(count);
         let mut tickets = Vec::with_capacity(count);
-        for Entry { append, row, tally, ticket } in self.waiting.drain(..count) {
+        for Entry { entry: NewEntry { append, row, tally }, ticket } in self.waiting.drain(..count)
+        {
             appends.push(append);
             tickets.push((row, tally, ticket));
         }
@@ -183,6 +190,7 @@ impl Writer {
                 for ((append, (mut row, tally, ticket)), verdict) in entries {
                     if let Verdict::Written(seq) = verdict {
                         self.locks.changed(append);
+                        self.followers.changed(append);
                         row.head = seq;
                         self.last = seq;
                         self.is_behind(seq, row);
@@ -191,14 +199,16 @@ impl Writer {
                     durable.push((ticket, verdict));
                 }
                 self.forget_written();
-                durable.extend(changers.into_iter().zip(changed));
                 durable.into_iter().for_each(|(ticket, verdict)| ticket(Ok(verdict)));
+                changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
             }
             Err(error) => {
                 tracing::error!(%error, entries = count, "a commit failed; nothing of it was kept");
-                for ticket in tickets.into_iter().map(|(_, _, ticket)| ticket).chain(changers) {
-                    ticket(Err(error.clone()));
+                for (append, (row, tally, ticket)) in appends.into_iter().zip(tickets) {
+                    let entry = NewEntry { append, row, tally };
+                    Entry { entry, ticket }.refuse(error.clone());
                 }
+                changers.into_iter().for_each(|ticket| ticket(Err(error.clone())));
             }
         }
     }

@@ -54,6 +54,7 @@ impl Plan {
             alarms: BTreeSet::new(),
             queued: BTreeSet::new(),
             left_behind: Vec::new(),
+            trouble: None,
             created,
         }
     }
@@ -88,7 +89,12 @@ impl Plan {
                 self.ended(*step, *at, *ran_us, end, output.as_ref())?;
             }
             Record::Event { step: id, at, id: event_id, payload, by } => {
-                let event = Event { id: event_id.clone(), payload: payload.clone(), at: *at };
+                let event = Event {
+                    id: event_id.clone(),
+                    payload: payload.clone(),
+                    at: *at,
+                    is_own: false,
+                };
                 let step = self.known(*id)?;
                 step.has_seen(event_id.as_ref());
                 step.inbox.push_back(event);
@@ -112,7 +118,7 @@ impl Plan {
                 if !takes.contains(&step.state) {
                     return Ok(());
                 }
-                step.inbox.push_back(Event { id: None, payload, at: *at });
+                step.inbox.push_back(Event { id: None, payload, at: *at, is_own: true });
             }
             Record::TimerCancelled { timer } => {
                 self.timers.remove(timer);

@@ -8,6 +8,7 @@ use super::apply::Inconsistent;
 use super::state::StepState;
 use super::step::Step;
 use super::Plan;
+use crate::action::Cause;
 use crate::error::ActionError;
 use crate::id::StepId;
 use crate::payload::Payload;
@@ -94,7 +95,9 @@ impl Plan {
         }
         self.note(at, format!("step {id} was silent for too long"));
         self.interrupted(id, at, error)?;
-        self.timers.retain(|_, timer| timer.step != id);
+        if self.cause_again(id) == Cause::Turn {
+            self.timers.retain(|_, timer| timer.step != id);
+        }
         Ok(())
     }
 }

@@ -76,10 +76,9 @@ impl Plan {
         let order = self.last_order;
         let step = &mut self.steps[id.index()];
         step.ran_us += ran_us;
-        if step.in_event {
-            step.inbox.pop_front();
-            step.in_event = false;
-        }
+        let repeats = matches!(end, End::Retry { .. });
+        self.handled(id, end);
+        let step = &mut self.steps[id.index()];
         if from == StepState::Reverting {
             self.reverted(id, at, end);
             return Ok(());
@@ -119,8 +118,9 @@ impl Plan {
         if !state.is_live() {
             step.ended_at = Some(at);
             // What still waits for it is refused: nobody will take it.
-            self.left_behind.extend(step.inbox.drain(..).map(|event| (id, event)));
+            self.leave_behind(id);
         }
+        let step = &mut self.steps[id.index()];
         let action = step.action;
         if let Some(output) = output {
             self.actions[action.index()].output = output.clone();
@@ -131,10 +131,52 @@ impl Plan {
         self.change(id, state);
         self.set_alarm(id);
         self.tell_asker(id, at);
-        if state != StepState::Suspended {
+        let is_repeated = repeats && self.cause_again(id) != Cause::Turn;
+        if state != StepState::Suspended && !is_repeated {
             self.timers.retain(|_, timer| timer.step != id);
         }
         Ok(())
+    }
+
+    /// What becomes of the event or the news that a call was made for, when the call has ended.
+    ///
+    /// It is taken when the call has ended well. An attempt that is repeated gets the same again; one that
+    /// has failed for good leaves an event from outside behind.
+    fn handled(&mut self, id: StepId, end: &End) {
+        let step = &mut self.steps[id.index()];
+        if let End::Retry { .. } = end {
+            if step.state == StepState::Running && step.cause == Cause::SubPlans {
+                self.children.untold(id);
+            }
+            return;
+        }
+        if !std::mem::take(&mut step.in_event) {
+            return;
+        }
+        let is_taken = !matches!(end, End::Failed(_) | End::NotCalled(_)) && !step.is_queued;
+        if is_taken || step.inbox.front().is_some_and(|event| event.is_own) {
+            step.inbox.pop_front();
+        }
+    }
+
+    /// A step is over: events from outside that it has not taken are nobody's.
+    pub(super) fn leave_behind(&mut self, id: StepId) {
+        let step = &mut self.steps[id.index()];
+        step.in_event = false;
+        let left = step.inbox.drain(..).filter(|event| !event.is_own);
+        self.left_behind.extend(left.map(|event| (id, event)));
+    }
+
+    /// Why the code of a step is called when it is tried again: for the same as in the attempt that failed.
+    pub(crate) fn cause_again(&self, id: StepId) -> Cause {
+        let step = self.step(id);
+        if step.in_event {
+            Cause::Event
+        } else if step.cause == Cause::SubPlans && self.children.are_untold(id) {
+            Cause::SubPlans
+        } else {
+            Cause::Turn
+        }
     }
 
     pub(super) fn interrupted(
@@ -152,9 +194,14 @@ impl Plan {
         self.last_order += 1;
         let order = self.last_order;
         let step = &mut self.steps[id.index()];
-        step.in_event = false;
+        let is_again = error.is_none() && !was_reverting && step.state == StepState::Running;
+        step.in_event &= is_again;
         step.limit = None;
         step.was_called = true;
+        if is_again && step.cause == Cause::SubPlans {
+            self.children.untold(id);
+        }
+        let step = &mut self.steps[id.index()];
         let state = match error {
             // A compensation is called again: it has to be idempotent.
             _ if was_reverting => {

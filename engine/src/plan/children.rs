@@ -144,6 +144,11 @@ impl Children {
         self.untold.remove(&step);
     }
 
+    /// A step has not heard of it after all: its call has failed, and is repeated.
+    pub(super) fn untold(&mut self, step: StepId) {
+        self.untold.insert(step);
+    }
+
     /// Whether a step has to be told that its plans are over.
     pub(crate) fn are_untold(&self, step: StepId) -> bool {
         self.untold.contains(&step)

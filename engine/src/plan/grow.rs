@@ -87,8 +87,9 @@ impl Plan {
         let Some((asker, part)) = step.asker else { return };
         let state = step.state;
         let is_over = matches!(state, StepState::Success | StepState::Skipped);
-        let is_heard =
-            matches!(self.steps[asker.index()].state, StepState::Suspended | StepState::Running);
+        // An asker that is about to be tried again takes its events then.
+        let takes = [StepState::Suspended, StepState::Running, StepState::Retrying];
+        let is_heard = takes.contains(&self.steps[asker.index()].state);
         if !is_over || !is_heard {
             return;
         }
@@ -96,7 +97,7 @@ impl Plan {
         // An output is JSON, as all payloads are.
         let output = RawValue::from_string(output.to_owned()).unwrap_or_default();
         let payload = Payload::enclosing(&PartEnded { part, state, output });
-        self.steps[asker.index()].inbox.push_back(Event { id: None, payload, at });
+        self.steps[asker.index()].inbox.push_back(Event { id: None, payload, at, is_own: true });
     }
 
     /// Of a step that waits and those that it has asked for: the one that the others wait for, the

@@ -25,7 +25,7 @@ impl Plan {
             step.ended_at = None;
             if !state.is_live() && state != StepState::Pending {
                 step.ended_at = Some(at);
-                self.left_behind.extend(step.inbox.drain(..).map(|event| (id, event)));
+                self.leave_behind(id);
                 self.timers.retain(|_, timer| timer.step != id);
             }
             self.change(id, state);
@@ -78,8 +78,7 @@ impl Plan {
             // It waits for them again: who sends them again means it.
             step.seen.clear();
             let (kind, action) = (step.kind, step.action);
-            let left = std::mem::take(&mut step.inbox);
-            self.left_behind.extend(left.into_iter().map(|event| (*id, event)));
+            self.leave_behind(*id);
             self.children.told(*id);
             self.timers.retain(|_, timer| timer.step != *id);
             if kind == StepKind::Run {

@@ -125,6 +125,9 @@ pub struct Plan {
     /// Events that no step has taken, since this was asked.
     #[serde(skip)]
     left_behind: Vec<(StepId, Event)>,
+    /// Why its newest changes are not durable, if the store fails.
+    #[serde(skip)]
+    pub(crate) trouble: Option<String>,
 }
 
 /// A request to end a plan.

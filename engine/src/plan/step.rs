@@ -61,7 +61,7 @@ pub struct Step {
     /// When its next attempt is due.
     pub retry_at: Option<Time>,
     /// Events that wait for it, in the order in which they came; the first one is being handled if
-    /// `in_event`.
+    /// `in_event`, also while that waits to be tried again.
     pub(crate) inbox: VecDeque<Event>,
     pub(crate) in_event: bool,
     /// Whether it waits for a place in its queue: it is running, and its code was not called yet.
@@ -87,6 +87,8 @@ pub struct Event {
     pub payload: Payload,
     /// When it came.
     pub at: Time,
+    /// Whether it is one of the plan's own: of a timer, or of a step that was asked for.
+    pub(crate) is_own: bool,
 }
 
 /// A timer of a step.

@@ -34,10 +34,12 @@ pub enum Waiting {
     Retry,
     /// A place in a queue.
     Place,
+    /// The store: it fails, and what has happened is written when it is well again.
+    Store,
 }
 
 impl Waiting {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Nothing,
         Self::Decision,
         Self::Permission,
@@ -49,6 +51,7 @@ impl Waiting {
         Self::Timer,
         Self::Retry,
         Self::Place,
+        Self::Store,
     ];
 
     /// In lower case, as everywhere outside the code.
@@ -65,6 +68,7 @@ impl Waiting {
             Self::Timer => "timer",
             Self::Retry => "retry",
             Self::Place => "place",
+            Self::Store => "store",
         }
     }
 
@@ -87,6 +91,9 @@ impl Plan {
 
     /// Both: they never disagree.
     pub(crate) fn wait(&self) -> (Waiting, String) {
+        if let Some(trouble) = &self.trouble {
+            return (Waiting::Store, format!("{trouble}; it is tried again"));
+        }
         match self.state {
             PlanState::Paused if self.counts.of(&[StepState::RevertFailed]) > 0 => {
                 let find = |step: &&Step| step.state == StepState::RevertFailed;

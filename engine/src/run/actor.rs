@@ -12,6 +12,7 @@ use turnwheel_runtime::{Completer, Timer};
 use super::beats::Beats;
 use super::decide::{Decisions, Effect};
 use super::early::Early;
+use super::entry::UnderWay;
 use super::locks::Beginning;
 use super::message::{CallReturned, Deliver, Order, Report, Wake};
 use super::queue::{Place, Ticket};
@@ -46,7 +47,7 @@ pub(crate) struct PlanActor {
     pub(super) answers: Vec<Answer>,
     pub(super) key: Option<String>,
     /// Handed to the journal, not durable: what to do when it is.
-    pub(super) under_way: Option<(Vec<Effect>, Vec<Answer>)>,
+    pub(super) under_way: Option<UnderWay>,
     /// Calls of code that have not returned: which one of the step, and how to tell it to end.
     pub(super) running: HashMap<StepId, (u32, CancelFlag)>,
     /// Steps that wait for places in queues, by the number of their call.
@@ -61,8 +62,8 @@ pub(crate) struct PlanActor {
     pub(super) is_planning: bool,
     /// Whether hooks are being told.
     pub(super) is_hooking: bool,
-    /// Plans that want to know when this one is over. They ask again after a crash.
-    pub(super) followers: Vec<PlanId>,
+    /// Plans that it waits for, as far as the newest entry says so.
+    pub(super) followed: Vec<PlanId>,
     /// Signs of life that are not decided on.
     pub(super) beats: Beats,
     /// As long as it has something under way that the end of the world waits for.
@@ -116,7 +117,7 @@ impl Entity for PlanActor {
             effects: Vec::new(),
             is_planning: false,
             is_hooking: false,
-            followers: Vec::new(),
+            followed: Vec::new(),
             beats: Beats::default(),
             busy: None,
             early: Early::default(),
@@ -204,6 +205,7 @@ impl PlanActor {
         self.head = head;
         self.entries = u32::try_from(entries).unwrap_or(u32::MAX);
         self.holds_locks = plan.state == PlanState::Running;
+        self.know_followed(&plan);
         self.plan = Some(plan);
         if let (Some(_), Some(plan)) = (behind, &self.plan) {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
@@ -412,6 +414,9 @@ impl PlanActor {
             } else {
                 self.append(cx);
             }
+        } else if !self.answers.is_empty() {
+            // Somebody waits for an answer: a failed entry is tried again at once.
+            self.write_again(cx);
         }
         self.count_busy();
         let Some(plan) = &self.plan else {
@@ -426,9 +431,7 @@ impl PlanActor {
             || self.beats.hold();
         if is_busy {
             cx.hold();
-        } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused)
-            && self.followers.is_empty()
-        {
+        } else if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
             cx.passivate();
         } else {
             cx.keep_for(Duration::ZERO);
@@ -461,8 +464,10 @@ impl PlanActor {
         }
     }
 
-    /// Leaves memory without the plan as it is: the store knows better.
+    /// Leaves memory without the plan as it is: the store knows better. Code that runs is told to end: what
+    /// it returns does not count.
     pub(super) fn forget(&mut self, cx: &mut Context<'_, Self>) {
+        self.running.values().for_each(|(_, cancelled)| cancelled.set());
         self.forget_decisions();
         cx.keep_for(Duration::ZERO);
         cx.passivate();
@@ -477,6 +482,7 @@ impl PlanActor {
         self.effects.clear();
         self.waiting.clear();
         self.places.clear();
+        self.followed.clear();
         self.holds_locks = false;
     }
 }

@@ -14,7 +14,7 @@ use turnwheel_runtime::Completer;
 
 use super::decide::Decisions;
 use super::{PlanActor, PlanKey};
-use crate::action::{interrupted, silent, AnyAction, Cause, OnInterrupt};
+use crate::action::{interrupted, silent, AnyAction, OnInterrupt};
 use crate::error::PlanError;
 use crate::id::{PlanId, StepId};
 use crate::limits::{BEATS_BEHIND, SILENCES_MAX};
@@ -179,7 +179,7 @@ impl Decisions<'_> {
         let error = (!is_again).then(|| silent(beat.within.unwrap_or_default()));
         self.record(Record::Silent { step: id, at: self.now, error });
         if is_again {
-            self.call(id, Cause::Turn);
+            self.call(id, self.plan.cause_again(id));
         }
     }
 

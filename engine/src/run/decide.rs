@@ -40,8 +40,10 @@ pub(crate) enum Effect {
     Follow(PlanId),
     /// This plan, delayed so far, is planned now.
     PlanNow,
-    /// Who waits for the end of this plan is told.
+    /// All plans that wait for the end of this one are told.
     TellEnd,
+    /// One plan that waits for the end of this one is told, if this one is over.
+    TellEndTo(PlanId),
     /// Hooks are told of what has happened.
     TellHooks,
     /// The steps of the finalize phase are called together.

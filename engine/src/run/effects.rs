@@ -29,6 +29,7 @@ impl PlanActor {
                 Effect::Follow(plan) => self.tell_plan(plan, Word::Follow { follower: self.id }),
                 Effect::PlanNow => self.plan_now(cx),
                 Effect::TellEnd => self.tell_end(),
+                Effect::TellEndTo(plan) => self.tell_end_to(plan),
                 Effect::TellHooks => self.tell_hooks(cx),
                 Effect::Finalize => self.finalize(cx),
             }
@@ -72,13 +73,17 @@ impl PlanActor {
     }
 
     /// Tells who waits for the end of this plan: the plan that has asked for it, and its followers.
-    fn tell_end(&mut self) {
-        let Some(plan) = self.plan.as_ref().filter(|plan| plan.state == PlanState::Stopped) else {
-            return;
-        };
-        let result = plan.result();
-        let caller = plan.created.caller.map(|(caller, _)| caller);
-        for waiting in caller.into_iter().chain(std::mem::take(&mut self.followers)) {
+    fn tell_end(&self) {
+        let caller = self.plan.as_ref().and_then(|plan| plan.created.caller);
+        let followers = self.world.journal().followers().of(self.id);
+        for waiting in caller.map(|(caller, _)| caller).into_iter().chain(followers) {
+            self.tell_end_to(waiting);
+        }
+    }
+
+    fn tell_end_to(&self, waiting: PlanId) {
+        if let Some(plan) = self.plan.as_ref().filter(|plan| plan.state == PlanState::Stopped) {
+            let result = plan.result();
             self.tell_plan(waiting, Word::Ended { plan: self.id, result });
         }
     }
@@ -172,7 +177,7 @@ impl Handler<BeginChild> for PlanActor {
         }
         if self.plan.is_some() || self.is_planning {
             // It was asked for again: if it is over, that was not heard.
-            self.tell_end();
+            self.effects.push(Effect::TellEndTo(message.caller.0));
             return self.settle(cx);
         }
         let BeginChild { caller, lineage, trace, action, input, priority, labels } = message;
@@ -249,16 +254,18 @@ impl Handler<Follow> for PlanActor {
             return self.hear_later(message);
         }
         let Follow { follower } = message;
+        if self.unreadable.is_some() {
+            // It exists: who waits for it is told when it can be read again, or is ended by somebody.
+            return cx.passivate();
+        }
         if self.plan.is_none() {
             // A plan that does not exist is never over: the follower must not wait for it.
             let (plan, result) = (self.id, PlanResult::Cancelled);
             self.tell_plan(follower, Word::Ended { plan, result });
             return self.settle(cx);
         }
-        if !self.followers.contains(&follower) {
-            self.followers.push(follower);
-        }
-        self.tell_end();
+        // That it waits is stored, so it is told at the end; it may have asked after that.
+        self.effects.push(Effect::TellEndTo(follower));
         self.settle(cx);
     }
 }

@@ -7,7 +7,6 @@ use super::message::{AskAgain, BeginElsewhere, Begun};
 use super::PlanActor;
 use crate::error::{StoreError, TriggerError};
 use crate::plan::PlanState;
-use crate::store::Verdict;
 
 impl Handler<BeginElsewhere> for PlanActor {
     type Reply = ();
@@ -83,20 +82,5 @@ impl PlanActor {
         let newest = self.world.journal().directory().owner(self.id);
         let epoch = self.world.epoch();
         (newest != epoch).then_some(StoreError::Fenced { epoch, newest })
-    }
-
-    /// What the journal says of an entry. One that was refused because the plan has moved is an error, and
-    /// code that runs is told to end: what it returns does not count.
-    pub(super) fn judged(
-        &self,
-        outcome: Result<Verdict, StoreError>,
-    ) -> Result<Verdict, StoreError> {
-        match outcome {
-            Ok(Verdict::Outdated { newest }) => {
-                self.running.values().for_each(|(_, cancelled)| cancelled.set());
-                Err(StoreError::Fenced { epoch: self.world.epoch(), newest })
-            }
-            outcome => outcome,
-        }
     }
 }

@@ -1,31 +1,60 @@
 //! An entry of a plan: what was decided goes to the journal, and is carried out when it is durable.
 
-use turnwheel_actors::{Context, Handler};
+use std::time::Duration;
 
-use super::actor::AFTER_STORE_FAILURE;
-use super::message::Committed;
+use turnwheel_actors::{Context, Handler};
+use turnwheel_runtime::Timer;
+
+use super::actor::{Answer, AFTER_STORE_FAILURE};
+use super::decide::Effect;
+use super::message::{Committed, WriteAgain};
 use super::{row, PlanActor};
-use crate::journal::{encode, Tally};
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::journal::{encode, NewEntry, NotWritten, Tally};
+use crate::plan::{Plan, PlanState};
 use crate::store::{Append, Verdict};
 use crate::world::Undelivered;
+
+/// An entry that was handed to the journal and is not durable.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    /// What to do when it is.
+    effects: Vec<Effect>,
+    answers: Vec<Answer>,
+    /// The entry, if the journal has given it back.
+    refused: Option<Box<NewEntry>>,
+    /// How often it was given back.
+    tries: u32,
+    again: Option<Timer>,
+}
 
 impl Handler<Committed> for PlanActor {
     type Reply = ();
 
     fn handle(&mut self, Committed(outcome): Committed, cx: &mut Context<'_, Self>) {
-        let Some((effects, answers)) = self.under_way.take() else { return };
-        let outcome = self.judged(outcome);
-        for answer in answers {
-            answer(&outcome);
-        }
+        let Some(mut under_way) = self.under_way.take() else { return };
+        let outcome = match outcome {
+            Ok(Verdict::Outdated { newest }) => {
+                return self.moved_away(
+                    under_way,
+                    StoreError::Fenced { epoch: self.world.epoch(), newest },
+                    cx,
+                );
+            }
+            Ok(verdict) => Ok(verdict),
+            Err(refused) => return self.not_written(under_way, refused, cx),
+        };
+        std::mem::take(&mut under_way.answers).into_iter().for_each(|answer| answer(&outcome));
         match outcome {
             Ok(Verdict::Written(seq)) => {
                 self.head = seq;
                 self.entries += 1;
                 self.beginning = None;
+                self.note_trouble(None);
                 self.note_left_behind();
                 self.give_locks_back();
-                self.carry_out(effects, cx);
+                self.carry_out(under_way.effects, cx);
                 self.settle(cx);
                 self.tell_watchers();
             }
@@ -36,22 +65,99 @@ impl Handler<Committed> for PlanActor {
                 self.lost_lock(cx);
             }
             // Its key is taken: there is no such plan. Other verdicts are for changes, not for entries.
-            Ok(_) => self.forget(cx),
-            Err(error) => {
-                for answer in std::mem::take(&mut self.answers) {
-                    answer(&Err(error.clone()));
-                }
-                let again = self.world.now().after(AFTER_STORE_FAILURE);
-                if self.head > 0 && self.world.owns(self.id) {
-                    self.world.wakes().set(self.id, again);
-                }
-                self.forget(cx);
-            }
+            _ => self.forget(cx),
         }
     }
 }
 
+impl Handler<WriteAgain> for PlanActor {
+    type Reply = ();
+
+    fn handle(&mut self, WriteAgain: WriteAgain, cx: &mut Context<'_, Self>) {
+        self.write_again(cx);
+    }
+}
+
 impl PlanActor {
+    /// The store has failed: what was decided is kept, and handed over again. A plan that somebody wanted to
+    /// begin is refused instead, and one that another world owns by now is left to that.
+    fn not_written(
+        &mut self,
+        mut under_way: UnderWay,
+        refused: NotWritten,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let NotWritten { error, entry } = refused;
+        let is_asked_for = self.plan.as_ref().is_some_and(|plan| plan.created.caller.is_some());
+        let is_refused = self.head == 0 && !is_asked_for;
+        if is_refused || matches!(error, StoreError::Fenced { .. }) || !self.world.owns(self.id) {
+            return self.moved_away(under_way, error, cx);
+        }
+        self.note_trouble(Some(&error));
+        under_way.tries += 1;
+        under_way.refused = Some(entry);
+        if under_way.tries > 1 {
+            // Once may be an accident; from now on who asks is told.
+            let more = std::mem::take(&mut self.answers);
+            for answer in std::mem::take(&mut under_way.answers).into_iter().chain(more) {
+                answer(&Err(error.clone()));
+            }
+        }
+        match under_way.tries {
+            1 => {
+                self.under_way = Some(under_way);
+                self.write_again(cx);
+            }
+            tries => {
+                match cx.tell_after(pause(tries), WriteAgain) {
+                    Ok(timer) => under_way.again = Some(timer),
+                    Err(error) => tracing::error!(plan = %self.id, %error, "an entry waits"),
+                }
+                self.under_way = Some(under_way);
+            }
+        }
+        self.settle(cx);
+    }
+
+    /// What was decided here does not count.
+    fn moved_away(&mut self, under_way: UnderWay, error: StoreError, cx: &mut Context<'_, Self>) {
+        let more = std::mem::take(&mut self.answers);
+        for answer in under_way.answers.into_iter().chain(more) {
+            answer(&Err(error.clone()));
+        }
+        if self.head > 0 && self.world.owns(self.id) {
+            self.world.wakes().set(self.id, self.world.now().after(AFTER_STORE_FAILURE));
+        }
+        self.forget(cx);
+    }
+
+    /// Hands over an entry that was given back, if there is one.
+    pub(super) fn write_again(&mut self, cx: &mut Context<'_, Self>) {
+        let Some(under_way) = &mut self.under_way else { return };
+        let Some(entry) = under_way.refused.take() else { return };
+        if let Some(timer) = under_way.again.take() {
+            timer.cancel();
+        }
+        self.hand_over(*entry, cx);
+    }
+
+    fn hand_over(&self, entry: NewEntry, cx: &mut Context<'_, Self>) {
+        let myself = cx.myself();
+        let ticket = Box::new(move |outcome| {
+            if myself.tell(Committed(outcome)).is_err() {
+                tracing::debug!("a plan's actor ended before its entry was durable");
+            }
+        });
+        self.world.journal().append(entry, ticket);
+    }
+
+    /// Whoever looks at the plan is told that the store fails.
+    fn note_trouble(&mut self, error: Option<&StoreError>) {
+        if let Some(plan) = &mut self.plan {
+            plan.trouble = error.map(ToString::to_string);
+        }
+    }
+
     /// Whether nothing of it is on its way to the journal.
     pub(super) fn is_settled(&self) -> bool {
         self.under_way.is_none() && self.records.is_empty()
@@ -64,22 +170,46 @@ impl PlanActor {
         }
         self.note_hooks();
         let (take, release) = self.locking();
+        let (follow, unfollow) = self.following();
         let Some(plan) = &self.plan else { return };
         let tally = Tally::of(&self.records, plan.result());
-        let records = encode(&std::mem::take(&mut self.records));
-        let epoch = self.world.epoch();
-        let key = self.key.take();
-        let append = Append { plan: self.id, prev: self.head, epoch, records, key, take, release };
+        let append = Append {
+            plan: self.id,
+            prev: self.head,
+            epoch: self.world.epoch(),
+            records: encode(&std::mem::take(&mut self.records)),
+            key: self.key.take(),
+            take,
+            release,
+            follow,
+            unfollow,
+        };
         let row = row(plan);
         let effects = std::mem::take(&mut self.effects);
-        self.under_way = Some((effects, std::mem::take(&mut self.answers)));
-        let myself = cx.myself();
-        let ticket = Box::new(move |outcome| {
-            if myself.tell(Committed(outcome)).is_err() {
-                tracing::debug!("a plan's actor ended before its entry was durable");
-            }
-        });
-        self.world.journal().append(append, row, tally, ticket);
+        let answers = std::mem::take(&mut self.answers);
+        self.under_way = Some(UnderWay { effects, answers, ..UnderWay::default() });
+        self.hand_over(NewEntry { append, row, tally }, cx);
+    }
+
+    /// The plans that it waits for since this entry, and those that it waits for no more.
+    fn following(&mut self) -> (Vec<PlanId>, Vec<PlanId>) {
+        let waits = |plan: &&Plan| plan.state == PlanState::Scheduled;
+        let now = self.plan.as_ref().filter(waits).map_or_else(Vec::new, Plan::open_prerequisites);
+        if now == self.followed {
+            return (Vec::new(), Vec::new());
+        }
+        let before = std::mem::replace(&mut self.followed, now);
+        let of = |all: &[PlanId], not: &[PlanId]| {
+            all.iter().copied().filter(|plan| !not.contains(plan)).collect()
+        };
+        (of(&self.followed, &before), of(&before, &self.followed))
+    }
+
+    /// The plan was read: what the store has of the plans that it waits for.
+    pub(super) fn know_followed(&mut self, plan: &Plan) {
+        let followers = self.world.journal().followers();
+        let stored = |before: &PlanId| followers.has(*before, self.id);
+        self.followed = plan.open_prerequisites().into_iter().filter(stored).collect();
     }
 
     /// Events that steps have left behind are dead letters.
@@ -92,4 +222,11 @@ impl PlanActor {
             self.world.letters().add(self.world.now(), letter);
         }
     }
+}
+
+/// How long an entry waits that was given back so often. The store is asked often enough that plans go on
+/// soon when it is well again.
+fn pause(tries: u32) -> Duration {
+    const FIRST: Duration = Duration::from_millis(50);
+    FIRST.saturating_mul(1 << tries.min(8)).min(AFTER_STORE_FAILURE)
 }

@@ -42,7 +42,7 @@ impl Decisions<'_> {
         if is_together && self.plan.step(id).kind == StepKind::Finalize {
             return self.mark(vec![id], StepState::Pending, "the finalize phase is repeated");
         }
-        self.call(id, Cause::Turn);
+        self.call(id, self.plan.cause_again(id));
     }
 
     /// After a start: the phase is called again as a whole.

@@ -6,8 +6,9 @@ use turnwheel_runtime::Completer;
 
 use super::OrderKind;
 use crate::action::Returned;
-use crate::error::{ActionError, PlanError, StoreError, TriggerError};
+use crate::error::{ActionError, PlanError, TriggerError};
 use crate::id::{PlanId, StepId};
+use crate::journal::NotWritten;
 use crate::payload::Payload;
 use crate::plan::{Created, Plan, PlanResult, Planned, Record, Trace};
 use crate::store::Verdict;
@@ -54,7 +55,10 @@ pub(crate) struct Report {
 }
 
 /// An entry is durable, or is not.
-pub(super) struct Committed(pub(super) Result<Verdict, StoreError>);
+pub(super) struct Committed(pub(super) Result<Verdict, NotWritten>);
+
+/// The pause after a failed commit is over.
+pub(super) struct WriteAgain;
 
 /// A call of a step's code has ended.
 pub(super) struct CallReturned {

@@ -1,6 +1,6 @@
 //! A store in memory: for tests, for simulation, and for plans that may go with the process.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,6 +39,7 @@ struct Data {
     states: States,
     schedules: BTreeMap<String, ScheduleRow>,
     locks: BTreeMap<String, PlanId>,
+    followers: BTreeSet<(PlanId, PlanId)>,
     worlds: Worlds,
 }
 
@@ -177,6 +178,10 @@ impl Data {
             if self.locks.get(name) == Some(&append.plan) {
                 self.locks.remove(name);
             }
+        }
+        self.followers.extend(append.follow.iter().map(|before| (*before, append.plan)));
+        for before in &append.unfollow {
+            self.followers.remove(&(*before, append.plan));
         }
         if let Some(key) = &append.key {
             self.keys.insert(key.clone(), append.plan);
@@ -325,6 +330,10 @@ impl StoreReader for Reader {
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
         let data = self.data.lock();
         Ok(data.locks.iter().map(|(name, holder)| (name.clone(), *holder)).collect())
+    }
+
+    fn followers(&mut self) -> Result<Vec<(PlanId, PlanId)>, StoreError> {
+        Ok(self.data.lock().followers.iter().copied().collect())
     }
 
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {

@@ -136,6 +136,10 @@ pub struct Append {
     pub take: Vec<String>,
     /// Locks that the plan gives back with it, also of those that it takes.
     pub release: Vec<String>,
+    /// Plans that this plan waits for from now on, until they are over.
+    pub follow: Vec<PlanId>,
+    /// Plans that it waits for no more.
+    pub unfollow: Vec<PlanId>,
 }
 
 /// What became of an append or of a change.

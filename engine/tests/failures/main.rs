@@ -3,10 +3,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod calls_again;
 mod cancels;
 mod compensation;
 mod heartbeats;
 mod panics;
 mod rescues;
 mod steps;
+mod store_fails;
 mod trouble;

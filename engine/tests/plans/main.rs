@@ -5,6 +5,7 @@ mod common;
 
 mod action_kit;
 mod batches;
+mod chains;
 mod execution;
 mod extends;
 mod middleware;

@@ -205,6 +205,8 @@ fn a_store_in_memory_is_encoded_as_well() {
         key: None,
         take: vec![],
         release: vec![],
+        follow: vec![],
+        unfollow: vec![],
     };
     let batch = Batch { appends: &[append], changes: &[], rows: &[], projected: 0 };
     writer.commit(&batch).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Action, ActionError, MemoryStore, Next, PlanError, PlanHandle, PlanResult, PlanState, Run,
-    Runs, SqliteStore, SqliteSync, StepContext, StepState, Store, StoreError, TriggerError, World,
+    Runs, SqliteStore, SqliteSync, StepContext, Store, StoreError, TriggerError, Waiting, World,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -135,7 +135,7 @@ fn what_is_under_way_has_room_when_new_plans_have_none() {
 }
 
 #[test]
-fn an_event_that_cannot_be_written_is_not_taken_and_may_come_again() {
+fn an_event_that_cannot_be_written_is_told_and_is_taken_once_when_there_is_room() {
     let store = FaultStore::new(MemoryStore::new());
     let place = Place::new(store.clone());
     let plan = place.trigger(1_000_000, "").unwrap();
@@ -146,12 +146,14 @@ fn an_event_that_cannot_be_written_is_not_taken_and_may_come_again() {
         assert!(matches!(error, PlanError::Store(StoreError::Full(_))), "{error:?}");
         place.sim.advance(Duration::from_secs(10));
         let view = place.sim.block_on(plan.view()).unwrap().unwrap();
-        assert_eq!(view.run_step::<Wait>().unwrap().state, StepState::Suspended);
+        assert_eq!((view.waiting(), view.output::<Wait>().unwrap()), (Waiting::Store, None));
     }
     store.heal();
     place.event(&plan, "one", "an event").unwrap();
     place.sim.run_until_idle();
     assert_eq!(place.end(&plan), done("an event"));
+    let view = place.sim.block_on(plan.view()).unwrap().unwrap();
+    assert_eq!(view.run_step::<Wait>().unwrap().calls, 2, "it was handled once");
 }
 
 #[test]

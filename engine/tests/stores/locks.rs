@@ -24,8 +24,7 @@ fn plan(number: u8) -> PlanId {
 }
 
 fn entry(number: u8) -> Append {
-    let (take, release) = (Vec::new(), Vec::new());
-    Append { plan: plan(number), prev: 0, epoch: 1, records: vec![1], key: None, take, release }
+    Append { plan: plan(number), records: vec![1], ..crate::place::entry(number, 0, "") }
 }
 
 fn with_key(append: Append) -> Append {

@@ -9,6 +9,7 @@ mod codec;
 mod damage;
 mod disk_full;
 mod entities;
+mod followers;
 mod large_values;
 mod let_go;
 mod locks;
@@ -22,6 +23,7 @@ mod transactions;
 mod values;
 mod view;
 
+use followers::*;
 use place::*;
 use rows::*;
 use schedules::*;
@@ -47,6 +49,8 @@ suite![
     a_missing_entry_is_named,
     a_key_is_taken_once_and_a_refusal_writes_nothing_of_its_plan,
     verdicts_come_in_the_order_of_the_appends,
+    who_waits_for_a_plan_is_kept_until_it_waits_no_more,
+    a_refused_entry_follows_nobody,
     rows_are_written_whole_and_keep_their_snapshot,
     lists_are_filtered_and_paged_newest_first,
     what_is_behind_is_told_with_its_head,

@@ -45,6 +45,8 @@ pub(crate) fn entry(number: u8, prev: Seq, text: &str) -> Append {
         key: None,
         take: vec![],
         release: vec![],
+        follow: vec![],
+        unfollow: vec![],
     }
 }
 

@@ -6,7 +6,7 @@ import { ago, between, number, planLink, serverNow, words } from "./format.js";
 
 export const STATES = ["pending", "scheduled", "planning", "planned", "running", "paused", "stopped"];
 const RESULTS = ["pending", "success", "warning", "error", "cancelled", "reverted"];
-const WAITS = ["decision", "permission", "plan", "time", "lock", "sub-plans", "event", "timer", "retry", "place"];
+const WAITS = ["decision", "permission", "plan", "time", "lock", "sub-plans", "event", "timer", "retry", "place", "store"];
 const ORDERS = ["cancel", "cancel_now", "resume", "skip_failed", "retry_failed", "halt", "delete"];
 /** The ones that are offered for ticked plans. */
 const TICKED = ["resume", "skip_failed", "retry_failed", "cancel", "cancel_now", "halt", "delete"];

@@ -185,6 +185,18 @@ impl StoreReader for Reader {
         locks().map_err(|error| failure(&error))
     }
 
+    fn followers(&mut self) -> Result<Vec<(PlanId, PlanId)>, StoreError> {
+        let followers = || -> rusqlite::Result<Vec<(PlanId, PlanId)>> {
+            let read = "SELECT plan, follower FROM turnwheel_followers ORDER BY plan, follower";
+            let mut read = self.connection.prepare_cached(read)?;
+            let rows = read.query_map([], |row| {
+                Ok((PlanId::from_bytes(row.get(0)?), PlanId::from_bytes(row.get(1)?)))
+            })?;
+            rows.collect()
+        };
+        followers().map_err(|error| failure(&error))
+    }
+
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
         let sql = "SELECT 0, plan FROM keys WHERE key = ?1";
         let plans = self.ids(sql, vec![Value::Text(key.to_owned())]);

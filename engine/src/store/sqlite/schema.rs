@@ -87,6 +87,11 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          data BLOB NOT NULL
      ) WITHOUT ROWID;
      CREATE TABLE locks (name TEXT PRIMARY KEY, plan BLOB NOT NULL) WITHOUT ROWID;
+     CREATE TABLE turnwheel_followers (
+         plan BLOB NOT NULL,
+         follower BLOB NOT NULL,
+         PRIMARY KEY (plan, follower)
+     ) WITHOUT ROWID;
      CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
      INSERT INTO meta VALUES ('epoch', 0), ('projected', 0), ('clean', 1), ('reminder', 0);
      CREATE TABLE states (

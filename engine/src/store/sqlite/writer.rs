@@ -322,6 +322,20 @@ fn lock(transaction: &Transaction<'_>, append: &Append) -> rusqlite::Result<Opti
     Ok(None)
 }
 
+/// Keeps which plans the plan of an entry waits for.
+fn follow(transaction: &Transaction<'_>, append: &Append) -> rusqlite::Result<()> {
+    let plan = append.plan.to_bytes();
+    for before in &append.follow {
+        let write = "INSERT OR IGNORE INTO turnwheel_followers (plan, follower) VALUES (?1, ?2)";
+        transaction.prepare_cached(write)?.execute(params![before.to_bytes(), plan])?;
+    }
+    for before in &append.unfollow {
+        let write = "DELETE FROM turnwheel_followers WHERE plan = ?1 AND follower = ?2";
+        transaction.prepare_cached(write)?.execute(params![before.to_bytes(), plan])?;
+    }
+    Ok(())
+}
+
 fn write_append(
     transaction: &Transaction<'_>,
     append: &Append,
@@ -341,6 +355,7 @@ fn write_append(
         let write = "INSERT INTO keys (key, plan) VALUES (?1, ?2)";
         transaction.prepare_cached(write)?.execute(params![key, append.plan.to_bytes()])?;
     }
+    follow(transaction, append)?;
     let seq = *last + 1;
     let write = "INSERT INTO journal (seq, plan, prev, records) VALUES (?1, ?2, ?3, ?4)";
     transaction.prepare_cached(write)?.execute(params![
