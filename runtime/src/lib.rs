@@ -50,7 +50,7 @@ pub use group::{
 };
 #[cfg(not(turnwheel_loom))]
 pub use handoff::Scoped;
-pub use handoff::{Lender, Lent};
+pub use handoff::{oneshot, Lender, Lent};
 #[cfg(not(turnwheel_loom))]
 pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
 #[cfg(not(turnwheel_loom))]

@@ -102,48 +102,48 @@ pub struct PermitIsInvariant;
 pub struct ContextIsInvariant;
 
 /// ```
-/// use turnwheel_runtime::completion::Giver;
-/// fn same<'a>(giver: Giver<&'a str, ()>) -> Giver<&'a str, ()> {
-///     giver
+/// use turnwheel_runtime::oneshot::Sender;
+/// fn same<'a>(sender: Sender<&'a str, ()>) -> Sender<&'a str, ()> {
+///     sender
 /// }
 /// ```
 ///
-/// The taker of static text would get text that is gone.
+/// The receiver of static text would get text that is gone.
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::completion::Giver;
-/// fn shorter<'a>(giver: Giver<&'static str, ()>) -> Giver<&'a str, ()> {
-///     giver
+/// use turnwheel_runtime::oneshot::Sender;
+/// fn shorter<'a>(sender: Sender<&'static str, ()>) -> Sender<&'a str, ()> {
+///     sender
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::completion::exchange;
-/// use turnwheel_runtime::completion::Taken;
+/// use turnwheel_runtime::oneshot::channel;
+/// use turnwheel_runtime::oneshot::Received;
 /// use std::task::{Poll, Waker};
-/// let (giver, mut taker) = exchange::<&'static str, ()>(());
+/// let (sender, mut receiver) = channel::<&'static str, ()>(());
 /// {
 ///     let local = String::from("gone");
-///     giver.give(local.as_str());
+///     sender.send(local.as_str());
 /// }
-/// let Poll::Ready(Taken::Value(text)) = taker.poll(Waker::noop()) else { panic!() };
+/// let Poll::Ready(Received::Value(text)) = receiver.poll(Waker::noop()) else { panic!() };
 /// let text: &'static str = text;
 /// ```
 pub struct GiverIsInvariant;
 
-/// A taker only reads, so it may promise less than it has, and not more.
+/// A receiver only reads, so it may promise less than it has, and not more.
 ///
 /// ```
-/// use turnwheel_runtime::completion::Taker;
-/// fn shorter<'a>(taker: Taker<&'static str, ()>) -> Taker<&'a str, ()> {
-///     taker
+/// use turnwheel_runtime::oneshot::Receiver;
+/// fn shorter<'a>(receiver: Receiver<&'static str, ()>) -> Receiver<&'a str, ()> {
+///     receiver
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::completion::Taker;
-/// fn longer<'a>(taker: Taker<&'a str, ()>) -> Taker<&'static str, ()> {
-///     taker
+/// use turnwheel_runtime::oneshot::Receiver;
+/// fn longer<'a>(receiver: Receiver<&'a str, ()>) -> Receiver<&'static str, ()> {
+///     receiver
 /// }
 /// ```
 pub struct TakerIsCovariant;
@@ -259,13 +259,13 @@ pub struct PerWorkerIsInvariant;
 ///
 /// ```
 /// use std::rc::Rc;
-/// use turnwheel_runtime::completion::{Giver, SharedExchange, Taker, WeakExchange};
+/// use turnwheel_runtime::oneshot::{Sender, SharedOneshot, Receiver, WeakOneshot};
 /// use turnwheel_runtime::{Lender, Lent};
 /// fn sendable<T: Send>() {}
-/// sendable::<Giver<String, ()>>();
-/// sendable::<Taker<String, ()>>();
-/// sendable::<SharedExchange<String>>();
-/// sendable::<WeakExchange<String>>();
+/// sendable::<Sender<String, ()>>();
+/// sendable::<Receiver<String, ()>>();
+/// sendable::<SharedOneshot<String>>();
+/// sendable::<WeakOneshot<String>>();
 /// sendable::<Lender<String>>();
 /// sendable::<Lent<String>>();
 /// fn shareable<T: Sync>() {}
@@ -275,36 +275,36 @@ pub struct PerWorkerIsInvariant;
 ///
 /// ```compile_fail
 /// fn sendable<T: Send>() {}
-/// sendable::<turnwheel_runtime::completion::Giver<std::rc::Rc<()>, ()>>();
+/// sendable::<turnwheel_runtime::oneshot::Sender<std::rc::Rc<()>, ()>>();
 /// ```
 ///
 /// ```compile_fail
 /// fn sendable<T: Send>() {}
-/// sendable::<turnwheel_runtime::completion::Giver<(), std::cell::Cell<u8>>>();
+/// sendable::<turnwheel_runtime::oneshot::Sender<(), std::cell::Cell<u8>>>();
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::completion::{Notes, Taker};
+/// use turnwheel_runtime::oneshot::{Metadata, Receiver};
 /// struct Own(std::cell::Cell<u8>);
-/// impl Notes for Own {}
+/// impl Metadata for Own {}
 /// fn sendable<T: Send>() {}
-/// sendable::<Taker<(), Own>>();
+/// sendable::<Receiver<(), Own>>();
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::completion::Taker;
+/// use turnwheel_runtime::oneshot::Receiver;
 /// fn sendable<T: Send>() {}
-/// sendable::<Taker<std::rc::Rc<()>, ()>>();
-/// ```
-///
-/// ```compile_fail
-/// fn sendable<T: Send>() {}
-/// sendable::<turnwheel_runtime::completion::SharedExchange<std::cell::Cell<u8>>>();
+/// sendable::<Receiver<std::rc::Rc<()>, ()>>();
 /// ```
 ///
 /// ```compile_fail
 /// fn sendable<T: Send>() {}
-/// sendable::<turnwheel_runtime::completion::WeakExchange<std::cell::Cell<u8>>>();
+/// sendable::<turnwheel_runtime::oneshot::SharedOneshot<std::cell::Cell<u8>>>();
+/// ```
+///
+/// ```compile_fail
+/// fn sendable<T: Send>() {}
+/// sendable::<turnwheel_runtime::oneshot::WeakOneshot<std::cell::Cell<u8>>>();
 /// ```
 ///
 /// ```compile_fail

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
-use turnwheel_runtime::completion::{Exchange, Notes, SharedExchange, WeakExchange};
+use turnwheel_runtime::oneshot::{Metadata, Oneshot, SharedOneshot, WeakOneshot};
 use turnwheel_runtime::Group;
 
 use crate::call::reply::Call;
@@ -68,36 +68,36 @@ impl Watchers {
     }
 }
 
-impl Notes for Call {
-    fn given_up(&self) {
+impl Metadata for Call {
+    fn abandoned(&self) {
         self.watchers.wake_all();
     }
 }
 
 /// Whether the caller of this call has given up, or one that it was made for.
-pub(crate) fn is_abandoned(call: &Exchange<Call>, group: &Group) -> bool {
+pub(crate) fn is_abandoned(call: &Oneshot<Call>, group: &Group) -> bool {
     // Read here: a handler that does not return may keep the deadlines' timer from its worker.
     // Calls made for this one have no later deadline.
-    let deadline_ns = call.notes().deadline_ns;
+    let deadline_ns = call.metadata().deadline_ns;
     if deadline_ns != u64::MAX && group.now_ns() >= deadline_ns {
         // Over for the caller too: what a handler says that gives up is no answer.
         call.expire();
         return true;
     }
-    call.is_given_up() || made_for(call).any(|call| call.is_given_up())
+    call.is_closed() || made_for(call).any(|call| call.is_closed())
 }
 
 /// The calls that this one was made for, the nearest first.
-fn made_for(call: &Exchange<Call>) -> impl Iterator<Item = SharedExchange<Call>> {
-    let above = |call: &Exchange<Call>| call.notes().made_for.as_ref()?.upgrade();
+fn made_for(call: &Oneshot<Call>) -> impl Iterator<Item = SharedOneshot<Call>> {
+    let above = |call: &Oneshot<Call>| call.metadata().made_for.as_ref()?.upgrade();
     std::iter::successors(above(call), move |call| above(call))
 }
 
 /// Leaves a waker for when the call is given up.
-fn watch(call: &Exchange<Call>, slot: &mut Option<usize>, waker: &Waker) {
+fn watch(call: &Oneshot<Call>, slot: &mut Option<usize>, waker: &Waker) {
     // Left before the look: who gives up in between finds it. What has ended already is seen by the
     // caller, or never matters.
-    call.notes().watchers.leave(slot, waker);
+    call.metadata().watchers.leave(slot, waker);
     let _ = call.watch();
 }
 
@@ -113,19 +113,19 @@ fn watch(call: &Exchange<Call>, slot: &mut Option<usize>, waker: &Waker) {
 /// lock.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Abandoned {
-    call: Option<WeakExchange<Call>>,
+    call: Option<WeakOneshot<Call>>,
     group: Group,
     watched: Vec<Watched>,
 }
 
 /// A slot among the watchers of a call.
 struct Watched {
-    call: SharedExchange<Call>,
+    call: SharedOneshot<Call>,
     slot: Option<usize>,
 }
 
 impl Abandoned {
-    pub(crate) fn new(call: Option<WeakExchange<Call>>, group: Group) -> Self {
+    pub(crate) fn new(call: Option<WeakOneshot<Call>>, group: Group) -> Self {
         Self { call, group, watched: Vec::new() }
     }
 
@@ -159,7 +159,7 @@ impl Future for Abandoned {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         if this.watched.is_empty() {
-            let Some(call) = this.call.as_ref().and_then(WeakExchange::upgrade) else {
+            let Some(call) = this.call.as_ref().and_then(WeakOneshot::upgrade) else {
                 return Poll::Pending;
             };
             let above: Vec<_> = made_for(&call).collect();
@@ -180,7 +180,7 @@ impl Drop for Abandoned {
     fn drop(&mut self) {
         for Watched { call, slot } in self.watched.drain(..) {
             if let Some(slot) = slot {
-                call.notes().watchers.give_back(slot);
+                call.metadata().watchers.give_back(slot);
             }
         }
     }

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::completion::{block_on, SharedExchange, Taken, Taker};
+use turnwheel_runtime::completion::block_on;
+use turnwheel_runtime::oneshot::{Received, Receiver, SharedOneshot};
 use turnwheel_runtime::Failure;
 
 use super::deadlines::Deadlines;
@@ -52,7 +53,7 @@ type Intercepted<M, R> = Mutex<Pin<Box<dyn Future<Output = Result<R, AskError<M>
 
 struct Waiting<R> {
     /// Dropped without the answer, it has nobody to go to, and is dropped where it is made.
-    taker: Taker<Answer<R>, Call>,
+    receiver: Receiver<Answer<R>, Call>,
     asked_ns: u64,
 }
 
@@ -61,7 +62,7 @@ impl<M, R> std::fmt::Debug for Ask<M, R> {
         let state = match (&self.waiting, self.other.as_deref()) {
             (_, Some(Other::Refused(error))) => error.to_string(),
             (_, Some(Other::Intercepted(_))) => "waiting".to_owned(),
-            (Some(waiting), None) if !waiting.taker.has_taken() => "waiting".to_owned(),
+            (Some(waiting), None) if !waiting.receiver.is_received() => "waiting".to_owned(),
             _ => "over".to_owned(),
         };
         f.debug_struct("Ask").field("state", &state).finish()
@@ -86,16 +87,16 @@ impl<M, R> Ask<M, R> {
     /// A call whose message was taken; its deadline runs from now on.
     #[inline(always)]
     pub(crate) fn waiting(
-        taker: Taker<Answer<R>, Call>,
-        shared: SharedExchange<Call>,
+        receiver: Receiver<Answer<R>, Call>,
+        shared: SharedOneshot<Call>,
         deadlines: &Deadlines,
         asked_ns: u64,
     ) -> Self {
-        let deadline_ns = shared.notes().deadline_ns;
+        let deadline_ns = shared.metadata().deadline_ns;
         if deadline_ns != u64::MAX {
             deadlines.add(deadline_ns, shared);
         }
-        Self { waiting: Some(Waiting { taker, asked_ns }), other: None }
+        Self { waiting: Some(Waiting { receiver, asked_ns }), other: None }
     }
 
     /// Waits for the answer, blocking the thread; only off the workers.
@@ -120,10 +121,10 @@ impl<M, R> Future for Ask<M, R> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(waiting) = &mut self.waiting {
-            return match waiting.taker.poll(cx.waker()) {
+            return match waiting.receiver.poll(cx.waker()) {
                 Poll::Pending => Poll::Pending,
-                // It stays: who polls once more is told by the taker that it is over.
-                Poll::Ready(Taken::Value(Ok(answer))) => Poll::Ready(Ok(answer)),
+                // It stays: who polls once more is told by the receiver that it is over.
+                Poll::Ready(Received::Value(Ok(answer))) => Poll::Ready(Ok(answer)),
                 Poll::Ready(taken) => Poll::Ready(Err(self.unanswered(taken))),
             };
         }
@@ -135,10 +136,10 @@ impl<M, R> Ask<M, R> {
     /// There is no answer.
     #[cold]
     #[inline(never)]
-    fn unanswered(&mut self, taken: Taken<Answer<R>>) -> AskError<M> {
+    fn unanswered(&mut self, taken: Received<Answer<R>>) -> AskError<M> {
         match (taken, self.waiting.take()) {
-            (Taken::Value(Err(failure)), _) => unanswered(failure),
-            (Taken::Expired, Some(waiting)) => AskError::TimedOut(waiting.time_spent()),
+            (Received::Value(Err(failure)), _) => unanswered(failure),
+            (Received::Expired, Some(waiting)) => AskError::TimedOut(waiting.time_spent()),
             // A reply answers in any case, and what was taken is not there again.
             _ => unanswered(Failure::Cancelled),
         }
@@ -173,7 +174,7 @@ fn unanswered<M>(failure: Failure) -> AskError<M> {
 impl<R> Waiting<R> {
     fn time_spent(&self) -> TimeSpent {
         let since = |from_ns: u64, to_ns: u64| Duration::from_nanos(to_ns.saturating_sub(from_ns));
-        let call = self.taker.exchange().notes();
+        let call = self.receiver.state().metadata();
         let end_ns = call.deadline_ns;
         let depth = call.chain.depth();
         let queued_ns = match call.forwarded_ns.load(Ordering::Relaxed) {

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::completion::SharedExchange;
+use turnwheel_runtime::oneshot::SharedOneshot;
 use turnwheel_runtime::{Completion, Group, PerWorker};
 
 use crate::call::reply::Call;
@@ -42,7 +42,7 @@ const _: () = assert!(SHARDS.is_power_of_two());
 /// One waiting call; ordered by its deadline.
 struct Entry {
     deadline_ns: u64,
-    call: SharedExchange<Call>,
+    call: SharedOneshot<Call>,
 }
 
 impl PartialEq for Entry {
@@ -81,7 +81,7 @@ struct List {
 
 /// What a list has let go; dropped by the caller, outside of the list.
 struct Settled {
-    calls: [Option<SharedExchange<Call>>; TAKEN_MAX],
+    calls: [Option<SharedOneshot<Call>>; TAKEN_MAX],
     /// The list is to be swept.
     is_crowded: bool,
 }
@@ -136,7 +136,7 @@ impl Deadlines {
     /// Expires the call at its deadline unless it is settled by then. One entry; on a worker of the
     /// group without a lock.
     #[inline]
-    pub(crate) fn add(&self, deadline_ns: u64, call: SharedExchange<Call>) {
+    pub(crate) fn add(&self, deadline_ns: u64, call: SharedOneshot<Call>) {
         let mut entry = Some(Entry { deadline_ns, call });
         let settled = match self.own.own(|list| list.add(entry.take())) {
             Some(settled) => settled,

@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use turnwheel_runtime::completion::{exchange, exchange_shared, Giver, Taker};
-use turnwheel_runtime::completion::{SharedExchange, WeakExchange};
+use turnwheel_runtime::oneshot::{self, Receiver, Sender, SharedOneshot, WeakOneshot};
 use turnwheel_runtime::{Failure, Group};
 
 use crate::call::abandoned::{is_abandoned, Watchers};
@@ -22,7 +21,7 @@ pub(crate) type Answer<R> = Result<R, Failure>;
 #[derive(Debug)]
 #[must_use = "dropping it tells the caller that there is no answer"]
 pub struct ReplyTo<R> {
-    giver: Option<Giver<Answer<R>, Call>>,
+    sender: Option<Sender<Answer<R>, Call>>,
 }
 
 /// What both sides of a call know of it.
@@ -37,7 +36,7 @@ pub(crate) struct Call {
     /// The chain of calls that waits for this one.
     pub(crate) chain: CallChain,
     /// The call that the caller handled when it made this one.
-    pub(crate) made_for: Option<WeakExchange<Self>>,
+    pub(crate) made_for: Option<WeakOneshot<Self>>,
     /// Who wants to know that the caller has given up.
     pub(crate) watchers: Watchers,
     /// Where the message counts as in flight, if it went through a pool.
@@ -53,7 +52,7 @@ impl Call {
 
     /// Made while this one is handled.
     #[inline]
-    pub(crate) fn made_for(self, made_for: Option<WeakExchange<Self>>) -> Self {
+    pub(crate) fn made_for(self, made_for: Option<WeakOneshot<Self>>) -> Self {
         Self { made_for, ..self }
     }
 
@@ -88,28 +87,28 @@ impl Call {
 
     /// Both sides of it, and what becomes of its deadline.
     #[inline]
-    pub(crate) fn begin<R>(self) -> (ReplyTo<R>, Taker<Answer<R>, Self>, SharedExchange<Self>) {
-        let (giver, taker, shared) = exchange_shared(self);
-        (ReplyTo { giver: Some(giver) }, taker, shared)
+    pub(crate) fn begin<R>(self) -> (ReplyTo<R>, Receiver<Answer<R>, Self>, SharedOneshot<Self>) {
+        let (sender, receiver, shared) = oneshot::channel_shared(self);
+        (ReplyTo { sender: Some(sender) }, receiver, shared)
     }
 }
 
 impl<R> ReplyTo<R> {
     /// Of a message that was told: the answer is dropped.
     pub(crate) fn nobody() -> Self {
-        Self { giver: None }
+        Self { sender: None }
     }
 
     /// Whether there is a call to be answered, or a message to be counted.
     pub(crate) fn is_anybody(&self) -> bool {
-        self.giver.is_some()
+        self.sender.is_some()
     }
 
     /// Of a message that nobody waits for the answer of, and that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Self {
         let call =
             Call { is_told: true, ..Call::counted(u64::MAX, CallChain::default(), Some(load)) };
-        Self { giver: Some(exchange(call).0) }
+        Self { sender: Some(oneshot::channel(call).0) }
     }
 
     /// Answers.
@@ -130,29 +129,29 @@ impl<R> ReplyTo<R> {
 
     #[inline(always)]
     fn answer(&mut self, answer: impl FnOnce() -> Answer<R>) {
-        if let Some(giver) = self.giver.take() {
-            giver.exchange().notes().settle_load();
+        if let Some(sender) = self.sender.take() {
+            sender.state().metadata().settle_load();
             // Made last, so that it is built where it goes. Given up: it goes nowhere, and is dropped here.
-            let _ = giver.give(answer());
+            let _ = sender.send(answer());
         }
     }
 
     /// Whether the caller waits no longer: it has given up, or its deadline has passed.
     pub fn is_abandoned(&self) -> bool {
-        self.giver.as_ref().is_none_or(|giver| giver.exchange().is_over())
+        self.sender.as_ref().is_none_or(|sender| sender.state().is_closed())
     }
 
     /// The call that it answers, for those that want to know whether its caller waits.
-    pub(crate) fn asked(&self) -> Option<WeakExchange<Call>> {
-        let giver = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told)?;
-        Some(giver.downgrade())
+    pub(crate) fn asked(&self) -> Option<WeakOneshot<Call>> {
+        let sender = self.sender.as_ref().filter(|sender| !sender.state().metadata().is_told)?;
+        Some(sender.downgrade())
     }
 
     /// Its deadline has passed.
     pub(crate) fn expire(self) {
-        if let Some(giver) = &self.giver {
+        if let Some(sender) = &self.sender {
             // Said here, and not left to the timer: what comes next is that the reply is dropped.
-            giver.exchange().expire();
+            sender.state().expire();
         }
     }
 
@@ -175,7 +174,7 @@ impl<R> ReplyTo<R> {
 
     #[inline]
     pub(crate) fn call(&self) -> Option<&Call> {
-        self.giver.as_ref().map(|giver| giver.exchange().notes())
+        self.sender.as_ref().map(|sender| sender.state().metadata())
     }
 
     /// Notes that another actor is to answer.
@@ -190,11 +189,11 @@ impl<R> ReplyTo<R> {
     /// Notes that the handler begins. False if the deadline has passed: then it must not.
     #[inline]
     pub(crate) fn begin(&self, now_ns: u64) -> bool {
-        let Some(giver) = &self.giver else { return false };
-        let call = giver.exchange().notes();
+        let Some(sender) = &self.sender else { return false };
+        let call = sender.state().metadata();
         if now_ns >= call.deadline_ns {
             // Said here, and not left to the timer: what comes next is that the reply is dropped.
-            giver.exchange().expire();
+            sender.state().expire();
             return false;
         }
         call.started_ns.store(now_ns.max(1), Ordering::Relaxed);
@@ -204,8 +203,8 @@ impl<R> ReplyTo<R> {
 
 impl<R: Send> Caller for ReplyTo<R> {
     fn has_given_up(&self, group: &Group) -> bool {
-        let asked = self.giver.as_ref().filter(|giver| !giver.exchange().notes().is_told);
-        asked.is_some_and(|giver| is_abandoned(giver.exchange(), group))
+        let asked = self.sender.as_ref().filter(|sender| !sender.state().metadata().is_told);
+        asked.is_some_and(|sender| is_abandoned(sender.state(), group))
     }
 }
 
@@ -224,7 +223,7 @@ impl std::fmt::Debug for dyn Caller + '_ {
 impl<R> Drop for ReplyTo<R> {
     #[inline]
     fn drop(&mut self) {
-        if self.giver.is_some() {
+        if self.sender.is_some() {
             self.end_unanswered();
         }
     }

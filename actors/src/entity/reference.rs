@@ -136,13 +136,13 @@ impl<E: Entity> EntityRef<E> {
         let now_ns = self.directory.system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
         let call = Call::new(deadline_ns, outgoing.chain).made_for(outgoing.made_for);
-        let (reply, taker, shared) = call.begin();
+        let (reply, receiver, shared) = call.begin();
         let reply = Some(reply);
         let delivery = Delivery { message, baggage: outgoing.baggage, reply };
         let envelope = Envelope::<M, E::Reply, K>::new(delivery);
         match self.directory.send(&self.key, envelope) {
             Ok(()) => {
-                Ask::waiting(taker, shared, &self.directory.system.shared().deadlines, now_ns)
+                Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines, now_ns)
             }
             Err((refusal, envelope)) => {
                 let kind = self.directory.refused::<M>(&refusal);

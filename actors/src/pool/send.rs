@@ -260,17 +260,19 @@ impl<A: Actor> Shared<A> {
             }
             let chain = outgoing.chain.clone();
             let call = Call::counted(deadline_ns, chain, counted.cloned());
-            let (reply, taker, shared) = call.made_for(outgoing.made_for.clone()).begin();
+            let (reply, receiver, shared) = call.made_for(outgoing.made_for.clone()).begin();
             let reply = Some(reply);
             let delivery = Delivery { message, baggage: outgoing.baggage.clone(), reply };
             let envelope = Envelope::<M, A::Reply, K>::new(delivery);
             match member.address.task.submit_job(envelope) {
-                Ok(()) => Ok((taker, shared)),
+                Ok(()) => Ok((receiver, shared)),
                 Err(error) => Err(Refusal::new(error.kind, error.job.open().message)),
             }
         });
         match sent {
-            Ok((taker, shared)) => Ask::waiting(taker, shared, &system.shared().deadlines, now_ns),
+            Ok((receiver, shared)) => {
+                Ask::waiting(receiver, shared, &system.shared().deadlines, now_ns)
+            }
             Err(Refusal { why: Why::Cycle, message }) => {
                 let mut chain = outgoing.chain.names();
                 chain.push(self.settings.name.clone());

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use turnwheel_runtime::completion::WeakExchange;
+use turnwheel_runtime::oneshot::WeakOneshot;
 use turnwheel_runtime::Scoped;
 
 use super::context::Baggage;
@@ -24,7 +24,7 @@ pub(crate) struct Ambient {
     /// The chain as what is above the asker, once it was needed.
     pub(crate) above: OnceCell<Option<Above>>,
     /// The call that is handled, if its handler may answer later than it returns.
-    pub(crate) call: Option<WeakExchange<Call>>,
+    pub(crate) call: Option<WeakOneshot<Call>>,
 }
 
 impl Default for Ambient {
@@ -142,11 +142,11 @@ pub(crate) struct Outgoing {
     pub(crate) chain: CallChain,
     pub(crate) deadline_ns: u64,
     /// The call that is handled by who makes this one.
-    pub(crate) made_for: Option<WeakExchange<Call>>,
+    pub(crate) made_for: Option<WeakOneshot<Call>>,
 }
 
 /// The call that is handled now, if its handler may answer later than it returns.
-pub(crate) fn call() -> Option<WeakExchange<Call>> {
+pub(crate) fn call() -> Option<WeakOneshot<Call>> {
     Ambient::with(|ambient| ambient.call.clone()).flatten()
 }
 

@@ -1,7 +1,7 @@
 //! Answers one after the other: a call that is answered with a stream.
 //!
 //! A handler returns [`Answers`] as its reply. Its other end makes them beside the actor's messages,
-//! and waits while as many as agreed have not been taken, so a slow taker slows the maker down.
+//! and waits while as many as agreed have not been taken, so a slow receiver slows the maker down.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,7 +31,7 @@ use crate::request::{self, Ambient};
 pub struct Answers<T>(Arc<Shared<T>>);
 
 /// The end that makes; see [`Context::answers`] and [`Answers::bounded`]. Dropped without
-/// [`AnswerSink::end`], the taker is told [`Failure::Closed`], unless its actor looks after it.
+/// [`AnswerSink::end`], the receiver is told [`Failure::Closed`], unless its actor looks after it.
 pub struct AnswerSink<T> {
     shared: Arc<Shared<T>>,
     /// Its future tells how it ends.
@@ -56,25 +56,25 @@ struct State<T> {
     /// Set once; `Some` until it was told.
     end: Option<Result<(), Failure>>,
     has_ended: bool,
-    /// The taker has gone.
+    /// The receiver has gone.
     is_abandoned: bool,
-    /// Whom to wake for an answer, for room, and when the taker has gone.
-    taker: Option<Waker>,
+    /// Whom to wake for an answer, for room, and when the receiver has gone.
+    receiver: Option<Waker>,
     sender: Option<Waker>,
     producer: Option<Waker>,
 }
 
 impl<T> Shared<T> {
     fn end(&self, end: Result<(), Failure>) {
-        let taker = {
+        let receiver = {
             let mut state = self.0.lock();
             if mem::replace(&mut state.has_ended, true) {
                 return;
             }
             state.end = Some(end);
-            state.taker.take()
+            state.receiver.take()
         };
-        wake(taker);
+        wake(receiver);
     }
 
     fn poll_take(&self, waker: &Waker) -> Poll<Option<Result<T, Failure>>> {
@@ -86,7 +86,7 @@ impl<T> Shared<T> {
                     Some(Ok(())) => Poll::Ready(None),
                     None if state.has_ended => Poll::Ready(None),
                     None => {
-                        state.taker = Some(waker.clone());
+                        state.receiver = Some(waker.clone());
                         Poll::Pending
                     }
                 };
@@ -100,7 +100,7 @@ impl<T> Shared<T> {
 
     /// Puts the answer there if there is room and somebody to take it.
     fn poll_send(&self, answer: &mut Option<T>, waker: &Waker) -> Poll<bool> {
-        let taker = {
+        let receiver = {
             let mut state = self.0.lock();
             if state.is_abandoned || state.has_ended {
                 return Poll::Ready(false);
@@ -110,9 +110,9 @@ impl<T> Shared<T> {
                 return Poll::Pending;
             }
             state.queue.extend(answer.take());
-            state.taker.take()
+            state.receiver.take()
         };
-        wake(taker);
+        wake(receiver);
         Poll::Ready(true)
     }
 }
@@ -145,7 +145,7 @@ impl<T> Answers<T> {
             end: None,
             has_ended: false,
             is_abandoned: false,
-            taker: None,
+            receiver: None,
             sender: None,
             producer: None,
         })));
@@ -346,7 +346,7 @@ impl<A: Actor> Context<'_, A> {
     ///
     /// The future of `make` ends, at its next await point, when the [`Answers`] are dropped, when the
     /// actor closes, or when no answer was taken for as long as a call of the system may last while
-    /// it waits for room. A panic is told to the taker and to the actor's policy. An entity is not
+    /// it waits for room. A panic is told to the receiver and to the actor's policy. An entity is not
     /// idle while the stream is open. Calls that `make` makes carry the values of the request, but
     /// belong neither to its deadline nor to its call chain: the first was for the beginning alone.
     ///

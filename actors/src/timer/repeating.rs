@@ -226,7 +226,7 @@ where
             }
             state.is_ticking = true;
         }
-        let (reply, mut taker, _) = Call::unasked().begin::<A::Reply>();
+        let (reply, mut receiver, _) = Call::unasked().begin::<A::Reply>();
         let run = AssertUnwindSafe(|| {
             let message = (self.make.lock())();
             let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };
@@ -239,12 +239,12 @@ where
             A::receive(cell, delivery, turn.reborrow());
         });
         let run = catch_unwind(run);
-        if taker.exchange().is_settled() {
+        if receiver.state().is_settled() {
             self.rest(turn);
         } else {
             // Its handler has a future, or waits for others.
             let ticker = Arc::clone(self);
-            let handled = poll_fn(move |cx| taker.poll(cx.waker()).map(drop));
+            let handled = poll_fn(move |cx| receiver.poll(cx.waker()).map(drop));
             let is_noted = !self.timing.keeps_alive;
             if is_noted {
                 cell.state.note_tick(true);

@@ -16,9 +16,6 @@ mod stamp;
 #[cfg(not(turnwheel_loom))]
 mod wait;
 
-pub use crate::handoff::{
-    exchange, exchange_shared, Exchange, Giver, Notes, SharedExchange, Taken, Taker, WeakExchange,
-};
 pub use cell::{completion, AlreadyCompleted, Completer, Completion};
 #[cfg(not(turnwheel_loom))]
 pub(crate) use chain::OrClosed;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use turnwheel_runtime::completion::exchange_shared;
+use turnwheel_runtime::oneshot::channel_shared;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{current_task, Context, Failure, Lifecycle, OnFailure};
 
@@ -107,7 +107,7 @@ const FORGETS: &str = "TURNWHEEL_TEST_FORGETS";
 
 /// Forgets handles of an exchange for as long as that goes, whatever panics.
 fn forget_handles(kind: &str) {
-    let (_giver, _taker, shared) = exchange_shared::<u8, ()>(());
+    let (_giver, _taker, shared) = channel_shared::<u8, ()>(());
     let weak = shared.downgrade();
     for _ in 0..(1_u32 << 24) {
         // A panic that is caught must not be a way to go on counting.

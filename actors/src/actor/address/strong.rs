@@ -301,10 +301,10 @@ impl<A: Actor> Address<A> {
         let now_ns = self.system.asking_ns(limit);
         let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
         let call = Call::new(deadline_ns, outgoing.chain).made_for(outgoing.made_for);
-        let (reply, taker, shared) = call.begin();
+        let (reply, receiver, shared) = call.begin();
         let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
         match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
-            Ok(()) => Ask::waiting(taker, shared, &self.system.shared().deadlines, now_ns),
+            Ok(()) => Ask::waiting(receiver, shared, &self.system.shared().deadlines, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
     }

@@ -1,4 +1,4 @@
-//! One value from one giver to one taker: give, take, subscribe again, expire, give up.
+//! One value from one sender to one receiver: send, receive, replace the waker, expire, close.
 #![cfg(turnwheel_loom)]
 
 use std::task::{Poll, Wake, Waker};
@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
-use turnwheel_runtime::completion::{exchange, exchange_shared, Notes, Taken};
+use turnwheel_runtime::oneshot::{channel, channel_shared, Metadata, Received};
 
 /// Counts its wake-ups.
 struct Told(AtomicUsize);
@@ -33,110 +33,110 @@ fn waker(told: &std::sync::Arc<Told>) -> Waker {
 }
 
 #[test]
-fn who_asks_as_the_value_comes_has_it_or_is_woken() {
+fn receiver_that_polls_during_a_send_gets_the_value_or_a_wakeup() {
     loom::model(|| {
         let told = Told::new();
-        let (giver, mut taker) = exchange(());
-        let giving = thread::spawn(move || giver.give(Box::new(7)).is_ok());
-        let first = taker.poll(&waker(&told));
-        assert!(giving.join().unwrap());
+        let (sender, mut receiver) = channel(());
+        let sending = thread::spawn(move || sender.send(Box::new(7)).is_ok());
+        let first = receiver.poll(&waker(&told));
+        assert!(sending.join().unwrap());
         let taken = match first {
             Poll::Ready(taken) => taken,
             Poll::Pending => {
                 assert_eq!(told.times(), 1);
-                match taker.poll(&waker(&told)) {
+                match receiver.poll(&waker(&told)) {
                     Poll::Ready(taken) => taken,
                     Poll::Pending => panic!("the value is there before the wake-up"),
                 }
             }
         };
-        assert_eq!(taken, Taken::Value(Box::new(7)));
+        assert_eq!(taken, Received::Value(Box::new(7)));
     });
 }
 
 #[test]
-fn who_asked_last_is_woken_and_nobody_twice() {
+fn last_stored_waker_is_woken_once() {
     loom::model(|| {
         let (first, second) = (Told::new(), Told::new());
-        let (giver, mut taker) = exchange(());
-        let giving = thread::spawn(move || giver.give(Box::new(7)).is_ok());
+        let (sender, mut receiver) = channel(());
+        let sending = thread::spawn(move || sender.send(Box::new(7)).is_ok());
         let is_taken =
-            taker.poll(&waker(&first)).is_ready() || taker.poll(&waker(&second)).is_ready();
-        assert!(giving.join().unwrap());
+            receiver.poll(&waker(&first)).is_ready() || receiver.poll(&waker(&second)).is_ready();
+        assert!(sending.join().unwrap());
         assert!(first.times() + second.times() <= 1);
         assert!(is_taken || second.times() == 1, "the second one waits, so it is woken");
     });
 }
 
 #[test]
-fn the_same_waker_is_compared_while_the_giver_takes_it() {
+fn same_waker_is_compared_while_the_sender_takes_it() {
     loom::model(|| {
         let told = Told::new();
         let waker = waker(&told);
-        let (giver, mut taker) = exchange(());
-        let is_early = taker.poll(&waker).is_ready();
-        let giving = thread::spawn(move || giver.give(Box::new(7)).is_ok());
-        let is_taken = is_early || taker.poll(&waker).is_ready();
-        assert!(giving.join().unwrap());
+        let (sender, mut receiver) = channel(());
+        let is_early = receiver.poll(&waker).is_ready();
+        let sending = thread::spawn(move || sender.send(Box::new(7)).is_ok());
+        let is_taken = is_early || receiver.poll(&waker).is_ready();
+        assert!(sending.join().unwrap());
         assert_eq!(told.times(), 1);
-        assert!(is_taken || taker.poll(&waker) == Poll::Ready(Taken::Value(Box::new(7))));
+        assert!(is_taken || receiver.poll(&waker) == Poll::Ready(Received::Value(Box::new(7))));
     });
 }
 
 #[test]
-fn of_a_value_and_the_deadline_one_wins_and_the_taker_is_woken_once() {
+fn value_or_expiry_wins_and_the_receiver_is_woken_once() {
     loom::model(|| {
         let told = Told::new();
-        let (giver, mut taker) = exchange(());
-        assert!(taker.poll(&waker(&told)).is_pending());
-        let shared = taker.share();
+        let (sender, mut receiver) = channel(());
+        assert!(receiver.poll(&waker(&told)).is_pending());
+        let shared = receiver.share();
         let expiring = thread::spawn(move || shared.expire());
-        let is_given = giver.give(Box::new(7)).is_ok();
+        let is_sent = sender.send(Box::new(7)).is_ok();
         expiring.join().unwrap();
         assert_eq!(told.times(), 1);
-        let taken = taker.poll(&waker(&told));
-        let expected = if is_given { Taken::Value(Box::new(7)) } else { Taken::Expired };
+        let taken = receiver.poll(&waker(&told));
+        let expected = if is_sent { Received::Value(Box::new(7)) } else { Received::Expired };
         assert_eq!(taken, Poll::Ready(expected));
     });
 }
 
-/// Notes that it was given up.
-struct GivenUp(AtomicUsize);
+/// Records that the channel was closed.
+struct Closed(AtomicUsize);
 
-impl Notes for GivenUp {
-    fn given_up(&self) {
+impl Metadata for Closed {
+    fn abandoned(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 }
 
 #[test]
-fn who_watches_as_the_value_is_given_up_is_told_or_sees_it() {
+fn watcher_of_a_closing_channel_is_notified_or_sees_it_closed() {
     loom::model(|| {
-        let (_giver, taker) = exchange::<Box<u32>, _>(GivenUp(AtomicUsize::new(0)));
-        let shared = taker.share();
-        let expiring = taker.share();
-        let given_up = thread::spawn(move || drop(taker));
+        let (_sender, receiver) = channel::<Box<u32>, _>(Closed(AtomicUsize::new(0)));
+        let shared = receiver.share();
+        let expiring = receiver.share();
+        let closing = thread::spawn(move || drop(receiver));
         let expired = thread::spawn(move || expiring.expire());
         let is_told = shared.watch();
-        assert!(is_told || shared.is_given_up());
-        given_up.join().unwrap();
+        assert!(is_told || shared.is_closed());
+        closing.join().unwrap();
         expired.join().unwrap();
-        assert_eq!(shared.notes().0.load(Ordering::Acquire), usize::from(is_told));
+        assert_eq!(shared.metadata().0.load(Ordering::Acquire), usize::from(is_told));
     });
 }
 
 #[test]
-fn who_gives_up_and_who_gives_drop_the_value_once() {
+fn closing_during_a_send_drops_the_value_once() {
     loom::model(|| {
         let told = Told::new();
         // Counted by its address: dropped twice, or never, the model says so.
         let value = Arc::new(());
-        let (giver, mut taker) = exchange(());
-        assert!(taker.poll(&waker(&told)).is_pending());
+        let (sender, mut receiver) = channel(());
+        assert!(receiver.poll(&waker(&told)).is_pending());
         let given = Arc::clone(&value);
-        let giving = thread::spawn(move || giver.give(given).is_ok());
-        drop(taker);
-        giving.join().unwrap();
+        let sending = thread::spawn(move || sender.send(given).is_ok());
+        drop(receiver);
+        sending.join().unwrap();
         assert!(told.times() <= 1);
         assert_eq!(std::sync::Arc::strong_count(&told), 1, "its waker is gone");
         assert!(Arc::try_unwrap(value).is_ok(), "and the value");
@@ -144,48 +144,48 @@ fn who_gives_up_and_who_gives_drop_the_value_once() {
 }
 
 #[test]
-fn a_giver_that_goes_is_told_of() {
+fn receiver_is_told_of_a_dropped_sender() {
     loom::model(|| {
         let told = Told::new();
-        let (giver, mut taker) = exchange::<u32, ()>(());
-        let going = thread::spawn(move || drop(giver));
-        let first = taker.poll(&waker(&told));
+        let (sender, mut receiver) = channel::<u32, ()>(());
+        let going = thread::spawn(move || drop(sender));
+        let first = receiver.poll(&waker(&told));
         going.join().unwrap();
-        let lost = if first.is_pending() { taker.poll(&waker(&told)) } else { first };
-        assert_eq!(lost, Poll::Ready(Taken::Lost));
+        let lost = if first.is_pending() { receiver.poll(&waker(&told)) } else { first };
+        assert_eq!(lost, Poll::Ready(Received::SenderDropped));
     });
 }
 
-/// Notes that the model misses if they are not dropped.
+/// Metadata that the model misses if it is not dropped.
 struct Counted(#[expect(dead_code, reason = "held for its count")] Arc<()>);
 
-impl Notes for Counted {}
+impl Metadata for Counted {}
 
 #[test]
-fn who_goes_last_ends_the_exchange_once() {
+fn last_reference_frees_the_channel_once() {
     loom::model(|| {
-        let notes = Arc::new(());
-        let (giver, taker, shared) = exchange_shared::<Box<u32>, _>(Counted(Arc::clone(&notes)));
+        let value = Arc::new(());
+        let (sender, receiver, shared) = channel_shared::<Box<u32>, _>(Counted(Arc::clone(&value)));
         let weak = shared.downgrade();
-        let giving = thread::spawn(move || drop(giver.give(Box::new(7))));
+        let sending = thread::spawn(move || drop(sender.send(Box::new(7))));
         let upgrading = thread::spawn(move || weak.upgrade().map(|shared| shared.is_settled()));
         drop(shared);
-        drop(taker);
-        giving.join().unwrap();
+        drop(receiver);
+        sending.join().unwrap();
         upgrading.join().unwrap();
-        assert!(Arc::try_unwrap(notes).is_ok(), "the notes are gone");
+        assert!(Arc::try_unwrap(value).is_ok(), "the metadata was dropped");
     });
 }
 
 #[test]
-fn a_lost_exchange_is_left_by_both_and_by_who_expires_it() {
+fn dropped_channel_is_released_by_both_ends_and_by_expiry() {
     loom::model(|| {
         let told = Told::new();
-        let (giver, mut taker, shared) = exchange_shared::<Box<u32>, _>(());
-        assert!(taker.poll(&waker(&told)).is_pending());
+        let (sender, mut receiver, shared) = channel_shared::<Box<u32>, _>(());
+        assert!(receiver.poll(&waker(&told)).is_pending());
         let expiring = thread::spawn(move || shared.expire());
-        let going = thread::spawn(move || drop(giver));
-        drop(taker);
+        let going = thread::spawn(move || drop(sender));
+        drop(receiver);
         expiring.join().unwrap();
         going.join().unwrap();
         assert!(told.times() <= 1);
@@ -194,7 +194,7 @@ fn a_lost_exchange_is_left_by_both_and_by_who_expires_it() {
 }
 
 const WAKER: u32 = 1;
-const GIVEN: u32 = 2;
+const SENT: u32 = 2;
 const CHANGED: u32 = 4;
 
 /// The word in small, with a waker that counts.
@@ -219,13 +219,13 @@ impl Small {
     fn give(&self, publish: Ordering) {
         // SAFETY: the model checks that nobody looks yet.
         self.value.with_mut(|value| unsafe { *value = 7 });
-        if self.state.fetch_or(GIVEN, publish) & WAKER != 0 {
+        if self.state.fetch_or(SENT, publish) & WAKER != 0 {
             self.told.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     fn take(&self) -> u32 {
-        // SAFETY: the model checks that the giver has done with it.
+        // SAFETY: the model checks that the sender has done with it.
         self.value.with(|value| unsafe { *value })
     }
 }
@@ -236,14 +236,14 @@ fn twin_that_registers_without_second_look_sleeps_for_ever() {
     loom::model(|| {
         let small = Small::new();
         let other = Arc::clone(&small);
-        let giving = thread::spawn(move || other.give(Ordering::AcqRel));
-        let is_given = small.state.load(Ordering::Acquire) & GIVEN != 0;
-        if !is_given {
-            // Broken: what the exchange shows is not looked at.
+        let sending = thread::spawn(move || other.give(Ordering::AcqRel));
+        let is_sent = small.state.load(Ordering::Acquire) & SENT != 0;
+        if !is_sent {
+            // Broken: the result of the exchange is ignored.
             small.state.fetch_or(WAKER, Ordering::AcqRel);
         }
-        giving.join().unwrap();
-        assert!(is_given || small.told.load(Ordering::Acquire) == 1);
+        sending.join().unwrap();
+        assert!(is_sent || small.told.load(Ordering::Acquire) == 1);
     });
 }
 
@@ -254,11 +254,11 @@ fn twin_that_publishes_relaxed_shows_a_value_that_is_not_there() {
         let small = Small::new();
         let other = Arc::clone(&small);
         // Broken: the value does not come with the word.
-        let giving = thread::spawn(move || other.give(Ordering::Relaxed));
-        if small.state.load(Ordering::Acquire) & GIVEN != 0 {
+        let sending = thread::spawn(move || other.give(Ordering::Relaxed));
+        if small.state.load(Ordering::Acquire) & SENT != 0 {
             assert_eq!(small.take(), 7);
         }
-        giving.join().unwrap();
+        sending.join().unwrap();
     });
 }
 
@@ -269,27 +269,27 @@ fn twin_that_expires_by_look_and_set_wakes_twice() {
         let small = Small::new();
         small.state.fetch_or(WAKER, Ordering::AcqRel);
         let other = Arc::clone(&small);
-        let giving = thread::spawn(move || other.give(Ordering::AcqRel));
+        let sending = thread::spawn(move || other.give(Ordering::AcqRel));
         // Broken: not one exchange.
-        if small.state.load(Ordering::Acquire) & GIVEN == 0 {
+        if small.state.load(Ordering::Acquire) & SENT == 0 {
             small.told.fetch_add(1, Ordering::AcqRel);
         }
-        giving.join().unwrap();
+        sending.join().unwrap();
         assert_eq!(small.told.load(Ordering::Acquire), 1);
     });
 }
 
-/// A taker changes its waker, a number, while the giver looks at it and then decides by one exchange.
+/// A receiver changes its waker, a number, while the sender looks at it and then decides by one exchange.
 fn change_a_waker(mark: u32) {
     loom::model(move || {
         let word = Arc::new(AtomicU32::new(WAKER));
         let waker = Arc::new(AtomicU32::new(1));
-        let giving = {
+        let sending = {
             let (word, waker) = (Arc::clone(&word), Arc::clone(&waker));
             thread::spawn(move || {
                 let seen = word.load(Ordering::Acquire);
                 let known = waker.load(Ordering::Acquire);
-                let given = word.compare_exchange(seen, GIVEN, Ordering::AcqRel, Ordering::Acquire);
+                let given = word.compare_exchange(seen, SENT, Ordering::AcqRel, Ordering::Acquire);
                 (seen == WAKER && given.is_ok()).then_some(known)
             })
         };
@@ -299,13 +299,13 @@ fn change_a_waker(mark: u32) {
             waker.store(2, Ordering::Release);
             word.fetch_or(WAKER, Ordering::AcqRel);
         }
-        let woken = giving.join().unwrap();
+        let woken = sending.join().unwrap();
         assert!(woken.is_none_or(|woken| woken == 1 && !cleared), "the one that was there last");
     });
 }
 
 #[test]
-fn a_waker_that_was_changed_is_not_taken_by_an_earlier_look() {
+fn replaced_waker_is_not_taken_by_an_earlier_read() {
     change_a_waker(CHANGED);
 }
 

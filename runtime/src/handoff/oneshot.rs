@@ -1,0 +1,430 @@
+//! Lock-free channel for one value from one sender to one receiver: the answer of a call.
+//!
+//! One word holds the state of the value and the reference counts. `README.md` of this folder lists
+//! its states and the excluded interleavings. Model: `loom-tests/tests/oneshot.rs`.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::task::{Poll, Waker};
+
+use super::oneshot_state::{release, value_of, STRONG};
+pub use super::oneshot_state::{Oneshot, SharedOneshot, WeakOneshot};
+use crate::failure::contain;
+use crate::sync::Ordering;
+
+/// The receiver has stored a waker, unless a bit of `SETTLED` was set before.
+const WAKER: u64 = 1;
+/// The sender has stored the value.
+const SENT: u64 = 1 << 1;
+/// The deadline has passed: no value is accepted.
+const EXPIRED: u64 = 1 << 2;
+/// The receiver was dropped without a value.
+const CLOSED: u64 = 1 << 3;
+/// The sender was dropped without a value.
+const DROPPED: u64 = 1 << 4;
+/// [`Metadata::abandoned`] is to be called when the receiver is dropped or the deadline passes.
+const WATCHED: u64 = 1 << 5;
+/// The receiver has replaced its waker once, and may do so again.
+const CHANGED: u64 = 1 << 6;
+/// Exactly one of these bits is ever set. The thread that sets it owns the stored waker.
+const SETTLED: u64 = SENT | EXPIRED | CLOSED | DROPPED;
+
+const _: () = assert!(CHANGED < STRONG && SETTLED < STRONG);
+
+/// Data that sender, receiver and handles can read.
+pub trait Metadata {
+    /// Called once after [`Oneshot::watch`], on the thread that drops the receiver or expires the
+    /// channel. Must not block.
+    fn abandoned(&self) {}
+}
+
+impl Metadata for () {}
+
+/// Sending half; sends once.
+///
+/// Invariant in `T`: the receiver reads the value as the type that the pair was made with.
+pub struct Sender<T, N>(Option<NonNull<Oneshot<N>>>, PhantomData<fn(T) -> T>);
+
+/// Receiving half. Dropping it closes the channel and drops a value that was sent.
+pub struct Receiver<T, N: Metadata> {
+    state_ptr: NonNull<Oneshot<N>>,
+    /// 1 once the value was received. A whole word: a byte store followed by a word load would stall.
+    received: u64,
+    value: PhantomData<T>,
+}
+
+// SAFETY: the value moves to the other thread; the metadata is shared, and dropped by the last.
+unsafe impl<T: Send, N: Send + Sync> Send for Sender<T, N> {}
+// SAFETY: as above; a borrow reaches the head only.
+unsafe impl<T: Send, N: Send + Sync> Sync for Sender<T, N> {}
+// SAFETY: as for the sender.
+unsafe impl<T: Send, N: Metadata + Send + Sync> Send for Receiver<T, N> {}
+// SAFETY: as for the sender.
+unsafe impl<T: Send, N: Metadata + Send + Sync> Sync for Receiver<T, N> {}
+
+/// Result of [`Receiver::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received<T> {
+    /// The value.
+    Value(T),
+    /// [`Oneshot::expire`] came first.
+    Expired,
+    /// The sender was dropped without a value.
+    SenderDropped,
+    /// The value was received by an earlier call.
+    AlreadyReceived,
+}
+
+/// Returns a sender and a receiver. Their memory is reused, like that of tasks.
+///
+/// Unlike a [`completion`](crate::completion::completion()) it has one sender, takes no lock, and
+/// carries metadata.
+///
+/// ```
+/// use std::task::{Poll, Waker};
+/// use turnwheel_runtime::oneshot::{channel, Metadata, Received};
+/// struct Label(&'static str);
+/// impl Metadata for Label {}
+/// let (sender, mut receiver) = channel(Label("for both"));
+/// assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);
+/// assert_eq!(sender.send(42), Ok(()));
+/// assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(Received::Value(42)));
+/// assert_eq!(receiver.state().metadata().0, "for both");
+/// ```
+pub fn channel<T, N: Metadata>(metadata: N) -> (Sender<T, N>, Receiver<T, N>) {
+    pair(Oneshot::make::<T>(metadata, 2))
+}
+
+/// As [`channel`], with a third handle on the shared state.
+#[inline]
+pub fn channel_shared<T, N: Metadata>(
+    metadata: N,
+) -> (Sender<T, N>, Receiver<T, N>, SharedOneshot<N>) {
+    let state = Oneshot::make::<T>(metadata, 3);
+    let (sender, receiver) = pair(state);
+    (sender, receiver, SharedOneshot(state))
+}
+
+fn pair<T, N: Metadata>(state: NonNull<Oneshot<N>>) -> (Sender<T, N>, Receiver<T, N>) {
+    let receiver = Receiver { state_ptr: state, received: 0, value: PhantomData };
+    (Sender(Some(state), PhantomData), receiver)
+}
+
+impl<N> Oneshot<N> {
+    /// Returns whether the channel is settled: sent, expired, closed or dropped.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.word.load(Ordering::Acquire) & SETTLED != 0
+    }
+
+    /// Returns whether the receiver is gone or the deadline has passed.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & (EXPIRED | CLOSED) != 0
+    }
+
+    /// Requests a call of [`Metadata::abandoned`]. Returns false if the channel is settled already:
+    /// then no call follows.
+    pub fn watch(&self) -> bool {
+        // AcqRel: the thread that sees the bit when it closes also sees what the caller has written.
+        self.word.fetch_or(WATCHED, Ordering::AcqRel) & SETTLED == 0
+    }
+
+    /// Ends the channel without a value, unless one was sent. Any thread.
+    pub fn expire(&self)
+    where
+        N: Metadata,
+    {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen & SETTLED == 0 {
+            let next = seen | EXPIRED;
+            // AcqRel: shows the waker stored before `WAKER` was set. One compare-exchange decides
+            // between sender, receiver and expiry.
+            match self.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    wake(self.settled_waker(seen));
+                    return self.notify_watchers(seen);
+                }
+                Err(newer) => seen = newer,
+            }
+        }
+    }
+
+    /// Calls [`Metadata::abandoned`] if it was requested. `before` is the word before it was settled.
+    #[inline]
+    fn notify_watchers(&self, before: u64)
+    where
+        N: Metadata,
+    {
+        if before & WATCHED != 0 {
+            contain("the metadata of a oneshot", || self.metadata().abandoned());
+        }
+    }
+
+    /// Takes the stored waker. Only the thread that settled the word calls it, with the word before.
+    #[inline]
+    fn settled_waker(&self, before: u64) -> Option<Waker> {
+        debug_assert!(
+            before & SETTLED == 0,
+            "only the thread that settled the word takes the waker"
+        );
+        // SAFETY: stored, and ours because our compare-exchange settled the word.
+        (before & WAKER != 0).then(|| unsafe { self.waker_parts().into_waker() })
+    }
+}
+
+/// Wakes the receiver.
+#[inline]
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        contain("the waker of a oneshot", || waker.wake());
+    }
+}
+
+/// Settles the word and releases the sender's count in one step. Returns the stored waker; returns
+/// `None` without releasing if the word was settled before.
+///
+/// # Safety
+///
+/// The caller owns the sender's count, and gives it up if this returns `Some`.
+#[inline]
+unsafe fn settle_and_release<N>(state: NonNull<Oneshot<N>>, bit: u64) -> Option<Option<Waker>> {
+    // SAFETY: the sender's count keeps it; not used after the release.
+    let shared = unsafe { state.as_ref() };
+    // Acquire: shows the waker stored before `WAKER` was set.
+    let mut seen = shared.word.load(Ordering::Acquire);
+    while seen & SETTLED == 0 {
+        // A replaced waker may be replaced again between reading it and the compare-exchange. In that
+        // case the sender settles first and releases in a second step.
+        let stays = seen & CHANGED != 0;
+        let parts = shared.waker_parts();
+        let next = (seen | bit) - if stays { 0 } else { STRONG };
+        // AcqRel: publishes the value to the receiver; shows the waker.
+        match shared.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) if stays => {
+                let waker = shared.settled_waker(seen);
+                // SAFETY: releases the sender's count.
+                unsafe { release(state) };
+                return Some(waker);
+            }
+            Ok(_) => {
+                // SAFETY: ours since the word is settled. Both halves belong to the only waker ever
+                // stored: replacing it sets `CHANGED` first, which fails the compare-exchange.
+                return Some((seen & WAKER != 0).then(|| unsafe { parts.into_waker() }));
+            }
+            Err(newer) => seen = newer,
+        }
+    }
+    None
+}
+
+impl<T, N> Sender<T, N> {
+    /// Sends the value. Cost: one atomic operation, and the wake-up.
+    ///
+    /// # Errors
+    ///
+    /// The receiver is gone or the deadline has passed; the value is returned.
+    #[inline(always)]
+    pub fn send(mut self, value: T) -> Result<(), T> {
+        let Some(state) = self.0 else { unreachable!("a sender sends once") };
+        if self.state().is_closed() {
+            return Err(value);
+        }
+        // SAFETY: made for a `T`, and our count keeps it.
+        let place = unsafe { value_of::<T, N>(state) };
+        // SAFETY: one sender writes once, and the receiver reads only after `SENT`.
+        place.with_mut(|place| unsafe { place.cast::<T>().write(value) });
+        // SAFETY: our count is released if this succeeds; `self.0` is cleared below.
+        match unsafe { settle_and_release(state, SENT) } {
+            Some(waker) => {
+                self.0 = None;
+                wake(waker);
+                Ok(())
+            }
+            // SAFETY: written above, and never visible to another thread.
+            None => Err(place.with_mut(|place| unsafe { place.cast::<T>().read() })),
+        }
+    }
+
+    /// State shared with the receiver.
+    #[inline]
+    pub fn state(&self) -> &Oneshot<N> {
+        match &self.0 {
+            // SAFETY: our count keeps it.
+            Some(state) => unsafe { state.as_ref() },
+            None => unreachable!("a sender sends once"),
+        }
+    }
+
+    /// Returns a handle that keeps the memory, not the metadata.
+    pub fn downgrade(&self) -> WeakOneshot<N> {
+        match self.0 {
+            Some(state) => WeakOneshot::of(self.state(), state),
+            None => unreachable!("a sender sends once"),
+        }
+    }
+}
+
+impl<T, N> Drop for Sender<T, N> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(state) = self.0.take() else { return };
+        // SAFETY: our count is released here, or below if this fails.
+        match unsafe { settle_and_release(state, DROPPED) } {
+            Some(waker) => wake(waker),
+            // SAFETY: releases our count.
+            None => unsafe { release(state) },
+        }
+    }
+}
+
+impl<T, N: Metadata> Receiver<T, N> {
+    /// State shared with the sender.
+    #[inline]
+    pub fn state(&self) -> &Oneshot<N> {
+        // SAFETY: our count keeps it.
+        unsafe { self.state_ptr.as_ref() }
+    }
+
+    /// Returns whether the value was received.
+    #[inline(always)]
+    pub fn is_received(&self) -> bool {
+        self.received != 0
+    }
+
+    /// Returns another handle on the shared state.
+    pub fn share(&self) -> SharedOneshot<N> {
+        SharedOneshot::of(self.state(), self.state_ptr)
+    }
+
+    /// Receives the value, or stores a waker. Only the waker stored last is woken.
+    ///
+    /// Cost: one atomic operation, and a clone of the waker unless the same one is stored already.
+    #[inline]
+    pub fn poll(&mut self, waker: &Waker) -> Poll<Received<T>> {
+        // Acquire: pairs with the compare-exchange of the sender and of `expire`.
+        let mut seen = self.state().word.load(Ordering::Acquire);
+        loop {
+            if seen & SETTLED != 0 {
+                return Poll::Ready(self.take(seen));
+            }
+            let shared = self.state();
+            if seen & WAKER != 0 {
+                // The sender may own it by now, so only the two addresses are compared.
+                let known = shared.waker_parts();
+                if known.is(waker) {
+                    return Poll::Pending;
+                }
+                let next = (seen & !WAKER) | CHANGED;
+                // AcqRel: makes the waker ours again, unless the word is settled.
+                let cleared =
+                    shared.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
+                if let Err(newer) = cleared {
+                    seen = newer;
+                    continue;
+                }
+                // SAFETY: stored, and ours since the compare-exchange.
+                drop(unsafe { known.into_waker() });
+            }
+            shared.put_waker(waker.clone());
+            // AcqRel: publishes the waker; shows the value.
+            seen = shared.word.fetch_or(WAKER, Ordering::AcqRel);
+            if seen & SETTLED == 0 {
+                return Poll::Pending;
+            }
+            // SAFETY: the thread that settled the word did not see `WAKER`, so it is still ours.
+            drop(unsafe { shared.waker_parts().into_waker() });
+        }
+    }
+
+    /// Reads the outcome of a settled word.
+    #[inline]
+    fn take(&mut self, seen: u64) -> Received<T> {
+        if self.is_received() {
+            return Received::AlreadyReceived;
+        }
+        if seen & SENT == 0 {
+            return if seen & EXPIRED != 0 { Received::Expired } else { Received::SenderDropped };
+        }
+        self.received = 1;
+        // SAFETY: the value was sent, and `received` allows one read.
+        Received::Value(unsafe { self.read() })
+    }
+
+    /// Moves the value out.
+    ///
+    /// # Safety
+    ///
+    /// The value was sent, the word was read with Acquire, and the value is read once.
+    #[inline]
+    unsafe fn read(&self) -> T {
+        // SAFETY: made for a `T`, and our count keeps it.
+        let place = unsafe { value_of::<T, N>(self.state_ptr) };
+        // SAFETY: forwarded to the caller.
+        place.with(|place| unsafe { place.cast::<T>().read() })
+    }
+
+    /// Closes the channel; drops the value if it was sent.
+    fn close(&self) {
+        let shared = self.state();
+        let mut seen = shared.word.load(Ordering::Acquire);
+        while seen & SETTLED == 0 {
+            // AcqRel: one compare-exchange decides between sender, receiver and expiry.
+            let over = shared.word.compare_exchange(
+                seen,
+                seen | CLOSED,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            match over {
+                Ok(_) => {
+                    drop(shared.settled_waker(seen));
+                    return shared.notify_watchers(seen);
+                }
+                Err(newer) => seen = newer,
+            }
+        }
+        if seen & SENT != 0 {
+            // SAFETY: sent and not received; the receiver is dropped after this.
+            drop(unsafe { self.read() });
+        }
+    }
+}
+
+impl<T, N: Metadata> Drop for Receiver<T, N> {
+    #[inline]
+    fn drop(&mut self) {
+        /// Releases the count also if the value's destructor panics.
+        struct Release<N>(NonNull<Oneshot<N>>);
+        impl<N> Drop for Release<N> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: releases the receiver's count.
+                unsafe { release(self.0) };
+            }
+        }
+        let _release = Release(self.state_ptr);
+        if !self.is_received() {
+            self.close();
+        }
+    }
+}
+
+impl<N> fmt::Debug for Oneshot<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Oneshot").field("is_settled", &self.is_settled()).finish_non_exhaustive()
+    }
+}
+
+impl<T, N> fmt::Debug for Sender<T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("is_unused", &self.0.is_some()).finish()
+    }
+}
+
+impl<T, N: Metadata> fmt::Debug for Receiver<T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Receiver").field(self.state()).finish()
+    }
+}

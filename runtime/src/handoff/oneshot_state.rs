@@ -1,0 +1,361 @@
+//! Memory of a oneshot channel: its reference counts, and handles that do not know the value's type.
+//!
+//! Counts and state share one word, so that the sender sends and releases its count in one step.
+//! Only sender and receiver know the type of the value, and only they reach it.
+
+use std::fmt;
+use std::mem::{offset_of, ManuallyDrop, MaybeUninit};
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::task::{RawWakerVTable, Waker};
+
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
+
+/// One strong reference: sender, receiver or [`SharedOneshot`].
+pub(super) const STRONG: u64 = 1 << 8;
+/// Mask of the strong references.
+const STRONG_ALL: u64 = (WEAK - 1) & !(STRONG - 1);
+/// One weak reference, which keeps the memory. All strong references share one.
+pub(super) const WEAK: u64 = 1 << 32;
+/// Handles of a kind beyond which the process is aborted, as by `Arc`: forgotten ones must not bring the
+/// count round to zero, nor into what is beside it. Half of what fits, so that threads which count at
+/// once stay below that too.
+const COUNT_MAX: u64 = 1 << 23;
+
+const _: () =
+    assert!(2 * COUNT_MAX * STRONG <= WEAK, "the handles that count fit below the others");
+
+/// State that sender and receiver share, and the metadata `N`.
+#[repr(C)]
+pub struct Oneshot<N> {
+    /// States and counts; see `README.md`. Any thread, by read-modify-write only.
+    pub(super) word: AtomicU64,
+    /// The two halves of the receiver's waker; valid while `WAKER` is set and nothing is settled.
+    waker_data: AtomicPtr<()>,
+    waker_table: AtomicPtr<RawWakerVTable>,
+    /// Frees the memory; instantiated for the type of the value.
+    free: unsafe fn(NonNull<Self>),
+    /// Initialized while a strong reference exists.
+    metadata: ManuallyDrop<N>,
+}
+
+/// The shared state followed by the place for the value.
+#[repr(C)]
+pub(super) struct OneshotMemory<T, N> {
+    head: Oneshot<N>,
+    /// Initialized while `SENT` is set and the receiver has not read it.
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+impl<N> Oneshot<N> {
+    /// Allocates one with so many strong references.
+    pub(super) fn make<T>(metadata: N, strong: u64) -> NonNull<Self> {
+        let whole = OneshotMemory::<T, N> {
+            head: Self {
+                word: AtomicU64::new(strong * STRONG + WEAK),
+                waker_data: AtomicPtr::new(ptr::null_mut()),
+                waker_table: AtomicPtr::new(ptr::null_mut()),
+                free: free::<T, N>,
+                metadata: ManuallyDrop::new(metadata),
+            },
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        };
+        memory::put(whole).cast()
+    }
+
+    /// Data that both sides can read.
+    #[inline(always)]
+    pub fn metadata(&self) -> &N {
+        &self.metadata
+    }
+
+    /// Stores a waker. Only the receiver calls it, while `WAKER` is not set.
+    #[inline]
+    pub(super) fn put_waker(&self, waker: Waker) {
+        let waker = ManuallyDrop::new(waker);
+        // Release: a thread that reads one half also sees that the former waker was taken back.
+        self.waker_data.store(waker.data().cast_mut(), Ordering::Release);
+        self.waker_table.store(ptr::from_ref(waker.vtable()).cast_mut(), Ordering::Release);
+    }
+
+    /// Reads both halves of the waker. Acquire: pairs with `put_waker`.
+    #[inline]
+    pub(super) fn waker_parts(&self) -> Parts {
+        Parts(
+            self.waker_data.load(Ordering::Acquire),
+            self.waker_table.load(Ordering::Acquire).cast_const(),
+        )
+    }
+
+    /// Adds a strong reference; the caller has one.
+    fn count(&self) {
+        // Relaxed: as in `Arc`.
+        let before = self.word.fetch_add(STRONG, Ordering::Relaxed);
+        check((before & STRONG_ALL) / STRONG);
+    }
+
+    /// Adds a weak reference; the caller keeps the memory.
+    fn hold(&self) {
+        // Relaxed: as in `Arc`.
+        let before = self.word.fetch_add(WEAK, Ordering::Relaxed);
+        check(before / WEAK);
+    }
+}
+
+/// Ends the process if there are that many. Not by a panic: the handle is counted already, and who
+/// caught the panic could count again.
+#[inline(always)]
+fn check(count: u64) {
+    if count > COUNT_MAX {
+        std::process::abort();
+    }
+}
+
+/// Data pointer and table of a waker.
+#[derive(Clone, Copy)]
+pub(super) struct Parts(*mut (), *const RawWakerVTable);
+
+impl Parts {
+    #[inline]
+    pub(super) fn is(self, waker: &Waker) -> bool {
+        ptr::eq(self.0, waker.data()) && ptr::eq(self.1, waker.vtable())
+    }
+
+    /// Rebuilds the waker.
+    ///
+    /// # Safety
+    ///
+    /// Both halves belong to one waker, which the caller owns.
+    #[inline]
+    pub(super) unsafe fn into_waker(self) -> Waker {
+        // SAFETY: the table of a waker lasts for ever.
+        let table = unsafe { &*self.1 };
+        // SAFETY: forwarded to the caller.
+        unsafe { Waker::new(self.0, table) }
+    }
+}
+
+/// Returns the place of the value.
+///
+/// # Safety
+///
+/// The channel was made for a `T`, and the caller holds a strong reference.
+#[inline(always)]
+pub(super) unsafe fn value_of<'a, T, N>(
+    state: NonNull<Oneshot<N>>,
+) -> &'a UnsafeCell<MaybeUninit<T>> {
+    let offset = offset_of!(OneshotMemory<T, N>, value);
+    // SAFETY: the pointer was made from the whole allocation, which has the value at this offset.
+    let place = unsafe { state.byte_add(offset) }.cast::<UnsafeCell<MaybeUninit<T>>>();
+    // SAFETY: as above; the caller's reference keeps it.
+    unsafe { place.as_ref() }
+}
+
+unsafe fn free<T, N>(state: NonNull<Oneshot<N>>) {
+    // SAFETY: made by `make::<T>`; no reference is left.
+    unsafe { memory::drop_place(state.cast::<OneshotMemory<T, N>>()) };
+}
+
+/// Releases a strong reference.
+///
+/// # Safety
+///
+/// The caller gives up one strong reference.
+#[inline]
+pub(super) unsafe fn release<N>(state: NonNull<Oneshot<N>>) {
+    // SAFETY: the caller holds a strong reference.
+    let shared = unsafe { state.as_ref() };
+    // Acquire: pairs with all other releases. A sole owner needs no atomic write: nobody can join.
+    let seen = shared.word.load(Ordering::Acquire);
+    if seen & !(STRONG - 1) == STRONG + WEAK {
+        // SAFETY: the caller holds the only reference of either kind.
+        return unsafe { end(state) };
+    }
+    // AcqRel: pairs with itself and the load above.
+    let before = shared.word.fetch_sub(STRONG, Ordering::AcqRel);
+    if before & STRONG_ALL == STRONG {
+        // SAFETY: this was the last strong reference.
+        unsafe { drop_metadata(state) };
+        // SAFETY: releases the weak reference that the strong ones shared.
+        unsafe { release_memory(state) };
+    }
+}
+
+/// Drops the metadata and frees the memory. No reference is left.
+unsafe fn end<N>(state: NonNull<Oneshot<N>>) {
+    // SAFETY: no strong reference is left.
+    unsafe { drop_metadata(state) };
+    // SAFETY: the memory is still ours.
+    let free = unsafe { state.as_ref() }.free;
+    // SAFETY: as above; `free` was instantiated for this value type.
+    unsafe { free(state) };
+}
+
+unsafe fn drop_metadata<N>(state: NonNull<Oneshot<N>>) {
+    // SAFETY: within the allocation, which is still held.
+    let metadata = unsafe { state.byte_add(offset_of!(Oneshot<N>, metadata)) }.cast::<N>();
+    // SAFETY: no strong reference is left, so nothing reads it; the last one drops it once.
+    unsafe { metadata.drop_in_place() };
+}
+
+/// Releases a weak reference.
+unsafe fn release_memory<N>(state: NonNull<Oneshot<N>>) {
+    // SAFETY: the caller holds a weak reference.
+    let shared = unsafe { state.as_ref() };
+    let free = shared.free;
+    // AcqRel: pairs with itself.
+    if shared.word.fetch_sub(WEAK, Ordering::AcqRel) / WEAK == 1 {
+        // SAFETY: no reference is left; `free` was instantiated for this value type.
+        unsafe { free(state) };
+    }
+}
+
+/// Handle on the state of a channel, beside sender and receiver; keeps the metadata.
+pub struct SharedOneshot<N>(pub(super) NonNull<Oneshot<N>>);
+
+// SAFETY: it reaches the head only, which any thread may use; the last one drops the metadata on
+// its own thread.
+unsafe impl<N: Send + Sync> Send for SharedOneshot<N> {}
+// SAFETY: as above.
+unsafe impl<N: Send + Sync> Sync for SharedOneshot<N> {}
+
+impl<N> SharedOneshot<N> {
+    /// Adds a handle; the caller has a strong reference.
+    pub(super) fn of(state: &Oneshot<N>, pointer: NonNull<Oneshot<N>>) -> Self {
+        debug_assert!(ptr::eq(state, pointer.as_ptr()), "both are the same");
+        state.count();
+        Self(pointer)
+    }
+
+    /// Returns a handle that keeps the memory, not the metadata.
+    pub fn downgrade(&self) -> WeakOneshot<N> {
+        WeakOneshot::of(self, self.0)
+    }
+}
+
+impl<N> Deref for SharedOneshot<N> {
+    type Target = Oneshot<N>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Oneshot<N> {
+        // SAFETY: our reference keeps it.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<N> Clone for SharedOneshot<N> {
+    fn clone(&self) -> Self {
+        Self::of(self, self.0)
+    }
+}
+
+impl<N> Drop for SharedOneshot<N> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: releases our reference.
+        unsafe { release(self.0) };
+    }
+}
+
+impl<N> fmt::Debug for SharedOneshot<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedOneshot").field(&**self).finish()
+    }
+}
+
+/// Weak handle: keeps the memory of a channel, and neither its metadata nor its two ends.
+pub struct WeakOneshot<N>(NonNull<Oneshot<N>>);
+
+// SAFETY: as for `SharedOneshot`, which it may become.
+unsafe impl<N: Send + Sync> Send for WeakOneshot<N> {}
+// SAFETY: as above.
+unsafe impl<N: Send + Sync> Sync for WeakOneshot<N> {}
+
+impl<N> WeakOneshot<N> {
+    /// Adds a handle; the caller has a strong reference.
+    pub(super) fn of(state: &Oneshot<N>, pointer: NonNull<Oneshot<N>>) -> Self {
+        debug_assert!(ptr::eq(state, pointer.as_ptr()), "both are the same");
+        state.hold();
+        Self(pointer)
+    }
+
+    /// Returns a strong handle; `None` if no strong reference is left.
+    pub fn upgrade(&self) -> Option<SharedOneshot<N>> {
+        // SAFETY: we keep the memory; the metadata, which may be dropped, is not touched.
+        let word = &unsafe { self.0.as_ref() }.word;
+        let mut seen = word.load(Ordering::Relaxed);
+        while seen & STRONG_ALL != 0 {
+            check((seen & STRONG_ALL) / STRONG);
+            // Acquire: as in `Arc`.
+            match word.compare_exchange(seen, seen + STRONG, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(SharedOneshot(self.0)),
+                Err(newer) => seen = newer,
+            }
+        }
+        None
+    }
+}
+
+impl<N> Clone for WeakOneshot<N> {
+    fn clone(&self) -> Self {
+        // SAFETY: we keep the memory; the metadata, which may be dropped, is not touched.
+        unsafe { self.0.as_ref() }.hold();
+        Self(self.0)
+    }
+}
+
+impl<N> Drop for WeakOneshot<N> {
+    fn drop(&mut self) {
+        // SAFETY: releases our weak reference.
+        unsafe { release_memory(self.0) };
+    }
+}
+
+impl<N> fmt::Debug for WeakOneshot<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakOneshot").finish_non_exhaustive()
+    }
+}
+
+/// Allocation: memory is reused, like that of task cells.
+#[cfg(not(turnwheel_loom))]
+mod memory {
+    use std::alloc::Layout;
+    use std::ptr::NonNull;
+
+    use crate::slab;
+
+    #[inline]
+    pub(super) fn put<W>(whole: W) -> NonNull<W> {
+        let place = slab::take(Layout::new::<W>()).cast::<W>();
+        // SAFETY: the place is exclusive, large enough and aligned.
+        unsafe { place.write(whole) };
+        NonNull::new(place).expect("the allocator answers no null")
+    }
+
+    /// # Safety
+    ///
+    /// It came from `put`, and nobody reaches it any more.
+    #[inline]
+    pub(super) unsafe fn drop_place<W>(place: NonNull<W>) {
+        // SAFETY: forwarded to the caller.
+        unsafe { place.drop_in_place() };
+        // SAFETY: it came from there with this layout.
+        unsafe { slab::give(place.as_ptr().cast(), Layout::new::<W>()) };
+    }
+}
+
+/// The model's atomics are more than their value: the model wants each where it was made.
+#[cfg(turnwheel_loom)]
+mod memory {
+    use std::ptr::NonNull;
+
+    pub(super) fn put<W>(whole: W) -> NonNull<W> {
+        NonNull::from(Box::leak(Box::new(whole)))
+    }
+
+    pub(super) unsafe fn drop_place<W>(place: NonNull<W>) {
+        // SAFETY: forwarded to the caller; made by `put`.
+        drop(unsafe { Box::from_raw(place.as_ptr()) });
+    }
+}
