@@ -97,6 +97,8 @@ pub(crate) struct Subscriptions {
     holding: [u32; PHASES],
     /// Ready ones in the order in which they became ready.
     pub(crate) ready: VecDeque<Arc<Source>>,
+    /// How many of the ready ones, the oldest first, the round under way has yet to visit.
+    pub(crate) owed: usize,
     /// A future woken while the task was held, which has brought it back; without a mark.
     pub(crate) woken: Option<Arc<Source>>,
     /// Ready in a phase in which they may not run yet.
@@ -227,6 +229,11 @@ impl Subscriptions {
         self.woken.is_some() || !self.ready.is_empty()
     }
 
+    /// The round under way visits everything that is ready now.
+    pub(crate) fn owe_ready(&mut self) {
+        self.owed = self.ready.len() + usize::from(self.woken.is_some());
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
@@ -234,17 +241,21 @@ impl Subscriptions {
     /// Forgets what is ready: the task is over. What is queued here holds its memory.
     #[must_use]
     pub(crate) fn take_queued(&mut self) -> [VecDeque<Arc<Source>>; 3] {
+        self.owed = 0;
         let woken = self.woken.take().into_iter().chain(self.spare.take()).collect();
         [std::mem::take(&mut self.ready), std::mem::take(&mut self.waiting), woken]
     }
 
-    /// What waited for a phase becomes ready in it.
-    pub(crate) fn release_waiting(&mut self) {
+    /// What waited for a phase, or for the end of an exclusive future, becomes ready, ahead of the
+    /// rest. Returns how many.
+    pub(crate) fn release_waiting(&mut self) -> usize {
         if self.waiting.is_empty() {
-            return;
+            return 0;
         }
         let mut waiting = std::mem::take(&mut self.waiting);
+        let count = waiting.len();
         waiting.append(&mut self.ready);
         self.ready = waiting;
+        count
     }
 }

@@ -3,6 +3,7 @@
 
 mod conditions;
 mod order;
+mod rounds;
 mod tasks;
 mod threads;
 mod timers;

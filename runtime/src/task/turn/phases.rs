@@ -102,13 +102,15 @@ fn advance_started(turn: &mut Turn) -> Left {
     Left::Stays
 }
 
-/// A task that nobody can reach any more is looked at when one of its subscriptions ends.
-pub(crate) fn subscription_ended(turn: &mut Turn) {
+/// An exclusive future has ended: the subscriptions that it kept waiting are visited before any other
+/// job, and the lanes are open again unless another exclusive future follows.
+pub(crate) fn exclusive_ended(turn: &mut Turn) {
     let Some(extra) = turn.header().extra() else {
         return;
     };
     // SAFETY: we are the runner and the borrow ends here.
-    unsafe { extra.subscriptions_owner() }.release_waiting();
+    let own = unsafe { extra.subscriptions_owner() };
+    own.owed += own.release_waiting();
     turn.owner().open.set(turn.phase() == Phase::Started && !is_exclusive(turn.header()));
 }
 

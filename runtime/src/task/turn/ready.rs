@@ -20,39 +20,43 @@ enum Entry {
 }
 
 impl Turn {
-    /// Runs the subscriptions that are ready now. False when interrupted or used up.
+    /// Visits the subscriptions that are ready now. False when interrupted or used up.
     pub(in crate::task) fn ready_jobs(&mut self) -> bool {
-        let Some(extra) = self.header().extra() else {
-            return true;
-        };
-        let (woken, present) = {
+        self.owe_ready_jobs();
+        self.owed_jobs()
+    }
+
+    /// Notes the subscriptions that are ready now: the round under way visits each of them.
+    pub(in crate::task) fn owe_ready_jobs(&mut self) {
+        let Some(extra) = self.header().extra() else { return };
+        // SAFETY: we are the runner and the borrow ends here.
+        let own = unsafe { extra.subscriptions_owner() };
+        extra.ready.take(&mut own.ready);
+        own.owe_ready();
+    }
+
+    /// Whether the round under way has subscriptions left to visit.
+    #[inline(always)]
+    pub(in crate::task) fn owes_ready_jobs(&self) -> bool {
+        let Some(extra) = self.header().extra() else { return false };
+        // SAFETY: we are the runner and the borrow ends here.
+        unsafe { extra.subscriptions_owner() }.owed > 0
+    }
+
+    /// Visits the noted subscriptions, the oldest first. False when interrupted or used up.
+    pub(in crate::task) fn owed_jobs(&mut self) -> bool {
+        while self.owes_ready_jobs() {
+            if !self.may_go_on() {
+                return false;
+            }
+            let extra = self.header().extra_or_make();
             // SAFETY: we are the runner and the borrow ends here.
             let own = unsafe { extra.subscriptions_owner() };
-            extra.ready.take(&mut own.ready);
-            (own.woken.take(), own.ready.len())
-        };
-        if let Some(source) = woken {
-            if !self.may_go_on() {
-                // SAFETY: as above.
-                unsafe { extra.subscriptions_owner() }.woken = Some(source);
-                return false;
-            }
-            self.ready_job(&source, Entry::Woken);
-            put_back(extra, source);
-            if !self.fast_jobs() {
-                return false;
-            }
-        }
-        for _ in 0..present {
-            // SAFETY: as above.
-            let next = unsafe { extra.subscriptions_owner() }.ready.pop_front();
-            let Some(source) = next else { break };
-            if !self.may_go_on() {
-                // SAFETY: as above.
-                unsafe { extra.subscriptions_owner() }.ready.push_front(source);
-                return false;
-            }
-            self.ready_job(&source, Entry::Marked);
+            own.owed -= 1;
+            let woken = own.woken.take().map(|source| (source, Entry::Woken));
+            let next = woken.or_else(|| Some((own.ready.pop_front()?, Entry::Marked)));
+            let Some((source, entry)) = next else { continue };
+            self.ready_job(&source, entry);
             put_back(extra, source);
             if !self.fast_jobs() {
                 return false;
@@ -70,7 +74,7 @@ impl Turn {
         let exclusive = own.exclusive.front().copied();
         let Some(slot) = own.get(source) else { return };
         if !slot.triggers_in(phase) || exclusive.is_some_and(|index| index != source.index) {
-            // Whoever has set the mark queues it: it waits in one place.
+            // Only the thread that has set the mark queues the source, so it is queued once.
             if entry == Entry::Marked || source.take_mark_owner() {
                 own.waiting.push_back(Arc::clone(source));
             }
@@ -106,8 +110,8 @@ impl Turn {
             None
         };
         drop(removed);
-        if step == Step::Done {
-            phases::subscription_ended(self);
+        if step == Step::Done && exclusive.is_some() {
+            phases::exclusive_ended(self);
         }
         if let Err(panic) = outcome {
             // What a one-shot that panicked leaves is dropped apart: two panics at once would abort.

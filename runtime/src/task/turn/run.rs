@@ -1,5 +1,6 @@
 //! One turn of a task: rounds of jobs within a budget, then the subscriptions that are ready.
 //!
+//! A round that the end of a turn cuts short is completed by the next turn before anything else.
 //! Only this file and `phases.rs` call user code. After `Left::Gone` the task must not be touched.
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -63,6 +64,8 @@ pub(crate) struct Turn {
     /// The job asked for a yield, or a signal must be looked at before the next job.
     is_interrupted: bool,
     is_yielding: bool,
+    /// The round under way runs jobs, and has its ready subscriptions still to visit.
+    is_among_jobs: bool,
     /// The simulation is told of each job.
     is_simulated: bool,
     pub(crate) failures: u32,
@@ -128,7 +131,6 @@ impl Turn {
     fn new(task: TaskPtr, budget: Budget, now_ns: u64) -> Self {
         // SAFETY: the task is scheduled and this thread took it.
         let header = unsafe { task.header() };
-        let budget = header.extra().and_then(|extra| extra.budget).unwrap_or(budget);
         // SAFETY: the vtable fits the cell, and the pointer was made from the whole cell.
         let state = unsafe { task.0.as_ptr().byte_add(header.vtable.state_offset) }.cast();
         let stride = header.class().stride().min(budget.jobs).max(1);
@@ -146,6 +148,7 @@ impl Turn {
             bytes: 0,
             is_interrupted: false,
             is_yielding: false,
+            is_among_jobs: false,
             is_simulated: false,
             failures: 0,
         }
@@ -167,6 +170,7 @@ impl Turn {
             bytes: 0,
             is_interrupted: false,
             is_yielding: false,
+            is_among_jobs: false,
             is_simulated: false,
             failures: 0,
         }
@@ -216,27 +220,38 @@ impl Turn {
                 }
             }
             self.is_interrupted = false;
-            if !self.fast_jobs()
-                || !self.urgent_jobs()
-                || !self.submitted_jobs()
-                || !self.ready_jobs()
-            {
-                self.publish();
-                self.give_room();
-                if self.is_used_up() {
-                    return After::Requeue;
-                }
-                continue;
-            }
+            let is_complete = self.round();
             self.publish();
             self.give_room();
-            match self.leave() {
+            let left = if is_complete { self.leave() } else { Left::Stays };
+            match left {
                 Left::Gone => return After::Leave,
-                Left::Requeue => return After::Requeue,
-                Left::Stays if self.is_used_up() => return After::Requeue,
-                Left::Stays => {}
+                Left::Stays if !self.is_used_up() => {}
+                Left::Stays | Left::Requeue => {
+                    if self.is_among_jobs {
+                        // The next turn begins with what this round has not come to.
+                        self.owe_ready_jobs();
+                    }
+                    return After::Requeue;
+                }
             }
         }
+    }
+
+    /// One round: the visits that the round before owes, the jobs present, the ready subscriptions.
+    /// False when interrupted or used up.
+    #[inline(always)]
+    fn round(&mut self) -> bool {
+        self.is_among_jobs = false;
+        if self.owes_ready_jobs() && !(self.owed_jobs() && self.may_go_on()) {
+            return false;
+        }
+        self.is_among_jobs = true;
+        if !(self.fast_jobs() && self.urgent_jobs() && self.submitted_jobs()) {
+            return false;
+        }
+        self.is_among_jobs = false;
+        self.ready_jobs()
     }
 
     fn is_used_up(&mut self) -> bool {
