@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod admission;
+mod backlog;
 mod deadlines;
 mod reentrancy;
 mod replies;
