@@ -238,12 +238,13 @@ impl Turn {
         }
     }
 
-    /// One round: the visits that the round before owes, the jobs present, the ready subscriptions.
-    /// False when interrupted or used up.
+    /// One round: the jobs present, then the ready subscriptions; or the visits that the round before
+    /// owes, after which the signals are looked at again. False if the turn must not leave the task.
     #[inline(always)]
     fn round(&mut self) -> bool {
         self.is_among_jobs = false;
-        if self.owes_ready_jobs() && !(self.owed_jobs() && self.may_go_on()) {
+        if self.owes_ready_jobs() {
+            self.owed_jobs();
             return false;
         }
         self.is_among_jobs = true;
