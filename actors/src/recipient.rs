@@ -135,8 +135,7 @@ where
     }
 
     fn lost(&self, reason: DeadLetterReason) {
-        let letters = &self.address.system().shared().dead_letters;
-        letters.add(std::any::type_name::<M>(), || self.address.name(), reason);
+        self.address.system().lose::<M>(|| self.address.name(), reason);
     }
 
     fn group(&self) -> Group {

@@ -176,13 +176,10 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-        self.turn.submit_job(Envelope::<M, A::Reply, K>::new(delivery)).map_err(|error| {
-            let Delivery { message, .. } = error.job.open();
-            let letters = &self.state.system.shared().dead_letters;
+        self.turn.submit_job(Envelope::<M, A::Reply, K>::told(message)).map_err(|error| {
             let reason = DeadLetterReason::Refused(error.kind);
-            letters.add(std::any::type_name::<M>(), || self.turn.name().to_owned(), reason);
-            TellError { kind: error.kind, message }
+            self.state.system.lose::<M>(|| self.turn.name().to_owned(), reason);
+            TellError { kind: error.kind, message: error.job.open().message }
         })
     }
 
@@ -324,9 +321,8 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     pub(crate) fn expired<M>(&self) {
-        let letters = &self.state.system.shared().dead_letters;
         let name = || self.turn.name().to_owned();
-        letters.add(std::any::type_name::<M>(), name, DeadLetterReason::Expired);
+        self.state.system.lose::<M>(name, DeadLetterReason::Expired);
     }
 }
 

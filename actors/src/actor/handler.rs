@@ -167,20 +167,47 @@ pub trait Receive<M, K>: Actor {
     /// What `ask` is answered with.
     type Reply: Send + 'static;
 
+    /// Beside which futures of the actor the message may be handled.
+    #[doc(hidden)]
+    const GATE_ACCESS: Access;
+
     /// Takes a message in a turn of the actor.
     #[doc(hidden)]
-    fn receive(
-        cell: &mut ActorCell<Self>,
-        delivery: Delivery<M, Self::Reply>,
-        turn: Turn<'_, Self>,
-    );
+    #[inline(always)]
+    fn receive(cell: &mut ActorCell<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>)
+    where
+        M: Send + 'static,
+        K: 'static,
+    {
+        if cell.state.is_plain {
+            return Self::run(cell, delivery, turn);
+        }
+        let Delivery { message, baggage, reply } = delivery;
+        cell.receive_gated::<M, K>(message, baggage, reply, turn);
+    }
 
     /// As [`Receive::receive`] of a message that was told and that nothing goes with.
     #[doc(hidden)]
     #[inline(always)]
-    fn receive_told(cell: &mut ActorCell<Self>, message: M, turn: Turn<'_, Self>) {
+    fn receive_told(cell: &mut ActorCell<Self>, message: M, turn: Turn<'_, Self>)
+    where
+        M: Send + 'static,
+        K: 'static,
+    {
         Self::receive(cell, Delivery { message, baggage: None, reply: None }, turn);
     }
+
+    /// Runs the handler of an admitted message, without interceptors.
+    #[doc(hidden)]
+    fn run(cell: &mut ActorCell<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>);
+
+    /// As [`Receive::run`], with the interceptors of the actor around it.
+    #[doc(hidden)]
+    fn run_intercepted(
+        cell: &mut ActorCell<Self>,
+        delivery: Delivery<M, Self::Reply>,
+        turn: Turn<'_, Self>,
+    );
 }
 
 /// The context of the runtime as the cell sees it.
@@ -188,40 +215,64 @@ pub(crate) type Turn<'a, A> = turnwheel_runtime::Context<'a, ActorCell<A>>;
 
 impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
     type Reply = <A as Handler<M>>::Reply;
-
-    #[inline(always)]
-    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        let access = <A as Handler<M>>::ACCESS;
-        cell.handle_plain::<_, _, kind::Plain>(delivery, access, turn, A::handle);
-    }
+    const GATE_ACCESS: Access = <A as Handler<M>>::ACCESS;
 
     #[inline(always)]
     fn receive_told(cell: &mut ActorCell<A>, message: M, turn: Turn<'_, A>) {
-        let access = <A as Handler<M>>::ACCESS;
-        cell.handle_told::<_, _, kind::Plain>(message, access, turn, A::handle);
+        match cell.state.is_plain {
+            true => cell.run_told(message, turn, A::handle),
+            false => cell.receive_gated::<M, kind::Plain>(message, None, None, turn),
+        }
+    }
+
+    #[inline(always)]
+    fn run(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+        cell.run_plain(delivery, turn, A::handle);
+    }
+
+    fn run_intercepted(
+        cell: &mut ActorCell<A>,
+        delivery: Delivery<M, Self::Reply>,
+        turn: Turn<'_, A>,
+    ) {
+        cell.plain_intercepted(delivery, turn, A::handle);
     }
 }
 
-impl<A: AsyncHandler<M>, M: Send + 'static> Receive<M, kind::Exclusive> for A {
-    type Reply = <A as AsyncHandler<M>>::Reply;
+/// Receives the messages of a handler trait by two methods of the cell.
+macro_rules! received_by {
+    ($handler:ident, $kind:ident, $access:expr, $run:ident, $run_intercepted:ident) => {
+        impl<A: $handler<M>, M: Send + 'static> Receive<M, kind::$kind> for A {
+            type Reply = <A as $handler<M>>::Reply;
+            const GATE_ACCESS: Access = $access;
 
-    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        cell.handle_exclusive(delivery, turn);
-    }
+            fn run(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+                cell.$run(delivery, turn);
+            }
+
+            fn run_intercepted(
+                cell: &mut ActorCell<A>,
+                delivery: Delivery<M, Self::Reply>,
+                turn: Turn<'_, A>,
+            ) {
+                cell.$run_intercepted(delivery, turn);
+            }
+        }
+    };
 }
 
-impl<A: InterleavedHandler<M>, M: Send + 'static> Receive<M, kind::Shared> for A {
-    type Reply = <A as InterleavedHandler<M>>::Reply;
-
-    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        cell.handle_interleaved(delivery, turn);
-    }
-}
-
-impl<A: ReplyHandler<M>, M: Send + 'static> Receive<M, kind::Replying> for A {
-    type Reply = <A as ReplyHandler<M>>::Reply;
-
-    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        cell.handle_replying(delivery, turn);
-    }
-}
+received_by!(AsyncHandler, Exclusive, Access::Write, run_exclusive, exclusive_intercepted);
+received_by!(
+    InterleavedHandler,
+    Shared,
+    <A as InterleavedHandler<M>>::ACCESS,
+    run_interleaved,
+    interleaved_intercepted
+);
+received_by!(
+    ReplyHandler,
+    Replying,
+    <A as ReplyHandler<M>>::ACCESS,
+    run_replying,
+    replying_intercepted
+);

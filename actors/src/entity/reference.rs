@@ -11,13 +11,11 @@ use super::{Directory, Entity, EntityKey};
 use crate::actor::cell::envelope::Envelope;
 use crate::actor::handler::Receive;
 use crate::call::ask::Ask;
-use crate::call::deadlines::deadline_after;
-use crate::call::reply::Call;
 use crate::error::{AskError, TellError};
-use crate::request::Delivery;
 use crate::request::{self, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
-use crate::system::intercept::outgoing::{self, Target};
+use crate::system::intercept::outgoing::{self, Destination, Target};
+use crate::system::System;
 
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
 ///
@@ -65,29 +63,13 @@ impl<E: Entity> EntityRef<E> {
         M: Send + 'static,
         K: 'static,
     {
-        let send = |message| {
-            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-            let envelope = Envelope::<M, E::Reply, K>::new(delivery);
+        self.deliver(message, |message| {
+            let envelope = Envelope::<M, E::Reply, K>::told(message);
             self.directory.send(&self.key, envelope).map_err(|(refusal, envelope)| {
                 let kind = self.directory.refused::<M>(&refusal);
                 TellError { kind, message: envelope.open().message }
             })
-        };
-        match self.is_intercepted() {
-            true => outgoing::tell(self.target(), message, send).map_err(outgoing::Unsent::counted),
-            false => send(message),
-        }
-    }
-
-    /// Whether interceptors are around what is sent to it.
-    fn is_intercepted(&self) -> bool {
-        !self.directory.system.shared().outgoing.is_empty()
-    }
-
-    #[cold]
-    fn target(&self) -> Target<'_> {
-        let class = std::any::type_name::<E>().to_owned();
-        Target { system: &self.directory.system, actor: self.name(), class }
+        })
     }
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
@@ -133,13 +115,9 @@ impl<E: Entity> EntityRef<E> {
                 return Ask::refused(AskError::Cycle { chain, message: Some(message) });
             }
         }
-        let now_ns = self.directory.system.asking_ns(limit);
-        let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
-        let call = Call::new(deadline_ns, outgoing.chain).made_for(outgoing.made_for);
-        let (reply, receiver, shared) = call.begin();
-        let reply = Some(reply);
-        let delivery = Delivery { message, baggage: outgoing.baggage, reply };
-        let envelope = Envelope::<M, E::Reply, K>::new(delivery);
+        let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
+        let (envelope, receiver, shared) =
+            Envelope::<M, E::Reply, K>::asked(message, outgoing, deadline_ns, None);
         match self.directory.send(&self.key, envelope) {
             Ok(()) => {
                 Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines, now_ns)
@@ -171,6 +149,19 @@ impl<E: Entity> EntityRef<E> {
     }
 }
 
+impl<E: Entity> Destination for EntityRef<E> {
+    #[inline(always)]
+    fn system(&self) -> &System {
+        &self.directory.system
+    }
+
+    #[cold]
+    fn target(&self) -> Target<'_> {
+        let class = std::any::type_name::<E>().to_owned();
+        Target { system: &self.directory.system, actor: self.name(), class }
+    }
+}
+
 impl<E: Entity> Directory<E> {
     /// Counts a refused message; what kind of refusal it is for a `tell`.
     #[cold]
@@ -179,13 +170,8 @@ impl<E: Entity> Directory<E> {
             Refusal::Refused(kind) => *kind,
             Refusal::Failed(_) => SubmitErrorKind::Closed,
         };
-        self.lost::<M>(DeadLetterReason::Refused(kind));
-        kind
-    }
-
-    fn lost<M>(&self, reason: DeadLetterReason) {
         let recipient = || std::any::type_name::<E>().to_owned();
-        let letters = &self.system.shared().dead_letters;
-        letters.add(std::any::type_name::<M>(), recipient, reason);
+        self.system.lose::<M>(recipient, DeadLetterReason::Refused(kind));
+        kind
     }
 }

@@ -9,18 +9,17 @@ use super::member::Member;
 use super::shared::{Route, Shared};
 use super::POOL_MEMBERS_MAX;
 use crate::actor::address::Place;
-use crate::actor::cell::envelope::{Bare, Envelope};
+use crate::actor::cell::envelope::Envelope;
 use crate::actor::handler::Receive;
 use crate::actor::Actor;
 use crate::call::ask::Ask;
-use crate::call::deadlines::deadline_after;
-use crate::call::reply::{Call, ReplyTo};
+use crate::call::reply::ReplyTo;
 use crate::call::Load;
 use crate::error::{AskError, TellError};
-use crate::request::Delivery;
-use crate::request::{self, Baggage, Outgoing};
+use crate::request::{self, Delivery, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
-use crate::system::intercept::outgoing::{self, Target};
+use crate::system::intercept::outgoing::{self, Destination, Target};
+use crate::system::System;
 
 /// How often the members are gone through again since some of them have ended meanwhile.
 const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;
@@ -108,7 +107,7 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.sent(message, |message| {
+        self.deliver(message, |message| {
             self.tell_by(route, message).map_err(|refusal| self.unsent(refusal))
         })
     }
@@ -120,11 +119,9 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let send = |message| self.tell_by(Route::Any, message).map_err(Refusal::into_error);
-        match self.is_intercepted() {
-            true => outgoing::tell(self.target(), message, send).map_err(|unsent| unsent.error),
-            false => send(message),
-        }
+        self.offer_by(message, |message| {
+            self.tell_by(Route::Any, message).map_err(Refusal::into_error)
+        })
     }
 
     fn tell_by<M, K>(&self, route: Route, message: M) -> Result<(), Refusal<M>>
@@ -150,10 +147,10 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.sent(message, |message| {
+        self.deliver(message, |message| {
             self.count(member);
             let counted = self.counts().then_some(&member.load);
-            let envelope = told::<A, M, K>(counted, request::baggage(), message);
+            let envelope = told::<A, M, K>(counted, message);
             let sent = place.into_permit().submit_job(envelope);
             sent.map_err(|error| self.unsent(Refusal::new(error.kind, error.job.open().message)))
         })
@@ -165,9 +162,9 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.sent(message, |message| {
+        self.deliver(message, |message| {
             let sent = self.offer(route, message, |member, counted, message| {
-                let told = told::<A, M, K>(counted, request::baggage(), message);
+                let told = told::<A, M, K>(counted, message);
                 let sent = member.address.task.submit_job_urgent(told);
                 sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
             });
@@ -186,34 +183,12 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.sent(message, |message| {
+        self.deliver(message, |message| {
             self.count(member);
             let counted = self.counts().then_some(&member.load);
             let sent = send_tell::<A, M, K>(member, counted, message);
             sent.map_err(|refusal| self.unsent(refusal))
         })
-    }
-
-    /// Sends a message, with interceptors around it if there are any.
-    fn sent<M: Send + 'static>(
-        &self,
-        message: M,
-        send: impl FnOnce(M) -> Result<(), TellError<M>>,
-    ) -> Result<(), TellError<M>> {
-        match self.is_intercepted() {
-            true => outgoing::tell(self.target(), message, send).map_err(outgoing::Unsent::counted),
-            false => send(message),
-        }
-    }
-
-    fn is_intercepted(&self) -> bool {
-        !self.settings.system.shared().outgoing.is_empty()
-    }
-
-    #[cold]
-    fn target(&self) -> Target<'_> {
-        let class = std::any::type_name::<A>().to_owned();
-        Target { system: &self.settings.system, actor: self.settings.name.clone(), class }
     }
 
     pub(super) fn ask<M, K>(
@@ -251,19 +226,15 @@ impl<A: Actor> Shared<A> {
         K: 'static,
     {
         let system = &self.settings.system;
-        let now_ns = system.asking_ns(limit);
-        let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
+        let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
         let sent = self.offer(route, message, |member, counted, message| {
             if outgoing.chain.blocks(member.address.raw_id()) {
                 counted.inspect(|load| load.leave());
                 return Err(Refusal { why: Why::Cycle, message });
             }
-            let chain = outgoing.chain.clone();
-            let call = Call::counted(deadline_ns, chain, counted.cloned());
-            let (reply, receiver, shared) = call.made_for(outgoing.made_for.clone()).begin();
-            let reply = Some(reply);
-            let delivery = Delivery { message, baggage: outgoing.baggage.clone(), reply };
-            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+            let load = counted.cloned();
+            let (envelope, receiver, shared) =
+                Envelope::<M, A::Reply, K>::asked(message, outgoing.clone(), deadline_ns, load);
             match member.address.task.submit_job(envelope) {
                 Ok(()) => Ok((receiver, shared)),
                 Err(error) => Err(Refusal::new(error.kind, error.job.open().message)),
@@ -292,8 +263,19 @@ impl<A: Actor> Shared<A> {
 
     /// Counts a message that no member got as a dead letter.
     pub(super) fn lost<M>(&self, reason: DeadLetterReason) {
-        let letters = &self.settings.system.shared().dead_letters;
-        letters.add(std::any::type_name::<M>(), || self.settings.name.clone(), reason);
+        self.settings.system.lose::<M>(|| self.settings.name.clone(), reason);
+    }
+}
+
+impl<A: Actor> Destination for Shared<A> {
+    fn system(&self) -> &System {
+        &self.settings.system
+    }
+
+    #[cold]
+    fn target(&self) -> Target<'_> {
+        let class = std::any::type_name::<A>().to_owned();
+        Target { system: &self.settings.system, actor: self.settings.name.clone(), class }
     }
 }
 
@@ -308,26 +290,19 @@ where
     M: Send + 'static,
     K: 'static,
 {
-    let task = &member.address.task;
-    let baggage = request::baggage();
-    if counted.is_none() && baggage.is_none() {
-        let sent = task.submit_job(Bare::<M, K>::new(message));
-        return sent
-            .map_err(|error| Refusal::new(error.kind, error.job.open::<A::Reply>().message));
-    }
-    let sent = task.submit_job(told::<A, M, K>(counted, baggage, message));
+    let Some(load) = counted else {
+        let offered = member.address.offer_plain::<M, K>(message);
+        return offered.map_err(|error| Refusal::new(error.kind, error.message));
+    };
+    let sent = member.address.task.submit_job(told::<A, M, K>(Some(load), message));
     sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
 }
 
 /// A message that was told, with what counts it.
-fn told<A, M, K>(
-    counted: Counted<'_>,
-    baggage: Option<Arc<Baggage>>,
-    message: M,
-) -> Envelope<M, A::Reply, K>
+fn told<A, M, K>(counted: Counted<'_>, message: M) -> Envelope<M, A::Reply, K>
 where
     A: Receive<M, K>,
 {
     let reply = counted.map(|load| ReplyTo::told(Arc::clone(load)));
-    Envelope::new(Delivery { message, baggage, reply })
+    Envelope::new(Delivery { message, baggage: request::baggage(), reply })
 }

@@ -234,7 +234,7 @@ impl<A: Actor> Shared<A> {
         if !self.is_poked.swap(true, Ordering::AcqRel) {
             // Refused only if the supervisor has ended, and then the pool is closed.
             let look = Bare::<Look, kind::Plain>::new(Look);
-            drop(self.supervisor.task.submit_job(look).map_err(|error| error.job.open::<()>()));
+            drop(self.supervisor.task.submit_job(look).map_err(|error| error.job.open()));
         }
     }
 

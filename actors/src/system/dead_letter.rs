@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use turnwheel_runtime::SubmitErrorKind;
 
 use super::id::{self, SYSTEM_MAX};
-use crate::system::Shared;
+use crate::system::{Shared, System};
 
 /// A message that nobody handled.
 #[derive(Clone, Debug)]
@@ -78,6 +78,14 @@ impl DeadLetters {
         if let Some(hook) = &self.hook {
             hook(&letter);
         }
+    }
+}
+
+impl System {
+    /// Counts a message that nobody handled.
+    #[cold]
+    pub(crate) fn lose<M>(&self, recipient: impl FnOnce() -> String, reason: DeadLetterReason) {
+        self.shared().dead_letters.add(type_name::<M>(), recipient, reason);
     }
 }
 

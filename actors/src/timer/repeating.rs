@@ -233,10 +233,10 @@ where
             if !self.timing.keeps_alive {
                 cell.state.uncount();
             }
-            if self.timing.interleaves {
-                cell.admit_next();
+            match self.timing.interleaves && !cell.state.is_out() {
+                true => cell.handle_admitted::<M, K>(delivery, turn.reborrow()),
+                false => A::receive(cell, delivery, turn.reborrow()),
             }
-            A::receive(cell, delivery, turn.reborrow());
         });
         let run = catch_unwind(run);
         if receiver.state().is_settled() {

@@ -11,14 +11,13 @@ use crate::actor::context::Context;
 use crate::actor::handler::{kind, Access, Receive, Turn};
 use crate::actor::Actor;
 use crate::call::ask::{Ask, Other};
-use crate::call::deadlines::deadline_after;
-use crate::call::reply::{Call, ReplyTo};
+use crate::call::reply::ReplyTo;
 use crate::error::{AskError, TellError};
 use crate::request::Delivery;
 use crate::request::{self, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::id::{self, OUTGOING_BIT};
-use crate::system::intercept::outgoing::{self, Target};
+use crate::system::intercept::outgoing::{self, Destination, Target};
 use crate::system::registry::holders;
 use crate::system::System;
 
@@ -68,27 +67,6 @@ impl<A: Actor> Address<A> {
         self.task.tag()
     }
 
-    /// Whether interceptors are around what is sent to it.
-    #[inline(always)]
-    fn is_intercepted(&self) -> bool {
-        self.raw_id() & OUTGOING_BIT != 0
-    }
-
-    #[cold]
-    fn target(&self) -> Target<'_> {
-        Target { system: &self.system, actor: self.name(), class: self.task.class() }
-    }
-
-    /// Sends with interceptors around it.
-    #[cold]
-    fn intercepted<M: Send + 'static>(
-        &self,
-        message: M,
-        send: impl FnOnce(M) -> Result<(), TellError<M>>,
-    ) -> Result<(), TellError<M>> {
-        outgoing::tell(self.target(), message, send).map_err(outgoing::Unsent::counted)
-    }
-
     /// The name given when it was spawned, or the name of its class.
     pub fn name(&self) -> String {
         self.task.name()
@@ -115,10 +93,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        if self.is_intercepted() {
-            return self.intercepted(message, |message| self.tell_plain::<M, K>(message));
-        }
-        self.tell_plain::<M, K>(message)
+        self.deliver(message, |message| self.tell_plain::<M, K>(message))
     }
 
     /// Without a look at interceptors.
@@ -129,13 +104,42 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
+        self.offer_plain::<M, K>(message).map_err(|error| self.unsent(error))
+    }
+
+    /// As [`Address::tell_plain`]; a message that is refused is no dead letter.
+    #[inline(always)]
+    pub(crate) fn offer_plain<M, K>(&self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
         let Some(baggage) = request::baggage() else {
             let told = self.task.submit_job(Bare::<M, K>::new(message));
-            return told.map_err(|error| self.unsent::<M, A::Reply>(error.kind, error.job.open()));
+            return told.map_err(|error| TellError { kind: error.kind, message: error.job.open() });
         };
         let delivery = Delivery { message, baggage: Some(baggage), reply: None };
-        let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-        self.task.submit_job(envelope).map_err(|error| self.refused(error))
+        let told = self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery));
+        told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
+    }
+
+    /// Sends a message as `submit` does.
+    fn tell_by<M, K>(
+        &self,
+        message: M,
+        submit: impl FnOnce(
+            Envelope<M, A::Reply, K>,
+        ) -> Result<(), SubmitError<Envelope<M, A::Reply, K>>>,
+    ) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        self.deliver(message, |message| {
+            submit(Envelope::told(message)).map_err(|error| self.refused(error))
+        })
     }
 
     /// As [`Address::tell`], but ahead of all that is queued: it is handled after the message under
@@ -152,15 +156,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let send = |message| {
-            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-            self.task.submit_job_urgent(envelope).map_err(|error| self.refused(error))
-        };
-        match self.is_intercepted() {
-            true => self.intercepted(message, send),
-            false => send(message),
-        }
+        self.tell_by::<M, K>(message, |envelope| self.task.submit_job_urgent(envelope))
     }
 
     /// As [`Address::tell`], but waits up to `limit` for a place. Only off the workers.
@@ -174,15 +170,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let send = |message| {
-            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-            self.task.submit_job_wait(envelope, limit).map_err(|error| self.refused(error))
-        };
-        match self.is_intercepted() {
-            true => self.intercepted(message, send),
-            false => send(message),
-        }
+        self.tell_by::<M, K>(message, |envelope| self.task.submit_job_wait(envelope, limit))
     }
 
     /// Waits for a place in the mailbox without blocking; use it with
@@ -215,22 +203,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let send = |message| {
-            let Some(baggage) = request::baggage() else {
-                let told = self.task.submit_job(Bare::<M, K>::new(message));
-                return told.map_err(|error| {
-                    let message = error.job.open::<A::Reply>().message;
-                    TellError { kind: error.kind, message }
-                });
-            };
-            let delivery = Delivery { message, baggage: Some(baggage), reply: None };
-            let told = self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery));
-            told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
-        };
-        match self.is_intercepted() {
-            true => outgoing::tell(self.target(), message, send).map_err(|unsent| unsent.error),
-            false => send(message),
-        }
+        self.offer_by(message, |message| self.offer_plain::<M, K>(message))
     }
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
@@ -298,12 +271,10 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        let now_ns = self.system.asking_ns(limit);
-        let deadline_ns = deadline_after(now_ns, limit).min(outgoing.deadline_ns);
-        let call = Call::new(deadline_ns, outgoing.chain).made_for(outgoing.made_for);
-        let (reply, receiver, shared) = call.begin();
-        let delivery = Delivery { message, baggage: outgoing.baggage, reply: Some(reply) };
-        match self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery)) {
+        let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
+        let (envelope, receiver, shared) =
+            Envelope::<M, A::Reply, K>::asked(message, outgoing, deadline_ns, None);
+        match self.task.submit_job(envelope) {
             Ok(()) => Ask::waiting(receiver, shared, &self.system.shared().deadlines, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
@@ -352,10 +323,7 @@ impl<A: Actor> Address<A> {
         if let Some(reply) = reply {
             reply.fail_with_cycle(self.name());
         }
-        self.unsent(
-            SubmitErrorKind::Refused,
-            Delivery::<M, R> { message, baggage: None, reply: None },
-        )
+        self.unsent(TellError { kind: SubmitErrorKind::Refused, message })
     }
 
     /// Runs a closure on the actor, in its turn among the messages, and answers what it returns.
@@ -411,21 +379,38 @@ impl<A: Actor> Address<A> {
 
     /// What a refused message means to its sender and to the system.
     fn refused<M, R, K>(&self, error: SubmitError<Envelope<M, R, K>>) -> TellError<M> {
-        self.unsent(error.kind, error.job.open())
-    }
-
-    #[cold]
-    fn unsent<M, R>(&self, kind: SubmitErrorKind, delivery: Delivery<M, R>) -> TellError<M> {
-        if let Some(reply) = delivery.reply {
+        let kind = error.kind;
+        let Delivery { message, reply, .. } = error.job.open();
+        if let Some(reply) = reply {
             reply.fail(match kind {
                 SubmitErrorKind::Closed => turnwheel_runtime::Failure::Closed,
                 kind => turnwheel_runtime::Failure::message(kind.to_string()),
             });
         }
-        let letters = &self.system.shared().dead_letters;
-        let reason = DeadLetterReason::Refused(kind);
-        letters.add(std::any::type_name::<M>(), || self.name(), reason);
-        TellError { kind, message: delivery.message }
+        self.unsent(TellError { kind, message })
+    }
+
+    #[cold]
+    fn unsent<M>(&self, error: TellError<M>) -> TellError<M> {
+        self.system.lose::<M>(|| self.name(), DeadLetterReason::Refused(error.kind));
+        error
+    }
+}
+
+impl<A: Actor> Destination for Address<A> {
+    #[inline(always)]
+    fn system(&self) -> &System {
+        &self.system
+    }
+
+    #[cold]
+    fn target(&self) -> Target<'_> {
+        Target { system: &self.system, actor: self.name(), class: self.task.class() }
+    }
+
+    #[inline(always)]
+    fn is_intercepted(&self) -> bool {
+        self.raw_id() & OUTGOING_BIT != 0
     }
 }
 
@@ -454,15 +439,7 @@ impl<A: Actor> Place<A> {
         K: 'static,
     {
         let Self { permit, address } = self;
-        let send = |message| {
-            let delivery = Delivery { message, baggage: request::baggage(), reply: None };
-            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-            permit.submit_job(envelope).map_err(|error| address.refused(error))
-        };
-        match address.is_intercepted() {
-            true => address.intercepted(message, send),
-            false => send(message),
-        }
+        address.tell_by::<M, K>(message, |envelope| permit.submit_job(envelope))
     }
 }
 
@@ -482,14 +459,14 @@ where
     F: FnOnce(&mut A, &mut Context<'_, A>) -> R + Send + 'static,
 {
     type Reply = R;
+    const GATE_ACCESS: Access = Access::Write;
 
-    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
-        cell.handle_plain::<_, _, kind::Closure<R>>(
-            delivery,
-            Access::Write,
-            turn,
-            |actor, With(look), cx| look(actor, cx),
-        );
+    fn run(cell: &mut ActorCell<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
+        cell.run_plain(delivery, turn, |actor, With(look), cx| look(actor, cx));
+    }
+
+    fn run_intercepted(cell: &mut ActorCell<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
+        cell.plain_intercepted(delivery, turn, |actor, With(look), cx| look(actor, cx));
     }
 }
 

@@ -1,18 +1,20 @@
 //! How a cell lets messages through its gate.
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
 use crate::actor::cell::envelope::Envelope;
-use crate::actor::cell::gate::Verdict;
+use crate::actor::cell::gate::{Release, Verdict};
 use crate::actor::cell::ActorCell;
-use crate::actor::handler::{Access, Receive, Turn};
+use crate::actor::handler::{Receive, Turn};
 use crate::actor::Actor;
+use crate::call::reply::ReplyTo;
 use crate::request::scope::Panic;
-use crate::request::Delivery;
+use crate::request::{Baggage, Delivery};
 use crate::system::dead_letter::DeadLetterReason;
 
 impl<A: Actor> ActorCell<A> {
@@ -35,9 +37,9 @@ impl<A: Actor> ActorCell<A> {
             return;
         }
         while self.actor.is_some() {
-            let Some(open) = self.state.rare().gate.next() else { break };
+            let Some(waiter) = self.state.rare().gate.next() else { break };
             // A panic goes on to the policy hook; the rest comes after it.
-            let run = AssertUnwindSafe(|| open(self, turn.reborrow()));
+            let run = AssertUnwindSafe(|| waiter(self, turn.reborrow(), Release::Admitted));
             if let Err(panic) = catch_unwind(run) {
                 return self.go_on(Some(panic), &mut turn);
             }
@@ -62,8 +64,8 @@ impl<A: Actor> ActorCell<A> {
     /// Tells those at the gate whose deadline has passed, and takes what they have kept from fitting.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
         let now_ns = self.state.system.group().now_ns();
-        while let Some(open) = self.state.rare().gate.next_late(now_ns) {
-            open(self, turn.reborrow());
+        while let Some(waiter) = self.state.rare().gate.next_late(now_ns) {
+            waiter(self, turn.reborrow(), Release::Expired);
         }
         self.drain(turn.reborrow());
     }
@@ -71,17 +73,14 @@ impl<A: Actor> ActorCell<A> {
     /// From now on every message is answered with this failure, those at the gate too.
     pub(crate) fn refuse_all(&mut self, failure: Failure, turn: &mut Turn<'_, A>) {
         self.state.is_plain = false;
-        let rare = self.state.rare();
-        rare.broken = Some(failure);
-        for open in rare.gate.take_waiting() {
-            open(self, turn.reborrow());
-        }
+        self.state.rare().broken = Some(failure);
+        self.readmit_waiting(turn);
     }
 
-    /// The message handled next passes the gate in any case.
-    pub(crate) fn admit_next(&mut self) {
-        if !self.state.is_plain && !self.state.is_out() {
-            self.state.rare().gate.open_once();
+    /// Admits again what waits at the gate of an actor that handles no more messages.
+    pub(crate) fn readmit_waiting(&mut self, turn: &mut Turn<'_, A>) {
+        for waiter in self.state.rare().gate.take_waiting() {
+            waiter(self, turn.reborrow(), Release::Again);
         }
     }
 
@@ -99,11 +98,69 @@ impl<A: Actor> ActorCell<A> {
         is_admitted
     }
 
-    /// Lets a message through the gate, keeps it, or refuses it.
-    pub(crate) fn admit<M, K>(
+    /// Takes a message of an actor that has a gate or interceptors. Out of line and without a
+    /// `Delivery`: in line, its locals and registers cost every message that needs neither.
+    #[inline(never)]
+    pub(crate) fn receive_gated<M, K>(
+        &mut self,
+        message: M,
+        baggage: Option<Arc<Baggage>>,
+        reply: Option<ReplyTo<A::Reply>>,
+        mut turn: Turn<'_, A>,
+    ) where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let delivery = Delivery { message, baggage, reply };
+        if let Some(delivery) = self.admit::<M, K>(delivery, &mut turn) {
+            self.handle_admitted::<M, K>(delivery, turn);
+        }
+    }
+
+    /// The half after admission: the handler, with interceptors around it if there are any.
+    pub(crate) fn handle_admitted<M, K>(
         &mut self,
         delivery: Delivery<M, A::Reply>,
-        access: Access,
+        turn: Turn<'_, A>,
+    ) where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        match self.state.is_intercepted() {
+            true => A::run_intercepted(self, delivery, turn),
+            false => A::run(self, delivery, turn),
+        }
+    }
+
+    /// What becomes of a message that has waited at the gate.
+    fn release<M, K>(
+        &mut self,
+        delivery: Delivery<M, A::Reply>,
+        release: Release,
+        turn: Turn<'_, A>,
+    ) where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        match release {
+            Release::Admitted => self.handle_admitted::<M, K>(delivery, turn),
+            Release::Again => A::receive(self, delivery, turn),
+            Release::Expired => {
+                if let Some(reply) = delivery.reply {
+                    reply.expire();
+                }
+                self.dead_letter::<M>(&turn, DeadLetterReason::Expired);
+            }
+        }
+    }
+
+    /// Lets a message through the gate, keeps it, or refuses it.
+    fn admit<M, K>(
+        &mut self,
+        delivery: Delivery<M, A::Reply>,
         turn: &mut Turn<'_, A>,
     ) -> Option<Delivery<M, A::Reply>>
     where
@@ -111,6 +168,7 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
         K: 'static,
     {
+        let access = A::GATE_ACCESS;
         if let Some(failure) = self.state.broken() {
             if let Some(reply) = delivery.reply {
                 reply.fail(failure);
@@ -132,8 +190,8 @@ impl<A: Actor> ActorCell<A> {
             Verdict::Take => return Some(delivery),
             Verdict::Wait => {
                 let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-                let open = Box::new(|cell: &mut Self, turn: Turn<'_, A>| {
-                    A::receive(cell, envelope.open(), turn);
+                let waiter = Box::new(|cell: &mut Self, turn: Turn<'_, A>, release| {
+                    cell.release::<M, K>(envelope.open(), release, turn);
                 });
                 let is_watched = deadline_ns != u64::MAX && gate.holds_readers_up(access);
                 let late = is_watched.then(|| {
@@ -146,7 +204,7 @@ impl<A: Actor> ActorCell<A> {
                     (deadline_ns, look)
                 });
                 let gate = &mut self.state.rare().gate;
-                gate.keep(access, open, late);
+                gate.keep(access, waiter, late);
                 if gate.keeps_one() {
                     // It has left the mailbox: an entity notes that somebody waits.
                     turn.task().interrupt();
@@ -156,12 +214,6 @@ impl<A: Actor> ActorCell<A> {
                 if let Some(reply) = delivery.reply {
                     reply.fail_with_cycle(turn.name().to_owned());
                 }
-            }
-            Verdict::Late => {
-                if let Some(reply) = delivery.reply {
-                    reply.expire();
-                }
-                self.dead_letter::<M>(turn, DeadLetterReason::Expired);
             }
             Verdict::TooMany => {
                 if let Some(reply) = delivery.reply {

@@ -1,13 +1,16 @@
 //! A message on its way to an actor.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
+use turnwheel_runtime::oneshot::{Receiver, SharedOneshot};
 use turnwheel_runtime::{Context, TaskJob};
 
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::Receive;
-use crate::call::reply::ReplyTo;
-use crate::request::Delivery;
+use crate::call::reply::{Answer, Call, ReplyTo};
+use crate::call::Load;
+use crate::request::{self, Delivery, Outgoing};
 use crate::system::dead_letter::Undelivered;
 
 /// A queued message that nothing goes with: the commonest, and no bigger than the message.
@@ -26,9 +29,9 @@ impl<M, K> Bare<M, K> {
 
     /// Opens it: from here on the message is somebody's business.
     #[inline(always)]
-    pub(crate) fn open<R>(self) -> Delivery<M, R> {
+    pub(crate) fn open(self) -> M {
         self.guard.delivered();
-        Delivery { message: self.message, baggage: None, reply: None }
+        self.message
     }
 }
 
@@ -40,8 +43,7 @@ where
 {
     #[inline(always)]
     fn run(self, cell: &mut ActorCell<A>, cx: &mut Context<'_, ActorCell<A>>) {
-        self.guard.delivered();
-        A::receive_told(cell, self.message, cx.reborrow());
+        A::receive_told(cell, self.open(), cx.reborrow());
     }
 }
 
@@ -64,6 +66,26 @@ impl<M, R, K> Envelope<M, R, K> {
     pub(crate) fn open(self) -> Delivery<M, R> {
         self.guard.delivered();
         self.delivery
+    }
+
+    /// A message without an answer, with what goes along with the request that is handled now.
+    #[inline(always)]
+    pub(crate) fn told(message: M) -> Self {
+        Self::new(Delivery { message, baggage: request::baggage(), reply: None })
+    }
+
+    /// A message that is asked, with the side of its caller and the entry for its deadline.
+    #[inline(always)]
+    pub(crate) fn asked(
+        message: M,
+        outgoing: Outgoing,
+        deadline_ns: u64,
+        load: Option<Arc<Load>>,
+    ) -> (Self, Receiver<Answer<R>, Call>, SharedOneshot<Call>) {
+        let Outgoing { baggage, chain, made_for, .. } = outgoing;
+        let (reply, receiver, shared) =
+            Call::counted(deadline_ns, chain, load).made_for(made_for).begin();
+        (Self::new(Delivery { message, baggage, reply: Some(reply) }), receiver, shared)
     }
 
     /// Whether this actor waits for the answer.

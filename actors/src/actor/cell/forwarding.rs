@@ -51,8 +51,7 @@ where
             reply.fail(failure.clone());
         }
         let recipient = || std::any::type_name::<A>().to_owned();
-        let letters = &system.shared().dead_letters;
-        letters.add(std::any::type_name::<M>(), recipient, DeadLetterReason::Dropped);
+        system.lose::<M>(recipient, DeadLetterReason::Dropped);
     }
 }
 
@@ -65,10 +64,7 @@ impl<A: Actor> ActorCell<A> {
         turn: &mut Turn<'_, A>,
     ) {
         self.state.is_plain = false;
-        let rare = self.state.rare();
-        rare.forwarder = Some(forwarder);
-        for open in rare.gate.take_waiting() {
-            open(self, turn.reborrow());
-        }
+        self.state.rare().forwarder = Some(forwarder);
+        self.readmit_waiting(turn);
     }
 }

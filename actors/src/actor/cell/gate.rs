@@ -26,26 +26,36 @@ pub(crate) enum Verdict {
     /// It would wait for a handler that waits for it.
     Cycle,
     TooMany,
-    /// It has waited here beyond its deadline.
-    Late,
 }
 
-/// A message that waits; called with the cell when it is its turn.
-pub(crate) type Opened<A> = Box<dyn FnOnce(&mut ActorCell<A>, Context<'_, ActorCell<A>>) + Send>;
+/// Why a message leaves the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// It fits now: its handler runs.
+    Admitted,
+    /// Its deadline passed while it waited.
+    Expired,
+    /// The actor takes no more messages: it is admitted again, and so refused or forwarded.
+    Again,
+}
+
+/// A message that waits; called once when it leaves the gate.
+pub(crate) type Waiter<A> =
+    Box<dyn FnOnce(&mut ActorCell<A>, Context<'_, ActorCell<A>>, Release) + Send>;
 
 struct Waiting<A: Actor> {
     access: Access,
-    open: Opened<A>,
+    waiter: Waiter<A>,
     /// When nobody waits for it any more, nanoseconds, and what looks then.
     late: Option<(u64, Subscription)>,
 }
 
 impl<A: Actor> Waiting<A> {
-    fn opened(self) -> Opened<A> {
+    fn into_waiter(self) -> Waiter<A> {
         if let Some((_, look)) = self.late {
             look.cancel();
         }
-        self.open
+        self.waiter
     }
 }
 
@@ -54,11 +64,6 @@ pub(crate) struct Gate<A: Actor> {
     readers: u32,
     chains: u32,
     waiting: VecDeque<Waiting<A>>,
-    /// The next message to be judged is to be taken: it was taken from `waiting` and fits, or passes
-    /// in any case.
-    is_opened: bool,
-    /// The next message to be judged has waited too long.
-    is_late: bool,
 }
 
 impl<A: Actor> std::fmt::Debug for Gate<A> {
@@ -73,8 +78,7 @@ impl<A: Actor> std::fmt::Debug for Gate<A> {
 
 impl<A: Actor> Default for Gate<A> {
     fn default() -> Self {
-        let waiting = VecDeque::new();
-        Self { readers: 0, chains: 0, waiting, is_opened: false, is_late: false }
+        Self { readers: 0, chains: 0, waiting: VecDeque::new() }
     }
 }
 
@@ -84,14 +88,8 @@ impl<A: Actor> Gate<A> {
         self.readers == 0 && self.chains == 0 && self.waiting.is_empty()
     }
 
-    /// What becomes of a message; `comes_back` if the actor itself waits in its call chain.
-    pub(crate) fn judge(&mut self, access: Access, comes_back: bool) -> Verdict {
-        if std::mem::take(&mut self.is_opened) {
-            return Verdict::Take;
-        }
-        if std::mem::take(&mut self.is_late) {
-            return Verdict::Late;
-        }
+    /// Decides about a message; `comes_back` if the actor itself waits in its call chain.
+    pub(crate) fn judge(&self, access: Access, comes_back: bool) -> Verdict {
         let fits = self.fits(access);
         if access == Access::Always {
             return Verdict::Take;
@@ -130,19 +128,14 @@ impl<A: Actor> Gate<A> {
         }
     }
 
-    /// Takes the next message, which must be judged at once, in any case.
-    pub(crate) fn open_once(&mut self) {
-        self.is_opened = true;
-    }
-
     /// Keeps a message until it fits. With `late`, those behind it may fit at that time.
     pub(crate) fn keep(
         &mut self,
         access: Access,
-        open: Opened<A>,
+        waiter: Waiter<A>,
         late: Option<(u64, Subscription)>,
     ) {
-        self.waiting.push_back(Waiting { access, open, late });
+        self.waiting.push_back(Waiting { access, waiter, late });
     }
 
     /// Whether a message of this kind, which waits, keeps others from readers that they would fit to.
@@ -150,21 +143,18 @@ impl<A: Actor> Gate<A> {
         access == Access::Write && self.readers > 0
     }
 
-    /// A message that has waited too long. It must be opened, and so judged, at once.
-    pub(crate) fn next_late(&mut self, now_ns: u64) -> Option<Opened<A>> {
+    /// Takes out a message whose deadline has passed.
+    pub(crate) fn next_late(&mut self, now_ns: u64) -> Option<Waiter<A>> {
         let is_late = |waiting: &Waiting<A>| {
             waiting.late.as_ref().is_some_and(|(late_ns, _)| *late_ns <= now_ns)
         };
         let at = self.waiting.iter().position(is_late)?;
-        let waiting = self.waiting.remove(at)?;
-        self.is_late = true;
-        Some(waiting.opened())
+        self.waiting.remove(at).map(Waiting::into_waiter)
     }
 
     /// The futures under way are gone; what waits stays.
     pub(crate) fn clear(&mut self) {
         (self.readers, self.chains) = (0, 0);
-        (self.is_opened, self.is_late) = (false, false);
     }
 
     /// Whether messages wait.
@@ -178,16 +168,14 @@ impl<A: Actor> Gate<A> {
     }
 
     /// Takes all that waits, in order.
-    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Opened<A>> {
-        std::mem::take(&mut self.waiting).into_iter().map(Waiting::opened)
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Waiter<A>> {
+        std::mem::take(&mut self.waiting).into_iter().map(Waiting::into_waiter)
     }
 
-    /// The first waiting message, if it fits now. It must be opened, and so judged, at once.
-    pub(crate) fn next(&mut self) -> Option<Opened<A>> {
+    /// Takes out the first waiting message if it fits now.
+    pub(crate) fn next(&mut self) -> Option<Waiter<A>> {
         let access = self.waiting.front()?.access;
-        let fits = self.fits(access);
-        let waiting = if fits { self.waiting.pop_front() } else { None }?;
-        self.is_opened = true;
-        Some(waiting.opened())
+        let waiting = if self.fits(access) { self.waiting.pop_front() } else { None };
+        waiting.map(Waiting::into_waiter)
     }
 }

@@ -125,7 +125,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// As `handle_plain`.
+    /// As `run_plain`.
     #[cold]
     pub(crate) fn plain_intercepted<M, R>(
         &mut self,
@@ -161,7 +161,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// As `handle_replying`.
+    /// As `run_replying`.
     #[cold]
     pub(crate) fn replying_intercepted<M>(
         &mut self,
@@ -203,7 +203,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// As `handle_exclusive`.
+    /// As `run_exclusive`.
     #[cold]
     pub(crate) fn exclusive_intercepted<M>(
         &mut self,
@@ -228,7 +228,7 @@ impl<A: Actor> ActorCell<A> {
         });
     }
 
-    /// As `handle_interleaved`.
+    /// As `run_interleaved`.
     #[cold]
     pub(crate) fn interleaved_intercepted<M>(
         &mut self,

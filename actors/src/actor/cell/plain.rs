@@ -4,35 +4,24 @@
 //! branch, and all else is out of line.
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::sync::Arc;
 
 use crate::actor::cell::{settle, ActorCell};
 use crate::actor::context::Context;
-use crate::actor::handler::{Access, Receive, Turn};
+use crate::actor::handler::Turn;
 use crate::actor::Actor;
 use crate::call::reply::ReplyTo;
 use crate::request::scope::Panic;
-use crate::request::Delivery;
-use crate::request::{Ambient, Baggage};
+use crate::request::{Ambient, Delivery};
 
 impl<A: Actor> ActorCell<A> {
-    /// A plain message that was told and that nothing goes with: the commonest.
+    /// Handles a plain message that was told and that nothing goes with: the commonest.
     #[inline(always)]
-    pub(crate) fn handle_told<M, R, K>(
+    pub(crate) fn run_told<M, R: Send + 'static>(
         &mut self,
         message: M,
-        access: Access,
         turn: Turn<'_, A>,
         handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
-    ) where
-        A: Receive<M, K, Reply = R>,
-        M: Send + 'static,
-        K: 'static,
-        R: Send + 'static,
-    {
-        if !self.state.is_plain {
-            return self.handle_gated::<M, R, K>(message, None, None, access, turn, handle);
-        }
+    ) {
         let Some(actor) = &mut self.actor else {
             return self.drop_without_actor::<M>(&turn);
         };
@@ -41,64 +30,15 @@ impl<A: Actor> ActorCell<A> {
         drop(handle(actor, message, &mut Context::new(turn, &mut self.state)));
     }
 
-    /// A plain message: no future, no waiting.
+    /// Handles a plain message: no future, no waiting.
     #[inline(always)]
-    pub(crate) fn handle_plain<M, R, K>(
+    pub(crate) fn run_plain<M, R: Send + 'static>(
         &mut self,
         delivery: Delivery<M, R>,
-        access: Access,
-        turn: Turn<'_, A>,
-        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
-    ) where
-        A: Receive<M, K, Reply = R>,
-        M: Send + 'static,
-        K: 'static,
-        R: Send + 'static,
-    {
-        let Delivery { message, baggage, reply } = delivery;
-        if !self.state.is_plain {
-            return self.handle_gated::<M, R, K>(message, baggage, reply, access, turn, handle);
-        }
-        self.plain(message, baggage, reply, turn, handle);
-    }
-
-    /// A plain message of an actor that has a gate or interceptors. Out of line and without a
-    /// `Delivery`: in line, its locals and registers cost every message that needs neither.
-    #[inline(never)]
-    fn handle_gated<M, R, K>(
-        &mut self,
-        message: M,
-        baggage: Option<Arc<Baggage>>,
-        reply: Option<ReplyTo<R>>,
-        access: Access,
-        mut turn: Turn<'_, A>,
-        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
-    ) where
-        A: Receive<M, K, Reply = R>,
-        M: Send + 'static,
-        K: 'static,
-        R: Send + 'static,
-    {
-        match self.admit::<M, K>(Delivery { message, baggage, reply }, access, &mut turn) {
-            Some(delivery) if self.state.is_intercepted() => {
-                self.plain_intercepted(delivery, turn, handle);
-            }
-            Some(Delivery { message, baggage, reply }) => {
-                self.plain(message, baggage, reply, turn, handle);
-            }
-            None => {}
-        }
-    }
-
-    #[inline(always)]
-    fn plain<M, R: Send + 'static>(
-        &mut self,
-        message: M,
-        baggage: Option<Arc<Baggage>>,
-        reply: Option<ReplyTo<R>>,
         turn: Turn<'_, A>,
         handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
     ) {
+        let Delivery { message, baggage, reply } = delivery;
         let Some(actor) = &mut self.actor else {
             return self.drop_without_actor::<M>(&turn);
         };

@@ -11,7 +11,7 @@ use crate::actor::cell::rare::Deferred;
 use crate::actor::cell::rare::RareState;
 use crate::actor::children::Children;
 use crate::actor::context::{AsyncContext, Context};
-use crate::actor::handler::{Access, Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
+use crate::actor::handler::{Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
 use crate::actor::restart::Restarter;
 use crate::actor::Actor;
 use crate::call::chain::{Asker, Name};
@@ -244,25 +244,14 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// A message whose handler answers when it likes.
-    pub(crate) fn handle_replying<M>(
+    pub(crate) fn run_replying<M>(
         &mut self,
         delivery: Delivery<M, <A as ReplyHandler<M>>::Reply>,
-        mut turn: Turn<'_, A>,
+        turn: Turn<'_, A>,
     ) where
         A: ReplyHandler<M>,
         M: Send + 'static,
     {
-        type Kind = crate::actor::handler::kind::Replying;
-        let mut delivery = delivery;
-        if !self.state.is_plain {
-            match self.admit::<M, Kind>(delivery, A::ACCESS, &mut turn) {
-                None => return,
-                Some(admitted) => delivery = admitted,
-            }
-            if self.state.is_intercepted() {
-                return self.replying_intercepted(delivery, turn);
-            }
-        }
         if !self.begin(&delivery, &turn) {
             return;
         }
@@ -277,7 +266,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// A message whose future borrows the actor: nothing else is taken until it ends.
-    pub(crate) fn handle_exclusive<M>(
+    pub(crate) fn run_exclusive<M>(
         &mut self,
         delivery: Delivery<M, <A as AsyncHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
@@ -285,17 +274,6 @@ impl<A: Actor> ActorCell<A> {
         A: AsyncHandler<M>,
         M: Send + 'static,
     {
-        type Kind = crate::actor::handler::kind::Exclusive;
-        let mut delivery = delivery;
-        if !self.state.is_plain {
-            match self.admit::<M, Kind>(delivery, Access::Write, &mut turn) {
-                None => return,
-                Some(admitted) => delivery = admitted,
-            }
-            if self.state.is_intercepted() {
-                return self.exclusive_intercepted(delivery, turn);
-            }
-        }
         let Some(actor) = self.actor.take() else {
             return self.drop_without_actor::<M>(&turn);
         };
@@ -318,7 +296,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// A message whose future others may interleave with.
-    pub(crate) fn handle_interleaved<M>(
+    pub(crate) fn run_interleaved<M>(
         &mut self,
         delivery: Delivery<M, <A as InterleavedHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
@@ -326,18 +304,6 @@ impl<A: Actor> ActorCell<A> {
         A: InterleavedHandler<M>,
         M: Send + 'static,
     {
-        type Kind = crate::actor::handler::kind::Shared;
-        let access = <A as InterleavedHandler<M>>::ACCESS;
-        let mut delivery = delivery;
-        if !self.state.is_plain {
-            match self.admit::<M, Kind>(delivery, access, &mut turn) {
-                None => return,
-                Some(admitted) => delivery = admitted,
-            }
-            if self.state.is_intercepted() {
-                return self.interleaved_intercepted(delivery, turn);
-            }
-        }
         if !self.begin(&delivery, &turn) {
             return;
         }
@@ -417,8 +383,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     pub(crate) fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
-        let letters = &self.state.system.shared().dead_letters;
-        letters.add(std::any::type_name::<M>(), || turn.name().to_owned(), reason);
+        self.state.system.lose::<M>(|| turn.name().to_owned(), reason);
     }
 
     /// The actor was lost to a panic and is on its way out.

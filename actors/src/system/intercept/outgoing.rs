@@ -27,6 +27,53 @@ pub(crate) struct Target<'a> {
     pub(crate) class: String,
 }
 
+/// A place that messages are sent to: an address, a pool, or an entity.
+pub(crate) trait Destination {
+    fn system(&self) -> &System;
+
+    /// How interceptors know it.
+    fn target(&self) -> Target<'_>;
+
+    /// Whether interceptors are around what is sent to it.
+    #[inline(always)]
+    fn is_intercepted(&self) -> bool {
+        !self.system().shared().outgoing.is_empty()
+    }
+
+    /// Sends a message by `send`, with interceptors around it if there are any. A message that one of
+    /// them refuses is a dead letter.
+    #[inline(always)]
+    fn deliver<M: Send + 'static>(
+        &self,
+        message: M,
+        send: impl FnOnce(M) -> Result<(), TellError<M>>,
+    ) -> Result<(), TellError<M>> {
+        match self.is_intercepted() {
+            true => tell(self.target(), message, send).map_err(Unsent::counted),
+            false => send(message),
+        }
+    }
+
+    /// As [`Destination::deliver`]; a message that is refused is no dead letter.
+    fn offer_by<M: Send + 'static>(
+        &self,
+        message: M,
+        send: impl FnOnce(M) -> Result<(), TellError<M>>,
+    ) -> Result<(), TellError<M>> {
+        match self.is_intercepted() {
+            true => tell(self.target(), message, send).map_err(|unsent| unsent.error),
+            false => send(message),
+        }
+    }
+
+    /// When a call to it gives up; and the time of now, from which its limit counts.
+    #[inline(always)]
+    fn deadline(&self, limit: Duration, outgoing: &Outgoing) -> (u64, u64) {
+        let now_ns = self.system().asking_ns(limit);
+        (now_ns, deadline_after(now_ns, limit).min(outgoing.deadline_ns))
+    }
+}
+
 impl Target<'_> {
     fn interception<M>(self, is_ask: bool) -> Interception {
         let system = self.system.clone();
