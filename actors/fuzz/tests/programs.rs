@@ -34,3 +34,19 @@ fn equal_programs_have_equal_outcomes() {
         assert_eq!(run(&program, twin), run(&program, twin), "seed {seed}");
     }
 }
+
+/// Minimal programs of violations that are mended. Each found bug leaves its program here.
+#[test]
+fn programs_that_have_found_bugs_keep_the_contract() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/found");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let program: Program = std::fs::read_to_string(&path)?.parse()?;
+        let violations = run(&program, None);
+        assert!(violations.is_empty(), "{}: {violations:#?}", path.display());
+        count += 1;
+    }
+    assert!(count > 0, "{folder} holds no programs");
+    Ok(())
+}

@@ -1,11 +1,14 @@
 //! The urgent lane: overtakes what is submitted, loses nothing, ends with its task.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{limits, Context, Failure, Group, Lifecycle, Pinning, SubmitErrorKind};
+use turnwheel_runtime::{
+    limits, Context, Failure, Group, Lifecycle, Mailbox, Overflow, Pinning, SubmitErrorKind,
+};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -69,6 +72,73 @@ fn urgent_jobs_wait_for_the_start_and_for_an_exclusive_future() -> Outcome {
         sim.advance(Duration::from_secs(2));
         let seen = sim.wait(task.call(|seen, _| seen.clone()))?;
         assert_eq!(seen, ["future", "urgent", "submitted"], "seed {seed}");
+    }
+    Ok(())
+}
+
+/// Mailboxes of both kinds: the lock-free lane, and a queue behind a lock.
+fn mailboxes() -> [Mailbox; 2] {
+    [Mailbox::bounded(16), Mailbox::bounded(16).overflow(Overflow::DropOldest)]
+}
+
+#[test]
+fn an_urgent_job_made_by_any_job_overtakes_what_is_submitted() -> Outcome {
+    for (seed, mailbox) in (0..20).flat_map(|seed| mailboxes().map(|mailbox| (seed, mailbox))) {
+        let sim = Sim::new(seed);
+        let task = sim.group("cpu").task(Vec::new()).mailbox(mailbox).spawn()?;
+        let own = task.downgrade();
+        task.submit(move |_: &mut Vec<&str>, cx| {
+            let urgent = move |seen: &mut Vec<&str>, _: &mut Context<'_, _>| {
+                seen.push("submitter");
+                let task = own.upgrade().expect("it runs");
+                task.submit_urgent(|seen, _| seen.push("urgent")).expect("there is room");
+            };
+            // From the fast lane of a turn of its own, after the lanes were looked at.
+            cx.yield_now();
+            cx.run(urgent).expect("the fast lane has room");
+        })?;
+        task.submit(|seen, _| seen.push("submitted"))?;
+        let seen = sim.wait(task.call(|seen, _| seen.clone()))?;
+        assert_eq!(seen, ["submitter", "urgent", "submitted"], "seed {seed}, {mailbox:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_begins_after_a_kill_by_an_urgent_job_a_queued_job_or_a_timer() -> Outcome {
+    for (seed, mailbox) in (0..20).flat_map(|seed| mailboxes().map(|mailbox| (seed, mailbox))) {
+        for way in 0..3 {
+            let sim = Sim::new(seed);
+            let ran = Arc::new(AtomicU32::new(0));
+            let task = sim.group("cpu").task(()).mailbox(mailbox).spawn()?;
+            let (own, count) = (task.clone(), Arc::clone(&ran));
+            let kill = move |(): &mut (), _: &mut Context<'_, ()>| {
+                count.fetch_add(1, Ordering::Relaxed);
+                own.kill().detach();
+            };
+            let count = Arc::clone(&ran);
+            let late = move |(): &mut (), _: &mut Context<'_, ()>| {
+                count.fetch_add(1, Ordering::Relaxed);
+            };
+            match way {
+                0 => {
+                    task.submit(kill)?;
+                    task.submit(late)?;
+                }
+                1 => {
+                    task.submit_urgent(kill)?;
+                    task.submit_urgent(late.clone())?;
+                    task.submit(late)?;
+                }
+                _ => task.submit(move |(), cx| {
+                    cx.after(Duration::ZERO, kill).expect("there is room");
+                    cx.after(Duration::ZERO, late).expect("there is room");
+                })?,
+            }
+            let killed = sim.wait(task.closed());
+            assert!(matches!(killed, Err(Failure::Killed)), "{killed:?}");
+            assert_eq!(ran.load(Ordering::Relaxed), 1, "seed {seed}, way {way}, {mailbox:?}");
+        }
     }
     Ok(())
 }

@@ -240,7 +240,8 @@ impl World {
             (true, Some(urgent)) => *urgent == job,
             (true, None) => model.queue.front() == Some(&job),
         };
-        let is_late = model.ended.is_some_and(|ended| since < ended);
+        // What a job leaves in the fast lane belongs to it.
+        let is_late = !is_fast && model.ended.is_some_and(|ended| since < ended);
         let is_kept_out = !is_fast && model.exclusive > 0;
         let lanes = format!("{:?} {:?} {:?}", model.fast, model.urgent, model.queue);
         if !is_next {

@@ -134,7 +134,8 @@ impl Turn {
                 Flow::Done => unsafe { node::free(queued.0) },
                 Flow::Again => self.keep_current(queued.0),
             }
-            if !self.fast_jobs() || !self.owner().open.get() || !self.may_go_on() {
+            let may_go_on = self.fast_jobs() && self.may_go_on();
+            if !may_go_on || !self.owner().open.get() || self.is_signalled() {
                 return false;
             }
             self.owner().has_urgent.set(false);

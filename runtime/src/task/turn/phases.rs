@@ -111,7 +111,18 @@ pub(crate) fn exclusive_ended(turn: &mut Turn) {
     // SAFETY: we are the runner and the borrow ends here.
     let own = unsafe { extra.subscriptions_owner() };
     own.owed += own.release_waiting();
-    turn.owner().open.set(turn.phase() == Phase::Started && !is_exclusive(turn.header()));
+    open_lanes(turn);
+}
+
+/// Opens the lanes if nothing keeps them shut. The signal of a policy mailbox may have been taken while
+/// they were shut, so it is set again.
+fn open_lanes(turn: &mut Turn) {
+    let header = turn.header();
+    let is_open = turn.phase() == Phase::Started && !is_exclusive(header);
+    turn.owner().open.set(is_open);
+    if is_open && !is_mail_empty(header) {
+        header.inbox.signal(bits::MAIL);
+    }
 }
 
 /// Closes the submitted lane and the policy mailbox. Returns whether this call did it.
@@ -220,7 +231,7 @@ fn enter(turn: &mut Turn, phase: Phase) {
 /// Drops all subscriptions; the task lives on.
 pub(crate) fn cancel_subscriptions(turn: &mut Turn) {
     retire(turn, Phase::Closed);
-    turn.owner().open.set(turn.phase() == Phase::Started && !is_exclusive(turn.header()));
+    open_lanes(turn);
 }
 
 fn retire(turn: &mut Turn, phase: Phase) {

@@ -58,7 +58,7 @@ impl Turn {
             let Some((source, entry)) = next else { continue };
             self.ready_job(&source, entry);
             put_back(extra, source);
-            if !self.fast_jobs() {
+            if !self.fast_jobs() || self.is_signalled() {
                 return false;
             }
         }

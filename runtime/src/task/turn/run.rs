@@ -358,6 +358,9 @@ impl Turn {
         if !self.owner().open.get() {
             return true;
         }
+        if self.is_signalled() {
+            return false;
+        }
         let header = self.header();
         let mark = header.inbox.mark_owner();
         if header.capacity == 0 && !self.mailed_jobs() {
@@ -379,12 +382,18 @@ impl Turn {
             if !self.fast_jobs() {
                 return false;
             }
-            if header.inbox.signals() & bits::SYSTEM != 0 || !self.owner().open.get() {
+            if self.is_signalled() || !self.owner().open.get() {
                 self.is_interrupted = true;
                 return false;
             }
         }
         true
+    }
+
+    /// Whether a stop, a kill, an urgent job or the like goes before the next job.
+    #[inline(always)]
+    pub(in crate::task) fn is_signalled(&self) -> bool {
+        self.header().inbox.signals() & bits::SYSTEM != 0
     }
 
     #[inline(always)]
@@ -441,7 +450,7 @@ impl Turn {
                 Flow::Done => unsafe { node::free(queued.0) },
                 Flow::Again => self.keep_current(queued.0),
             }
-            if !self.fast_jobs() {
+            if !self.fast_jobs() || self.is_signalled() || !self.owner().open.get() {
                 return false;
             }
         }
