@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 fn run(verb: Verb) -> Result<(), BenchError> {
     match verb {
         Verb::Compare(args) => {

@@ -50,8 +50,8 @@ impl Backoff {
         self
     }
 
-    /// Shortens each delay by a random part of it, at most so many percent: what has failed together
-    /// is not tried together again. At most 100.
+    /// Shortens each delay by a random part of it, at most so many percent: what has failed
+    /// together is not tried together again. At most 100.
     pub fn jitter_percent(mut self, percent: u8) -> Self {
         self.jitter_percent = percent.min(100);
         self

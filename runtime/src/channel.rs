@@ -1,8 +1,8 @@
 //! A bounded channel that tasks consume: many producers on any thread, one item a round.
 //!
-//! A layer on the public API of the task: a consumer is a coalescing condition that takes an item for
-//! each run. Invariant: an item is taken only by a consumer whose job runs with it at once, so no
-//! item is lost when a consumer goes.
+//! A layer on the public API of the task: a consumer is a coalescing condition that takes an item
+//! for each run. Invariant: an item is taken only by a consumer whose job runs with it at once, so
+//! no item is lost when a consumer goes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -164,8 +164,8 @@ impl<T: Send + 'static> Channel<T> {
         self.shared.take()
     }
 
-    /// Takes the oldest item, or has `cx` woken when there is one; `None` when the channel is closed
-    /// and empty. For those who poll; what is woken for one item are all pollers.
+    /// Takes the oldest item, or has `cx` woken when there is one; `None` when the channel is
+    /// closed and empty. For those who poll; what is woken for one item are all pollers.
     pub fn poll_take(&self, cx: &mut PollContext<'_>) -> Poll<Option<T>> {
         if let Some(item) = self.shared.take() {
             return Poll::Ready(Some(item));

@@ -59,7 +59,9 @@ impl Failure {
     /// # #[derive(Debug)]
     /// # struct Overdrawn(i64);
     /// # impl std::fmt::Display for Overdrawn {
-    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { write!(f, "{}", self.0) }
+    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    /// #         write!(f, "{}", self.0)
+    /// #     }
     /// # }
     /// # impl std::error::Error for Overdrawn {}
     /// # let group = Group::builder("doc").workers(1).build()?;
@@ -142,7 +144,8 @@ impl fmt::Display for Failure {
             Self::TimedOut(limit) => write!(f, "not done within {limit:?}"),
             Self::Abandoned => f.write_str("every completer was dropped without an answer"),
             Self::WouldBlock => f.write_str(
-                "a blocking wait is refused on a worker thread: use `on_completion` or an async wait",
+                "a blocking wait is refused on a worker thread: \
+                 use `on_completion` or an async wait",
             ),
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::Many(failures) => {
@@ -171,8 +174,8 @@ pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
     }
 }
 
-/// Writes to the log where a panic must not come back: the subscriber, the texts of errors and their
-/// destructors are user code.
+/// Writes to the log where a panic must not come back: the subscriber, the texts of errors and
+/// their destructors are user code.
 pub(crate) fn log(write: impl FnOnce()) {
     if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)) {
         // The destructor of its payload may panic too.

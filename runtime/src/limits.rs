@@ -111,7 +111,8 @@ pub const STACK_BYTES_DEFAULT: usize = 2 << 20;
 /// Turns in one go after which a simulation counts as endless. A large test has some ten thousand.
 pub const SIM_TURNS_MAX: u64 = 1_000_000;
 
-/// Events that a simulation records, at most: a hundred megabytes or two. Later ones are counted only.
+/// Events that a simulation records, at most: a hundred megabytes or two. Later ones are counted
+/// only.
 pub const SIM_EVENTS_MAX: usize = 1_000_000;
 
 /// Failed jobs that a simulation remembers, at most; enough for anybody to see what is wrong.

@@ -112,8 +112,8 @@ impl Task {
         self.inbox.signal(set).schedule
     }
 
-    /// As `Source::ready`: what is ready goes to the runner's own queue if the task is held, else it
-    /// is signalled. Whether the caller must run the task.
+    /// As `Source::ready`: what is ready goes to the runner's own queue if the task is held, else
+    /// it is signalled. Whether the caller must run the task.
     pub fn ready(&self, value: u32) -> bool {
         if !self.inbox.take_hold(0) {
             return self.signal(bits::READY);

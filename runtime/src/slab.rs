@@ -1,4 +1,5 @@
-//! Memory of task cells and exchanges: aligned to cache lines without the cost of aligned allocation.
+//! Memory of task cells and exchanges: aligned to cache lines without the cost of aligned
+//! allocation.
 //!
 //! Size classes of whole cache lines; each thread keeps two batches of each class, the rest is in
 //! a list for all. After the magazines of Bonwick and Adams (USENIX 2001). Places are reused, never

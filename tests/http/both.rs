@@ -230,6 +230,7 @@ fn is_of(path: &str, pattern: &str) -> bool {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one line for each operation")]
 fn the_client_has_every_operation_of_the_api() {
     let notes = Arc::new(Notes::default());
     let client = Client::over(Arc::clone(&notes) as Arc<dyn Carrier>, "http://localhost");

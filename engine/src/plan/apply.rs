@@ -77,6 +77,7 @@ impl Plan {
     }
 
     /// Changes the plan as a record says.
+    #[expect(clippy::too_many_lines, reason = "one arm for each record")]
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), Inconsistent> {
         match record {
             Record::Created(_) => return Err(self.wrong("it begins a second time")),

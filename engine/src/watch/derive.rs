@@ -118,6 +118,7 @@ fn touched(record: &Record) -> &[StepId] {
 }
 
 /// When, by whom and why; nothing for records that only the engine itself needs.
+#[expect(clippy::too_many_lines, reason = "one arm for each record")]
 fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)> {
     let (at, by, why) = match record {
         Record::Created(_)

@@ -224,6 +224,7 @@ impl WorldBuilder {
     }
 
     /// Makes the world, registers it, and goes on with what it owns.
+    #[expect(clippy::too_many_lines, reason = "the steps of entering a world, in order")]
     async fn enter(mut self, hub: Arc<Hub>, mut own: Vec<Group>) -> Result<World, BuildError> {
         let cpu = match self.group.take() {
             Some(cpu) => cpu,

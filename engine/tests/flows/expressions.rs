@@ -5,6 +5,7 @@ use serde_json::{json, Value};
 use crate::flow_common::run;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table of cases")]
 fn expressions_give_what_jq_gives() {
     let input = json!({"a": [3, 1, 2], "s": "Hello, World", "o": {"x": 1, "y": {"z": [1, 2]}}, "n": 5, "d": "2024-03-01T12:30:00Z", "t": true, "l": [{"k": "a", "v": 1}, {"k": "b", "v": 2}, {"k": "a", "v": 3}]});
     let pairs = [

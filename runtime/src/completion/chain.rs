@@ -260,9 +260,10 @@ fn flat(link: Box<dyn FnOnce()>) {
     use std::cell::{Cell, RefCell};
     use std::collections::VecDeque;
 
+    type Links = VecDeque<Box<dyn FnOnce()>>;
     thread_local! {
         static DEPTH: Cell<usize> = const { Cell::new(0) };
-        static LINKS: RefCell<VecDeque<Box<dyn FnOnce()>>> = const { RefCell::new(VecDeque::new()) };
+        static LINKS: RefCell<Links> = const { RefCell::new(VecDeque::new()) };
     }
     /// Restores the depth, also when a link unwinds; links left over then are dropped, which
     /// completes what they owe.

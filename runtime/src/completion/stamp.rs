@@ -1,8 +1,6 @@
 //! When a completion was completed, for those who want to know.
 
-use super::{Completion, InlineExecutor};
 use crate::failure::Failure;
-use crate::group::Group;
 
 /// An outcome and the time at which it was given.
 #[derive(Clone, Debug)]
@@ -11,29 +9,4 @@ pub struct Stamped<T> {
     pub outcome: Result<T, Failure>,
     /// When, in nanoseconds on the monotonic clock of the group that was asked.
     pub completed_ns: u64,
-}
-
-impl<T: Send + 'static> Completion<T> {
-    /// The outcome, value or failure, with the time at which it was given; now if it is done
-    /// already. The stamp is there before the answer is done.
-    ///
-    /// Read by whoever completes: one clock read (31 to 47 ns) and two heap allocations. A
-    /// completion that nobody stamps reads no clock.
-    ///
-    /// ```
-    /// use turnwheel_runtime::{Completion, Group};
-    /// let group = Group::builder("stamps").workers(1).build()?;
-    /// let before_ns = group.now_ns();
-    /// let stamped = Completion::done(7).stamped(&group).wait()?;
-    /// assert!(stamped.completed_ns >= before_ns);
-    /// assert_eq!(stamped.outcome?, 7);
-    /// # group.shutdown()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn stamped(self, group: &Group) -> Completion<Stamped<T>> {
-        let group = group.clone();
-        self.then_on(InlineExecutor, move |outcome| {
-            Ok(Stamped { outcome, completed_ns: group.now_ns() })
-        })
-    }
 }

@@ -100,8 +100,8 @@ pub enum BuildError {
     },
     /// A mailbox bound that the state word of a task cannot count.
     #[error(
-        "group «{group}»: a mailbox for {jobs} jobs; bound it to at most {MAILBOX_JOBS_MAX}, or make \
-         it unbounded"
+        "group «{group}»: a mailbox for {jobs} jobs; bound it to at most {MAILBOX_JOBS_MAX}, or \
+         make it unbounded"
     )]
     MailboxTooLarge {
         /// Name of the group.

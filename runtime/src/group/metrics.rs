@@ -58,8 +58,8 @@ pub struct WorkerMetrics {
     pub queued: u64,
     /// Nanoseconds without work: it was parked, the time until now included if it is.
     pub idle_ns: u64,
-    /// For how long its turn lasts, to within the watchdog's period of 100 ms; nothing for a turn that
-    /// the watchdog has not seen yet.
+    /// For how long its turn lasts, to within the watchdog's period of 100 ms; nothing for a turn
+    /// that the watchdog has not seen yet.
     pub running_ns: Option<u64>,
 }
 
@@ -184,8 +184,8 @@ impl Group {
         }
     }
 
-    /// The tasks whose turn the watchdog has seen to last, with the worker of each; few, and none in a group
-    /// that is well. Cost: for each of them a look through the list of live tasks.
+    /// The tasks whose turn the watchdog has seen to last, with the worker of each; few, and none
+    /// in a group that is well. Cost: for each of them a look through the list of live tasks.
     pub fn long_turns(&self) -> Vec<TaskInfo> {
         let shared = self.shared();
         let lasts = |worker: &&crate::worker::Shared| held_ns(worker, shared.now_ns()).is_some();

@@ -11,6 +11,7 @@ mod registry;
 mod shared;
 mod shutdown;
 mod spawn;
+mod stamped;
 mod timers;
 mod watchdog;
 

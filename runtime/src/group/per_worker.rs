@@ -6,9 +6,9 @@ use super::Group;
 use crate::handoff::Section;
 use crate::worker;
 
-/// A value for each worker of a group. The worker itself uses its own for a few plain stores; anybody
-/// may visit them all, which costs a system call for each (`membarrier(2)`; without it both take a
-/// lock).
+/// A value for each worker of a group. The worker itself uses its own for a few plain stores;
+/// anybody may visit them all, which costs a system call for each (`membarrier(2)`; without it both
+/// take a lock).
 ///
 /// For what all workers put down and one of them, rarely, goes through: lists, counts, caches.
 ///
@@ -51,12 +51,14 @@ impl<T: Send> PerWorker<T> {
         worker::with_current(|local| {
             let local = local.filter(|local| local.is_of(self.group.shared()))?;
             let section = self.sections.get(local.index)?;
-            // SAFETY: one thread at a time is this worker, and who was it before has handed it over.
+            // SAFETY: one thread at a time is this worker, and who was it before has handed it
+            // over.
             Some(unsafe { section.enter_owner(run) })
         })
     }
 
-    /// Uses the values of all workers, one after the other. From any thread, but not within itself or
+    /// Uses the values of all workers, one after the other. From any thread, but not within itself
+    /// or
     /// [`PerWorker::own`].
     pub fn visit_each(&self, mut run: impl FnMut(&mut T)) {
         for section in &self.sections {

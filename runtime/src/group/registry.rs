@@ -127,7 +127,8 @@ impl Registry {
         self.live.load(Ordering::SeqCst)
     }
 
-    /// How many tasks each class has, by its index; at most so many classes. One shard is locked at a time.
+    /// How many tasks each class has, by its index; at most so many classes. One shard is locked at
+    /// a time.
     pub(crate) fn by_class(&self, classes: usize) -> Vec<usize> {
         let mut counts = vec![0; classes];
         for shard in &self.shards {

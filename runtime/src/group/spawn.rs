@@ -183,7 +183,11 @@ impl<S: Send + 'static> TaskBuilder<S> {
     /// #[derive(Default)]
     /// struct Counted;
     /// impl Lifecycle<u64> for Counted {
-    ///     fn starting(&mut self, count: &mut u64, _: &mut Context<'_, u64>) -> Result<(), Failure> {
+    ///     fn starting(
+    ///         &mut self,
+    ///         count: &mut u64,
+    ///         _: &mut Context<'_, u64>,
+    ///     ) -> Result<(), Failure> {
     ///         *count += 1;
     ///         Ok(())
     ///     }

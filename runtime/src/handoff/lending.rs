@@ -1,7 +1,7 @@
 //! A value that is lent out and given back, without a lock.
 //!
-//! It lies on a *shelf* and is moved once for each way; who has it on loan reaches it there. One word
-//! says where it is, and who of the two goes last takes the shelf down. Model:
+//! It lies on a *shelf* and is moved once for each way; who has it on loan reaches it there. One
+//! word says where it is, and who of the two goes last takes the shelf down. Model:
 //! `loom-tests/tests/lending.rs`.
 
 use std::fmt;
@@ -143,7 +143,8 @@ impl<T> Drop for Lent<T> {
     fn drop(&mut self) {
         // SAFETY: the shelf lasts while the value is out.
         let place = unsafe { &self.0.as_ref().place };
-        // AcqRel: publishes the value; shows that the lender has gone. After it, nothing is touched.
+        // AcqRel: publishes the value; shows that the lender has gone. After it, nothing is
+        // touched.
         let back = place.compare_exchange(OUT, BACK, Ordering::AcqRel, Ordering::Acquire);
         if let Err(seen) = back {
             debug_assert!(seen == LEFT, "who has the value gives it back once");

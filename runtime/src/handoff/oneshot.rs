@@ -49,7 +49,8 @@ pub struct Sender<T, N>(Option<NonNull<Oneshot<N>>>, PhantomData<fn(T) -> T>);
 /// Receiving half. Dropping it closes the channel and drops a value that was sent.
 pub struct Receiver<T, N: Metadata> {
     state_ptr: NonNull<Oneshot<N>>,
-    /// 1 once the value was received. A whole word: a byte store followed by a word load would stall.
+    /// 1 once the value was received. A whole word: a byte store followed by a word load would
+    /// stall.
     received: u64,
     value: PhantomData<T>,
 }
@@ -127,7 +128,8 @@ impl<N> Oneshot<N> {
     /// Requests a call of [`Metadata::abandoned`]. Returns false if the channel is settled already:
     /// then no call follows.
     pub fn watch(&self) -> bool {
-        // AcqRel: the thread that sees the bit when it closes also sees what the caller has written.
+        // AcqRel: the thread that sees the bit when it closes also sees what the caller has
+        // written.
         self.word.fetch_or(WATCHED, Ordering::AcqRel) & SETTLED == 0
     }
 
@@ -151,7 +153,8 @@ impl<N> Oneshot<N> {
         }
     }
 
-    /// Calls [`Metadata::abandoned`] if it was requested. `before` is the word before it was settled.
+    /// Calls [`Metadata::abandoned`] if it was requested. `before` is the word before it was
+    /// settled.
     #[inline]
     fn notify_watchers(&self, before: u64)
     where
@@ -162,7 +165,8 @@ impl<N> Oneshot<N> {
         }
     }
 
-    /// Takes the stored waker. Only the thread that settled the word calls it, with the word before.
+    /// Takes the stored waker. Only the thread that settled the word calls it, with the word
+    /// before.
     #[inline]
     fn settled_waker(&self, before: u64) -> Option<Waker> {
         debug_assert!(
@@ -195,8 +199,8 @@ unsafe fn settle_and_release<N>(state: NonNull<Oneshot<N>>, bit: u64) -> Option<
     // Acquire: shows the waker stored before `WAKER` was set.
     let mut seen = shared.word.load(Ordering::Acquire);
     while seen & SETTLED == 0 {
-        // A replaced waker may be replaced again between reading it and the compare-exchange. In that
-        // case the sender settles first and releases in a second step.
+        // A replaced waker may be replaced again between reading it and the compare-exchange. In
+        // that case the sender settles first and releases in a second step.
         let stays = seen & CHANGED != 0;
         let parts = shared.waker_parts();
         let next = (seen | bit) - if stays { 0 } else { STRONG };

@@ -1,4 +1,5 @@
-//! Memory of a oneshot channel: its reference counts, and handles that do not know the value's type.
+//! Memory of a oneshot channel: its reference counts, and handles that do not know the value's
+//! type.
 //!
 //! Counts and state share one word, so that the sender sends and releases its count in one step.
 //! Only sender and receiver know the type of the value, and only they reach it.
@@ -17,9 +18,9 @@ pub(super) const STRONG: u64 = 1 << 8;
 const STRONG_ALL: u64 = (WEAK - 1) & !(STRONG - 1);
 /// One weak reference, which keeps the memory. All strong references share one.
 pub(super) const WEAK: u64 = 1 << 32;
-/// Handles of a kind beyond which the process is aborted, as by `Arc`: forgotten ones must not bring the
-/// count round to zero, nor into what is beside it. Half of what fits, so that threads which count at
-/// once stay below that too.
+/// Handles of a kind beyond which the process is aborted, as by `Arc`: forgotten ones must not
+/// bring the count round to zero, nor into what is beside it. Half of what fits, so that threads
+/// which count at once stay below that too.
 const COUNT_MAX: u64 = 1 << 23;
 
 const _: () =

@@ -16,7 +16,8 @@ use std::thread::LocalKey;
 /// }
 /// let user = || USER.with(|place| place.look(Clone::clone));
 /// assert_eq!(user(), None);
-/// USER.with(|place| place.enter(&"ada".to_owned(), || assert_eq!(user().as_deref(), Some("ada"))));
+/// let ada = "ada".to_owned();
+/// USER.with(|place| place.enter(&ada, || assert_eq!(user().as_deref(), Some("ada"))));
 /// assert_eq!(user(), None);
 /// ```
 pub struct Scoped<T>(Cell<*const T>);
@@ -51,8 +52,8 @@ impl<T> Scoped<T> {
     /// Looks at the value, if there is one.
     #[inline(always)]
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        // SAFETY: it was put there by an `enter` that has not returned: the place is not shared with
-        // other threads, so that this call comes from within that one, which has it borrowed.
+        // SAFETY: it was put there by an `enter` that has not returned: the place is not shared
+        // with other threads, so that this call comes from within that one, which has it borrowed.
         unsafe { self.0.get().as_ref() }.map(look)
     }
 }

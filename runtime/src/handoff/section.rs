@@ -1,14 +1,14 @@
 //! A value that one thread uses all the time and others once in a blue moon.
 //!
-//! The pattern of `slot.rs`: the owner announces its section with plain stores, and whoever else comes
-//! pays for both with a barrier on all threads. Others exclude one another by a lock, which the owner
-//! takes too where somebody is at work, or where there is no such barrier.
+//! The pattern of `slot.rs`: the owner announces its section with plain stores, and whoever else
+//! comes pays for both with a barrier on all threads. Others exclude one another by a lock, which
+//! the owner takes too where somebody is at work, or where there is no such barrier.
 
 use super::barrier;
 use crate::sync::{compiler_fence, spin_hint, AtomicBool, Mutex, MutexGuard, Ordering, UnsafeCell};
 
-/// Spins of a visitor for an owner inside its section, before it sleeps between its looks: an owner that
-/// lasts longer was preempted.
+/// Spins of a visitor for an owner inside its section, before it sleeps between its looks: an owner
+/// that lasts longer was preempted.
 #[cfg(not(turnwheel_loom))]
 const OWNER_SPINS_MAX: u32 = 1_000;
 /// How long it sleeps between two looks.
@@ -29,8 +29,8 @@ pub(crate) struct Section<T> {
     is_asymmetric: bool,
 }
 
-// SAFETY: one at a time has the value: the owner inside its section, or who holds the lock while the
-// owner is outside of it and kept there by the claim.
+// SAFETY: one at a time has the value: the owner inside its section, or who holds the lock while
+// the owner is outside of it and kept there by the claim.
 unsafe impl<T: Send> Send for Section<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Section<T> {}
@@ -69,8 +69,8 @@ impl<T> Section<T> {
     ///
     /// # Safety
     ///
-    /// The caller is the only thread that calls this for as long as it runs, and what former callers
-    /// did comes before it.
+    /// The caller is the only thread that calls this for as long as it runs, and what former
+    /// callers did comes before it.
     #[inline(always)]
     pub(crate) unsafe fn enter_owner<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
         let _inside = self.come_in_owner();
@@ -84,7 +84,8 @@ impl<T> Section<T> {
     fn come_in_owner(&self) -> Inside<'_> {
         assert!(!self.is_busy.load(Ordering::Relaxed), "a section within itself");
         if self.is_asymmetric {
-            // Pairs with the barrier in `visit`: either the visitor sees us busy, or we see its claim.
+            // Pairs with the barrier in `visit`: either the visitor sees us busy, or we see its
+            // claim.
             self.is_busy.store(true, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
             let inside = Inside { is_busy: &self.is_busy, _lock: None };
@@ -126,8 +127,8 @@ impl<T> Section<T> {
         let _leave = Leave(&self.is_claimed);
         barrier::all_threads();
         let mut spins = 0_u32;
-        // Acquire: pairs with the end of the owner's section. Ends with that section, which waits for
-        // nobody; from then on the owner sees the claim, and waits for the lock.
+        // Acquire: pairs with the end of the owner's section. Ends with that section, which waits
+        // for nobody; from then on the owner sees the claim, and waits for the lock.
         while self.is_busy.load(Ordering::Acquire) {
             wait_a_little(spins);
             spins = spins.saturating_add(1);

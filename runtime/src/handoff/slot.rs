@@ -49,7 +49,8 @@ impl<T> Slot<T> {
     #[inline(always)]
     pub(crate) fn replace_owner(&self, task: *mut T) -> Option<NonNull<T>> {
         if self.is_asymmetric {
-            // Pairs with the barrier in `steal`: either the thief sees us busy, or we see its claim.
+            // Pairs with the barrier in `steal`: either the thief sees us busy, or we see its
+            // claim.
             self.is_busy.store(true, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
             // Acquire: pairs with the end of `steal`; after it we see what the thief left behind.

@@ -3,8 +3,8 @@
 //! A [`Sim`] runs the same tasks as a real group, with the same lanes, phases, timers and
 //! completions, but without any thread: nothing happens until it is told to run. A seed decides
 //! what a real machine decides by chance: which worker comes next, what it steals, which ready task
-//! runs, where a turn ends. Equal seeds give equal runs, so a failure that one seed has found can be
-//! looked at again and again.
+//! runs, where a turn ends. Equal seeds give equal runs, so a failure that one seed has found can
+//! be looked at again and again.
 //!
 //! ```
 //! use std::time::Duration;

@@ -110,7 +110,8 @@ impl Queues {
         self.lost.push(Lost { entry, is_system, steps_left: LOST_STEPS });
     }
 
-    /// The worker on watch comes by: finds what was lost long ago, or first if nothing else is left.
+    /// The worker on watch comes by: finds what was lost long ago, or first if nothing else is
+    /// left.
     pub(super) fn watch(&mut self) {
         let mut is_wanted = self.len() == self.lost.len();
         let mut found = Vec::new();

@@ -121,7 +121,8 @@ impl Sim {
             steps += 1;
             assert!(
                 steps < self.world.config.turns_max,
-                "the future is not done after {steps} steps; `SimBuilder::turns_max` moves the limit"
+                "the future is not done after {steps} steps; \
+                 `SimBuilder::turns_max` moves the limit"
             );
         }
     }

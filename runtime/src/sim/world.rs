@@ -21,9 +21,9 @@ use crate::time::ManualClock;
 /// but in a call of [`run_until_idle`](Sim::run_until_idle), [`advance`](Sim::advance) and their
 /// kin. Handles of its groups and tasks may be used from any thread.
 ///
-/// **Do not block on this thread.** While a simulation lives, waiting on its thread for a completion
-/// that is not done is refused with [`Failure::WouldBlock`](crate::Failure::WouldBlock), since nobody
-/// would ever complete it; use [`Sim::wait`] or [`Sim::block_on`].
+/// **Do not block on this thread.** While a simulation lives, waiting on its thread for a
+/// completion that is not done is refused with [`Failure::WouldBlock`](crate::Failure::WouldBlock),
+/// since nobody would ever complete it; use [`Sim::wait`] or [`Sim::block_on`].
 ///
 /// Dropping it kills the tasks that are left, see [`Sim::leaks`].
 pub struct Sim {

@@ -25,8 +25,8 @@ impl Mark {
     /// Whether this call is the one that has to queue it.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        // AcqRel: pairs with the clearing; what made the subscription ready is seen by the turn that
-        // clears the mark.
+        // AcqRel: pairs with the clearing; what made the subscription ready is seen by the turn
+        // that clears the mark.
         self.0.fetch_or(QUEUED, Ordering::AcqRel) == 0
     }
 

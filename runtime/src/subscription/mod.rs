@@ -1,7 +1,7 @@
 //! Things that make jobs for a task when they are ready: timers, conditions, completions, futures.
 //!
-//! A subscription pushes itself onto its task's ready stack and signals the task, or goes straight to
-//! a task that is held and that it brings back; nothing is ever scanned. Its job lives
+//! A subscription pushes itself onto its task's ready stack and signals the task, or goes straight
+//! to a task that is held and that it brings back; nothing is ever scanned. Its job lives
 //! with the task and is only touched in the task's turns.
 
 mod condition;
@@ -88,7 +88,8 @@ impl Source {
     }
 
     /// As `ready` for a future: to poll it once more than needed does no harm. So whoever ends the
-    /// hold of its task, which waits for nothing but that, needs no mark: it has the task for itself.
+    /// hold of its task, which waits for nothing but that, needs no mark: it has the task for
+    /// itself.
     #[inline]
     fn woken(self: Arc<Self>) {
         // With the mark set, or the subscription gone, an end of the hold might help nobody.

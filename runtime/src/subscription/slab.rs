@@ -105,8 +105,8 @@ pub(crate) struct Subscriptions {
     pub(crate) waiting: VecDeque<Arc<Source>>,
     /// Exclusive futures; while the first is under way, nothing else runs.
     pub(crate) exclusive: VecDeque<u32>,
-    /// The source of one that is over, for the next one. It holds the memory of the task, so it goes
-    /// with the end of that.
+    /// The source of one that is over, for the next one. It holds the memory of the task, so it
+    /// goes with the end of that.
     spare: Option<Arc<Source>>,
 }
 

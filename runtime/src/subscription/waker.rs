@@ -1,9 +1,10 @@
 //! The waker of a task's future: it ends the hold of its task without a mark, and its count is kept
 //! from wake-up to wake-up.
 //!
-//! A future that waits leaves a clone of its waker and is woken by it, again and again. The count of
-//! such a clone goes in a circle: left by the turn, brought back by the wake-up, kept by the source
-//! (`has_spare`) until the turn leaves the next one. So neither a clone nor a wake-up counts.
+//! A future that waits leaves a clone of its waker and is woken by it, again and again. The count
+//! of such a clone goes in a circle: left by the turn, brought back by the wake-up, kept by the
+//! source (`has_spare`) until the turn leaves the next one. So neither a clone nor a wake-up
+//! counts.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -34,8 +35,8 @@ impl Deref for LentWaker<'_> {
 #[inline(always)]
 pub(crate) fn waker(source: &Arc<Source>) -> LentWaker<'_> {
     let data = Arc::as_ptr(source).cast();
-    // SAFETY: the functions of the table treat the pointer as the one count that goes with it, which
-    // is the one that is borrowed: this waker is never dropped, nor woken by value.
+    // SAFETY: the functions of the table treat the pointer as the one count that goes with it,
+    // which is the one that is borrowed: this waker is never dropped, nor woken by value.
     let waker = unsafe { Waker::from_raw(RawWaker::new(data, &VTABLE)) };
     LentWaker(ManuallyDrop::new(waker), PhantomData)
 }

@@ -14,8 +14,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// A source of time for a group: monotonic time for timers, wall time for dates.
 ///
 /// Implement it to run a group on a time of your own. A group survives a clock whose monotonic time
-/// jumps back: it keeps to the highest value seen, so that its time stands still until the clock has
-/// caught up. Timers set for a date are converted to monotonic time when they are armed.
+/// jumps back: it keeps to the highest value seen, so that its time stands still until the clock
+/// has caught up. Timers set for a date are converted to monotonic time when they are armed.
 ///
 /// # Example
 ///

@@ -1,8 +1,10 @@
-//! Hierarchical timing wheel: pending timers, ordered as little as possible and as late as possible.
+//! Hierarchical timing wheel: pending timers, ordered as little as possible and as late as
+//! possible.
 //!
 //! After G. Varghese and A. Lauck, «Hashed and Hierarchical Timing Wheels» (SOSP 1987), scheme 7,
-//! with exact deadlines: the wheel sorts timers into ticks, a small heap sorts the one tick that has
-//! been reached. A pure data structure: no clock, no lock, no atomic; its owner brings the time.
+//! with exact deadlines: the wheel sorts timers into ticks, a small heap sorts the one tick that
+//! has been reached. A pure data structure: no clock, no lock, no atomic; its owner brings the
+//! time.
 //!
 //! Invariant: a timer whose tick is after `tick` is in the slot that its highest six-bit digit
 //! different from `tick` names, every other timer is in the heap. So each slot's timers are all

@@ -99,8 +99,8 @@ thread_local! {
 #[inline(always)]
 pub(crate) fn with_current<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     let local = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: `Local::enter` has put it there and takes it away before its borrow of the worker ends;
-    // it has not returned, since it is below this call on the thread's stack.
+    // SAFETY: `Local::enter` has put it there and takes it away before its borrow of the worker
+    // ends; it has not returned, since it is below this call on the thread's stack.
     look(unsafe { local.as_ref() })
 }
 
@@ -223,7 +223,8 @@ impl Local {
         self.hand_on_batch();
     }
 
-    /// As `pop_injected` for a worker that does not search: nobody looks after what it brings along.
+    /// As `pop_injected` for a worker that does not search: nobody looks after what it brings
+    /// along.
     #[inline(always)]
     pub(crate) fn take_injected(&self) -> Option<TaskPtr> {
         let task = self.pop_injected()?;

@@ -198,8 +198,8 @@ impl Sleep {
         Some(worker)
     }
 
-    /// Which sleeper to wake when the caller goes to work and timers are pending: nobody if somebody
-    /// keeps the time, is on watch or searches. It stays on the list, and goes on watch.
+    /// Which sleeper to wake when the caller goes to work and timers are pending: nobody if
+    /// somebody keeps the time, is on watch or searches. It stays on the list, and goes on watch.
     pub(crate) fn wake_for_time(&self) -> Option<usize> {
         let word = self.word.load(Ordering::Relaxed);
         if word & (COUNT | WATCH) != 0 || (word >> 8) & COUNT == 0 {

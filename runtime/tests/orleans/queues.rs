@@ -217,6 +217,7 @@ fn the_queue_of_a_task_names_no_lock() {
 
 // O-011
 #[test]
+#[expect(clippy::too_many_lines, reason = "one scenario, in order")]
 fn a_stolen_task_moves_as_a_whole() {
     let mut steals = 0;
     for seed in 0..60 {

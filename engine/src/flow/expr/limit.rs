@@ -361,6 +361,7 @@ pub(super) fn bound<'s>(value: Term<&'s str>, name: &'s str, rest: Term<&'s str>
 }
 
 /// Puts them into a term.
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of term")]
 pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s str>, TooDeep> {
     if depth > TERMS_MAX {
         return Err(NESTED);

@@ -64,6 +64,7 @@ fn properties(
 }
 
 /// Gets a token of OAuth 2 or OpenID Connect.
+#[expect(clippy::too_many_lines, reason = "the steps of one exchange with an authority, in order")]
 fn token(
     effect: &mut Effect<'_, '_>,
     scheme: Scheme,

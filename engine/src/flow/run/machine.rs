@@ -157,6 +157,7 @@ impl Machine<'_> {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each task of the language")]
     fn start(&mut self) -> Result<Turn, Fault> {
         self.cursor.began = self.env.around.now.0;
         let input = self.env.input.clone();

@@ -77,8 +77,8 @@ impl HealthComponent {
         self.set(HealthStatus::Unhealthy, Some(Arc::new(issue.into())))
     }
 
-    /// It will not work again: final. What takes its place registers as a new component, of the same
-    /// name if it likes. Returns whether that changed its status.
+    /// It will not work again: final. What takes its place registers as a new component, of the
+    /// same name if it likes. Returns whether that changed its status.
     pub fn die(&self, issue: impl Into<HealthIssue>) -> bool {
         self.set(HealthStatus::Dead, Some(Arc::new(issue.into())))
     }

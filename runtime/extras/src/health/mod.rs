@@ -1,8 +1,8 @@
 //! The health of a service as a tree: components report, monitors take the worst of their children.
 //!
-//! A layer on the public API of the task. Invariant: a report is computed from the components as they
-//! are when it is asked for, so no thread ever reads an outdated one; listeners are told on the
-//! monitor's own task, in order, and only when the status has changed.
+//! A layer on the public API of the task. Invariant: a report is computed from the components as
+//! they are when it is asked for, so no thread ever reads an outdated one; listeners are told on
+//! the monitor's own task, in order, and only when the status has changed.
 
 mod component;
 mod monitor;

@@ -16,7 +16,8 @@ use crate::limits::{HEALTH_DEPTH_MAX, HEALTH_FIRST_CHECK, HEALTH_INTERVAL_DEFAUL
 /// Watches components and other monitors. Clones are the same monitor; it ends with the last one.
 ///
 /// It begins unhealthy, until something is registered; a name that is expected counts as unhealthy
-/// until something of that name is registered. Reports are read from any thread; listeners and probes run on a task of the monitor's own.
+/// until something of that name is registered. Reports are read from any thread; listeners and
+/// probes run on a task of the monitor's own.
 ///
 /// # Example
 ///
@@ -34,7 +35,8 @@ use crate::limits::{HEALTH_DEPTH_MAX, HEALTH_FIRST_CHECK, HEALTH_INTERVAL_DEFAUL
 /// disk.die("the head has crashed");
 /// let report = broker.report();
 /// assert_eq!(report.status, HealthStatus::Dead);
-/// assert_eq!(report.root_issue().map(|issue| issue.message.as_str()), Some("the head has crashed"));
+/// let issue = report.root_issue().expect("the disk is dead");
+/// assert_eq!(issue.message, "the head has crashed");
 /// assert_eq!(report.to_string(), "broker: dead\n  disk: dead (the head has crashed)");
 /// # group.shutdown()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -257,8 +259,8 @@ impl HealthMonitor {
         Ok(())
     }
 
-    /// Forgets what has this name; the status is that of the rest at once. Returns whether there was
-    /// something.
+    /// Forgets what has this name; the status is that of the rest at once. Returns whether there
+    /// was something.
     pub fn remove(&self, name: &str) -> bool {
         let removed = self.shared.children.lock().list.remove(name);
         let is_known = removed.is_some();
@@ -287,8 +289,8 @@ impl HealthMonitor {
     }
 
     /// Calls `listener` on the monitor's task each time the status is another one than it knows, at
-    /// first than the one at the time of this call: unhealthy for a failure, healthy for a recovery,
-    /// dead for the end. A change that is undone before the task has looked is not told.
+    /// first than the one at the time of this call: unhealthy for a failure, healthy for a
+    /// recovery, dead for the end. A change that is undone before the task has looked is not told.
     ///
     /// A panic of the listener is logged, and it is called again the next time.
     ///

@@ -23,7 +23,8 @@ pub type StepFuture<C> = Pin<Box<dyn Future<Output = Result<C, Failure>> + Send>
 ///
 /// Both functions are called in a turn of the task on which the process runs, and their futures are
 /// polled there, interleaved with its other jobs. What blocks belongs into
-/// [`Group::run_blocking`](turnwheel_runtime::Group::run_blocking), whose completion is such a future.
+/// [`Group::run_blocking`](turnwheel_runtime::Group::run_blocking), whose completion is such a
+/// future.
 pub trait StartupStep<C>: Send + 'static {
     /// Names the step in errors and logs.
     fn name(&self) -> &str;

@@ -10,8 +10,9 @@ const OVER: u64 = 1 << 63;
 /// One handle that leaves: still counted, but no reason to stay.
 const LEAVING: u64 = 1 << 32;
 
-/// References beyond which the process is aborted, as by `Arc`: forgotten handles must not bring the
-/// count round to zero. Half of what fits, so that threads which count at once stay below that too.
+/// References beyond which the process is aborted, as by `Arc`: forgotten handles must not bring
+/// the count round to zero. Half of what fits, so that threads which count at once stay below that
+/// too.
 const REFERENCES_MAX: u64 = 1 << 30;
 
 const _: () = assert!(REFERENCES_MAX * 2 * LEAVING <= OVER, "those that leave fit below the mark");

@@ -30,8 +30,8 @@ impl Subscription {
 }
 
 impl<S: Send + 'static> Context<'_, S> {
-    /// Registers a future; one heap allocation for it and its job. Its source comes from the one before
-    /// if nobody knows that any more.
+    /// Registers a future; one heap allocation for it and its job. Its source comes from the one
+    /// before if nobody knows that any more.
     pub(in crate::task) fn await_future<Fut, F>(
         &mut self,
         kind: Kind,
@@ -69,8 +69,8 @@ impl<S: Send + 'static> Context<'_, S> {
                 };
                 // Lent by the caller's count: a waker of its own would be counted for each future.
                 let waker = waker(source);
-                // SAFETY: this closure was boxed before its first call and is never moved out of the
-                // box; the future is dropped in its place, below or with the closure.
+                // SAFETY: this closure was boxed before its first call and is never moved out of
+                // the box; the future is dropped in its place, below or with the closure.
                 let polled = unsafe { Pin::new_unchecked(polled) };
                 let answer = polled.poll(&mut PollContext::from_waker(&waker));
                 let Poll::Ready(value) = answer else { return Step::Stay };

@@ -44,7 +44,8 @@ use crate::task::{AnyTask, Context};
 #[doc(alias = "ActorControl")]
 pub struct Task<S> {
     inner: TaskRef,
-    /// Invariant: jobs write the state, so a handle of a subtype must not become one of a supertype.
+    /// Invariant: jobs write the state, so a handle of a subtype must not become one of a
+    /// supertype.
     state: PhantomData<fn(S) -> S>,
 }
 

@@ -1,7 +1,7 @@
 //! Weak handles: they keep the memory of a task, not its life.
 //!
-//! A weak handle is counted like one that is on its way out (`cell/refs.rs`): it holds the cell, and is no
-//! reason for the task to stay.
+//! A weak handle is counted like one that is on its way out (`cell/refs.rs`): it holds the cell,
+//! and is no reason for the task to stay.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +13,8 @@ use crate::task::cell::layout::{Header, TaskRef};
 use crate::task::cell::refs::Leave;
 
 /// A handle that does not keep its task: with no other handle left the task closes, as if this one
-/// were not there. The memory of the task's cell, not that of its state, is held until it is dropped.
+/// were not there. The memory of the task's cell, not that of its state, is held until it is
+/// dropped.
 ///
 /// ```
 /// use turnwheel_runtime::Group;
@@ -30,7 +31,8 @@ use crate::task::cell::refs::Leave;
 /// ```
 pub struct WeakTask<S> {
     inner: WeakRef,
-    /// Invariant: jobs write the state, so a handle of a subtype must not become one of a supertype.
+    /// Invariant: jobs write the state, so a handle of a subtype must not become one of a
+    /// supertype.
     state: PhantomData<fn(S) -> S>,
 }
 
@@ -47,8 +49,8 @@ impl<S> WeakTask<S> {
         self.inner.header().tag
     }
 
-    /// A handle that keeps the task; `None` if it is over. A task that is closing is answered still,
-    /// and takes no more work.
+    /// A handle that keeps the task; `None` if it is over. A task that is closing is answered
+    /// still, and takes no more work.
     pub fn upgrade(&self) -> Option<Task<S>> {
         self.inner.upgrade().map(Task::new)
     }

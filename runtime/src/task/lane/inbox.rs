@@ -262,8 +262,8 @@ impl Inbox {
         last == IDLE && before & TAG == 0
     }
 
-    /// Ends the hold of a task that is held, with these bits. If this call did it, the caller is the
-    /// task's only user, as its runner is, until it schedules the task, which it must.
+    /// Ends the hold of a task that is held, with these bits. If this call did it, the caller is
+    /// the task's only user, as its runner is, until it schedules the task, which it must.
     #[inline]
     pub(crate) fn take_hold(&self, set: u32) -> bool {
         let seen = self.signals.load(Ordering::Relaxed);
@@ -292,7 +292,8 @@ impl Inbox {
             let cleared = self.signals.fetch_and(!bits::HELD, Ordering::AcqRel);
             return Signalled { schedule: cleared & bits::HELD != 0, dead: false };
         }
-        // AcqRel: a consumer that meets the tag fails to go idle and looks again; producers keep it.
+        // AcqRel: a consumer that meets the tag fails to go idle and looks again; producers keep
+        // it.
         let tail = self.tail.fetch_or(TAG, Ordering::AcqRel);
         Signalled { schedule: address(tail) == IDLE && tail & TAG == 0, dead: false }
     }

@@ -78,8 +78,8 @@ pub(crate) const fn charge<F>() -> i64 {
 /// Makes a node of a job. One pool access; one heap allocation only if the closure does not fit.
 #[inline(always)]
 pub(crate) fn make<J: Job>(job: J) -> *mut Node {
-    // Should there be no memory, the job is not dropped: for that it would have to lie in memory itself,
-    // always, and the processor would wait for its words on their way through.
+    // Should there be no memory, the job is not dropped: for that it would have to lie in memory
+    // itself, always, and the processor would wait for its words on their way through.
     let job = ManuallyDrop::new(job);
     let node = pool::alloc();
     // SAFETY: the pool gives exclusive, writable memory for one node.

@@ -85,8 +85,8 @@ impl<J> From<SubmitError<J>> for Failure {
     }
 }
 
-/// What a task can be given to do, once: any `FnOnce(&mut S, &mut Context<S>)`, or a type of its own
-/// that a refused submission gives back with what it holds.
+/// What a task can be given to do, once: any `FnOnce(&mut S, &mut Context<S>)`, or a type of its
+/// own that a refused submission gives back with what it holds.
 ///
 /// For layers on top of tasks, whose jobs carry a message that must come back when it is refused.
 pub trait TaskJob<S>: Send + 'static {
@@ -185,8 +185,8 @@ where
 #[inline(always)]
 pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
     let looked = header.inbox.look(header.capacity);
-    // Into its node before anything is decided: a job that a cold path may pass on is built in memory
-    // and moved from there, and the processor waits for the one before the other.
+    // Into its node before anything is decided: a job that a cold path may pass on is built in
+    // memory and moved from there, and the processor waits for the one before the other.
     let node = node::make(job);
     let seen = match looked {
         Ok(seen) => seen,

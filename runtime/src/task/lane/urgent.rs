@@ -26,8 +26,8 @@ pub(crate) struct Urgent {
 }
 
 impl<S: Send + 'static> Task<S> {
-    /// As [`Task::submit`], but ahead of all that is submitted: the job runs after the job under way
-    /// and what that leaves in the fast lane. Urgent jobs keep their order among themselves.
+    /// As [`Task::submit`], but ahead of all that is submitted: the job runs after the job under
+    /// way and what that leaves in the fast lane. Urgent jobs keep their order among themselves.
     ///
     /// For rare words that must not wait behind a flood; costs a lock.
     ///
@@ -54,9 +54,9 @@ impl<S: Send + 'static> Task<S> {
 }
 
 impl<S> Task<S> {
-    /// Has the task's [`Lifecycle::interrupted`](crate::task::Lifecycle::interrupted) hook run after the job
-    /// under way, whatever it waits for. Several before the hook runs are one. Without effect on a
-    /// task that is over, and while a job does not return.
+    /// Has the task's [`Lifecycle::interrupted`](crate::task::Lifecycle::interrupted) hook run
+    /// after the job under way, whatever it waits for. Several before the hook runs are one.
+    /// Without effect on a task that is over, and while a job does not return.
     ///
     /// Cost: an atomic read-modify-write or two.
     pub fn interrupt(&self) {

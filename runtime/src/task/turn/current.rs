@@ -115,7 +115,8 @@ pub(crate) fn insert_fast(header: &Header, node: *mut Node) -> Result<(), *mut N
     let behind = if insert.is_null() {
         owner.fast.replace(node)
     } else {
-        // SAFETY: the job before is in the lane still, since `take_fast` resets the insertion point.
+        // SAFETY: the job before is in the lane still, since `take_fast` resets the insertion
+        // point.
         let before = unsafe { &(*insert).next };
         let behind = before.load(Ordering::Relaxed);
         before.store(node, Ordering::Relaxed);

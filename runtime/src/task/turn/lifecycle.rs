@@ -128,8 +128,8 @@ pub trait Lifecycle<S>: Send + 'static {
         OnFailure::Resume
     }
 
-    /// Runs after [`Task::interrupt`](crate::task::Task::interrupt), between two jobs, in any phase but the
-    /// last ones, and also while the task waits for a future that holds it. With
+    /// Runs after [`Task::interrupt`](crate::task::Task::interrupt), between two jobs, in any phase
+    /// but the last ones, and also while the task waits for a future that holds it. With
     /// [`Context::cancel_subscriptions`] it can end that wait.
     ///
     /// # Errors

@@ -266,8 +266,8 @@ fn end(turn: &mut Turn) -> Left {
     Left::Gone
 }
 
-/// The steps from the end of the state to the end of the task. User code in them is contained; a panic
-/// that left them would reach hooks that are dropped, so it ends the process.
+/// The steps from the end of the state to the end of the task. User code in them is contained; a
+/// panic that left them would reach hooks that are dropped, so it ends the process.
 struct LastSteps;
 
 impl Drop for LastSteps {

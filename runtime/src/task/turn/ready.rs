@@ -114,7 +114,8 @@ impl Turn {
             phases::exclusive_ended(self);
         }
         if let Err(panic) = outcome {
-            // What a one-shot that panicked leaves is dropped apart: two panics at once would abort.
+            // What a one-shot that panicked leaves is dropped apart: two panics at once would
+            // abort.
             contain("dropping a subscription", || drop(left));
             resume_unwind(panic);
         }

@@ -199,8 +199,8 @@ impl Turn {
         self.is_interrupted = true;
     }
 
-    /// A timer's job is about to run: its deadline has passed, though the clock as last read by this
-    /// turn may not show it, since another worker may have fired the timer.
+    /// A timer's job is about to run: its deadline has passed, though the clock as last read by
+    /// this turn may not show it, since another worker may have fired the timer.
     pub(crate) fn reach(&mut self, deadline_ns: u64) {
         self.now_ns = self.now_ns.max(deadline_ns);
     }
