@@ -102,8 +102,8 @@ fn advance_started(turn: &mut Turn) -> Left {
     Left::Stays
 }
 
-/// An exclusive future has ended: the subscriptions that it kept waiting are visited before any other
-/// job, and the lanes are open again unless another exclusive future follows.
+/// An exclusive future has ended: the subscriptions that it kept waiting are visited before any
+/// other job, and the lanes are open again unless another exclusive future follows.
 pub(crate) fn exclusive_ended(turn: &mut Turn) {
     let Some(extra) = turn.header().extra() else {
         return;
@@ -114,8 +114,8 @@ pub(crate) fn exclusive_ended(turn: &mut Turn) {
     open_lanes(turn);
 }
 
-/// Opens the lanes if nothing keeps them shut. The signal of a policy mailbox may have been taken while
-/// they were shut, so it is set again.
+/// Opens the lanes if nothing keeps them shut. The signal of a policy mailbox may have been taken
+/// while they were shut, so it is set again.
 fn open_lanes(turn: &mut Turn) {
     let header = turn.header();
     let is_open = turn.phase() == Phase::Started && !is_exclusive(header);

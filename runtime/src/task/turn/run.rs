@@ -238,8 +238,9 @@ impl Turn {
         }
     }
 
-    /// One round: the jobs present, then the ready subscriptions; or the visits that the round before
-    /// owes, after which the signals are looked at again. False if the turn must not leave the task.
+    /// One round: the jobs present, then the ready subscriptions; or the visits that the round
+    /// before owes, after which the signals are looked at again. False if the turn must not leave
+    /// the task.
     #[inline(always)]
     fn round(&mut self) -> bool {
         self.is_among_jobs = false;
