@@ -16,7 +16,7 @@ use crate::task::lane::inbox::{bits, Idle, Inbox};
 use crate::task::lane::node::{Link, Node};
 use crate::task::refs::{Leave, References};
 use crate::word::{TimerState, TimerWord};
-use crate::worker::sleep::{Rest, Sleep};
+use crate::worker::sleep::{ParkMode, Sleep};
 
 pub use self::future::Future;
 pub use crate::handoff::Lender;
@@ -438,7 +438,7 @@ impl Sleepers {
 
     /// Whether the worker is on watch.
     pub fn enter(&self, worker: usize, was_searching: bool) -> bool {
-        self.0.enter(worker, was_searching) == Rest::Watch
+        self.0.enter(worker, was_searching) == ParkMode::Watch
     }
 
     pub fn leave(&self, worker: usize, and_search: bool) -> bool {

@@ -206,9 +206,7 @@ impl GroupShared {
             return simulation.ready(task);
         }
         self.queue_of(task).push(task);
-        if let Some(sleeper) = self.sleep.wake_for_local_push() {
-            self.workers[sleeper].unpark();
-        }
+        self.notify(self.sleep.wake_for_local_push());
     }
 
     fn queue_of(&self, task: TaskPtr) -> &Injector<TaskPtr> {
@@ -222,8 +220,14 @@ impl GroupShared {
 
     /// Wakes a worker for the shared queues unless one searches already.
     pub(crate) fn wake_one(&self) {
-        if let Some(sleeper) = self.sleep.wake_for_push() {
-            self.workers[sleeper].unpark();
+        self.notify(self.sleep.wake_for_push());
+    }
+
+    /// Unparks the worker that [`Sleep`] has chosen, if any.
+    #[inline(always)]
+    pub(crate) fn notify(&self, worker: Option<usize>) {
+        if let Some(worker) = worker {
+            self.workers[worker].unpark();
         }
     }
 
@@ -259,11 +263,9 @@ impl GroupShared {
     /// Somebody must be awake, or park only until the new deadline.
     fn tell_of_earlier_timer(&self, by_worker: bool) {
         if by_worker {
-            // The arming worker looks at the timers itself, unless its turn lasts: then the watch
+            // The arming worker services its timers itself. During a long turn the worker on watch
             // does.
-            if let Some(sleeper) = self.sleep.wake_for_local_push() {
-                self.workers[sleeper].unpark();
-            }
+            self.notify(self.sleep.wake_for_local_push());
         } else {
             self.wake_keeper();
         }
@@ -271,9 +273,7 @@ impl GroupShared {
 
     /// Lets whoever keeps the time look at the earliest deadline again.
     pub(crate) fn wake_keeper(&self) {
-        if let Some(keeper) = self.sleep.for_earlier_timer() {
-            self.workers[keeper].unpark();
-        }
+        self.notify(self.sleep.for_earlier_timer());
     }
 
     /// The class of this name; made at its first use.

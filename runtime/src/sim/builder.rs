@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::random::Random;
-use super::world::Sim;
+use super::state::Sim;
 use crate::limits::{SIM_TURNS_MAX, SIM_WORKERS_DEFAULT, WORKERS_MAX};
 
 /// Describes a simulation; every value has a default.

@@ -5,7 +5,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 use super::builder::SimBuilder;
 use super::record::Events;
-use super::world::Sim;
+use super::state::Sim;
 use crate::failure::Failure;
 
 /// Environment variable that holds the one seed to run in place of all.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::queues::{Found, Picked};
 use super::random::Random;
 use super::record::{EventKind, Recorder};
-use super::world::{Sim, SimGroup, World};
+use super::state::{Sim, SimGroup, SimState};
 use crate::failure::contain;
 use crate::group::Budget;
 use crate::sync::Ordering;
@@ -41,7 +41,7 @@ impl Sim {
     /// After a million steps (see [`SimBuilder::turns_max`](super::SimBuilder::turns_max)): tasks
     /// then make each other ready without end, and the message names the busiest one.
     pub fn run_until_idle(&self) -> usize {
-        self.world.run_until_idle()
+        self.state.run_until_idle()
     }
 
     /// Runs one turn of one task, after whatever has to happen before it. Returns whether there was
@@ -51,11 +51,11 @@ impl Sim {
     ///
     /// As [`Sim::run_until_idle`], if timers and blocking closures make each other without end.
     pub fn run_one(&self) -> bool {
-        let mut busy = Busy::new(self.world.config.turns_max);
+        let mut busy = Busy::new(self.state.config.turns_max);
         loop {
-            match self.world.step() {
+            match self.state.step() {
                 Step::Turn => return true,
-                Step::Other => busy.count(&self.world),
+                Step::Other => busy.count(&self.state),
                 Step::Idle => return false,
             }
         }
@@ -64,7 +64,7 @@ impl Sim {
     /// Tasks that are ready to run now.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.world.all().iter().map(|group| group.hub.ready_count()).sum()
+        self.state.all().iter().map(|group| group.hub.ready_count()).sum()
     }
 }
 
@@ -77,7 +77,7 @@ impl Drop for Driving<'_> {
     }
 }
 
-impl World {
+impl SimState {
     pub(super) fn run_until_idle(&self) -> usize {
         let mut turns = 0;
         let mut busy = Busy::new(self.config.turns_max);
@@ -262,12 +262,12 @@ impl Busy {
         Self { steps: 0, steps_max, names: HashMap::new() }
     }
 
-    fn count(&mut self, world: &World) {
+    fn count(&mut self, state: &SimState) {
         self.steps += 1;
         if self.steps + COUNTED_STEPS < self.steps_max {
             return;
         }
-        for group in world.all().iter() {
+        for group in state.all().iter() {
             group.hub.each_ready(|name| *self.names.entry(name.to_owned()).or_default() += 1);
         }
         if self.steps < self.steps_max {

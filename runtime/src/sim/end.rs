@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::drive::Step;
 use super::hub::Hub;
-use super::world::{call_hook, Sim, SimGroup, World};
+use super::state::{call_hook, Sim, SimGroup, SimState};
 use crate::group::{begin_shutdown, GroupShared, ShutdownReport};
 use crate::limits::SIM_TURNS_MAX;
 use crate::sync::Ordering;
@@ -22,8 +22,8 @@ impl Sim {
     /// As [`Sim::run_until_idle`].
     pub fn shutdown(&self, deadline: Duration) -> ShutdownReport {
         let mut report = ShutdownReport::default();
-        for group in self.world.all().iter() {
-            let one = self.world.shut_down(group, deadline);
+        for group in self.state.all().iter() {
+            let one = self.state.shut_down(group, deadline);
             report.closed += one.closed;
             report.killed.extend(one.killed);
             report.left.extend(one.left);
@@ -34,14 +34,14 @@ impl Sim {
 
 /// Ends the group of this hub, if its simulation lives on this thread and no turn is under way.
 pub(super) fn shut_down(hub: &Hub, deadline: Duration) -> Option<ShutdownReport> {
-    let (world, index) = World::of(hub)?;
-    if world.is_driving.get() {
+    let (state, index) = SimState::of(hub)?;
+    if state.is_driving.get() {
         return None;
     }
-    Some(world.shut_down(&world.all()[index], deadline))
+    Some(state.shut_down(&state.all()[index], deadline))
 }
 
-impl World {
+impl SimState {
     fn shut_down(&self, group: &SimGroup, deadline: Duration) -> ShutdownReport {
         let shared = &group.shared;
         let tasks = begin_shutdown(shared, deadline);
@@ -107,7 +107,7 @@ fn end(shared: &GroupShared) {
     }
 }
 
-impl Drop for World {
+impl Drop for SimState {
     fn drop(&mut self) {
         // A panic in a step may have left it set.
         self.is_driving.set(false);

@@ -2,7 +2,7 @@
 
 use super::builder::SimBuilder;
 use super::random::{Random, Script};
-use super::world::Sim;
+use super::state::Sim;
 
 /// How far [`explore`] has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn explore(runs_max: u64, mut test: impl FnMut(&Sim)) -> Explored {
         let sim = Sim::start(config, Some(Random::scripted(script)));
         test(&sim);
         runs += 1;
-        script = sim.world.random.as_ref().and_then(Random::script).unwrap_or_default();
+        script = sim.state.random.as_ref().and_then(Random::script).unwrap_or_default();
         drop(sim);
         if !script.advance() {
             return Explored { runs, is_complete: true };

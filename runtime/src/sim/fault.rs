@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::random::Random;
-use super::world::Sim;
+use super::state::Sim;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::task::Header;
 use crate::time::clock::Clock;
@@ -144,29 +144,29 @@ impl Sim {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn inject(&self, fault: Fault) {
-        self.world.common.faults.add(fault);
+        self.state.common.faults.add(fault);
     }
 
     /// Takes all injected faults back, but for jumps of the clock.
     pub fn heal(&self) {
-        self.world.common.faults.clear();
+        self.state.common.faults.clear();
     }
 
     /// Lets the wall clock jump to this time, forward or back. No monotonic time passes, so no
     /// timer is affected.
     pub fn set_wall(&self, wall: SystemTime) {
-        self.world.clock.set_wall(wall);
+        self.state.clock.set_wall(wall);
     }
 
     /// Lets the monotonic clock jump back, which no sound machine does. The time of all groups
     /// stands still until the clock has caught up: no timer is lost, and none fires early.
     pub fn jump_clock_back(&self, duration: Duration) {
-        for group in self.world.all().iter() {
+        for group in self.state.all().iter() {
             // Each group has seen the present time before it is taken back.
             group.shared.now_ns();
         }
-        self.world.common.clock.now_ns();
-        self.world.clock.inject_jump_back(duration);
-        debug_assert!(self.now().as_nanos() >= u128::from(self.world.clock.now_ns()));
+        self.state.common.clock.now_ns();
+        self.state.clock.inject_jump_back(duration);
+        debug_assert!(self.now().as_nanos() >= u128::from(self.state.clock.now_ns()));
     }
 }

@@ -34,9 +34,9 @@ mod queues;
 mod quiet;
 mod random;
 mod record;
+mod state;
 mod time;
 mod wait;
-mod world;
 
 pub use builder::SimBuilder;
 pub use check::{check, find, FailingSeed};
@@ -44,5 +44,5 @@ pub use explore::{explore, Explored};
 pub use fault::Fault;
 pub use quiet::{Leak, Quiescence};
 pub use record::{Event, EventKind, EventTask, Events, FailedJob};
+pub use state::Sim;
 pub use wait::Stuck;
-pub use world::Sim;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::world::{Sim, World};
+use super::state::{Sim, SimState};
 use crate::task::{Header, Phase};
 
 /// A live task, as [`Sim::leaks`] reports it.
@@ -102,8 +102,8 @@ impl Sim {
     /// ```
     #[must_use]
     pub fn quiescence(&self) -> Quiescence {
-        let groups = self.world.all();
-        let now_ns = self.world.common.clock.now_ns();
+        let groups = self.state.all();
+        let now_ns = self.state.common.clock.now_ns();
         let is_due = |time_ns: Option<u64>| time_ns.is_some_and(|time_ns| time_ns <= now_ns);
         let due = groups.iter().filter(|group| {
             let timers = &group.shared.timers;
@@ -114,7 +114,7 @@ impl Sim {
             ready: self.pending(),
             due: due.count(),
             timers: groups.iter().map(|group| group.shared.timers.pending()).sum(),
-            next: self.world.next_deadline_ns().map(Duration::from_nanos),
+            next: self.state.next_deadline_ns().map(Duration::from_nanos),
             blocking: groups.iter().map(|group| group.hub.blocking_count()).sum(),
             tasks: self.leaks(),
         }
@@ -125,7 +125,7 @@ impl Sim {
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {
         let mut leaks = Vec::new();
-        for group in self.world.all().iter() {
+        for group in self.state.all().iter() {
             for task in group.shared.registry.all() {
                 let header = task.header();
                 leaks.push(Leak {
@@ -134,7 +134,7 @@ impl Sim {
                     id: group.shared.registry.id_of(header),
                     phase: task.phase(),
                     queued: header.inbox.queued(),
-                    awaits: self.world.awaits(header),
+                    awaits: self.state.awaits(header),
                 });
             }
         }
@@ -153,7 +153,7 @@ impl Sim {
     }
 }
 
-impl World {
+impl SimState {
     /// Futures that a task waits for; 0 during a turn, whose task may be this one.
     fn awaits(&self, header: &Header) -> usize {
         if self.is_driving.get() {

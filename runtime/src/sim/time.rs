@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::world::{Sim, World};
+use super::state::{Sim, SimState};
 use crate::sync::Ordering;
 use crate::time::clock::Clock;
 use crate::time::ManualClock;
@@ -10,17 +10,17 @@ use crate::time::ManualClock;
 impl Sim {
     /// Virtual time since the simulation was made.
     pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.world.common.clock.now_ns())
+        Duration::from_nanos(self.state.common.clock.now_ns())
     }
 
     /// The virtual wall time.
     pub fn wall(&self) -> SystemTime {
-        self.world.clock.wall()
+        self.state.clock.wall()
     }
 
     /// The clock of all groups. Moving it fires nothing by itself; prefer [`Sim::advance`].
     pub fn clock(&self) -> ManualClock {
-        self.world.clock.clone()
+        self.state.clock.clone()
     }
 
     /// Lets time pass: runs until idle, moves to the next deadline that lies within `duration`,
@@ -31,15 +31,15 @@ impl Sim {
     ///
     /// As [`Sim::run_until_idle`].
     pub fn advance(&self, duration: Duration) -> usize {
-        let world = &self.world;
+        let state = &self.state;
         let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let target_ns = world.clock.now_ns().saturating_add(duration_ns);
-        let mut turns = world.run_until_idle();
-        while let Some(next_ns) = world.next_deadline_ns().filter(|next| *next <= target_ns) {
-            world.move_to(next_ns);
-            turns += world.run_until_idle();
+        let target_ns = state.clock.now_ns().saturating_add(duration_ns);
+        let mut turns = state.run_until_idle();
+        while let Some(next_ns) = state.next_deadline_ns().filter(|next| *next <= target_ns) {
+            state.move_to(next_ns);
+            turns += state.run_until_idle();
         }
-        world.move_to(target_ns);
+        state.move_to(target_ns);
         turns
     }
 
@@ -51,7 +51,7 @@ impl Sim {
     /// As [`Sim::run_until_idle`].
     pub fn advance_to_next_timer(&self) -> bool {
         self.run_until_idle();
-        let is_advanced = self.world.advance_to_next();
+        let is_advanced = self.state.advance_to_next();
         self.run_until_idle();
         is_advanced
     }
@@ -62,11 +62,11 @@ impl Sim {
     /// inside of it is refused.
     pub fn block_for(&self, duration: Duration) {
         let block_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.world.common.block_ns.store(block_ns, Ordering::Relaxed);
+        self.state.common.block_ns.store(block_ns, Ordering::Relaxed);
     }
 }
 
-impl World {
+impl SimState {
     /// Moves to the next time at which something fires. False if there is none.
     pub(super) fn advance_to_next(&self) -> bool {
         while let Some(next_ns) = self.next_deadline_ns() {

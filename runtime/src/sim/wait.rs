@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::drive::Step;
 use super::quiet::Quiescence;
-use super::world::Sim;
+use super::state::Sim;
 use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::sync::{Arc, AtomicBool, Ordering};
@@ -74,16 +74,16 @@ impl Sim {
     pub fn wait_for<T>(&self, completion: Completion<T>, limit: Duration) -> Result<T, Failure> {
         let mut future = pin!(completion);
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let end_ns = self.world.common.clock.now_ns().saturating_add(limit_ns);
+        let end_ns = self.state.common.clock.now_ns().saturating_add(limit_ns);
         loop {
             let stuck = match self.block_on(future.as_mut()) {
                 Ok(answer) => return answer,
                 Err(stuck) => stuck,
             };
-            match self.world.next_deadline_ns() {
-                Some(next_ns) if next_ns <= end_ns => self.world.move_to(next_ns),
+            match self.state.next_deadline_ns() {
+                Some(next_ns) if next_ns <= end_ns => self.state.move_to(next_ns),
                 Some(_) => {
-                    self.world.move_to(end_ns);
+                    self.state.move_to(end_ns);
                     return Err(Failure::TimedOut(limit));
                 }
                 None => return Err(Failure::error(stuck)),
@@ -115,12 +115,12 @@ impl Sim {
                 }
                 continue;
             }
-            if self.world.step() == Step::Idle && !woken.0.load(Ordering::Acquire) {
+            if self.state.step() == Step::Idle && !woken.0.load(Ordering::Acquire) {
                 return Err(Stuck { left: self.quiescence() });
             }
             steps += 1;
             assert!(
-                steps < self.world.config.turns_max,
+                steps < self.state.config.turns_max,
                 "the future is not done after {steps} steps; \
                  `SimBuilder::turns_max` moves the limit"
             );

@@ -154,9 +154,7 @@ impl Local {
         if let Some(before) = shared.slot.replace_owner(task.0.as_ptr()) {
             self.queue.push(TaskPtr(before));
         }
-        if let Some(sleeper) = self.group.sleep.wake_for_local_push() {
-            self.group.workers[sleeper].unpark();
-        }
+        self.group.notify(self.group.sleep.wake_for_local_push());
     }
 
     #[cold]
@@ -237,9 +235,7 @@ impl Local {
         if self.queue.is_empty() {
             return;
         }
-        if let Some(sleeper) = self.group.sleep.wake_for_batch() {
-            self.group.workers[sleeper].unpark();
-        }
+        self.group.notify(self.group.sleep.wake_for_batch());
     }
 
     /// A task of the system class.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossbeam_deque::Steal;
 
-use super::sleep::Rest;
+use super::sleep::ParkMode;
 use super::Local;
 use crate::limits::{STEAL_AGE_NS, STUCK_TURN_NS, WATCH_NS};
 use crate::sync::{fence, park, spin_hint, Ordering};
@@ -171,14 +171,12 @@ impl Search {
             } else {
                 None
             };
-        if let Some(sleeper) = sleeper {
-            group.workers[sleeper].unpark();
-        }
+        group.notify(sleeper);
     }
 
     fn park(&mut self, local: &Local, was_searching: bool) -> Woken {
         let group = &local.group;
-        let mut rest = group.sleep.enter(local.index, was_searching);
+        let mut mode = group.sleep.enter(local.index, was_searching);
         local.shared().stats.parks.add_owner(1);
         self.forget();
         loop {
@@ -187,8 +185,8 @@ impl Search {
             if has_injected || group.is_stopping() {
                 return self.unbook(local);
             }
-            let limit = self.park_limit(local, rest);
-            if rest == Rest::Watch && group.config.is_stealing {
+            let limit = self.park_limit(local, mode);
+            if mode == ParkMode::Watch && group.config.is_stealing {
                 // A look that is remembered, so that the next one can judge ages.
                 let (machine_ns, _) = group.clock.machine_and_now_ns();
                 for victim in (0..group.workers.len()).filter(|victim| *victim != local.index) {
@@ -212,7 +210,7 @@ impl Search {
                 group.watchdog.awake();
                 return Woken::Search;
             };
-            rest = next;
+            mode = next;
             if group.timers.is_due(local.now_ns.get()) {
                 return self.unbook(local);
             }
@@ -220,18 +218,19 @@ impl Search {
     }
 
     /// How long to park: `None` without limit.
-    fn park_limit(&self, local: &Local, rest: Rest) -> Option<Duration> {
+    fn park_limit(&self, local: &Local, mode: ParkMode) -> Option<Duration> {
         let group = &local.group;
         let earliest_ns = group.timers.earliest_ns();
-        let keeps_time = rest == Rest::Sleep && group.sleep.keeps_time(local.index, earliest_ns);
+        let keeps_time =
+            mode == ParkMode::Sleep && group.sleep.keeps_time(local.index, earliest_ns);
         let until_timer = match earliest_ns {
             u64::MAX => None,
-            _ if rest == Rest::Sleep && !keeps_time => None,
+            _ if mode == ParkMode::Sleep && !keeps_time => None,
             _ => Some(Duration::from_nanos(earliest_ns.saturating_sub(group.now_ns()))),
         };
-        match rest {
-            Rest::Sleep => until_timer,
-            Rest::Watch => {
+        match mode {
+            ParkMode::Sleep => until_timer,
+            ParkMode::Watch => {
                 let watch = Duration::from_nanos(WATCH_NS);
                 Some(until_timer.map_or(watch, |timer| timer.min(watch)))
             }

@@ -1,38 +1,62 @@
-//! Who searches, who is on watch, who sleeps; and whom a producer wakes. See `README.md`.
+//! Parking of workers, and the choice of the worker that a producer wakes. See `README.md`.
 //!
-//! One word mirrors the counts for producers; the lock orders those who go to sleep and those who
-//! wake them. Invariant: whoever takes a worker off the list has booked a search for it.
+//! One word mirrors the counts for producers. A lock orders the workers that park and the threads
+//! that wake them. Invariant: a thread that removes a worker from the list has counted it as
+//! searching.
 
 use crate::sync::{fence, AtomicU32, Mutex, Ordering};
 
 /// One worker that searches for work.
 const SEARCHING: u32 = 1;
-/// One worker that is parked, the one on watch included.
+/// One worker that is parked, including the one on watch.
 const PARKED: u32 = 1 << 8;
-/// A worker is on watch: it looks at its siblings every few hundred microseconds.
+/// Set while a worker is on watch.
 const WATCH: u32 = 1 << 16;
 
-const COUNT: u32 = 0xff;
+/// One reading of the sleep word:
+///
+/// ```text
+///  31         17   16   15        8 7         0
+/// +-------------+-------+-----------+-----------+
+/// |   unused    | WATCH |  parked   | searching |
+/// +-------------+-------+-----------+-----------+
+/// ```
+#[derive(Clone, Copy)]
+struct Counts(u32);
 
-/// How a worker is about to park.
+impl Counts {
+    fn searching(self) -> u32 {
+        self.0 & 0xff
+    }
+
+    fn parked(self) -> u32 {
+        (self.0 >> 8) & 0xff
+    }
+
+    fn has_watch(self) -> bool {
+        self.0 & WATCH != 0
+    }
+}
+
+/// How long a worker parks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Siblings work: look again soon.
+pub(crate) enum ParkMode {
+    /// On watch: a few hundred microseconds, then it inspects its siblings.
     Watch,
-    /// Sleep until woken, or until the next timer if nobody else keeps the time.
+    /// Until it is woken, or until the next timer if it is the keeper.
     Sleep,
 }
 
-/// Who is parked.
+/// The parked workers.
 #[derive(Debug)]
 struct Parked {
-    /// Parked workers and how, latest last.
-    list: Vec<(usize, Rest)>,
-    /// The sleeper that parks only until the next timer, for all, and until when.
+    /// Index and mode of each, latest last.
+    list: Vec<(usize, ParkMode)>,
+    /// The worker that parks until the next timer, for all others.
     keeper: Option<Keeper>,
 }
 
-/// Who keeps the time.
+/// The worker that wakes for timers, and the deadline that it knows.
 #[derive(Clone, Copy, Debug)]
 struct Keeper {
     worker: usize,
@@ -48,12 +72,12 @@ impl Parked {
         self.keeper.is_some_and(|keeper| keeper.worker == worker)
     }
 
-    fn remove(&mut self, position: usize) -> (usize, Rest) {
-        let (worker, rest) = self.list.remove(position);
+    fn remove(&mut self, position: usize) -> (usize, ParkMode) {
+        let (worker, mode) = self.list.remove(position);
         if self.keeper_is(worker) {
             self.keeper = None;
         }
-        (worker, rest)
+        (worker, mode)
     }
 }
 
@@ -75,10 +99,20 @@ impl Sleep {
         }
     }
 
+    fn counts(&self) -> Counts {
+        Counts(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Whether workers sleep while none searches or is on watch. One load.
+    #[inline(always)]
+    fn is_wake_needed(&self) -> bool {
+        let counts = self.counts();
+        counts.searching() == 0 && !counts.has_watch() && counts.parked() > 0
+    }
+
     /// Starts a search unless half of the workers search already.
     pub(crate) fn start_search(&self) -> bool {
-        let word = self.word.load(Ordering::Relaxed);
-        if 2 * (word & COUNT) >= self.workers.max(2) {
+        if 2 * self.counts().searching() >= self.workers.max(2) {
             return false;
         }
         // SeqCst: a producer that pushed before this sees a searcher or is seen by the search.
@@ -88,7 +122,7 @@ impl Sleep {
 
     /// Ends a search. Returns whether it was the last one.
     pub(crate) fn end_search(&self) -> bool {
-        let was_last = self.word.fetch_sub(SEARCHING, Ordering::SeqCst) & COUNT == SEARCHING;
+        let was_last = Counts(self.word.fetch_sub(SEARCHING, Ordering::SeqCst)).searching() == 1;
         // Pairs with the fence in `wake_for_push`: a producer that still saw the search is seen by
         // the last searcher's look at the queues.
         fence(Ordering::SeqCst);
@@ -97,19 +131,20 @@ impl Sleep {
 
     /// Books the caller as parked and ends its search, if it was searching. The caller then looks
     /// at the shared queues once more, and parks or calls `leave`.
-    pub(crate) fn enter(&self, worker: usize, was_searching: bool) -> Rest {
+    pub(crate) fn enter(&self, worker: usize, was_searching: bool) -> ParkMode {
         let mut parked = self.parked.lock();
-        let word = self.word.load(Ordering::Relaxed);
-        let others_work = ((word >> 8) & COUNT) + 1 < self.workers;
-        let rest = if others_work && word & WATCH == 0 { Rest::Watch } else { Rest::Sleep };
-        let watch = if rest == Rest::Watch { WATCH } else { 0 };
+        let counts = self.counts();
+        let others_work = counts.parked() + 1 < self.workers;
+        let mode =
+            if others_work && !counts.has_watch() { ParkMode::Watch } else { ParkMode::Sleep };
+        let watch = if mode == ParkMode::Watch { WATCH } else { 0 };
         let search = if was_searching { SEARCHING } else { 0 };
-        parked.list.push((worker, rest));
+        parked.list.push((worker, mode));
         self.word.fetch_add(PARKED + watch - search, Ordering::SeqCst);
         // Pairs with the fence in `wake_for_push`: either the producer sees us parked, or our last
         // look sees its push.
         fence(Ordering::SeqCst);
-        rest
+        mode
     }
 
     /// Takes the caller off the list. Returns false if somebody has done that and booked a search
@@ -119,8 +154,8 @@ impl Sleep {
         let Some(position) = parked.position(worker) else {
             return false;
         };
-        let (_, rest) = parked.remove(position);
-        let watch = if rest == Rest::Watch { WATCH } else { 0 };
+        let (_, mode) = parked.remove(position);
+        let watch = if mode == ParkMode::Watch { WATCH } else { 0 };
         let search = if and_search { SEARCHING } else { 0 };
         self.word.fetch_sub(PARKED + watch - search, Ordering::SeqCst);
         true
@@ -128,20 +163,20 @@ impl Sleep {
 
     /// A worker on watch may go to sleep when no sibling works any more; and a sleeper may take
     /// the watch over. Returns how to park on.
-    pub(crate) fn reconsider(&self, worker: usize) -> Option<Rest> {
+    pub(crate) fn reconsider(&self, worker: usize) -> Option<ParkMode> {
         let mut parked = self.parked.lock();
         let position = parked.position(worker)?;
-        let word = self.word.load(Ordering::Relaxed);
-        let others_work = ((word >> 8) & COUNT) < self.workers;
+        let counts = self.counts();
+        let others_work = counts.parked() < self.workers;
         let now = parked.list[position].1;
         let next = match now {
-            Rest::Watch if !others_work => Rest::Sleep,
-            Rest::Sleep if others_work && word & WATCH == 0 => Rest::Watch,
+            ParkMode::Watch if !others_work => ParkMode::Sleep,
+            ParkMode::Sleep if others_work && !counts.has_watch() => ParkMode::Watch,
             same => same,
         };
         if next != now {
             parked.list[position].1 = next;
-            if next == Rest::Watch {
+            if next == ParkMode::Watch {
                 self.word.fetch_add(WATCH, Ordering::SeqCst);
             } else {
                 self.word.fetch_sub(WATCH, Ordering::SeqCst);
@@ -155,8 +190,8 @@ impl Sleep {
     pub(crate) fn wake_for_push(&self) -> Option<usize> {
         // Pairs with the fence in `enter`.
         fence(Ordering::SeqCst);
-        let word = self.word.load(Ordering::Relaxed);
-        if word & COUNT != 0 || (word >> 8) & COUNT == 0 {
+        let counts = self.counts();
+        if counts.searching() != 0 || counts.parked() == 0 {
             return None;
         }
         self.book()
@@ -166,8 +201,7 @@ impl Sleep {
     /// or is on watch; a hint that gets lost is made good by the caller, who is awake.
     #[inline(always)]
     pub(crate) fn wake_for_local_push(&self) -> Option<usize> {
-        let word = self.word.load(Ordering::Relaxed);
-        if word & (COUNT | WATCH) != 0 || (word >> 8) & COUNT == 0 {
+        if !self.is_wake_needed() {
             return None;
         }
         self.book()
@@ -186,14 +220,14 @@ impl Sleep {
     #[cold]
     fn book(&self) -> Option<usize> {
         let mut parked = self.parked.lock();
-        if self.word.load(Ordering::Relaxed) & COUNT != 0 {
+        if self.counts().searching() != 0 {
             return None;
         }
         // The keeper of the time last: if it is woken, nobody else looks at the timers.
         let others = parked.list.iter().rposition(|(index, _)| !parked.keeper_is(*index));
         let position = others.or_else(|| parked.list.len().checked_sub(1))?;
-        let (worker, rest) = parked.remove(position);
-        let watch = if rest == Rest::Watch { WATCH } else { 0 };
+        let (worker, mode) = parked.remove(position);
+        let watch = if mode == ParkMode::Watch { WATCH } else { 0 };
         self.word.fetch_sub(PARKED + watch - SEARCHING, Ordering::SeqCst);
         Some(worker)
     }
@@ -201,8 +235,7 @@ impl Sleep {
     /// Which sleeper to wake when the caller goes to work and timers are pending: nobody if
     /// somebody keeps the time, is on watch or searches. It stays on the list, and goes on watch.
     pub(crate) fn wake_for_time(&self) -> Option<usize> {
-        let word = self.word.load(Ordering::Relaxed);
-        if word & (COUNT | WATCH) != 0 || (word >> 8) & COUNT == 0 {
+        if !self.is_wake_needed() {
             return None;
         }
         let parked = self.parked.lock();
@@ -215,8 +248,7 @@ impl Sleep {
     /// Any parked worker, for a timer that is earlier than all before. It stays on the list.
     pub(crate) fn for_earlier_timer(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
-        let word = self.word.load(Ordering::Relaxed);
-        if (word >> 8) & COUNT == 0 {
+        if self.counts().parked() == 0 {
             return None;
         }
         let parked = self.parked.lock();
@@ -243,11 +275,11 @@ impl Sleep {
 
     /// Whether every worker is parked.
     pub(crate) fn is_everybody_parked(&self) -> bool {
-        (self.word.load(Ordering::SeqCst) >> 8) & COUNT == self.workers
+        Counts(self.word.load(Ordering::SeqCst)).parked() == self.workers
     }
 
     /// Workers parked now.
     pub(crate) fn parked(&self) -> u32 {
-        (self.word.load(Ordering::Relaxed) >> 8) & COUNT
+        self.counts().parked()
     }
 }

@@ -15,7 +15,7 @@ use crate::sync::Arc;
 use crate::time::clock::ClockSource;
 use crate::time::ManualClock;
 
-/// A world of groups without threads, in virtual time.
+/// Simulation of groups without threads, in virtual time.
 ///
 /// It belongs to the thread that made it, which is the one worker of all its groups: nothing runs
 /// but in a call of [`run_until_idle`](Sim::run_until_idle), [`advance`](Sim::advance) and their
@@ -27,11 +27,11 @@ use crate::time::ManualClock;
 ///
 /// Dropping it kills the tasks that are left, see [`Sim::leaks`].
 pub struct Sim {
-    pub(super) world: Rc<World>,
+    pub(super) state: Rc<SimState>,
 }
 
-/// What a [`Sim`] consists of.
-pub(super) struct World {
+/// State of a [`Sim`].
+pub(super) struct SimState {
     pub(super) config: SimBuilder,
     pub(super) clock: ManualClock,
     /// Nothing if all goes in order.
@@ -57,7 +57,7 @@ impl fmt::Debug for Sim {
         f.debug_struct("Sim")
             .field("seed", &self.seed())
             .field("now", &self.now())
-            .field("groups", &self.world.all().len())
+            .field("groups", &self.state.all().len())
             .finish_non_exhaustive()
     }
 }
@@ -84,7 +84,7 @@ impl Sim {
     pub(super) fn start(config: SimBuilder, random: Option<Random>) -> Self {
         let clock = config.wall.map_or_else(ManualClock::new, ManualClock::pinned_at);
         let source = ClockSource::custom(std::sync::Arc::new(clock.clone()));
-        let world = Rc::new(World {
+        let state = Rc::new(SimState {
             config,
             clock,
             common: Common::new(source, random.is_some()),
@@ -93,14 +93,14 @@ impl Sim {
             is_driving: Cell::new(false),
             _thread: OnThread::enter(),
         });
-        LIVING.with_borrow_mut(|living| living.push(Rc::downgrade(&world)));
-        Self { world }
+        LIVING.with_borrow_mut(|living| living.push(Rc::downgrade(&state)));
+        Self { state }
     }
 
     /// The seed; none for [`Sim::fifo`].
     #[must_use]
     pub fn seed(&self) -> Option<u64> {
-        self.world.config.seed
+        self.state.config.seed
     }
 
     /// The group of this name; made at first use with the simulation's number of workers.
@@ -110,7 +110,7 @@ impl Sim {
     /// If the name is no name for a group, see [`BuildError::BadName`].
     #[must_use]
     pub fn group(&self, name: &str) -> Group {
-        let groups = self.world.all();
+        let groups = self.state.all();
         if let Some(group) = groups.iter().find(|group| *group.hub.group == *name) {
             return Group::from_shared(Arc::clone(&group.shared));
         }
@@ -131,21 +131,21 @@ impl Sim {
     ///
     /// As [`GroupBuilder::build`], and [`BuildError::DuplicateName`] for a name in use.
     pub fn build(&self, builder: GroupBuilder) -> Result<Group, BuildError> {
-        let world = &self.world;
-        if world.all().iter().any(|group| *group.hub.group == *builder.name()) {
+        let state = &self.state;
+        if state.all().iter().any(|group| *group.hub.group == *builder.name()) {
             return Err(BuildError::DuplicateName { group: builder.name().to_owned() });
         }
-        let builder = builder.workers_default(world.config.workers);
-        let clock = std::sync::Arc::new(world.clock.clone());
+        let builder = builder.workers_default(state.config.workers);
+        let clock = std::sync::Arc::new(state.clock.clone());
         let (config, clock) = builder.clock(clock).checked()?;
         let workers = config.workers;
-        let hub = Arc::new(Hub::new(&config.name, workers, config.is_stealing, &world.common));
+        let hub = Arc::new(Hub::new(&config.name, workers, config.is_stealing, &state.common));
         let (shared, _queues) = GroupShared::new(config, clock, Some(Arc::clone(&hub) as Arc<_>));
         let group = Group::from_shared(Arc::clone(&shared));
         let is_parked = (0..workers).map(|_| Cell::new(false)).collect();
-        let all = world.all();
+        let all = state.all();
         let groups = all.iter().cloned().chain([SimGroup { shared, hub, is_parked }]).collect();
-        *world.groups.borrow_mut() = groups;
+        *state.groups.borrow_mut() = groups;
         let shared = group.shared();
         (0..workers).for_each(|worker| call_hook(shared.config.on_start.as_ref(), worker));
         Ok(group)
@@ -153,19 +153,19 @@ impl Sim {
 
     /// Records what happens from now on; see [`Sim::events`].
     pub fn record(&self) {
-        self.world.common.recorder.switch(true);
+        self.state.common.recorder.switch(true);
     }
 
     /// Records nothing from now on; what was recorded stays.
     pub fn stop_recording(&self) {
-        self.world.common.recorder.switch(false);
+        self.state.common.recorder.switch(false);
     }
 
     /// What was recorded, at most the first million events. Equal seeds and equal programs give
     /// equal events, to the byte.
     #[must_use]
     pub fn events(&self) -> Events {
-        self.world.common.recorder.events()
+        self.state.common.recorder.events()
     }
 
     /// The jobs and hooks that have failed, recorded or not; at most the first ten thousand.
@@ -173,7 +173,7 @@ impl Sim {
     /// A panic in a job ends up here and not in the test, since it belongs to the task.
     #[must_use]
     pub fn failures(&self) -> Vec<FailedJob> {
-        self.world.common.recorder.failures()
+        self.state.common.recorder.failures()
     }
 
     /// Checks that no job and no hook has failed.
@@ -188,7 +188,7 @@ impl Sim {
     }
 }
 
-impl World {
+impl SimState {
     /// The groups now; a copy, since user code may add one.
     pub(super) fn all(&self) -> Rc<[SimGroup]> {
         Rc::clone(&self.groups.borrow())
@@ -197,10 +197,10 @@ impl World {
     /// The living simulation of this thread that has this group, and the group's number.
     pub(super) fn of(hub: &Hub) -> Option<(Rc<Self>, usize)> {
         let living = LIVING.try_with(|living| living.borrow().clone()).ok()?;
-        living.iter().filter_map(Weak::upgrade).find_map(|world| {
+        living.iter().filter_map(Weak::upgrade).find_map(|state| {
             let is_it = |group: &SimGroup| std::ptr::eq(&*group.hub, hub);
-            let index = world.all().iter().position(is_it)?;
-            Some((world, index))
+            let index = state.all().iter().position(is_it)?;
+            Some((state, index))
         })
     }
 }
@@ -213,7 +213,7 @@ pub(super) fn call_hook(hook: Option<&WorkerHook>, worker: usize) {
 
 thread_local! {
     /// Simulations that live on this thread.
-    static LIVING: RefCell<Vec<Weak<World>>> = const { RefCell::new(Vec::new()) };
+    static LIVING: RefCell<Vec<Weak<SimState>>> = const { RefCell::new(Vec::new()) };
     /// How many of them there are, and whether waits were refused before the first.
     static REFUSED: Cell<(usize, bool)> = const { Cell::new((0, false)) };
 }
@@ -240,7 +240,7 @@ impl Drop for OnThread {
         }
         // A simulation that is dropped at the end of its thread may find the list gone.
         let _ = LIVING.try_with(|living| {
-            living.borrow_mut().retain(|world| world.strong_count() > 0);
+            living.borrow_mut().retain(|state| state.strong_count() > 0);
         });
     }
 }
