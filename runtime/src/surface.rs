@@ -129,7 +129,7 @@ pub struct ContextIsInvariant;
 /// let Poll::Ready(Received::Value(text)) = receiver.poll(Waker::noop()) else { panic!() };
 /// let text: &'static str = text;
 /// ```
-pub struct GiverIsInvariant;
+pub struct SenderIsInvariant;
 
 /// A receiver only reads, so it may promise less than it has, and not more.
 ///
@@ -146,7 +146,7 @@ pub struct GiverIsInvariant;
 ///     receiver
 /// }
 /// ```
-pub struct TakerIsCovariant;
+pub struct ReceiverIsCovariant;
 
 /// ```
 /// use turnwheel_runtime::Completer;

@@ -41,11 +41,11 @@ impl<T: Send> PerWorker<T> {
 
     /// Uses the value of the worker that this thread is; `None` if it is none of the group's.
     ///
-    /// The closure must not wait for anybody, nor visit.
+    /// The closure must not wait for anybody.
     ///
     /// # Panics
     ///
-    /// Within itself.
+    /// Within itself, or within a visit.
     #[inline(always)]
     pub fn own<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
         worker::with_current(|local| {
@@ -57,10 +57,17 @@ impl<T: Send> PerWorker<T> {
         })
     }
 
-    /// Uses the values of all workers, one after the other. From any thread, but not within itself
-    /// or
-    /// [`PerWorker::own`].
+    /// Uses the values of all workers, one after the other. From any thread.
+    ///
+    /// # Panics
+    ///
+    /// Within itself, or [`PerWorker::own`].
     pub fn visit_each(&self, mut run: impl FnMut(&mut T)) {
+        worker::with_current(|local| {
+            let local = local.filter(|local| local.is_of(self.group.shared()));
+            let own = local.and_then(|local| self.sections.get(local.index));
+            assert!(!own.is_some_and(Section::is_inside_owner), "a visit within a section");
+        });
         for section in &self.sections {
             section.visit(&mut run);
         }

@@ -101,13 +101,24 @@ impl<T> Section<T> {
     #[cold]
     #[inline(never)]
     fn come_in_locked(&self) -> Inside<'_> {
+        visited::check(self);
         let lock = self.lock.lock();
         // Marked here too, so that a section within this one panics. Visitors wait for the lock.
         self.is_busy.store(true, Ordering::Relaxed);
         Inside { is_busy: &self.is_busy, _lock: Some(lock) }
     }
 
+    /// Whether the owner is inside, as itself may ask.
+    #[cfg(not(turnwheel_loom))]
+    pub(crate) fn is_inside_owner(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
+    }
+
     /// Uses the value from any thread. Costs a system call; waits for whoever is at work.
+    ///
+    /// # Panics
+    ///
+    /// In a visit of the same thread. In a section of the same thread it would wait for ever.
     #[cold]
     pub(crate) fn visit<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
         /// Takes the claim back, also after a panic.
@@ -118,7 +129,9 @@ impl<T> Section<T> {
                 self.0.store(false, Ordering::Release);
             }
         }
+        visited::check(self);
         let _locked = self.lock.lock();
+        let _visited = visited::begin(self);
         if !self.is_asymmetric {
             // SAFETY: the owner takes the lock too.
             return self.value.with_mut(|value| run(unsafe { &mut *value }));
@@ -136,6 +149,42 @@ impl<T> Section<T> {
         // SAFETY: the owner is outside of its section, and other visitors have no lock.
         self.value.with_mut(|value| run(unsafe { &mut *value }))
     }
+}
+
+/// The section that this thread visits: with its lock, which it must not ask for again.
+#[cfg(not(turnwheel_loom))]
+mod visited {
+    use std::cell::Cell;
+    use std::ptr;
+
+    thread_local! {
+        static VISITED: Cell<*const ()> = const { Cell::new(ptr::null()) };
+    }
+
+    /// Until it is dropped.
+    pub(super) struct Visited(*const ());
+
+    impl Drop for Visited {
+        fn drop(&mut self) {
+            VISITED.set(self.0);
+        }
+    }
+
+    pub(super) fn begin<T>(section: *const T) -> Visited {
+        Visited(VISITED.replace(section.cast()))
+    }
+
+    pub(super) fn check<T>(section: *const T) {
+        assert!(VISITED.get() != section.cast(), "a section within a visit to it");
+    }
+}
+
+/// The model's threads are one; it has no visits within visits.
+#[cfg(turnwheel_loom)]
+mod visited {
+    pub(super) fn begin<T>(_: *const T) {}
+
+    pub(super) fn check<T>(_: *const T) {}
 }
 
 /// Between two looks of a visitor.

@@ -5,4 +5,5 @@ mod destructors;
 mod floods;
 mod input;
 mod memory;
+mod misuse;
 mod stuck;

@@ -120,13 +120,13 @@ fn forget_handles(kind: &str) {
 }
 
 #[test]
-fn forgotten_handles_of_an_exchange_abort_before_the_count_is_round() -> Outcome {
+fn forgotten_handles_of_a_channel_abort_before_the_count_is_round() -> Outcome {
     if let Ok(kind) = std::env::var(FORGETS) {
         std::panic::set_hook(Box::new(|_| ()));
         forget_handles(&kind);
         return Ok(());
     }
-    let name = "memory::forgotten_handles_of_an_exchange_abort_before_the_count_is_round";
+    let name = "memory::forgotten_handles_of_a_channel_abort_before_the_count_is_round";
     let program = std::env::current_exe()?;
     for kind in ["shared", "weak", "upgraded"] {
         let mut child = std::process::Command::new(&program);
