@@ -10,21 +10,21 @@ use crate::limits::{STEAL_AGE_NS, STUCK_TURN_NS, WATCH_NS};
 use crate::sync::{fence, park, spin_hint, Ordering};
 use crate::task::TaskPtr;
 
-/// What a sibling looked like.
+/// A sibling as the last look found it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    /// Turns it had begun, and since when this number has been the same.
+struct Sibling {
+    /// Turns begun, and the time since which that number is the same.
     turns: u64,
     turn_since_ns: u64,
-    /// Tasks that waited, and when.
+    /// Tasks that waited, and when they were counted.
     waiting: u64,
     at_ns: u64,
 }
 
-/// The memory of one search.
+/// What one search remembers of the siblings.
 #[derive(Debug)]
 pub(crate) struct Search {
-    seen: Vec<Seen>,
+    siblings: Vec<Sibling>,
 }
 
 /// Rounds of a search between two clock reads.
@@ -32,7 +32,7 @@ const SPINS_PER_LOOK: u32 = 16;
 
 impl Search {
     pub(crate) fn new(workers: usize) -> Self {
-        Self { seen: vec![Seen::default(); workers] }
+        Self { siblings: vec![Sibling::default(); workers] }
     }
 
     /// Spins until there is work, or the spinning time is over.
@@ -57,7 +57,7 @@ impl Search {
     }
 
     fn forget(&mut self) {
-        self.seen.fill(Seen::default());
+        self.siblings.fill(Sibling::default());
     }
 
     /// One look everywhere.
@@ -88,7 +88,7 @@ impl Search {
         let shared = &local.group.workers[victim];
         let turns = shared.stats.turns.get();
         let waiting = shared.waiting();
-        let seen = &mut self.seen[victim];
+        let seen = &mut self.siblings[victim];
         let progress = turns.wrapping_sub(seen.turns);
         if progress > 0 || seen.turn_since_ns == 0 {
             seen.turn_since_ns = now_ns;
@@ -102,7 +102,7 @@ impl Search {
             }
             return None;
         }
-        *seen = Seen::default();
+        *seen = Sibling::default();
         let stolen = loop {
             match shared.stealer.steal_batch_and_pop(local.queue()) {
                 Steal::Success(task) => break Some(task),

@@ -7,54 +7,9 @@
 use std::ptr;
 
 use super::node::{Link, Node};
+use super::word::{Word, CLOSED, IDLE, STUB, TAG};
 use crate::limits::{LINK_SPINS_MAX, MAILBOX_JOBS_MAX as PLACES_MAX};
 use crate::sync::{spin_hint, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-
-/// The state word, from its low end: `TAG`, `CLOSED`, a count, and the place of the lane's end.
-///
-/// The place is an address: nodes lie on cache lines, and user addresses have 48 bits, so that
-/// shifted by 16 their low six zero bits make room for the rest.
-///
-/// A signal came since the consumer last looked; makes its way to idle fail.
-const TAG: u64 = 1;
-/// No further submission is admitted.
-const CLOSED: u64 = 1 << 1;
-/// One place taken: a submission, or a promise to a permit.
-const ONE: u64 = 1 << 2;
-/// Taken places since the start, modulo 2^20; never more than that at a time in a bounded lane.
-const COUNT: u64 = PLACES_MAX << 2;
-/// By how much an address is shifted.
-const ADDRESS_SHIFT: u32 = 16;
-/// Where the address is.
-const PLACE: u64 = !(TAG | CLOSED | COUNT);
-/// The place of an idle task: nothing queued and nobody runs it. Who replaces it schedules it.
-const IDLE: usize = 0;
-/// The place of a task that is scheduled or running, with its consumer before the first node.
-const STUB: usize = 64;
-
-/// The address part of a word.
-#[inline(always)]
-fn address(word: u64) -> usize {
-    ((word & PLACE) >> ADDRESS_SHIFT) as usize
-}
-
-/// The same flags and count with another place.
-#[inline(always)]
-fn with_address(word: u64, address: usize) -> u64 {
-    (word & !PLACE) | (address as u64) << ADDRESS_SHIFT
-}
-
-/// The same word with so many more places taken, modulo the count's width.
-#[inline(always)]
-fn count_up(word: u64, by: u64) -> u64 {
-    (word & !COUNT) | (word.wrapping_add(by) & COUNT)
-}
-
-/// Places taken and not given back.
-#[inline(always)]
-fn taken(word: u64, done: u64) -> u64 {
-    ((word & COUNT) / ONE).wrapping_sub(done) & PLACES_MAX
-}
 
 /// Bits of the signal word.
 pub(crate) mod bits {
@@ -83,7 +38,7 @@ pub(crate) mod bits {
         READY | CLOSE | STOP | FAIL | KILL | ORPHAN | MAIL | ROOM | URGENT | INTERRUPT;
     /// What must be looked at before the next submitted job.
     pub(crate) const SYSTEM: u32 = STOP | FAIL | KILL | URGENT | INTERRUPT;
-    /// The greatest state word without a node in it.
+    /// Largest address that is not a node.
     pub(crate) const LANE_EMPTY_MAX: usize = super::STUB;
     /// The task waits inside a phase or an exclusive future, the lane untouched.
     pub(crate) const HELD: u32 = 1 << 16;
@@ -120,10 +75,6 @@ pub(crate) enum Idle {
     Signalled,
 }
 
-/// A word in which a submission has found room; see [`Inbox::look`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen(u64);
-
 /// Submitted lane, admission and signals of one task.
 #[derive(Debug)]
 #[repr(C)]
@@ -144,7 +95,7 @@ impl Inbox {
     /// A lane that is idle, or scheduled (its first runner is the caller's business).
     pub(crate) fn new(scheduled: bool) -> Self {
         Self {
-            tail: AtomicU64::new(with_address(0, if scheduled { STUB } else { IDLE })),
+            tail: AtomicU64::new(Word::new(if scheduled { STUB } else { IDLE }).0),
             done: AtomicU64::new(0),
             signals: AtomicU32::new(0),
             laps: AtomicU32::new(0),
@@ -159,22 +110,22 @@ impl Inbox {
 
     // --- producers ---
 
-    /// Whether there is room now; what it answers is for one `push`.
+    /// Checks for room. The answer is the word that one `push` starts from.
     #[inline(always)]
-    pub(crate) fn look(&self, capacity: u64) -> Result<Seen, Refusal> {
+    pub(crate) fn look(&self, capacity: u64) -> Result<Word, Refusal> {
         // Acquire: `done` must not be read before it, see `check`.
-        let word = self.tail.load(Ordering::Acquire);
-        if word & CLOSED == 0 && capacity == u64::MAX {
-            return Ok(Seen(word));
+        let word = Word(self.tail.load(Ordering::Acquire));
+        if !word.is_closed() && capacity == u64::MAX {
+            return Ok(word);
         }
-        self.check(word, capacity).map(Seen)
+        self.check(word, capacity)
     }
 
     /// The word if it has room, or a newer one that has.
     #[inline]
-    fn check(&self, mut word: u64, capacity: u64) -> Result<u64, Refusal> {
+    fn check(&self, mut word: Word, capacity: u64) -> Result<Word, Refusal> {
         loop {
-            if word & CLOSED != 0 {
+            if word.is_closed() {
                 return Err(Refusal::Closed);
             }
             if capacity == u64::MAX {
@@ -183,10 +134,10 @@ impl Inbox {
             // Acquire: read between two looks at the word, so that if the word is the same in the
             // second one, which is the exchange of a push, count and `done` are of one instant.
             let done = self.done.load(Ordering::Acquire);
-            if taken(word, done) < capacity {
+            if word.taken(done) < capacity {
                 return Ok(word);
             }
-            let newer = self.tail.load(Ordering::Acquire);
+            let newer = Word(self.tail.load(Ordering::Acquire));
             if newer == word {
                 return Err(Refusal::Full);
             }
@@ -204,13 +155,13 @@ impl Inbox {
     pub(crate) unsafe fn push(
         &self,
         node: *mut Node,
-        seen: Seen,
+        seen: Word,
         capacity: u64,
     ) -> Result<bool, Refusal> {
-        let before = self.change(seen.0, capacity, |word| {
-            count_up(with_address(word, node.expose_provenance()), ONE)
+        let before = self.change(seen, capacity, |word| {
+            word.with_address(node.expose_provenance()).count_up()
         })?;
-        if before & COUNT == COUNT {
+        if before.is_count_full() {
             self.laps.fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: this node has just become the lane's end, in place of the word before.
@@ -221,22 +172,22 @@ impl Inbox {
     #[inline(always)]
     fn change(
         &self,
-        mut word: u64,
+        mut word: Word,
         capacity: u64,
-        next: impl Fn(u64) -> u64,
-    ) -> Result<u64, Refusal> {
+        next: impl Fn(Word) -> Word,
+    ) -> Result<Word, Refusal> {
         loop {
             // AcqRel: releases the node's contents and, through the chain of exchanges, whatever
             // the former runner wrote before its exchange to idle; pairs with `try_idle_owner` and
             // `next_owner`. Acquire on failure as in `look`.
             match self.tail.compare_exchange_weak(
-                word,
-                next(word),
+                word.0,
+                next(word).0,
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(before) => return Ok(before),
-                Err(newer) => word = self.check(newer, capacity)?,
+                Ok(_) => return Ok(word),
+                Err(newer) => word = self.check(Word(newer), capacity)?,
             }
         }
     }
@@ -247,8 +198,8 @@ impl Inbox {
     ///
     /// The caller's exchange has put the node in place of `before`.
     #[inline(always)]
-    unsafe fn link(&self, before: u64, node: *mut Node) -> bool {
-        let last = address(before);
+    unsafe fn link(&self, before: Word, node: *mut Node) -> bool {
+        let last = before.address();
         let link = if last <= STUB {
             ptr::from_ref(&self.first)
         } else {
@@ -259,7 +210,7 @@ impl Inbox {
         let link = unsafe { &*link };
         // Release: pairs with the load in `next_owner`.
         link.store(node, Ordering::Release);
-        last == IDLE && before & TAG == 0
+        before.is_idle()
     }
 
     /// Ends the hold of a task that is held, with these bits. If this call did it, the caller is
@@ -294,26 +245,26 @@ impl Inbox {
         }
         // AcqRel: a consumer that meets the tag fails to go idle and looks again; producers keep
         // it.
-        let tail = self.tail.fetch_or(TAG, Ordering::AcqRel);
-        Signalled { schedule: address(tail) == IDLE && tail & TAG == 0, dead: false }
+        let before = Word(self.tail.fetch_or(TAG, Ordering::AcqRel));
+        Signalled { schedule: before.is_idle(), dead: false }
     }
 
     /// Closes admission. Returns whether this call did it. To be followed by a signal.
     pub(crate) fn close_admission(&self) -> bool {
-        self.tail.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED == 0
+        !Word(self.tail.fetch_or(CLOSED, Ordering::AcqRel)).is_closed()
     }
 
     /// Whether submissions are refused.
     #[inline(always)]
     pub(crate) fn is_closed(&self) -> bool {
-        self.tail.load(Ordering::Acquire) & CLOSED != 0
+        Word(self.tail.load(Ordering::Acquire)).is_closed()
     }
 
     /// Jobs queued and places promised, about: three words that others change meanwhile.
     pub(crate) fn queued(&self) -> u64 {
         let done = self.done.load(Ordering::Relaxed);
         let laps = u64::from(self.laps.load(Ordering::Relaxed));
-        let count = (self.tail.load(Ordering::Relaxed) & COUNT) / ONE;
+        let count = Word(self.tail.load(Ordering::Relaxed)).count();
         let queued = (laps * (PLACES_MAX + 1) + count).wrapping_sub(done);
         // Negative while the count of laps lags behind.
         if queued > u64::MAX / 2 {
@@ -326,8 +277,8 @@ impl Inbox {
     /// Promises one place to a permit if there is room.
     pub(crate) fn reserve(&self, capacity: u64) -> Result<(), Refusal> {
         let seen = self.look(capacity)?;
-        let before = self.change(seen.0, capacity, |word| count_up(word, ONE))?;
-        if before & COUNT == COUNT {
+        let before = self.change(seen, capacity, Word::count_up)?;
+        if before.is_count_full() {
             self.laps.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -339,13 +290,13 @@ impl Inbox {
         // AcqRel: every exchange of the word passes on what the former runner released.
         while let Err(newer) = self.tail.compare_exchange_weak(
             word,
-            count_up(word, ONE.wrapping_neg()),
+            Word(word).count_down().0,
             Ordering::AcqRel,
             Ordering::Relaxed,
         ) {
             word = newer;
         }
-        if word & COUNT == 0 {
+        if Word(word).count() == 0 {
             self.laps.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -357,7 +308,7 @@ impl Inbox {
     /// As for `push`; the caller has a promise, which is used up.
     pub(crate) unsafe fn push_reserved(&self, node: *mut Node) -> Result<bool, Refusal> {
         let changed = self.look(u64::MAX).and_then(|seen| {
-            self.change(seen.0, u64::MAX, |word| with_address(word, node.expose_provenance()))
+            self.change(seen, u64::MAX, |word| word.with_address(node.expose_provenance()))
         });
         match changed {
             // SAFETY: this node has just become the lane's end, in place of the word before.
@@ -380,7 +331,7 @@ impl Inbox {
     /// The address of the last node now queued, as a mark for the end of a round.
     #[inline(always)]
     pub(crate) fn mark_owner(&self) -> usize {
-        address(self.tail.load(Ordering::Relaxed))
+        Word(self.tail.load(Ordering::Relaxed)).address()
     }
 
     /// The node behind `position`, or null if there is none or its producer has not linked it.
@@ -426,23 +377,28 @@ impl Inbox {
     #[inline(always)]
     pub(crate) fn try_idle_owner(&self, position: *const Link) -> Idle {
         let stub = ptr::eq(position, &self.first);
-        let mut word = self.tail.load(Ordering::Relaxed);
+        let mut word = Word(self.tail.load(Ordering::Relaxed));
         loop {
-            let last = address(word);
+            let last = word.address();
             if last != position.addr() && !(stub && last <= STUB) {
                 return Idle::More;
             }
-            let (next, result) = if word & TAG == 0 {
-                (with_address(word, IDLE), Idle::Gone)
+            let (next, result) = if !word.is_tagged() {
+                (word.with_address(IDLE), Idle::Gone)
             } else {
                 // Scheduled by its signal, an idle word becomes one that is not.
-                (with_address(word & !TAG, last.max(STUB)), Idle::Signalled)
+                (word.without_tag().with_address(last.max(STUB)), Idle::Signalled)
             };
             // AcqRel: releases what this runner wrote to the next one; pairs with `change` and the
             // tag in `signal`. Fails for a push, and for a change of the count or the flags.
-            match self.tail.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.tail.compare_exchange_weak(
+                word.0,
+                next.0,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return result,
-                Err(newer) => word = newer,
+                Err(newer) => word = Word(newer),
             }
         }
     }
@@ -474,7 +430,7 @@ impl Inbox {
 
     /// Whether every admitted submission was consumed. Final once admission is closed.
     pub(crate) fn is_drained_owner(&self, position: *const Link) -> bool {
-        let last = address(self.tail.load(Ordering::Acquire));
+        let last = Word(self.tail.load(Ordering::Acquire)).address();
         last == position.addr() || (ptr::eq(position, &self.first) && last <= STUB)
     }
 

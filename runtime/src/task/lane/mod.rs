@@ -14,3 +14,4 @@ mod pool;
 pub(super) mod submit;
 #[cfg(not(turnwheel_loom))]
 pub(super) mod urgent;
+pub(crate) mod word;
