@@ -6,6 +6,7 @@
 mod backoff;
 #[cfg(not(turnwheel_loom))]
 mod channel;
+mod checked;
 pub mod completion;
 #[cfg(turnwheel_loom)]
 #[path = "group/earliest.rs"]
@@ -23,7 +24,10 @@ mod mark;
 pub mod model;
 #[cfg(not(turnwheel_loom))]
 pub mod sim;
-#[cfg(not(turnwheel_loom))]
+#[cfg(not(any(turnwheel_loom, turnwheel_checked)))]
+mod slab;
+#[cfg(all(turnwheel_checked, not(turnwheel_loom)))]
+#[path = "slab_checked.rs"]
 mod slab;
 #[cfg(not(turnwheel_loom))]
 mod subscription;

@@ -103,6 +103,7 @@ pub(crate) const WATCHDOG_PERIOD: Duration = Duration::from_millis(100);
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Spare node chunks kept for reuse, process-wide (16 KiB each); more are given back.
+#[cfg_attr(turnwheel_checked, expect(dead_code, reason = "no chunks there"))]
 pub(crate) const SPARE_CHUNKS_MAX: usize = 8_192;
 
 /// Stack of a worker thread by default, in bytes.

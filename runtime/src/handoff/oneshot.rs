@@ -256,7 +256,7 @@ impl<T, N> Sender<T, N> {
     pub fn state(&self) -> &Oneshot<N> {
         match &self.0 {
             // SAFETY: our count keeps it.
-            Some(state) => unsafe { state.as_ref() },
+            Some(state) => unsafe { state.as_ref() }.alive(),
             None => unreachable!("a sender sends once"),
         }
     }
@@ -288,7 +288,7 @@ impl<T, N: Metadata> Receiver<T, N> {
     #[inline]
     pub fn state(&self) -> &Oneshot<N> {
         // SAFETY: our count keeps it.
-        unsafe { self.state_ptr.as_ref() }
+        unsafe { self.state_ptr.as_ref() }.alive()
     }
 
     /// Returns whether the value was received.

@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::task::{RawWakerVTable, Waker};
 
+use crate::checked::Life;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
 
 /// One strong reference: sender, receiver or [`SharedOneshot`].
@@ -36,6 +37,8 @@ pub struct Oneshot<N> {
     waker_table: AtomicPtr<RawWakerVTable>,
     /// Frees the memory; instantiated for the type of the value.
     free: unsafe fn(NonNull<Self>),
+    /// Nothing unless checked.
+    life: Life,
     /// Initialized while a strong reference exists.
     metadata: ManuallyDrop<N>,
 }
@@ -57,11 +60,19 @@ impl<N> Oneshot<N> {
                 waker_data: AtomicPtr::new(ptr::null_mut()),
                 waker_table: AtomicPtr::new(ptr::null_mut()),
                 free: free::<T, N>,
+                life: Life::new(),
                 metadata: ManuallyDrop::new(metadata),
             },
             value: UnsafeCell::new(MaybeUninit::uninit()),
         };
         memory::put(whole).cast()
+    }
+
+    /// The same; under `turnwheel_checked` the process ends unless it lives.
+    #[inline(always)]
+    pub(super) fn alive(&self) -> &Self {
+        self.life.check();
+        self
     }
 
     /// Data that both sides can read.
@@ -165,7 +176,7 @@ unsafe fn free<T, N>(state: NonNull<Oneshot<N>>) {
 #[inline]
 pub(super) unsafe fn release<N>(state: NonNull<Oneshot<N>>) {
     // SAFETY: the caller holds a strong reference.
-    let shared = unsafe { state.as_ref() };
+    let shared = unsafe { state.as_ref() }.alive();
     // Acquire: pairs with all other releases. A sole owner needs no atomic write: nobody can join.
     let seen = shared.word.load(Ordering::Acquire);
     if seen & !(STRONG - 1) == STRONG + WEAK {
@@ -202,7 +213,7 @@ unsafe fn drop_metadata<N>(state: NonNull<Oneshot<N>>) {
 /// Releases a weak reference.
 unsafe fn release_memory<N>(state: NonNull<Oneshot<N>>) {
     // SAFETY: the caller holds a weak reference.
-    let shared = unsafe { state.as_ref() };
+    let shared = unsafe { state.as_ref() }.alive();
     let free = shared.free;
     // AcqRel: pairs with itself.
     if shared.word.fetch_sub(WEAK, Ordering::AcqRel) / WEAK == 1 {
@@ -240,7 +251,7 @@ impl<N> Deref for SharedOneshot<N> {
     #[inline(always)]
     fn deref(&self) -> &Oneshot<N> {
         // SAFETY: our reference keeps it.
-        unsafe { self.0.as_ref() }
+        unsafe { self.0.as_ref() }.alive()
     }
 }
 

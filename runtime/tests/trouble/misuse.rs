@@ -1,4 +1,4 @@
-//! Handles that rest on unsafe code, used in the ways that such code tends to forget: dropped inside
+//! Handles that rest on unsafe code, used in ways that such code tends to forget: dropped inside
 //! their own callbacks, forgotten, called again from within, and with closures that panic.
 
 use std::error::Error;

@@ -8,6 +8,7 @@ use std::ptr::{self, NonNull};
 
 use super::extra::Extra;
 use super::refs::{Leave, References};
+use crate::checked::Life;
 use crate::failure::{contain, Failure};
 use crate::group::{Class, GroupShared};
 use crate::slab;
@@ -84,9 +85,11 @@ pub(crate) struct Header {
     class: NonNull<Class>,
     /// When the task was put into a queue, for one turn in 256; 0 otherwise. Nanoseconds.
     pub(crate) scheduled_ns: AtomicU64,
+    /// Nothing unless checked.
+    pub(crate) life: Life,
 }
 
-const _: () = assert!(std::mem::size_of::<Header>() == 2 * LINE);
+const _: () = assert!(std::mem::size_of::<Header>() == 2 * LINE || cfg!(turnwheel_checked));
 const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE);
 
 /// Header, hooks and state. Hooks without a state of their own take no room.
@@ -141,6 +144,7 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L
             class: parts.class,
             tag: parts.tag,
             scheduled_ns: AtomicU64::new(0),
+            life: Life::new(),
             registered: AtomicU32::new(u32::MAX),
             phase: AtomicU8::new(phase as u8),
             stage: AtomicU8::new(Stage::Unbegun as u8),
@@ -402,7 +406,9 @@ impl TaskPtr {
     #[inline(always)]
     pub(crate) unsafe fn header<'a>(self) -> &'a Header {
         // SAFETY: forwarded to the caller.
-        unsafe { self.0.as_ref() }
+        let header = unsafe { self.0.as_ref() };
+        header.life.check();
+        header
     }
 }
 
@@ -449,7 +455,9 @@ impl std::ops::Deref for TaskRef {
     #[inline(always)]
     fn deref(&self) -> &Header {
         // SAFETY: a reference keeps the header alive.
-        unsafe { self.0.as_ref() }
+        let header = unsafe { self.0.as_ref() };
+        header.life.check();
+        header
     }
 }
 

@@ -86,7 +86,9 @@ impl WeakRef {
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: our reference keeps the cell.
-        unsafe { self.0.as_ref() }
+        let header = unsafe { self.0.as_ref() };
+        header.life.check();
+        header
     }
 
     fn upgrade(&self) -> Option<TaskRef> {

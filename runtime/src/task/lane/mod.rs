@@ -8,7 +8,10 @@ pub(crate) mod node;
 #[cfg(turnwheel_loom)]
 #[path = "node_model.rs"]
 pub(crate) mod node;
-#[cfg(not(turnwheel_loom))]
+#[cfg(not(any(turnwheel_loom, turnwheel_checked)))]
+mod pool;
+#[cfg(all(turnwheel_checked, not(turnwheel_loom)))]
+#[path = "pool_checked.rs"]
 mod pool;
 #[cfg(not(turnwheel_loom))]
 pub(super) mod submit;

@@ -4,7 +4,9 @@ use std::mem::{align_of, size_of, ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use super::pool;
+use crate::checked::Queued;
 use crate::sync::AtomicPtr;
+use crate::task::cell::layout::Header;
 use crate::task::turn::run::Turn;
 
 /// Words of payload that a node holds without a heap allocation.
@@ -47,11 +49,13 @@ pub(crate) struct Node {
     pub(crate) next: Link,
     /// Runs or discards the payload.
     pub(crate) call: NodeFn,
+    /// The task that it is for; nothing unless checked.
+    pub(crate) queued: Queued,
     /// The closure, or a box of it.
     pub(crate) payload: Payload,
 }
 
-const _: () = assert!(size_of::<Node>() == 64 || cfg!(turnwheel_loom));
+const _: () = assert!(size_of::<Node>() == 64 || cfg!(any(turnwheel_loom, turnwheel_checked)));
 
 /// A closure type whose jobs a node can hold.
 ///
@@ -75,9 +79,10 @@ pub(crate) const fn charge<F>() -> i64 {
     (size_of::<Node>() + boxed) as i64
 }
 
-/// Makes a node of a job. One pool access; one heap allocation only if the closure does not fit.
+/// Makes a node of a job for this task. One pool access; one heap allocation only if the closure
+/// does not fit.
 #[inline(always)]
-pub(crate) fn make<J: Job>(job: J) -> *mut Node {
+pub(crate) fn make<J: Job>(header: &Header, job: J) -> *mut Node {
     // Should there be no memory, the job is not dropped: for that it would have to lie in memory
     // itself, always, and the processor would wait for its words on their way through.
     let job = ManuallyDrop::new(job);
@@ -86,6 +91,7 @@ pub(crate) fn make<J: Job>(job: J) -> *mut Node {
     let place = unsafe { &mut *node };
     place.next = Link::new(ptr::null_mut());
     place.call = J::CALL;
+    place.queued = Queued::on(&header.life);
     store(&mut place.payload, ManuallyDrop::into_inner(job));
     node
 }
@@ -164,6 +170,8 @@ pub(crate) fn relocate(node: *mut Node) -> *mut Node {
     place.next = Link::new(ptr::null_mut());
     // SAFETY: the old node is owned by the caller.
     place.call = unsafe { (*node).call };
+    // SAFETY: as above.
+    place.queued = unsafe { (*node).queued };
     // SAFETY: the old node is owned by the caller.
     let payload = unsafe { &raw const (*node).payload };
     // SAFETY: the payload is plain bytes here; the old copy is never used again.
@@ -189,6 +197,12 @@ pub(crate) unsafe fn discard(node: *mut Node, turn: *mut Turn) {
 ///
 /// The payload was not consumed.
 pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
+    // SAFETY: the caller's, for this call.
+    let header = unsafe { (*turn).header_ptr() };
+    // SAFETY: the caller owns the node.
+    let queued = unsafe { (*node).queued };
+    // SAFETY: whoever discards a job of the task keeps it alive until that is done.
+    queued.check(unsafe { &header.as_ref().life });
     // SAFETY: the caller owns the node.
     let call = unsafe { (*node).call };
     // SAFETY: as above.
@@ -197,8 +211,6 @@ pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
         // SAFETY: the function belongs to the payload.
         unsafe { call(payload, turn, Use::Discard) }
     });
-    // SAFETY: the caller's, for this call.
-    let header = unsafe { (*turn).header_ptr() };
     let run = crate::task::turn::current::losing(header, || std::panic::catch_unwind(run));
     if let Err(panic) = run {
         let failure = crate::Failure::from_panic(panic);

@@ -187,7 +187,7 @@ pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitError
     let looked = header.inbox.look(header.capacity);
     // Into its node before anything is decided: a job that a cold path may pass on is built in
     // memory and moved from there, and the processor waits for the one before the other.
-    let node = node::make(job);
+    let node = node::make(header, job);
     let seen = match looked {
         Ok(seen) => seen,
         // SAFETY: the node was just made of this job and not linked.
@@ -284,7 +284,7 @@ pub(crate) fn post<J: Job>(
         Ok(()) => {}
     }
     crate::group::count_queued(header, charge::<J>());
-    let posted = locked.post(Queued(node::make(job)), key);
+    let posted = locked.post(Queued(node::make(header, job)), key);
     drop(locked);
     header.signal(bits::MAIL);
     if let Posted::Displaced(old) = posted {
@@ -314,7 +314,7 @@ pub(crate) fn run<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKin
 /// Puts a job into the fast lane; this is the task's own turn.
 #[inline(always)]
 pub(crate) fn insert<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
-    let node = node::make(job);
+    let node = node::make(header, job);
     crate::group::count_queued(header, charge::<J>());
     current::insert_fast(header, node).map_err(|node| {
         crate::group::count_queued(header, -charge::<J>());
@@ -352,7 +352,7 @@ impl<S: Send + 'static> Permit<S> {
     pub fn submit_job<J: TaskJob<S>>(mut self, job: J) -> Result<(), SubmitError<J>> {
         self.is_used = true;
         let header = self.task.header();
-        let node = node::make(Once::<S, J>::new(job));
+        let node = node::make(header, Once::<S, J>::new(job));
         // SAFETY: the node is fresh, and the promise is ours.
         let append = |node| unsafe { header.inbox.push_reserved(node) };
         // SAFETY: the node was just made of this job.

@@ -77,7 +77,7 @@ fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
         return Err((SubmitErrorKind::Full, job));
     }
     crate::group::count_queued(header, charge::<J>());
-    urgent.jobs.push_back(Queued(node::make(job)));
+    urgent.jobs.push_back(Queued(node::make(header, job)));
     drop(urgent);
     header.signal(bits::URGENT);
     Ok(())

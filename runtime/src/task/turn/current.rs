@@ -111,12 +111,14 @@ pub(crate) fn insert_fast(header: &Header, node: *mut Node) -> Result<(), *mut N
         return Err(node);
     }
     owner.fast_len.set(owner.fast_len.get() + 1);
-    let Current { header, insert } = CURRENT.get();
+    let insert = CURRENT.get().insert;
     let behind = if insert.is_null() {
         owner.fast.replace(node)
     } else {
-        // SAFETY: the job before is in the lane still, since `take_fast` resets the insertion
-        // point.
+        // SAFETY: the job before is in the lane still: `take_fast` resets the insertion point.
+        let queued = unsafe { (*insert).queued };
+        queued.check(&header.life);
+        // SAFETY: as above.
         let before = unsafe { &(*insert).next };
         let behind = before.load(Ordering::Relaxed);
         before.store(node, Ordering::Relaxed);

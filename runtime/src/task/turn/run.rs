@@ -324,6 +324,8 @@ impl Turn {
     pub(in crate::task) fn call(&mut self, node: *mut Node) -> Flow {
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
+        // SAFETY: the node is the turn's.
+        unsafe { (*node).queued }.check(&self.header().life);
         // SAFETY: the node holds a job of this task that has not run.
         let call = unsafe { (*node).call };
         // SAFETY: the payload is only reached through this pointer.
