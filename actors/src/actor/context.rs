@@ -201,7 +201,7 @@ impl<'a, A: Actor> Context<'a, A> {
             if cell.state.incarnation() != incarnation {
                 return;
             }
-            cell.state.uncount();
+            cell.state.expect_tick();
             A::receive(cell, Delivery { message, baggage, reply: None }, turn.reborrow());
         })
     }
@@ -231,7 +231,7 @@ impl<'a, A: Actor> Context<'a, A> {
                 return;
             }
             let delivery = Delivery { message: message(), baggage: baggage.clone(), reply: None };
-            cell.state.uncount();
+            cell.state.expect_tick();
             A::receive(cell, delivery, turn.reborrow());
         })?;
         Ok(myself.get_or_init(|| timer).clone())
@@ -320,9 +320,11 @@ impl<'a, A: Actor> Context<'a, A> {
         Arc::clone(self.state.rare().open_streams.get_or_insert_default())
     }
 
-    pub(crate) fn expired<M>(&self) {
+    /// Counts a message whose handler does not begin as a dead letter.
+    #[cold]
+    pub(crate) fn unbegun<M>(&self, has_expired: bool) {
         let name = || self.turn.name().to_owned();
-        self.state.system.lose::<M>(name, DeadLetterReason::Expired);
+        self.state.system.lose::<M>(name, DeadLetterReason::of_unbegun(has_expired));
     }
 }
 

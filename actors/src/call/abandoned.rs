@@ -76,6 +76,11 @@ impl Metadata for Call {
 
 /// Whether the caller of this call has given up, or one that it was made for.
 pub(crate) fn is_abandoned(call: &Oneshot<Call>, group: &Group) -> bool {
+    has_given_up(call, group) || made_for(call).any(|call| call.is_closed())
+}
+
+/// Whether the caller of this call has given up.
+fn has_given_up(call: &Oneshot<Call>, group: &Group) -> bool {
     // Read here: a handler that does not return may keep the deadlines' timer from its worker.
     // Calls made for this one have no later deadline.
     let deadline_ns = call.metadata().deadline_ns;
@@ -84,7 +89,7 @@ pub(crate) fn is_abandoned(call: &Oneshot<Call>, group: &Group) -> bool {
         call.expire();
         return true;
     }
-    call.is_closed() || made_for(call).any(|call| call.is_closed())
+    call.is_closed()
 }
 
 /// The calls that this one was made for, the nearest first.
@@ -115,6 +120,8 @@ fn watch(call: &Oneshot<Call>, slot: &mut Option<usize>, waker: &Waker) {
 pub struct Abandoned {
     call: Option<WeakOneshot<Call>>,
     group: Group,
+    /// Whether the calls count that this one was made for.
+    is_by_all: bool,
     watched: Vec<Watched>,
 }
 
@@ -126,16 +133,26 @@ struct Watched {
 
 impl Abandoned {
     pub(crate) fn new(call: Option<WeakOneshot<Call>>, group: Group) -> Self {
-        Self { call, group, watched: Vec::new() }
+        Self { call, group, is_by_all: true, watched: Vec::new() }
+    }
+
+    /// Completes when the caller itself has given up, whatever the calls do that this one was made for.
+    pub(crate) fn by_caller(call: WeakOneshot<Call>, group: Group) -> Self {
+        Self { call: Some(call), group, is_by_all: false, watched: Vec::new() }
+    }
+
+    fn is_given_up(&self, call: &Oneshot<Call>) -> bool {
+        match self.is_by_all {
+            true => is_abandoned(call, &self.group),
+            false => has_given_up(call, &self.group),
+        }
     }
 
     /// Whether it has come to that.
     pub fn is_abandoned(&self) -> bool {
         match (&self.call, self.watched.first()) {
-            (_, Some(Watched { call, .. })) => is_abandoned(call, &self.group),
-            (Some(call), None) => {
-                call.upgrade().is_some_and(|call| is_abandoned(&call, &self.group))
-            }
+            (_, Some(Watched { call, .. })) => self.is_given_up(call),
+            (Some(call), None) => call.upgrade().is_some_and(|call| self.is_given_up(&call)),
             (None, None) => false,
         }
     }
@@ -143,7 +160,8 @@ impl Abandoned {
 
 impl Clone for Abandoned {
     fn clone(&self) -> Self {
-        Self::new(self.call.clone(), self.group.clone())
+        let (call, group) = (self.call.clone(), self.group.clone());
+        Self { call, group, is_by_all: self.is_by_all, watched: Vec::new() }
     }
 }
 
@@ -162,7 +180,7 @@ impl Future for Abandoned {
             let Some(call) = this.call.as_ref().and_then(WeakOneshot::upgrade) else {
                 return Poll::Pending;
             };
-            let above: Vec<_> = made_for(&call).collect();
+            let above: Vec<_> = made_for(&call).filter(|_| this.is_by_all).collect();
             let calls = std::iter::once(call).chain(above);
             this.watched = calls.map(|call| Watched { call, slot: None }).collect();
         }

@@ -15,7 +15,8 @@ use super::deadlines::Deadlines;
 use crate::call::reply::{Answer, Call};
 use crate::error::{AskError, CallCycle, TimeSpent};
 
-/// The answer to a call: a future on any executor. Dropping it gives the answer up.
+/// The answer to a call: a future on any executor. Dropping it gives the call up: a handler that has not
+/// begun is skipped; see [`Ask::cancel`].
 ///
 /// The message is sent already; waiting is all that is left to do.
 #[must_use = "a call whose answer is not awaited is a `tell`"]
@@ -97,6 +98,39 @@ impl<M, R> Ask<M, R> {
             deadlines.add(deadline_ns, shared);
         }
         Self { waiting: Some(Waiting { receiver, asked_ns }), other: None }
+    }
+
+    /// Gives the call up: a handler that has not begun is skipped, and its message is a dead letter
+    /// ([`DeadLetterReason::Cancelled`](crate::DeadLetterReason::Cancelled)). A handler that has begun runs
+    /// on, and sees that its caller [has given up](crate::Context::is_abandoned).
+    ///
+    /// Returns whether it is certain that the handler never runs: one atomic exchange decides between its
+    /// begin and the cancellation. False, too, for a call with interceptors around its sending.
+    ///
+    /// Dropping an `Ask` does the same, without the answer.
+    ///
+    /// ```
+    /// # use turnwheel_actors::testkit::Stage;
+    /// # use turnwheel_actors::{Actor, Context, Handler};
+    /// struct Printer(u32);
+    /// impl Actor for Printer { type Error = std::convert::Infallible; }
+    /// struct Print;
+    /// impl Handler<Print> for Printer {
+    ///     type Reply = ();
+    ///     fn handle(&mut self, _: Print, _: &mut Context<'_, Self>) { self.0 += 1 }
+    /// }
+    /// let stage = Stage::new(1);
+    /// let printer = stage.spawn(Printer(0));
+    /// let printed = printer.ask(Print);
+    /// assert!(printed.cancel(), "it still waits in the mailbox");
+    /// assert_eq!(stage.answer(printer.with(|printer, _| printer.0)), 0);
+    /// ```
+    pub fn cancel(self) -> bool {
+        match (&self.waiting, self.other.as_deref()) {
+            (Some(waiting), _) => waiting.receiver.state().metadata().cancel(),
+            (None, Some(Other::Refused(_))) => true,
+            (None, _) => false,
+        }
     }
 
     /// Waits for the answer, blocking the thread; only off the workers.

@@ -24,10 +24,14 @@ pub struct ReplyTo<R> {
     sender: Option<Sender<Answer<R>, Call>>,
 }
 
+/// In place of the begin of a handler: the call was cancelled before it.
+const CANCELLED: u64 = u64::MAX;
+
 /// What both sides of a call know of it.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// When the handler began, on the group's clock; 0 before.
+    /// When the handler began, on the group's clock; 0 before, [`CANCELLED`] if it never will. One
+    /// exchange of this word decides between the begin and a cancellation.
     pub(crate) started_ns: AtomicU64,
     /// When it was last forwarded; 0 if it was not.
     pub(crate) forwarded_ns: AtomicU64,
@@ -73,6 +77,24 @@ impl Call {
     /// Of a message that nobody asks, whose end somebody wants to know.
     pub(crate) fn unasked() -> Self {
         Self { is_told: true, ..Self::new(u64::MAX, CallChain::default()) }
+    }
+
+    /// Notes that the handler begins. False if the call was cancelled before.
+    #[inline]
+    fn start(&self, now_ns: u64) -> bool {
+        let started_ns = now_ns.clamp(1, CANCELLED - 1);
+        // Relaxed: the word itself is all that both sides look at.
+        let started =
+            self.started_ns.compare_exchange(0, started_ns, Ordering::Relaxed, Ordering::Relaxed);
+        started != Err(CANCELLED)
+    }
+
+    /// Cancels the call, unless its handler has begun. False if it has.
+    pub(crate) fn cancel(&self) -> bool {
+        // Relaxed: as in `start`.
+        let cancelled =
+            self.started_ns.compare_exchange(0, CANCELLED, Ordering::Relaxed, Ordering::Relaxed);
+        matches!(cancelled, Ok(_) | Err(CANCELLED))
     }
 
     /// The message is in flight no more: called once, by the side that answers.
@@ -186,7 +208,8 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Notes that the handler begins. False if the deadline has passed: then it must not.
+    /// Notes that the handler begins. False if the deadline has passed, or the caller has given the call
+    /// up: then it must not begin.
     #[inline]
     pub(crate) fn begin(&self, now_ns: u64) -> bool {
         let Some(sender) = &self.sender else { return false };
@@ -196,8 +219,15 @@ impl<R> ReplyTo<R> {
             sender.state().expire();
             return false;
         }
-        call.started_ns.store(now_ns.max(1), Ordering::Relaxed);
-        true
+        // The answer to a message that was told has no receiver, so it is over from the beginning.
+        (call.is_told || !sender.state().is_closed()) && call.start(now_ns)
+    }
+
+    /// Whether the deadline of a call whose handler does not begin has passed; if not, it was given up.
+    #[cold]
+    pub(crate) fn has_expired(&self, group: &Group) -> bool {
+        // A fresh reading: whoever has expired the call may have had a newer one than the worker.
+        self.call().is_some_and(|call| group.now_ns() >= call.deadline_ns)
     }
 }
 

@@ -407,7 +407,7 @@ impl<A: Actor> Context<'_, A> {
             drop(open);
             panic
         };
-        self.turn_mut().await_interleaved(producing, |cell, cx, panic| cell.go_on(panic, cx));
+        self.turn_mut().await_interleaved(producing, |cell, cx, panic| cell.go_on(panic, true, cx));
         answers
     }
 }

@@ -1,6 +1,7 @@
 //! Streams of messages in: the actor pulls, so a slow actor slows its stream down.
 
 use std::fmt;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context as Poll1, Poll, Wake, Waker};
@@ -16,7 +17,7 @@ use crate::actor::cell::ActorCell;
 use crate::actor::handler::Receive;
 use crate::actor::Actor;
 use crate::request::Delivery;
-use crate::request::{self, Ambient};
+use crate::request::{self, scope, Ambient};
 
 /// A stream attached to an actor. Dropping this changes nothing; the stream stays attached.
 pub struct Attached {
@@ -165,13 +166,21 @@ fn pull<A, S, K>(
         let Some(mut open) = held.take() else { return };
         let ambient = Ambient { baggage: baggage.clone(), ..Ambient::default() };
         let mut poll = Poll1::from_waker(&waker);
-        match ambient.within(|| open.stream.as_mut().poll_next(&mut poll)) {
-            Poll::Pending => held = Some(open),
-            Poll::Ready(None) => {
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            ambient.within(|| open.stream.as_mut().poll_next(&mut poll))
+        }));
+        match polled {
+            Err(panic) => {
+                // Not by the unwinding: it may panic again.
+                scope::contain("dropping a stream", || drop(open));
+                resume_unwind(panic);
+            }
+            Ok(Poll::Pending) => held = Some(open),
+            Ok(Poll::Ready(None)) => {
                 // Nobody may wait for the end.
                 let _ = open.ended.complete(());
             }
-            Poll::Ready(Some(message)) => {
+            Ok(Poll::Ready(Some(message))) => {
                 open.signal.signal();
                 held = Some(open);
                 let delivery = Delivery { message, baggage: baggage.clone(), reply: None };

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use turnwheel_runtime::SubmitErrorKind;
 
 use super::id::{self, SYSTEM_MAX};
+use crate::request::scope;
 use crate::system::{Shared, System};
 
 /// A message that nobody handled.
@@ -33,10 +34,23 @@ pub enum DeadLetterReason {
     Dropped,
     /// Its deadline had passed before its turn came.
     Expired,
+    /// Its caller had given the call up before its turn came: it has dropped or cancelled the
+    /// [`Ask`](crate::Ask).
+    Cancelled,
     /// It had to wait for another handler, and too many waited already.
     TooManyWaiting,
     /// An interceptor of the actor refused it.
     Intercepted,
+}
+
+impl DeadLetterReason {
+    /// Of a call whose handler does not begin: since its deadline has passed, or its caller gave up.
+    pub(crate) fn of_unbegun(has_expired: bool) -> Self {
+        match has_expired {
+            true => Self::Expired,
+            false => Self::Cancelled,
+        }
+    }
 }
 
 /// The hook that is told of each dead letter.
@@ -46,6 +60,8 @@ pub(crate) type Hook = Box<dyn Fn(&DeadLetter) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct DeadLetters {
     count: AtomicU64,
+    /// Those of them whose caller had given up.
+    cancelled: AtomicU64,
     pub(crate) hook: Option<Hook>,
 }
 
@@ -60,6 +76,10 @@ impl DeadLetters {
         self.count.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn cancelled(&self) -> u64 {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
     /// Counts a lost message; its recipient is named only if somebody looks, since a sender may come
     /// up against a full mailbox again and again.
     #[cold]
@@ -70,13 +90,17 @@ impl DeadLetters {
         reason: DeadLetterReason,
     ) {
         self.count.fetch_add(1, Ordering::Relaxed);
+        if reason == DeadLetterReason::Cancelled {
+            self.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
         if self.hook.is_none() && !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
         let letter = DeadLetter { message, recipient: recipient(), reason };
         tracing::debug!(message, recipient = letter.recipient, ?reason, "a dead letter");
         if let Some(hook) = &self.hook {
-            hook(&letter);
+            // A message may be lost while a panic unwinds.
+            scope::contain("the hook of dead letters", || hook(&letter));
         }
     }
 }

@@ -92,6 +92,12 @@ impl System {
     pub fn dead_letters(&self) -> u64 {
         self.shared.dead_letters.count()
     }
+
+    /// Calls that were given up before their handler began, so far: those of the dead letters whose
+    /// handler was skipped since nobody waited for it ([`Ask::cancel`](crate::Ask::cancel)).
+    pub fn cancelled_calls(&self) -> u64 {
+        self.shared.dead_letters.cancelled()
+    }
 }
 
 impl<R: Send + 'static> ReplyTo<R> {

@@ -231,7 +231,7 @@ where
             let message = (self.make.lock())();
             let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };
             if !self.timing.keeps_alive {
-                cell.state.uncount();
+                cell.state.expect_tick();
             }
             match self.timing.interleaves && !cell.state.is_out() {
                 true => cell.handle_admitted::<M, K>(delivery, turn.reborrow()),

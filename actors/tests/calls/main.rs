@@ -3,7 +3,9 @@
 mod abandoned;
 mod admission;
 mod backlog;
+mod cancelled;
 mod deadlines;
+mod double_panics;
 mod reentrancy;
 mod replies;
 mod request_context;

@@ -2,6 +2,7 @@
 
 mod conflict;
 mod cycles;
+mod last_use;
 mod life;
 mod memory;
 mod overview;

@@ -224,6 +224,7 @@ fn a_call_that_is_given_up_ends_its_interceptors() -> Tested {
     let adder = sending(&sim.group("cpu"), notes(&journal)("out")).spawn(Adder::default())?;
     let asked = adder.ask(Plain(1));
     assert_eq!(journal.lock().len(), 3);
+    sim.run_until_idle();
     drop(asked);
     let last = taken(&journal).pop();
     assert!(last.as_ref().is_some_and(|line| line.contains("cancelled")), "{last:?}");

@@ -233,8 +233,8 @@ fn race(stage: &Stage<'_>) -> u64 {
     let mut writers = Vec::new();
     for value in [1, 2] {
         let (writer, register) = (stage.spawn(Register::default()), register.clone());
-        drop(writer.with(move |_, _| register.tell(Write { value }).is_ok()));
-        writers.push(writer);
+        let written = writer.with(move |_, _| register.tell(Write { value }).is_ok());
+        writers.push((writer, written));
     }
     stage.run();
     stage.answer(register.read())

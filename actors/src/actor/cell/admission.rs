@@ -3,7 +3,6 @@
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
@@ -12,14 +11,23 @@ use crate::actor::cell::gate::{Release, Verdict};
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::{Receive, Turn};
 use crate::actor::Actor;
+use crate::call::abandoned::Abandoned;
 use crate::call::reply::ReplyTo;
-use crate::request::scope::Panic;
+use crate::request::scope::{self, Panic};
 use crate::request::{Baggage, Delivery};
 use crate::system::dead_letter::DeadLetterReason;
 
 impl<A: Actor> ActorCell<A> {
     /// After a handler's future: takes what waited for it, or lets its panic go on.
-    pub(crate) fn go_on(&mut self, panic: Option<Panic>, turn: &mut Turn<'_, A>) {
+    pub(crate) fn go_on(
+        &mut self,
+        panic: Option<Panic>,
+        is_activity: bool,
+        turn: &mut Turn<'_, A>,
+    ) {
+        if is_activity {
+            self.state.note_use(turn.now_ns());
+        }
         let Some(panic) = panic else {
             return self.drain(turn.reborrow());
         };
@@ -41,7 +49,7 @@ impl<A: Actor> ActorCell<A> {
             // A panic goes on to the policy hook; the rest comes after it.
             let run = AssertUnwindSafe(|| waiter(self, turn.reborrow(), Release::Admitted));
             if let Err(panic) = catch_unwind(run) {
-                return self.go_on(Some(panic), &mut turn);
+                return self.go_on(Some(panic), false, &mut turn);
             }
         }
         let rare = self.state.rare();
@@ -61,7 +69,8 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Tells those at the gate whose deadline has passed, and takes what they have kept from fitting.
+    /// Ends those at the gate whose deadline has passed or whose caller has given up, and takes what they
+    /// have kept from fitting.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
         let now_ns = self.state.system.group().now_ns();
         while let Some(waiter) = self.state.rare().gate.next_late(now_ns) {
@@ -80,7 +89,8 @@ impl<A: Actor> ActorCell<A> {
     /// Admits again what waits at the gate of an actor that handles no more messages.
     pub(crate) fn readmit_waiting(&mut self, turn: &mut Turn<'_, A>) {
         for waiter in self.state.rare().gate.take_waiting() {
-            waiter(self, turn.reborrow(), Release::Again);
+            // A message that panics when it is dropped takes no others with it.
+            scope::contain("refusing a message", || waiter(self, turn.reborrow(), Release::Again));
         }
     }
 
@@ -92,7 +102,7 @@ impl<A: Actor> ActorCell<A> {
         let is_out = self.state.is_out();
         let rare = self.state.rare();
         let is_admitted = rare.gate.is_free() && !is_out;
-        if !is_admitted {
+        if !is_admitted && !rare.paused.iter().any(|known| known.will_wake(waker)) {
             rare.paused.push(waker.clone());
         }
         is_admitted
@@ -149,10 +159,10 @@ impl<A: Actor> ActorCell<A> {
             Release::Admitted => self.handle_admitted::<M, K>(delivery, turn),
             Release::Again => A::receive(self, delivery, turn),
             Release::Expired => {
-                if let Some(reply) = delivery.reply {
-                    reply.expire();
-                }
-                self.dead_letter::<M>(&turn, DeadLetterReason::Expired);
+                let Some(reply) = delivery.reply else { return };
+                let has_expired = reply.has_expired(self.state.system.group());
+                reply.expire();
+                self.dead_letter::<M>(&turn, DeadLetterReason::of_unbegun(has_expired));
             }
         }
     }
@@ -169,6 +179,7 @@ impl<A: Actor> ActorCell<A> {
         K: 'static,
     {
         let access = A::GATE_ACCESS;
+        let is_tick = self.state.take_tick();
         if let Some(failure) = self.state.broken() {
             if let Some(reply) = delivery.reply {
                 reply.fail(failure);
@@ -178,33 +189,38 @@ impl<A: Actor> ActorCell<A> {
         }
         let call = delivery.reply.as_ref().and_then(|reply| reply.call());
         let chain = call.map(|call| call.chain.clone()).unwrap_or_default();
-        let deadline_ns = call.map_or(u64::MAX, |call| call.deadline_ns);
         let comes_back = chain.contains(self.state.id);
         let rare = self.state.rare();
         if let Some(forwarder) = rare.forwarder.as_ref().filter(|_| !comes_back) {
             forwarder.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
             return None;
         }
-        let gate = &mut rare.gate;
-        match gate.judge(access, comes_back) {
-            Verdict::Take => return Some(delivery),
+        if rare.gate.is_full() {
+            self.end_late(turn);
+        }
+        match self.state.rare().gate.judge(access, comes_back) {
+            Verdict::Take => {
+                if is_tick {
+                    self.state.expect_tick();
+                }
+                return Some(delivery);
+            }
             Verdict::Wait => {
+                let asked = delivery.reply.as_ref().and_then(ReplyTo::asked);
                 let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-                let waiter = Box::new(|cell: &mut Self, turn: Turn<'_, A>, release| {
+                let waiter = Box::new(move |cell: &mut Self, turn: Turn<'_, A>, release| {
+                    if is_tick {
+                        cell.state.expect_tick();
+                    }
                     cell.release::<M, K>(envelope.open(), release, turn);
                 });
-                let is_watched = deadline_ns != u64::MAX && gate.holds_readers_up(access);
-                let late = is_watched.then(|| {
-                    let group = self.state.system.group();
-                    let left_ns = deadline_ns.saturating_sub(group.now_ns());
-                    let sleep = group.sleep(Duration::from_nanos(left_ns));
-                    let look = turn.await_interleaved(sleep, |cell: &mut Self, turn, _| {
-                        cell.end_late(turn);
-                    });
-                    (deadline_ns, look)
+                let holds_up = self.state.rare().gate.holds_readers_up(access);
+                let look = asked.clone().filter(|_| holds_up).map(|call| {
+                    let gone = Abandoned::by_caller(call, self.state.system.group().clone());
+                    turn.await_interleaved(gone, |cell: &mut Self, turn, ()| cell.end_late(turn))
                 });
                 let gate = &mut self.state.rare().gate;
-                gate.keep(access, waiter, late);
+                gate.keep(access, waiter, asked, look);
                 if gate.keeps_one() {
                     // It has left the mailbox: an entity notes that somebody waits.
                     turn.task().interrupt();

@@ -3,16 +3,18 @@
 //! The gate is free, and costs one look at a flag, unless an
 //! [`InterleavedHandler`](crate::InterleavedHandler) that does not admit everything is under way.
 //! A message that has to wait keeps its place: nothing passes it but calls of a chain that the actor
-//! itself waits for, so that readers never starve a writer. A writer whose deadline passes while it waits
-//! makes way for the readers behind it.
+//! itself waits for, so that readers never starve a writer. A writer makes way for the
+//! readers behind it when its deadline passes or its caller gives up.
 
 use std::collections::VecDeque;
 
+use turnwheel_runtime::oneshot::WeakOneshot;
 use turnwheel_runtime::{Context, Subscription};
 
 use crate::actor::cell::ActorCell;
 use crate::actor::handler::{Access, Admits};
 use crate::actor::Actor;
+use crate::call::reply::Call;
 
 /// Messages that wait for other handlers of one actor, at most; a further one is refused. They have
 /// left the mailbox, so its bound does not count them.
@@ -33,7 +35,7 @@ pub(crate) enum Verdict {
 pub(crate) enum Release {
     /// It fits now: its handler runs.
     Admitted,
-    /// Its deadline passed while it waited.
+    /// Its deadline passed, or its caller gave up, while it waited.
     Expired,
     /// The actor takes no more messages: it is admitted again, and so refused or forwarded.
     Again,
@@ -46,16 +48,24 @@ pub(crate) type Waiter<A> =
 struct Waiting<A: Actor> {
     access: Access,
     waiter: Waiter<A>,
-    /// When nobody waits for it any more, nanoseconds, and what looks then.
-    late: Option<(u64, Subscription)>,
+    /// The call that it is, if it was asked.
+    call: Option<WeakOneshot<Call>>,
+    /// Looks when the caller gives up.
+    look: Option<Subscription>,
 }
 
 impl<A: Actor> Waiting<A> {
     fn into_waiter(self) -> Waiter<A> {
-        if let Some((_, look)) = self.late {
+        if let Some(look) = self.look {
             look.cancel();
         }
         self.waiter
+    }
+
+    /// Whether nobody waits for it any more.
+    fn is_late(&self, now_ns: u64) -> bool {
+        let call = self.call.as_ref().and_then(WeakOneshot::upgrade);
+        call.is_some_and(|call| call.is_closed() || now_ns >= call.metadata().deadline_ns)
     }
 }
 
@@ -128,14 +138,15 @@ impl<A: Actor> Gate<A> {
         }
     }
 
-    /// Keeps a message until it fits. With `late`, those behind it may fit at that time.
+    /// Keeps a message until it fits. With `look`, those behind it may fit when its caller gives up.
     pub(crate) fn keep(
         &mut self,
         access: Access,
         waiter: Waiter<A>,
-        late: Option<(u64, Subscription)>,
+        call: Option<WeakOneshot<Call>>,
+        look: Option<Subscription>,
     ) {
-        self.waiting.push_back(Waiting { access, waiter, late });
+        self.waiting.push_back(Waiting { access, waiter, call, look });
     }
 
     /// Whether a message of this kind, which waits, keeps others from readers that they would fit to.
@@ -143,12 +154,14 @@ impl<A: Actor> Gate<A> {
         access == Access::Write && self.readers > 0
     }
 
-    /// Takes out a message whose deadline has passed.
+    /// Whether a further message is refused, unless some that wait are late.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Takes out a message whose deadline has passed, or whose caller has given up.
     pub(crate) fn next_late(&mut self, now_ns: u64) -> Option<Waiter<A>> {
-        let is_late = |waiting: &Waiting<A>| {
-            waiting.late.as_ref().is_some_and(|(late_ns, _)| *late_ns <= now_ns)
-        };
-        let at = self.waiting.iter().position(is_late)?;
+        let at = self.waiting.iter().position(|waiting| waiting.is_late(now_ns))?;
         self.waiting.remove(at).map(Waiting::into_waiter)
     }
 

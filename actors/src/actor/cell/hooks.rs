@@ -127,8 +127,18 @@ impl<A: Actor> ActorCell<A> {
     /// Tells the actor of its end, and drops it.
     pub(crate) fn end(&mut self, exit: &Exit) {
         self.take_back();
-        if let Some(mut actor) = self.actor.take() {
-            actor.ended(exit);
+        let Some(mut actor) = self.actor.take() else { return };
+        let told = catch_unwind(AssertUnwindSafe(|| actor.ended(exit)));
+        // Apart from each other: a second panic in the unwinding of the first aborts the process.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(actor)));
+        match (told, dropped) {
+            (Ok(()), Ok(())) => {}
+            (Err(panic), Ok(())) | (Ok(()), Err(panic)) => resume_unwind(panic),
+            (Err(panic), Err(further)) => {
+                let failure = Failure::from_panic(further);
+                tracing::error!(%failure, "an actor panicked when it was dropped");
+                resume_unwind(panic);
+            }
         }
     }
 

@@ -46,14 +46,14 @@ fn end_of<R>(around: Result<(), Failure>, outcome: Option<Result<R, Panic>>) -> 
 }
 
 impl<A: Actor> ActorCell<A> {
-    /// Takes a message whose turn it is, and begins with its interceptors. If there is no actor, it has
-    /// come too late, or one refuses, all is said.
+    /// Takes a message whose turn it is, and begins with its interceptors; with whether it is activity.
+    /// If there is no actor, it has come too late, or one refuses, all is said.
     fn take_in<M, R>(
         &mut self,
         delivery: &mut Delivery<M, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
-    ) -> Option<Interception>
+    ) -> Option<(Interception, bool)>
     where
         M: Send + 'static,
         R: Send + 'static,
@@ -62,10 +62,9 @@ impl<A: Actor> ActorCell<A> {
             self.drop_without_actor::<M>(turn);
             return None;
         }
-        if !self.begin(delivery, turn) {
-            return None;
-        }
-        self.begin_interception(delivery, ambient, turn)
+        let is_activity = self.begin(delivery, turn)?;
+        let interception = self.begin_interception(delivery, ambient, turn)?;
+        Some((interception, is_activity))
     }
 
     /// Begins with the interceptors of a message whose turn it is. If one refuses, all is said.
@@ -137,7 +136,7 @@ impl<A: Actor> ActorCell<A> {
         R: Send + 'static,
     {
         let mut ambient = Ambient { chain: CallChain::default(), ..Ambient::of(&delivery) };
-        let Some(mut interception) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+        let Some((mut interception, _)) = self.take_in(&mut delivery, &mut ambient, &turn) else {
             return;
         };
         let Delivery { message, reply, .. } = delivery;
@@ -172,7 +171,7 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some(mut interception) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+        let Some((mut interception, _)) = self.take_in(&mut delivery, &mut ambient, &turn) else {
             return;
         };
         let Delivery { message, reply, .. } = delivery;
@@ -214,17 +213,21 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some(interception) = self.take_in(&mut delivery, &mut ambient, &turn) else { return };
+        let Some((interception, is_activity)) = self.take_in(&mut delivery, &mut ambient, &turn)
+        else {
+            return;
+        };
         ambient.asker = Some(self.asker(&turn, false));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = self.actor.take() else { return };
         let cx = AsyncContext::new(self.state.address(&turn));
         let mut lent = self.state.rare().lender.lend(actor);
-        let future = async move { lent.handle(message, cx).await };
-        let future = around(scope::contained(future, ambient), interception);
+        let future =
+            async move { scope::made_contained(|| lent.handle(message, cx), &mut ambient).await };
+        let future = around(future, interception);
         turn.await_exclusive(future, move |cell, turn, (end, panic)| {
             cell.take_back();
-            cell.after::<M, _>(reply, end, panic, turn);
+            cell.after::<M, _>(reply, end, panic, is_activity, turn);
         });
     }
 
@@ -239,7 +242,9 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some(mut interception) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+        let Some((mut interception, is_activity)) =
+            self.take_in(&mut delivery, &mut ambient, &turn)
+        else {
             return;
         };
         ambient.asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
@@ -263,14 +268,14 @@ impl<A: Actor> ActorCell<A> {
             (ran, made) => {
                 let (mut end, panic) = end_of(ran, made.and_then(Result::err).map(Err));
                 interception.end(&mut end);
-                return self.after::<M, _>(reply, end, panic, &mut turn);
+                return self.after::<M, _>(reply, end, panic, is_activity, &mut turn);
             }
         };
         self.enter(A::ADMITS);
         let future = around(scope::contained(future, ambient), interception);
         turn.await_holding(future, move |cell, turn, (end, panic)| {
             cell.leave(A::ADMITS);
-            cell.after::<M, _>(reply, end, panic, turn);
+            cell.after::<M, _>(reply, end, panic, is_activity, turn);
         });
     }
 
@@ -280,10 +285,11 @@ impl<A: Actor> ActorCell<A> {
         reply: Option<ReplyTo<R>>,
         end: End<R>,
         panic: Option<Panic>,
+        is_activity: bool,
         turn: &mut Turn<'_, A>,
     ) {
         self.close_with::<M, _>(reply, end, panic.is_some(), turn);
-        self.go_on(panic, turn);
+        self.go_on(panic, is_activity, turn);
     }
 }
 

@@ -25,7 +25,7 @@ impl<A: Actor> ActorCell<A> {
         let Some(actor) = &mut self.actor else {
             return self.drop_without_actor::<M>(&turn);
         };
-        self.state.note_begin();
+        self.state.note_begin(turn.now_ns());
         // The answer is dropped: nobody asked.
         drop(handle(actor, message, &mut Context::new(turn, &mut self.state)));
     }
@@ -42,7 +42,7 @@ impl<A: Actor> ActorCell<A> {
         let Some(actor) = &mut self.actor else {
             return self.drop_without_actor::<M>(&turn);
         };
-        self.state.note_begin();
+        self.state.note_begin(turn.now_ns());
         let mut cx = Context::new(turn, &mut self.state);
         let Some(reply) = reply else {
             let ambient = Ambient::plain(baggage, u64::MAX);
@@ -50,7 +50,7 @@ impl<A: Actor> ActorCell<A> {
             return;
         };
         if !reply.begin(cx.system().group().recent_ns()) {
-            return cx.expired::<M>();
+            return cx.unbegun::<M>(reply.has_expired(cx.system().group()));
         }
         let deadline_ns = reply.call().map_or(u64::MAX, |call| call.deadline_ns);
         let ambient = Ambient::plain(baggage, deadline_ns);

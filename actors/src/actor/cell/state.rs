@@ -39,15 +39,20 @@ pub(crate) struct CellState<A: Actor> {
     pub(crate) id: u64,
     /// Whether every message is taken at once and as it comes, with nothing around it.
     pub(crate) is_plain: bool,
-    /// Those of `handled` that are no activity: ticks of timers. Modulo 2^16, which fits beside the flag;
-    /// where it begins anew an idle entity looks active once.
-    ticks: u16,
+    /// The message that begins next is the tick of a timer, and no activity.
+    is_tick: bool,
     /// Messages begun, modulo 2^32.
     handled: u32,
+    /// When the last message began or ended that was no tick, nanoseconds; 0 before the first.
+    used_ns: u64,
     rare: Option<Box<RareState<A>>>,
 }
 
 impl<A: Actor> CellState<A> {
+    fn new(id: u64, system: System) -> Self {
+        Self { system, id, is_plain: true, is_tick: false, handled: 0, used_ns: 0, rare: None }
+    }
+
     pub(crate) fn rare(&mut self) -> &mut RareState<A> {
         self.rare.get_or_insert_default()
     }
@@ -97,20 +102,31 @@ impl<A: Actor> CellState<A> {
         self.rare.as_ref().is_some_and(|rare| rare.is_restarting)
     }
 
-    /// Notes the begin of a message.
+    /// Notes the begin of a message. Returns whether it is activity: everything but a tick.
     #[inline(always)]
-    pub(crate) fn note_begin(&mut self) {
+    pub(crate) fn note_begin(&mut self, now_ns: u64) -> bool {
         self.handled = self.handled.wrapping_add(1);
+        if self.is_tick {
+            self.is_tick = false;
+            return false;
+        }
+        self.used_ns = now_ns;
+        true
+    }
+
+    /// Notes that the actor is in use at this time.
+    pub(crate) fn note_use(&mut self, now_ns: u64) {
+        self.used_ns = self.used_ns.max(now_ns);
+    }
+
+    /// When it was last in use, nanoseconds on the clock of its group.
+    pub(crate) fn used_ns(&self) -> u64 {
+        self.used_ns
     }
 
     /// Messages begun, modulo 2^32: whether it makes progress.
     pub(crate) fn begun(&self) -> u32 {
         self.handled
-    }
-
-    /// Messages begun but for ticks of timers, modulo 2^32: whether it is active.
-    pub(crate) fn handled(&self) -> u32 {
-        self.handled.wrapping_sub(u32::from(self.ticks))
     }
 
     /// Restarts of the actor so far.
@@ -119,9 +135,14 @@ impl<A: Actor> CellState<A> {
         restarter.map_or(0, Restarter::incarnation)
     }
 
-    /// The message handled next is no activity.
-    pub(crate) fn uncount(&mut self) {
-        self.ticks = self.ticks.wrapping_add(1);
+    /// The next message is the tick of a timer, and no activity.
+    pub(crate) fn expect_tick(&mut self) {
+        self.is_tick = true;
+    }
+
+    /// Whether the message at hand is a tick that has not begun; forgets it.
+    pub(crate) fn take_tick(&mut self) -> bool {
+        std::mem::take(&mut self.is_tick)
     }
 
     pub(crate) fn kept_until_ns(&self) -> u64 {
@@ -172,10 +193,7 @@ impl<A: Actor> ActorCell<A> {
         let rare = restarter.map(|restarter| {
             Box::new(RareState { restarter: Some(restarter), ..RareState::default() })
         });
-        Self {
-            actor: Some(actor),
-            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, rare },
-        }
+        Self { actor: Some(actor), state: CellState { rare, ..CellState::new(id, system) } }
     }
 
     /// With these interceptors around its messages; `name` is what they call it if not by its own.
@@ -190,10 +208,7 @@ impl<A: Actor> ActorCell<A> {
 
     /// A cell whose actor is made in its first turn.
     pub(crate) fn without_actor(id: u64, system: System) -> Self {
-        Self {
-            actor: None,
-            state: CellState { system, id, is_plain: true, ticks: 0, handled: 0, rare: None },
-        }
+        Self { actor: None, state: CellState::new(id, system) }
     }
 
     /// A cell whose actor comes from the factory in the first turn.
@@ -252,7 +267,7 @@ impl<A: Actor> ActorCell<A> {
         A: ReplyHandler<M>,
         M: Send + 'static,
     {
-        if !self.begin(&delivery, &turn) {
+        if self.begin(&delivery, &turn).is_none() {
             return;
         }
         let Some(actor) = &mut self.actor else {
@@ -277,21 +292,23 @@ impl<A: Actor> ActorCell<A> {
         let Some(actor) = self.actor.take() else {
             return self.drop_without_actor::<M>(&turn);
         };
-        if !self.begin(&delivery, &turn) {
+        let Some(is_activity) = self.begin(&delivery, &turn) else {
             self.actor = Some(actor);
             return;
-        }
+        };
         let asker = self.asker(&turn, false);
         let ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.state.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
         let mut lent = self.state.rare().lender.lend(actor);
-        let future = async move { lent.handle(message, cx).await };
-        turn.run_exclusive(scope::contained(future, ambient), move |cell, cx, outcome| {
+        let mut ambient = ambient;
+        let future =
+            async move { scope::made_contained(|| lent.handle(message, cx), &mut ambient).await };
+        turn.run_exclusive(future, move |cell, cx, outcome| {
             cell.take_back();
             let panic = settle(reply, outcome);
-            cell.go_on(panic, cx);
+            cell.go_on(panic, is_activity, cx);
         });
     }
 
@@ -304,9 +321,7 @@ impl<A: Actor> ActorCell<A> {
         A: InterleavedHandler<M>,
         M: Send + 'static,
     {
-        if !self.begin(&delivery, &turn) {
-            return;
-        }
+        let Some(is_activity) = self.begin(&delivery, &turn) else { return };
         // Where others may come in, a call that comes back to the actor is no cycle.
         let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let ambient = Ambient { asker, ..Ambient::of(&delivery) };
@@ -327,20 +342,26 @@ impl<A: Actor> ActorCell<A> {
         turn.await_holding(scope::contained(future, ambient), move |cell, cx, outcome| {
             let panic = settle(reply, outcome);
             cell.leave(A::ADMITS);
-            cell.go_on(panic, cx);
+            cell.go_on(panic, is_activity, cx);
         });
     }
 
-    /// Notes the begin of a handler. False if its deadline has passed.
-    pub(crate) fn begin<M, R>(&mut self, delivery: &Delivery<M, R>, turn: &Turn<'_, A>) -> bool {
-        self.state.note_begin();
+    /// Notes the begin of a handler, and returns whether its message is activity. `None` if its deadline
+    /// has passed, or its caller has given up: then the message is a dead letter.
+    pub(crate) fn begin<M, R>(
+        &mut self,
+        delivery: &Delivery<M, R>,
+        turn: &Turn<'_, A>,
+    ) -> Option<bool> {
+        let is_activity = self.state.note_begin(turn.now_ns());
         // Not the turn's clock: the actor may run in another group than the system's.
         let now_ns = self.state.system.group().recent_ns();
-        let begun = delivery.reply.as_ref().is_none_or(|reply| reply.begin(now_ns));
-        if !begun {
-            self.dead_letter::<M>(turn, DeadLetterReason::Expired);
+        if let Some(reply) = delivery.reply.as_ref().filter(|reply| !reply.begin(now_ns)) {
+            let has_expired = reply.has_expired(self.state.system.group());
+            self.dead_letter::<M>(turn, DeadLetterReason::of_unbegun(has_expired));
+            return None;
         }
-        begun
+        Some(is_activity)
     }
 
     /// As whom it asks.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use turnwheel_runtime::{Failure, Phase, SubmitErrorKind};
 
 use crate::actor::cell::ActorCell;
+use crate::actor::handler::Turn;
 use crate::entity::bounds::memory::{Idle, Sheds};
 use crate::entity::directory::{Directory, Entry};
 use crate::entity::life::hooks::HELD_NS;
@@ -14,6 +15,10 @@ use crate::entity::{Entity, EntityKey};
 
 /// Entities of one type that are compared when the least recently used are looked for.
 const SAMPLE: usize = 512;
+
+/// A use that the directory does not know of is later than the last message it sent by more than this,
+/// nanoseconds: a message waits for its turn.
+const USED_SINCE_NS: u64 = 5_000_000;
 
 /// An entity was not activated, since there was no room for it in time.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -145,7 +150,7 @@ impl<E: Entity> Directory<E> {
         if waiting > 0 && self.active() >= max {
             let mut idle = Vec::new();
             self.add_idle(&mut idle);
-            idle.sort_by_key(|idle| idle.used_ns);
+            idle.sort_by_key(|idle| idle.order);
             shed += idle.into_iter().take(waiting).map(|idle| (idle.shed)()).count();
         }
         shed += self.memory.all.shed(wanted.saturating_mul(self.memory.expected()));
@@ -188,6 +193,26 @@ impl<E: Entity> Directory<E> {
     }
 }
 
+impl<E: Entity> Directory<E> {
+    /// An activation is to make room, chosen as one that was last in use at `known_ns`.
+    fn shed(&self, key: &E::Key, known_ns: u64, cell: &ActorCell<E>, cx: &mut Turn<'_, E>) {
+        let id = cell.state.id;
+        if cell.state.kept_until_ns() == HELD_NS
+            || cx.holding() > 0
+            || cell.state.has_open_streams()
+        {
+            return self.is_engaged(key, id);
+        }
+        if cell.state.used_ns() > known_ns.saturating_add(USED_SINCE_NS) {
+            // By other ways than the directory: others may have been idle for longer.
+            self.was_used(key, id, cell.state.used_ns());
+            return;
+        }
+        self.leaves(key, id);
+        cx.close();
+    }
+}
+
 impl<E: Entity> Sheds for Directory<E> {
     fn add_idle(&self, idle: &mut Vec<Idle>) {
         let begin = self.next_shard();
@@ -196,31 +221,19 @@ impl<E: Entity> Sheds for Directory<E> {
             self.each_active((begin + offset) % Self::shards(), |key, active| {
                 if active.task.queue_len() == 0 && active.task.phase() == Phase::Started {
                     let (directory, task) = (self.weak(), active.task.clone());
-                    let (key, id) = (key.clone(), active.id());
+                    let (key, known_ns) = (key.clone(), active.last_use.ns());
                     let shed = Box::new(move || {
-                        // In its own turn: one that is held has something under way.
+                        // In its own turn: there it is known whether something is under way.
                         let asked = task.submit(move |cell: &mut ActorCell<E>, cx| {
-                            let directory = Weak::upgrade(&directory);
-                            let is_held = cell.state.kept_until_ns() == HELD_NS;
-                            if is_held || cx.holding() > 0 || cell.state.has_open_streams() {
-                                // Others come first at the next look.
-                                if let Some(directory) = directory {
-                                    let now_ns = directory.system.group().now_ns();
-                                    let handled = cell.state.handled();
-                                    directory.was_used(&key, id, now_ns, handled);
-                                }
-                                return;
+                            if let Some(directory) = Weak::upgrade(&directory) {
+                                directory.shed(&key, known_ns, cell, cx);
                             }
-                            if let Some(directory) = directory {
-                                directory.leaves(&key, id);
-                            }
-                            cx.close();
                         });
                         // Full: it is anything but idle. Closed: it is on its way.
                         let _ = asked;
                     });
-                    let bytes = u64::from(active.bytes);
-                    idle.push(Idle { used_ns: active.used_ns, bytes, shed });
+                    let (order, bytes) = (active.last_use.order(), u64::from(active.bytes));
+                    idle.push(Idle { order, bytes, shed });
                 }
                 idle.len() < most
             });

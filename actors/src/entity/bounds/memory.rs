@@ -31,7 +31,8 @@ pub(crate) trait Sheds: Send + Sync {
 
 /// An idle entity that may go.
 pub(crate) struct Idle {
-    pub(crate) used_ns: u64,
+    /// Its place in the order in which they go.
+    pub(crate) order: u64,
     pub(crate) bytes: u64,
     pub(crate) shed: Box<dyn FnOnce() + Send>,
 }
@@ -107,7 +108,7 @@ impl Memory {
         };
         let mut idle = Vec::new();
         types.iter().for_each(|entities| entities.add_idle(&mut idle));
-        idle.sort_by_key(|idle| idle.used_ns);
+        idle.sort_by_key(|idle| idle.order);
         let (mut freed, mut count) = (0_u64, 0);
         for Idle { bytes, shed, .. } in idle {
             if freed >= excess {

@@ -2,6 +2,7 @@
 
 mod directories;
 mod ending;
+pub(crate) mod last_use;
 pub(crate) mod overview;
 mod stats;
 mod table;

@@ -173,7 +173,7 @@ impl<E: Entity> Listed for Directory<E> {
         let mut oldest_ns = u64::MAX;
         for shard in 0..Self::shards() {
             self.each_active(shard, |_, active| {
-                oldest_ns = oldest_ns.min(active.used_ns);
+                oldest_ns = oldest_ns.min(active.last_use.ns());
                 true
             });
         }
@@ -212,7 +212,7 @@ impl<E: Entity> Listed for Directory<E> {
                 look.state = EntityState::Active;
                 (look.activation, look.phase) = (Some(active.id()), Some(active.task.phase()));
                 look.queued = active.task.queue_len();
-                look.idle = Some(Duration::from_nanos(now_ns.saturating_sub(active.used_ns)));
+                look.idle = Some(Duration::from_nanos(now_ns.saturating_sub(active.last_use.ns())));
                 look.bytes = u64::from(active.bytes);
             }
             Some(Entry::Inactive(inactive)) => match &**inactive {

@@ -15,6 +15,7 @@ use crate::actor::handler::Receive;
 use crate::call::chain::CallChain;
 use crate::entity::bounds::capacity::Waiter;
 use crate::entity::bounds::memory::{Share, Sheds};
+use crate::entity::directory::last_use::LastUse;
 use crate::entity::directory::Counters;
 use crate::entity::directory::{Locked, Table};
 use crate::entity::life::hooks::EntityHooks;
@@ -65,10 +66,7 @@ impl<E: Entity> From<Inactive<E>> for Entry<E> {
 /// An activation as the directory sees it.
 pub(crate) struct Active<E: Entity> {
     pub(crate) task: Task<ActorCell<E>>,
-    /// When a message last came by the directory, nanoseconds.
-    pub(crate) used_ns: u64,
-    /// Messages handled when the collector last looked.
-    pub(crate) seen: u32,
+    pub(crate) last_use: LastUse,
     /// What it is charged with.
     pub(crate) bytes: u32,
 }
@@ -236,7 +234,7 @@ impl<E: Entity> Directory<E> {
         let mut shard = self.shard(key);
         let failures = match shard.get_mut(key) {
             Some(Entry::Active(active)) => {
-                active.used_ns = now_ns;
+                active.last_use = LastUse::at(now_ns);
                 return Ok(Found::Task(active.task.clone()));
             }
             Some(Entry::Inactive(inactive)) => match &**inactive {
@@ -311,8 +309,8 @@ impl<E: Entity> Directory<E> {
                 // What does not fit into the entry is given back, so that the sums stay right.
                 let charged = u32::try_from(bytes).unwrap_or(u32::MAX);
                 self.memory.change(bytes, u64::from(charged));
-                let (used_ns, bytes, seen) = (now_ns, charged, 0);
-                let active = Active { task: task.clone(), used_ns, seen, bytes };
+                let last_use = LastUse::at(now_ns);
+                let active = Active { task: task.clone(), last_use, bytes: charged };
                 shard.insert(key.clone(), Entry::Active(active));
                 self.collector.watch(self);
                 Ok(task)
@@ -399,16 +397,6 @@ impl<E: Entity> Directory<E> {
             }
             Entry::Active(_) => true,
         });
-    }
-
-    /// A message has come some other way than by the directory.
-    pub(crate) fn was_used(&self, key: &E::Key, id: u64, now_ns: u64, handled: u32) {
-        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
-            if active.id() == id {
-                active.seen = handled;
-                active.used_ns = active.used_ns.max(now_ns);
-            }
-        }
     }
 
     pub(crate) fn is_activated_by_default(&self) -> bool {

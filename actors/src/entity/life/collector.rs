@@ -2,7 +2,7 @@
 //!
 //! A look costs nothing while no entity is active, and a few nanoseconds for each that is: the times
 //! are kept by those who look a key up. An entity that was not looked up for a while is asked itself,
-//! in its turn: whoever kept its task busy by other ways is seen there.
+//! in its turn: it knows when it was last used by other ways, and by what.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Weak;
@@ -139,45 +139,43 @@ impl<E: Entity> Directory<E> {
         for shard in 0..Self::shards() {
             let mut asked = Vec::new();
             self.each_active(shard, |key, active| {
-                // One that has just become quiet is asked too, so that at the end of its time it is known
-                // whether it has handled anything since.
-                let age_ns = now_ns.saturating_sub(active.used_ns);
+                // An activation that the directory has just lost sight of is asked too: if it is used by
+                // other ways, it keeps its place in the order of last use.
+                let age_ns = now_ns.saturating_sub(active.last_use.ns());
                 let ends = age_ns >= idle_ns;
                 if active.task.queue_len() > 0 {
                     // It has something to do; and a job behind that takes the place of a message.
                     return true;
                 }
                 if ends || (period_ns..period_ns.saturating_mul(2)).contains(&age_ns) {
-                    asked.push((key.clone(), active.task.clone(), active.seen, ends));
+                    asked.push((key.clone(), active.task.clone()));
                 }
                 true
             });
-            for (key, task, seen, ends) in asked {
-                self.ask(key, &task, seen, now_ns, ends);
+            for (key, task) in asked {
+                self.ask(key, &task, now_ns, idle_ns);
             }
             let held_ns = period_ns.saturating_mul(u64::from(HELD_LOOKS));
             self.forget_held(shard, now_ns.saturating_sub(held_ns));
         }
     }
 
-    /// Asks an entity whether it has handled nothing since it was last asked: then it `ends`, if so.
-    fn ask(&self, key: E::Key, task: &Task<ActorCell<E>>, seen: u32, now_ns: u64, ends: bool) {
+    /// Asks an activation when it was last in use; ends it if that was too long ago.
+    fn ask(&self, key: E::Key, task: &Task<ActorCell<E>>, now_ns: u64, idle_ns: u64) {
         let directory = self.weak();
         let asked = task.submit(move |cell, cx| {
-            let handled = cell.state.handled();
-            if handled == seen && !ends {
-                return;
+            let Some(directory) = directory.upgrade() else { return };
+            if cell.state.is_busy(cx) {
+                // A request that lasts is a use all the time.
+                cell.state.note_use(now_ns);
             }
-            let is_kept = cell.state.kept_until_ns() > now_ns || cell.state.is_busy(cx);
-            if handled == seen && !is_kept {
-                // A tick under way is no activity, but is not waited for with the door closed either.
-                return if cx.holding() == 0 {
-                    cx.close()
-                };
-            }
-            if let Some(directory) = directory.upgrade() {
-                directory.was_used(&key, cell.state.id, now_ns, handled);
+            let used_ns = directory.was_used(&key, cell.state.id, cell.state.used_ns());
+            let is_idle = used_ns.is_some_and(|used_ns| now_ns.saturating_sub(used_ns) >= idle_ns);
+            if !is_idle || cell.state.kept_until_ns() > now_ns {
                 directory.measure(&key, cell);
+            } else if cx.holding() == 0 {
+                // A tick under way is no activity, but is not waited for with the door closed either.
+                cx.close();
             }
         });
         // Full: it is anything but idle. Closed: it is on its way.

@@ -250,22 +250,32 @@ type Then<E> = Box<dyn FnOnce(&mut ActorCell<E>, &mut Turn<'_, E>, Outcome) + Se
 fn attempts<E: Entity>(
     cell: &mut ActorCell<E>,
     cx: EntityContext<E>,
-    ambient: Ambient,
+    mut ambient: Ambient,
 ) -> Activation {
     let lend = cell.lend();
     let attempts = async move {
         let Some(mut lent) = lend else { return Err(Failure::Closed) };
         let mut pause = ATTEMPT_PAUSE;
         for _ in 1..E::ACTIVATION_ATTEMPTS {
-            if lent.activate(cx.clone()).await.is_ok() {
+            if attempt(&mut *lent, &cx, &mut ambient).await?.is_ok() {
                 return Ok(());
             }
             cx.sleep(pause).await?;
             pause = pause.saturating_mul(2);
         }
-        lent.activate(cx).await.map_err(Failure::error)
+        attempt(&mut *lent, &cx, &mut ambient).await?.map_err(Failure::error)
     };
-    Box::pin(scope::within(attempts, ambient))
+    Box::pin(attempts)
+}
+
+/// One attempt to activate an entity. A panic is a failure, and no further attempt follows it.
+async fn attempt<E: Entity>(
+    entity: &mut E,
+    cx: &EntityContext<E>,
+    ambient: &mut Ambient,
+) -> Result<Result<(), E::Error>, Failure> {
+    let activated = scope::made_contained(|| entity.activate(cx.clone()), ambient);
+    activated.await.map_err(Failure::from_panic)
 }
 
 /// A panic is a failure.

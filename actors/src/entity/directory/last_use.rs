@@ -1,0 +1,57 @@
+//! When an activation was last in use, as its directory knows it.
+//!
+//! The directory notes each message that it sends. An activation is also used by other ways: by its
+//! address, by its own messages, by a request that lasts. It notes those itself, in its turn, and the
+//! directory is told when the collector asks.
+
+use crate::entity::directory::{Directory, Entry};
+use crate::entity::Entity;
+
+/// Set in a time: the activation had something under way when it was to make room.
+const ENGAGED: u64 = 1 << 63;
+
+/// A time on the clock of the group, nanoseconds, and whether the activation refused to make room since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastUse(u64);
+
+impl LastUse {
+    pub(crate) fn at(ns: u64) -> Self {
+        debug_assert!(ns & ENGAGED == 0, "no clock runs for centuries");
+        Self(ns & !ENGAGED)
+    }
+
+    /// The time.
+    pub(crate) fn ns(self) -> u64 {
+        self.0 & !ENGAGED
+    }
+
+    /// The place in the order in which activations make room: the least recently used first, and those
+    /// that had something under way last.
+    pub(crate) fn order(self) -> u64 {
+        self.0
+    }
+}
+
+impl<E: Entity> Directory<E> {
+    /// An activation was in use at this time, as it says itself. Returns when it was last in use, as far
+    /// as both know; `None` if it is on its way out.
+    pub(crate) fn was_used(&self, key: &E::Key, id: u64, used_ns: u64) -> Option<u64> {
+        match self.shard(key).get_mut(key) {
+            Some(Entry::Active(active)) if active.id() == id => {
+                active.last_use = LastUse::at(active.last_use.ns().max(used_ns));
+                Some(active.last_use.ns())
+            }
+            _ => None,
+        }
+    }
+
+    /// An activation had something under way when it was to make room: others come first, until it is
+    /// used or asked again.
+    pub(crate) fn is_engaged(&self, key: &E::Key, id: u64) {
+        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
+            if active.id() == id {
+                active.last_use = LastUse(active.last_use.ns() | ENGAGED);
+            }
+        }
+    }
+}
