@@ -65,6 +65,33 @@ pub enum AskError<M> {
         /// The message.
         message: M,
     },
+    /// Another process owns the entity; see [`Placement`](crate::entity::Placement).
+    NotOwner {
+        /// The owner and its epoch.
+        owner: Box<NotOwner>,
+        /// The message.
+        message: M,
+    },
+}
+
+/// A message was refused since another process owns the entity: send it there, or again when the
+/// ownership has changed. See [`AskError::NotOwner`] and
+/// [`EntityRef::not_owner`](crate::EntityRef::not_owner).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{entity} «{key}» is owned by {} since epoch {epoch}, and not by this process",
+    owner.as_deref().unwrap_or("another process")
+)]
+#[non_exhaustive]
+pub struct NotOwner {
+    /// Type of the entity.
+    pub entity: &'static str,
+    /// Its key.
+    pub key: String,
+    /// Its owner, if the placement [knows](crate::entity::Placement::owner) it.
+    pub owner: Option<String>,
+    /// The epoch of its ownership.
+    pub epoch: u64,
 }
 
 /// Where the time of a call went that was not answered in time.
@@ -102,7 +129,10 @@ impl<M> AskError<M> {
         match self {
             Self::Refused(refused) => refused.kind == SubmitErrorKind::Closed,
             Self::Unanswered(failure) => failure.is_closed(),
-            Self::Cycle { .. } | Self::TimedOut(_) | Self::Intercepted { .. } => false,
+            Self::Cycle { .. }
+            | Self::TimedOut(_)
+            | Self::Intercepted { .. }
+            | Self::NotOwner { .. } => false,
         }
     }
 
@@ -111,7 +141,7 @@ impl<M> AskError<M> {
         match self {
             Self::Refused(TellError { message, .. }) => Some(message),
             Self::Cycle { message, .. } => message,
-            Self::Intercepted { message, .. } => Some(message),
+            Self::Intercepted { message, .. } | Self::NotOwner { message, .. } => Some(message),
             Self::TimedOut(_) | Self::Unanswered(_) => None,
         }
     }
@@ -130,6 +160,9 @@ impl<M> AskError<M> {
             Self::Intercepted { failure, message } => {
                 (AskError::Intercepted { failure, message: () }, Some(message))
             }
+            Self::NotOwner { owner, message } => {
+                (AskError::NotOwner { owner, message: () }, Some(message))
+            }
         }
     }
 
@@ -142,6 +175,7 @@ impl<M> AskError<M> {
             (AskError::Intercepted { failure, .. }, Some(message)) => {
                 Self::Intercepted { failure, message }
             }
+            (AskError::NotOwner { owner, .. }, Some(message)) => Self::NotOwner { owner, message },
             (AskError::Cycle { chain, .. }, message) => Self::Cycle { chain, message },
             (AskError::TimedOut(spent), _) => Self::TimedOut(spent),
             (error, _) => Self::Unanswered(error.into()),
@@ -159,6 +193,7 @@ impl<M> fmt::Debug for AskError<M> {
             Self::Intercepted { failure, .. } => {
                 f.debug_tuple("Intercepted").field(failure).finish()
             }
+            Self::NotOwner { owner, .. } => f.debug_tuple("NotOwner").field(owner).finish(),
         }
     }
 }
@@ -185,6 +220,7 @@ impl<M> fmt::Display for AskError<M> {
             }
             Self::Unanswered(failure) => write!(f, "the actor did not answer: {failure}"),
             Self::Intercepted { failure, .. } => write!(f, "the message was not sent: {failure}"),
+            Self::NotOwner { owner, .. } => write!(f, "the message was not sent: {owner}"),
         }
     }
 }
@@ -196,6 +232,7 @@ impl<M> From<AskError<M>> for Failure {
         match error {
             AskError::Refused(refused) => refused.into(),
             AskError::Unanswered(failure) | AskError::Intercepted { failure, .. } => failure,
+            AskError::NotOwner { owner, .. } => Self::error(*owner),
             AskError::TimedOut(spent) => {
                 Self::TimedOut(spent.hops + spent.queued + spent.running.unwrap_or_default())
             }

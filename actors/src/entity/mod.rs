@@ -56,8 +56,8 @@ use directory::Directories;
 pub(crate) use directory::Directory;
 pub use directory::{EntityLook, EntityState, EntityStats, EntityType, LookError};
 pub use key::{EntityKey, KeyTooLong, KEY_BYTES_MAX};
-pub use life::{EntityContext, OnConflict};
-pub use placement::{Ownership, Placement, SingleNode};
+pub use life::{Collect, CreateContext, EntityContext, OnConflict};
+pub use placement::{NotOwner, Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
 #[doc(inline)]
 pub use reminder::{
@@ -163,6 +163,12 @@ pub trait Entity: Actor {
 
     /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is for.
     fn create(key: &Self::Key) -> Self;
+
+    /// As [`create`](Entity::create) for an entity that needs the [`Entities`] that it belongs to, to ask
+    /// others of them: that is called instead.
+    fn create_in(cx: &CreateContext<'_, Self>) -> Self {
+        Self::create(cx.key())
+    }
 
     /// Prepares it for its first message: loads its state. Messages wait, and so do the ticks of timers
     /// that [`starting`](Actor::starting) has armed.

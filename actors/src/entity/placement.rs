@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use crate::error::NotOwner;
+
 /// The owner of a key and the epoch of its ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
@@ -11,10 +13,17 @@ pub struct Ownership {
     pub epoch: u64,
 }
 
-/// Says who owns a key.
+/// Says who owns a key. The network is the business of its implementation.
 pub trait Placement: Send + Sync + fmt::Debug {
     /// The owner of an entity, by its type's name and its key as text.
     fn place(&self, entity: &str, key: &str) -> Ownership;
+
+    /// Another process that owns an entity, by a name or address of the cluster: for the refusal of its
+    /// messages ([`NotOwner`]). By default it is not known.
+    fn owner(&self, entity: &str, key: &str) -> Option<String> {
+        let _ = (entity, key);
+        None
+    }
 
     /// Whether this process owns every key, now and always: then an activation does not ask for its
     /// place, and need not make a text of its key.

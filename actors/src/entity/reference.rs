@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use turnwheel_runtime::SubmitErrorKind;
 
-use super::directory::{name_of, Refusal};
+use super::directory::{name_of, not_owner, Refusal};
 use super::{Directory, Entity, EntityKey};
 use crate::actor::cell::envelope::Envelope;
 use crate::actor::handler::Receive;
 use crate::call::ask::Ask;
-use crate::error::{AskError, TellError};
+use crate::error::{AskError, NotOwner, TellError};
 use crate::request::{self, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::outgoing::{self, Destination, Target};
@@ -56,7 +56,8 @@ impl<E: Entity> EntityRef<E> {
     /// # Errors
     ///
     /// `Full`; `Closed` while its last activation's failure is held against it, or when the group
-    /// shuts down. The message comes back.
+    /// shuts down; `Refused` if another process owns it ([`EntityRef::not_owner`] says which). The message
+    /// comes back.
     pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
     where
         E: Receive<M, K>,
@@ -128,6 +129,7 @@ impl<E: Entity> EntityRef<E> {
                 Ask::refused(match refusal {
                     Refusal::Refused(_) => AskError::Refused(TellError { kind, message }),
                     Refusal::Failed(failure) => AskError::Unanswered(failure),
+                    Refusal::NotOwner(owner) => AskError::NotOwner { owner, message },
                 })
             }
         }
@@ -137,6 +139,13 @@ impl<E: Entity> EntityRef<E> {
     /// is over; the next message makes a new one.
     pub fn passivate(&self) -> turnwheel_runtime::Completion<()> {
         self.directory.passivate(&self.key)
+    }
+
+    /// Its owner and epoch, if another process owns it: there its messages are taken. A look at the
+    /// [placement](super::Placement).
+    pub fn not_owner(&self) -> Option<NotOwner> {
+        let owner = self.directory.settings(|settings| not_owner::<E>(settings, &self.key));
+        owner.flatten().map(|owner| *owner)
     }
 
     /// Whether it has an activation that takes messages.
@@ -169,6 +178,7 @@ impl<E: Entity> Directory<E> {
         let kind = match refusal {
             Refusal::Refused(kind) => *kind,
             Refusal::Failed(_) => SubmitErrorKind::Closed,
+            Refusal::NotOwner(_) => SubmitErrorKind::Refused,
         };
         let recipient = || std::any::type_name::<E>().to_owned();
         self.system.lose::<M>(recipient, DeadLetterReason::Refused(kind));

@@ -25,6 +25,7 @@ pub(crate) struct Settings {
     pub(crate) idle: Option<Duration>,
     /// By type: goes before all else.
     pub(crate) idle_of: HashMap<TypeId, Duration>,
+    pub(crate) age_max: Duration,
     pub(crate) stuck_limit: Option<Duration>,
     pub(crate) active_max: usize,
     pub(crate) waiting_max: usize,
@@ -56,6 +57,7 @@ impl EntitiesBuilder {
         let settings = Settings {
             idle: None,
             idle_of: HashMap::new(),
+            age_max: Duration::MAX,
             stuck_limit: None,
             waiting_max: WAITING_MAX_DEFAULT,
             room_limit: ROOM_LIMIT_DEFAULT,
@@ -80,6 +82,14 @@ impl EntitiesBuilder {
     /// As [`EntitiesBuilder::idle`] for one type, whatever it says itself.
     pub fn idle_of<E: Entity>(mut self, idle: Duration) -> Self {
         self.settings.idle_of.insert(TypeId::of::<E>(), idle);
+        self
+    }
+
+    /// How old an activation may become: an older one is passivated after what it has admitted, also if
+    /// it is in use, unless it is [held](crate::Context::hold). Without a limit by default. For entities
+    /// whose memory or knowledge must not grow old, as caches; see also [`Entities::collect`].
+    pub fn age_max(mut self, age: Duration) -> Self {
+        self.settings.age_max = age;
         self
     }
 

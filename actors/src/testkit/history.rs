@@ -74,7 +74,10 @@ impl<K, I, O: Clone, M> Future for Recorded<K, I, O, M> {
             match &answer {
                 Ok(output) => call.returned(output.clone()),
                 Err(
-                    AskError::Refused(_) | AskError::Cycle { .. } | AskError::Intercepted { .. },
+                    AskError::Refused(_)
+                    | AskError::Cycle { .. }
+                    | AskError::Intercepted { .. }
+                    | AskError::NotOwner { .. },
                 ) => call.refused(),
                 Err(AskError::TimedOut(_) | AskError::Unanswered(_)) => drop(call),
             }

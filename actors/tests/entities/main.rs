@@ -1,5 +1,6 @@
 //! Entities: their life, their state, their room, and their trouble.
 
+mod collected;
 mod conflict;
 mod cycles;
 mod last_use;

@@ -32,6 +32,20 @@ impl LastUse {
     }
 }
 
+/// The unit in which the begin of an activation is kept, as a power of two nanoseconds: 67 ms, so that
+/// four bytes last for nine years.
+const BEGUN_SHIFT: u32 = 26;
+
+/// The begin of an activation, in few bytes. Rounded up: it is never taken for older than it is.
+pub(crate) fn begun_at(now_ns: u64) -> u32 {
+    u32::try_from((now_ns >> BEGUN_SHIFT) + 1).unwrap_or(u32::MAX)
+}
+
+/// How long ago an activation began.
+pub(crate) fn age_ns(begun: u32, now_ns: u64) -> u64 {
+    now_ns.saturating_sub(u64::from(begun) << BEGUN_SHIFT)
+}
+
 impl<E: Entity> Directory<E> {
     /// An activation was in use at this time, as it says itself. Returns when it was last in use, as far
     /// as both know; `None` if it is on its way out.

@@ -14,5 +14,5 @@ pub(crate) use stats::Counters;
 pub use stats::EntityStats;
 pub(crate) use table::{Locked, Table};
 pub(crate) use typed::{
-    name_of, Active, Directory, Entry, Failures, Inactive, Leaving, Queue, Refusal,
+    name_of, not_owner, Active, Directory, Entry, Failures, Inactive, Leaving, Queue, Refusal,
 };

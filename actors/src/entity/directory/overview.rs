@@ -1,7 +1,7 @@
 //! Which types of entities there are, and how one entity is: for people who look.
 
 use std::fmt;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::Phase;
@@ -88,6 +88,8 @@ pub enum LookError {
 pub(crate) trait Listed: Send + Sync {
     fn name(&self) -> &'static str;
     fn overview(&self) -> EntityType;
+    /// The keys that are active.
+    fn keys(&self) -> Vec<String>;
     /// How the entity with this key is; nothing if the text is no key.
     fn look(&self, key: &str) -> Option<EntityLook>;
 }
@@ -150,13 +152,18 @@ impl Entities {
     ///
     /// There is no such type, or its keys cannot be made of this text.
     pub fn look(&self, name: &str, key: &str) -> Result<EntityLook, LookError> {
-        let types = self.shared.types.0.lock().clone();
-        let mut listed = types.iter().filter_map(Weak::upgrade);
-        let Some(listed) = listed.find(|listed| listed.name() == name) else {
-            return Err(LookError::UnknownType(name.to_owned()));
-        };
+        let listed = self.listed(name)?;
         let no_key = || LookError::NoKey { name: name.to_owned(), key: key.to_owned() };
         listed.look(key).ok_or_else(no_key)
+    }
+
+    /// The type with this name.
+    pub(crate) fn listed(&self, name: &str) -> Result<Arc<dyn Listed>, LookError> {
+        let types = self.shared.types.0.lock().clone();
+        let mut listed = types.iter().filter_map(Weak::upgrade);
+        listed
+            .find(|listed| listed.name() == name)
+            .ok_or_else(|| LookError::UnknownType(name.to_owned()))
     }
 }
 
@@ -188,6 +195,10 @@ impl<E: Entity> Listed for Directory<E> {
             oldest_idle: (oldest_ns != u64::MAX).then(idle),
             idle_limit: self.idle(),
         }
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.active_key_texts()
     }
 
     fn look(&self, key: &str) -> Option<EntityLook> {

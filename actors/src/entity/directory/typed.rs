@@ -15,11 +15,11 @@ use crate::actor::handler::Receive;
 use crate::call::chain::CallChain;
 use crate::entity::bounds::capacity::Waiter;
 use crate::entity::bounds::memory::{Share, Sheds};
-use crate::entity::directory::last_use::LastUse;
+use crate::entity::directory::last_use::{begun_at, LastUse};
 use crate::entity::directory::Counters;
 use crate::entity::directory::{Locked, Table};
 use crate::entity::life::hooks::EntityHooks;
-use crate::entity::{Entity, EntityKey, KeyTooLong, Settings, Shared, PENDING_MAX};
+use crate::entity::{Entity, EntityKey, KeyTooLong, NotOwner, Settings, Shared, PENDING_MAX};
 use crate::system::id;
 use crate::system::intercept::Chain;
 use crate::system::System;
@@ -67,6 +67,8 @@ impl<E: Entity> From<Inactive<E>> for Entry<E> {
 pub(crate) struct Active<E: Entity> {
     pub(crate) task: Task<ActorCell<E>>,
     pub(crate) last_use: LastUse,
+    /// When it began; see [`begun_at`].
+    pub(crate) begun: u32,
     /// What it is charged with.
     pub(crate) bytes: u32,
 }
@@ -124,6 +126,7 @@ impl<E: Entity> fmt::Debug for Directory<E> {
 pub(crate) enum Refusal {
     Refused(SubmitErrorKind),
     Failed(Failure),
+    NotOwner(Box<NotOwner>),
 }
 
 /// Why a message was not taken, and the message.
@@ -263,17 +266,10 @@ impl<E: Entity> Directory<E> {
         })
     }
 
-    /// Why a key is not activated here, if another process owns it.
+    /// Why a key is not activated here: another process owns it, or the entities are gone.
     fn elsewhere(&self, key: &E::Key) -> Option<Refusal> {
-        let place = |settings: &Settings| {
-            let placement = &settings.placement;
-            placement.is_all_local() || placement.place(E::NAME, &key.text()).is_local
-        };
-        match self.settings(place) {
-            Some(true) => None,
-            Some(false) => {
-                Some(Refusal::Failed(Failure::Refused("another process owns this entity")))
-            }
+        match self.settings(|settings| not_owner::<E>(settings, key)) {
+            Some(not_owner) => not_owner.map(Refusal::NotOwner),
             None => Some(Refusal::Refused(SubmitErrorKind::Closed)),
         }
     }
@@ -309,8 +305,8 @@ impl<E: Entity> Directory<E> {
                 // What does not fit into the entry is given back, so that the sums stay right.
                 let charged = u32::try_from(bytes).unwrap_or(u32::MAX);
                 self.memory.change(bytes, u64::from(charged));
-                let last_use = LastUse::at(now_ns);
-                let active = Active { task: task.clone(), last_use, bytes: charged };
+                let (last_use, begun) = (LastUse::at(now_ns), begun_at(now_ns));
+                let active = Active { task: task.clone(), last_use, begun, bytes: charged };
                 shard.insert(key.clone(), Entry::Active(active));
                 self.collector.watch(self);
                 Ok(task)
@@ -433,6 +429,21 @@ impl<E: Entity> Directory<E> {
     pub(crate) const fn shards() -> usize {
         Table::<E>::shards()
     }
+}
+
+/// Who owns a key, if that is another process.
+pub(crate) fn not_owner<E: Entity>(settings: &Settings, key: &E::Key) -> Option<Box<NotOwner>> {
+    let placement = &settings.placement;
+    if placement.is_all_local() {
+        return None;
+    }
+    let text = key.text();
+    let place = placement.place(E::NAME, &text);
+    (!place.is_local).then(|| {
+        let owner = placement.owner(E::NAME, &text);
+        let entity = std::any::type_name::<E>();
+        Box::new(NotOwner { entity, key: text.into_owned(), owner, epoch: place.epoch })
+    })
 }
 
 /// The name of an entity for people.

@@ -11,6 +11,8 @@ use std::time::Duration;
 use turnwheel_runtime::{Completion, Context, Task};
 
 use crate::actor::cell::ActorCell;
+use crate::entity::directory::last_use;
+use crate::entity::life::collect::end_unless_held;
 use crate::entity::life::stuck::Suspects;
 use crate::entity::{Directory, Entity};
 
@@ -52,14 +54,16 @@ impl Collector {
             return;
         }
         let (idle, stuck) = (directory.idle(), directory.stuck_limit());
-        if idle.min(stuck) == Duration::MAX {
+        let age = directory.settings(|settings| settings.age_max).unwrap_or(Duration::MAX);
+        let shortest = idle.min(stuck).min(age);
+        if shortest == Duration::MAX {
             return;
         }
-        let period = (idle.min(stuck) / LOOKS).clamp(LOOK_MIN, LOOK_MAX);
+        let period = (shortest / LOOKS).clamp(LOOK_MIN, LOOK_MAX);
         start(directory, &self.is_watching, move |_, cx| {
             let armed = cx.every_after(period, move |sweep: &mut Sweep<E>, cx| {
                 let Some(directory) = sweep.directory.upgrade() else { return cx.close() };
-                directory.sweep(idle, period);
+                directory.sweep(idle, age, period);
                 if stuck != Duration::MAX {
                     directory.look_for_stuck(stuck);
                 }
@@ -132,17 +136,22 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Asks those who were not looked up for a while.
-    fn sweep(&self, idle: Duration, period: Duration) {
+    fn sweep(&self, idle: Duration, age: Duration, period: Duration) {
         let now_ns = self.system.group().now_ns();
         let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        let old_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         for shard in 0..Self::shards() {
-            let mut asked = Vec::new();
+            let (mut asked, mut old) = (Vec::new(), Vec::new());
             self.each_active(shard, |key, active| {
                 // An activation that the directory has just lost sight of is asked too: if it is used by
                 // other ways, it keeps its place in the order of last use.
                 let age_ns = now_ns.saturating_sub(active.last_use.ns());
                 let ends = age_ns >= idle_ns;
+                if last_use::age_ns(active.begun, now_ns) >= old_ns {
+                    old.push(active.task.clone());
+                    return true;
+                }
                 if active.task.queue_len() > 0 {
                     // It has something to do; and a job behind that takes the place of a message.
                     return true;
@@ -152,6 +161,7 @@ impl<E: Entity> Directory<E> {
                 }
                 true
             });
+            old.iter().for_each(end_unless_held);
             for (key, task) in asked {
                 self.ask(key, &task, now_ns, idle_ns);
             }
@@ -161,7 +171,7 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Asks an activation when it was last in use; ends it if that was too long ago.
-    fn ask(&self, key: E::Key, task: &Task<ActorCell<E>>, now_ns: u64, idle_ns: u64) {
+    pub(crate) fn ask(&self, key: E::Key, task: &Task<ActorCell<E>>, now_ns: u64, idle_ns: u64) {
         let directory = self.weak();
         let asked = task.submit(move |cell, cx| {
             let Some(directory) = directory.upgrade() else { return };

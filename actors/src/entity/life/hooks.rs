@@ -27,6 +27,26 @@ pub(crate) const HELD_NS: u64 = u64::MAX;
 /// Pause before the second attempt to activate; each further one waits twice as long.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// What is known while an entity is made.
+#[derive(Debug)]
+pub struct CreateContext<'a, E: Entity> {
+    key: &'a E::Key,
+    directory: &'a Directory<E>,
+}
+
+impl<E: Entity> CreateContext<'_, E> {
+    /// Its key.
+    pub fn key(&self) -> &E::Key {
+        self.key
+    }
+
+    /// The entities that it belongs to. An activation that they do not outlive fails with
+    /// [`Failure::Closed`].
+    pub fn entities(&self) -> Entities {
+        self.directory.entities().unwrap_or_else(|| Failure::Closed.raise())
+    }
+}
+
 /// What an entity knows while it is activated.
 pub struct EntityContext<E: Entity> {
     key: E::Key,
@@ -138,7 +158,8 @@ impl<E: Entity> EntityHooks<E> {
         wait: impl FnOnce(&mut Turn<'_, E>, Activation, Then<E>),
     ) {
         let begun = catch_unwind(AssertUnwindSafe(|| {
-            cell.actor = Some(E::create(&self.key));
+            let cx = CreateContext { key: &self.key, directory: &self.directory };
+            cell.actor = Some(E::create_in(&cx));
             cell.call(turn, |actor, cx| actor.starting(cx)).map_err(Failure::error)
         }));
         if let Err(failure) = begun.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {
@@ -385,8 +406,10 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
         }
         let key = &self.key;
         let restarter = self.restarter.get_or_insert_with(|| {
-            let key = key.clone();
-            Box::new(Restarter::new(Restart::default(), move || E::create(&key)))
+            let (key, directory) = (key.clone(), Arc::clone(&self.directory));
+            Box::new(Restarter::new(Restart::default(), move || {
+                E::create_in(&CreateContext { key: &key, directory: &directory })
+            }))
         });
         if restarter.next(turn.group().now_ns(), cell.state.id).is_none() {
             cell.refuse_all(failure.clone(), turn);

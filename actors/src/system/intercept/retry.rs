@@ -150,7 +150,7 @@ fn is_passing(error: &AskError<()>) -> bool {
             matches!(kind, SubmitErrorKind::Full | SubmitErrorKind::GroupMemory)
         }
         AskError::TimedOut(_) | AskError::Unanswered(_) => true,
-        AskError::Cycle { .. } | AskError::Intercepted { .. } => false,
+        AskError::Cycle { .. } | AskError::Intercepted { .. } | AskError::NotOwner { .. } => false,
     }
 }
 
