@@ -136,7 +136,8 @@ impl Abandoned {
         Self { call, group, is_by_all: true, watched: Vec::new() }
     }
 
-    /// Completes when the caller itself has given up, whatever the calls do that this one was made for.
+    /// Completes when the caller itself has given up, whatever the calls do that this one was made
+    /// for.
     pub(crate) fn by_caller(call: WeakOneshot<Call>, group: Group) -> Self {
         Self { call: Some(call), group, is_by_all: false, watched: Vec::new() }
     }

@@ -15,8 +15,8 @@ use super::deadlines::Deadlines;
 use crate::call::reply::{Answer, Call};
 use crate::error::{AskError, CallCycle, TimeSpent};
 
-/// The answer to a call: a future on any executor. Dropping it gives the call up: a handler that has not
-/// begun is skipped; see [`Ask::cancel`].
+/// The answer to a call: a future on any executor. Dropping it gives the call up: a handler that
+/// has not begun is skipped; see [`Ask::cancel`].
 ///
 /// The message is sent already; waiting is all that is left to do.
 #[must_use = "a call whose answer is not awaited is a `tell`"]
@@ -101,11 +101,12 @@ impl<M, R> Ask<M, R> {
     }
 
     /// Gives the call up: a handler that has not begun is skipped, and its message is a dead letter
-    /// ([`DeadLetterReason::Cancelled`](crate::DeadLetterReason::Cancelled)). A handler that has begun runs
-    /// on, and sees that its caller [has given up](crate::Context::is_abandoned).
+    /// ([`DeadLetterReason::Cancelled`](crate::DeadLetterReason::Cancelled)). A handler that has
+    /// begun runs on, and sees that its caller [has given up](crate::Context::is_abandoned).
     ///
-    /// Returns whether it is certain that the handler never runs: one atomic exchange decides between its
-    /// begin and the cancellation. False, too, for a call with interceptors around its sending.
+    /// Returns whether it is certain that the handler never runs: one atomic exchange decides
+    /// between its begin and the cancellation. False, too, for a call with interceptors around its
+    /// sending.
     ///
     /// Dropping an `Ask` does the same, without the answer.
     ///

@@ -208,8 +208,8 @@ impl<R> ReplyTo<R> {
         }
     }
 
-    /// Notes that the handler begins. False if the deadline has passed, or the caller has given the call
-    /// up: then it must not begin.
+    /// Notes that the handler begins. False if the deadline has passed, or the caller has given the
+    /// call up: then it must not begin.
     #[inline]
     pub(crate) fn begin(&self, now_ns: u64) -> bool {
         let Some(sender) = &self.sender else { return false };
@@ -223,7 +223,8 @@ impl<R> ReplyTo<R> {
         (call.is_told || !sender.state().is_closed()) && call.start(now_ns)
     }
 
-    /// Whether the deadline of a call whose handler does not begin has passed; if not, it was given up.
+    /// Whether the deadline of a call whose handler does not begin has passed; if not, it was given
+    /// up.
     #[cold]
     pub(crate) fn has_expired(&self, group: &Group) -> bool {
         // A fresh reading: whoever has expired the call may have had a newer one than the worker.

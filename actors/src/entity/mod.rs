@@ -164,8 +164,8 @@ pub trait Entity: Actor {
     /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is for.
     fn create(key: &Self::Key) -> Self;
 
-    /// As [`create`](Entity::create) for an entity that needs the [`Entities`] that it belongs to, to ask
-    /// others of them: that is called instead.
+    /// As [`create`](Entity::create) for an entity that needs the [`Entities`] that it belongs to,
+    /// to ask others of them: that is called instead.
     fn create_in(cx: &CreateContext<'_, Self>) -> Self {
         Self::create(cx.key())
     }

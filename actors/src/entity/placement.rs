@@ -18,8 +18,8 @@ pub trait Placement: Send + Sync + fmt::Debug {
     /// The owner of an entity, by its type's name and its key as text.
     fn place(&self, entity: &str, key: &str) -> Ownership;
 
-    /// Another process that owns an entity, by a name or address of the cluster: for the refusal of its
-    /// messages ([`NotOwner`]). By default it is not known.
+    /// Another process that owns an entity, by a name or address of the cluster: for the refusal of
+    /// its messages ([`NotOwner`]). By default it is not known.
     fn owner(&self, entity: &str, key: &str) -> Option<String> {
         let _ = (entity, key);
         None

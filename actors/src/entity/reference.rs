@@ -56,8 +56,8 @@ impl<E: Entity> EntityRef<E> {
     /// # Errors
     ///
     /// `Full`; `Closed` while its last activation's failure is held against it, or when the group
-    /// shuts down; `Refused` if another process owns it ([`EntityRef::not_owner`] says which). The message
-    /// comes back.
+    /// shuts down; `Refused` if another process owns it ([`EntityRef::not_owner`] says which). The
+    /// message comes back.
     pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
     where
         E: Receive<M, K>,

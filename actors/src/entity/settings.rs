@@ -85,9 +85,10 @@ impl EntitiesBuilder {
         self
     }
 
-    /// How old an activation may become: an older one is passivated after what it has admitted, also if
-    /// it is in use, unless it is [held](crate::Context::hold). Without a limit by default. For entities
-    /// whose memory or knowledge must not grow old, as caches; see also [`Entities::collect`].
+    /// How old an activation may become: an older one is passivated after what it has admitted,
+    /// also if it is in use, unless it is [held](crate::Context::hold). Without a limit by default.
+    /// For entities whose memory or knowledge must not grow old, as caches; see also
+    /// [`Entities::collect`].
     pub fn age_max(mut self, age: Duration) -> Self {
         self.settings.age_max = age;
         self

@@ -1,8 +1,8 @@
 //! The future of a handler, polled within its ambient context, its panics contained.
 //!
-//! A future that panics in `poll` may panic again when it is dropped. Dropped by the unwinding of the
-//! first panic, the second one would abort the process. So each panic is caught at the poll itself, and
-//! the future is dropped after that, with a guard of its own.
+//! A future that panics in `poll` may panic again when it is dropped. Dropped by the unwinding of
+//! the first panic, the second one would abort the process. So each panic is caught at the poll
+//! itself, and the future is dropped after that, with a guard of its own.
 
 use std::any::Any;
 use std::future::{poll_fn, Future};
@@ -17,7 +17,8 @@ use crate::request::Ambient;
 /// What a future panicked with.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Polls the future with the ambient context. A panic of the future goes on once the future is dropped.
+/// Polls the future with the ambient context. A panic of the future goes on once the future is
+/// dropped.
 pub(crate) async fn within<F: Future>(future: F, ambient: Ambient) -> F::Output {
     match contained(future, ambient).await {
         Ok(output) => output,
@@ -63,8 +64,8 @@ async fn run<F: Future>(
     outcome
 }
 
-/// Runs a destructor or a hook of the user for whose outcome nobody waits: a panic is logged, and ends
-/// nothing else.
+/// Runs a destructor or a hook of the user for whose outcome nobody waits: a panic is logged, and
+/// ends nothing else.
 pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let failure = Failure::from_panic(panic);

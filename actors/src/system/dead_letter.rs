@@ -44,7 +44,8 @@ pub enum DeadLetterReason {
 }
 
 impl DeadLetterReason {
-    /// Of a call whose handler does not begin: since its deadline has passed, or its caller gave up.
+    /// Of a call whose handler does not begin: since its deadline has passed, or its caller gave
+    /// up.
     pub(crate) fn of_unbegun(has_expired: bool) -> Self {
         match has_expired {
             true => Self::Expired,

@@ -69,8 +69,8 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Ends those at the gate whose deadline has passed or whose caller has given up, and takes what they
-    /// have kept from fitting.
+    /// Ends those at the gate whose deadline has passed or whose caller has given up, and takes
+    /// what they have kept from fitting.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
         let now_ns = self.state.system.group().now_ns();
         while let Some(waiter) = self.state.rare().gate.next_late(now_ns) {

@@ -138,7 +138,8 @@ impl<A: Actor> Gate<A> {
         }
     }
 
-    /// Keeps a message until it fits. With `look`, those behind it may fit when its caller gives up.
+    /// Keeps a message until it fits. With `look`, those behind it may fit when its caller gives
+    /// up.
     pub(crate) fn keep(
         &mut self,
         access: Access,

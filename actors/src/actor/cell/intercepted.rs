@@ -46,8 +46,8 @@ fn end_of<R>(around: Result<(), Failure>, outcome: Option<Result<R, Panic>>) -> 
 }
 
 impl<A: Actor> ActorCell<A> {
-    /// Takes a message whose turn it is, and begins with its interceptors; with whether it is activity.
-    /// If there is no actor, it has come too late, or one refuses, all is said.
+    /// Takes a message whose turn it is, and begins with its interceptors; with whether it is
+    /// activity. If there is no actor, it has come too late, or one refuses, all is said.
     fn take_in<M, R>(
         &mut self,
         delivery: &mut Delivery<M, R>,

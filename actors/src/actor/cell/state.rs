@@ -346,8 +346,8 @@ impl<A: Actor> ActorCell<A> {
         });
     }
 
-    /// Notes the begin of a handler, and returns whether its message is activity. `None` if its deadline
-    /// has passed, or its caller has given up: then the message is a dead letter.
+    /// Notes the begin of a handler, and returns whether its message is activity. `None` if its
+    /// deadline has passed, or its caller has given up: then the message is a dead letter.
     pub(crate) fn begin<M, R>(
         &mut self,
         delivery: &Delivery<M, R>,

@@ -16,8 +16,8 @@ use crate::entity::{Entity, EntityKey};
 /// Entities of one type that are compared when the least recently used are looked for.
 const SAMPLE: usize = 512;
 
-/// A use that the directory does not know of is later than the last message it sent by more than this,
-/// nanoseconds: a message waits for its turn.
+/// A use that the directory does not know of is later than the last message it sent by more than
+/// this, nanoseconds: a message waits for its turn.
 const USED_SINCE_NS: u64 = 5_000_000;
 
 /// An entity was not activated, since there was no room for it in time.

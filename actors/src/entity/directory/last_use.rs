@@ -1,8 +1,8 @@
 //! When an activation was last in use, as its directory knows it.
 //!
 //! The directory notes each message that it sends. An activation is also used by other ways: by its
-//! address, by its own messages, by a request that lasts. It notes those itself, in its turn, and the
-//! directory is told when the collector asks.
+//! address, by its own messages, by a request that lasts. It notes those itself, in its turn, and
+//! the directory is told when the collector asks.
 
 use crate::entity::directory::{Directory, Entry};
 use crate::entity::Entity;
@@ -10,7 +10,8 @@ use crate::entity::Entity;
 /// Set in a time: the activation had something under way when it was to make room.
 const ENGAGED: u64 = 1 << 63;
 
-/// A time on the clock of the group, nanoseconds, and whether the activation refused to make room since.
+/// A time on the clock of the group, nanoseconds, and whether the activation refused to make room
+/// since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastUse(u64);
 
@@ -25,15 +26,15 @@ impl LastUse {
         self.0 & !ENGAGED
     }
 
-    /// The place in the order in which activations make room: the least recently used first, and those
-    /// that had something under way last.
+    /// The place in the order in which activations make room: the least recently used first, and
+    /// those that had something under way last.
     pub(crate) fn order(self) -> u64 {
         self.0
     }
 }
 
-/// The unit in which the begin of an activation is kept, as a power of two nanoseconds: 67 ms, so that
-/// four bytes last for nine years.
+/// The unit in which the begin of an activation is kept, as a power of two nanoseconds: 67 ms, so
+/// that four bytes last for nine years.
 const BEGUN_SHIFT: u32 = 26;
 
 /// The begin of an activation, in few bytes. Rounded up: it is never taken for older than it is.
@@ -47,8 +48,8 @@ pub(crate) fn age_ns(begun: u32, now_ns: u64) -> u64 {
 }
 
 impl<E: Entity> Directory<E> {
-    /// An activation was in use at this time, as it says itself. Returns when it was last in use, as far
-    /// as both know; `None` if it is on its way out.
+    /// An activation was in use at this time, as it says itself. Returns when it was last in use,
+    /// as far as both know; `None` if it is on its way out.
     pub(crate) fn was_used(&self, key: &E::Key, id: u64, used_ns: u64) -> Option<u64> {
         match self.shard(key).get_mut(key) {
             Some(Entry::Active(active)) if active.id() == id => {
@@ -59,8 +60,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// An activation had something under way when it was to make room: others come first, until it is
-    /// used or asked again.
+    /// An activation had something under way when it was to make room: others come first, until it
+    /// is used or asked again.
     pub(crate) fn is_engaged(&self, key: &E::Key, id: u64) {
         if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
             if active.id() == id {

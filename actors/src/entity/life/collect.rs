@@ -14,8 +14,8 @@ use crate::entity::{Directory, Entities, Entity, EntityKey, LookError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Collect {
-    /// Those without a message for at least so long, whatever their idle limit is; not those that are
-    /// [kept](crate::Context::keep_for) or held, or have a request under way.
+    /// Those without a message for at least so long, whatever their idle limit is; not those that
+    /// are [kept](crate::Context::keep_for) or held, or have a request under way.
     IdleFor(Duration),
     /// Those that began at least so long ago, also if they are in use; not those that are
     /// [held](crate::Context::hold). What was sent before is handled first.
@@ -23,8 +23,8 @@ pub enum Collect {
 }
 
 impl Entities {
-    /// The keys of the entities of this type that are active, in no order. Cost: a look at each, under
-    /// one of 64 locks at a time.
+    /// The keys of the entities of this type that are active, in no order. Cost: a look at each,
+    /// under one of 64 locks at a time.
     ///
     /// ```
     /// # use turnwheel_actors::{Actor, Context, Entities, Entity, Handler, System};
@@ -51,7 +51,8 @@ impl Entities {
         self.directory::<E>().active_keys()
     }
 
-    /// As [`Entities::active_keys`] by the name of a type, as [`Entities::types`] tells it, and as text.
+    /// As [`Entities::active_keys`] by the name of a type, as [`Entities::types`] tells it, and as
+    /// text.
     ///
     /// # Errors
     ///
@@ -60,8 +61,8 @@ impl Entities {
         Ok(self.listed(name)?.keys())
     }
 
-    /// Passivates entities of this type now, by their idle time or their age. Each decides in its own turn,
-    /// so some may go on. Returns how many were asked.
+    /// Passivates entities of this type now, by their idle time or their age. Each decides in its
+    /// own turn, so some may go on. Returns how many were asked.
     pub fn collect<E: Entity>(&self, collect: Collect) -> usize {
         self.directory::<E>().collect(collect)
     }

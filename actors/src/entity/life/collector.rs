@@ -144,8 +144,8 @@ impl<E: Entity> Directory<E> {
         for shard in 0..Self::shards() {
             let (mut asked, mut old) = (Vec::new(), Vec::new());
             self.each_active(shard, |key, active| {
-                // An activation that the directory has just lost sight of is asked too: if it is used by
-                // other ways, it keeps its place in the order of last use.
+                // An activation that the directory has just lost sight of is asked too: if it is
+                // used by other ways, it keeps its place in the order of last use.
                 let age_ns = now_ns.saturating_sub(active.last_use.ns());
                 let ends = age_ns >= idle_ns;
                 if last_use::age_ns(active.begun, now_ns) >= old_ns {
@@ -184,7 +184,8 @@ impl<E: Entity> Directory<E> {
             if !is_idle || cell.state.kept_until_ns() > now_ns {
                 directory.measure(&key, cell);
             } else if cx.holding() == 0 {
-                // A tick under way is no activity, but is not waited for with the door closed either.
+                // A tick under way is no activity, but is not waited for with the door closed
+                // either.
                 cx.close();
             }
         });
