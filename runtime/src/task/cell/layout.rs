@@ -247,10 +247,8 @@ unsafe fn drop_state<S, L>(header: NonNull<Header>) {
 unsafe fn dealloc<S, L>(header: NonNull<Header>) {
     let cell = header.cast::<TaskCell<S, L>>().as_ptr();
     // What users gave it may panic: a turn whose task has ended by itself must not unwind into it.
-    contain("dropping what a task kept", || {
-        // SAFETY: the last reference is gone.
-        unsafe { std::ptr::drop_in_place(cell) };
-    });
+    // SAFETY: the last reference is gone.
+    contain("dropping what a task kept", || unsafe { std::ptr::drop_in_place(cell) });
     // SAFETY: it came from the slab with this layout.
     unsafe { slab::give(cell.cast(), Layout::new::<TaskCell<S, L>>()) };
 }
@@ -406,9 +404,7 @@ impl TaskPtr {
     #[inline(always)]
     pub(crate) unsafe fn header<'a>(self) -> &'a Header {
         // SAFETY: forwarded to the caller.
-        let header = unsafe { self.0.as_ref() };
-        header.life.check();
-        header
+        unsafe { self.0.as_ref() }.alive()
     }
 }
 
@@ -455,9 +451,7 @@ impl std::ops::Deref for TaskRef {
     #[inline(always)]
     fn deref(&self) -> &Header {
         // SAFETY: a reference keeps the header alive.
-        let header = unsafe { self.0.as_ref() };
-        header.life.check();
-        header
+        unsafe { self.0.as_ref() }.alive()
     }
 }
 

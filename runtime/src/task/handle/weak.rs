@@ -68,6 +68,15 @@ impl<S> fmt::Debug for WeakTask<S> {
     }
 }
 
+impl Header {
+    /// The same; under `turnwheel_checked` the process ends unless it lives.
+    #[inline(always)]
+    pub(crate) fn alive(&self) -> &Self {
+        self.life.check();
+        self
+    }
+}
+
 /// A counted reference that is no reason to stay.
 pub(crate) struct WeakRef(NonNull<Header>);
 
@@ -86,9 +95,7 @@ impl WeakRef {
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: our reference keeps the cell.
-        let header = unsafe { self.0.as_ref() };
-        header.life.check();
-        header
+        unsafe { self.0.as_ref() }.alive()
     }
 
     fn upgrade(&self) -> Option<TaskRef> {
