@@ -40,8 +40,8 @@ impl<M> From<TellError<M>> for Failure {
 /// A call without an answer.
 #[must_use]
 #[non_exhaustive]
-// A tag of a whole word. Left to itself, the compiler puts it into four bytes of a duration, and the
-// processor stalls where an answer is moved as words right after it was made.
+// A tag of a whole word. Left to itself, the compiler puts it into four bytes of a duration, and
+// the processor stalls where an answer is moved as words right after it was made.
 #[repr(u64)]
 pub enum AskError<M> {
     /// The actor did not take the message: full or closed.
@@ -55,8 +55,8 @@ pub enum AskError<M> {
     },
     /// No answer within the deadline.
     TimedOut(TimeSpent),
-    /// The actor took the message and ended, or failed, before it answered; or one of the interceptors
-    /// around its messages refused it.
+    /// The actor took the message and ended, or failed, before it answered; or one of the
+    /// interceptors around its messages refused it.
     Unanswered(Failure),
     /// An interceptor around the calls refused to send it.
     Intercepted {
@@ -166,7 +166,7 @@ impl<M> AskError<M> {
         }
     }
 
-    /// What [`AskError::split`] has taken apart.
+    /// Joins the parts that [`AskError::split`] returns.
     pub(crate) fn join(error: AskError<()>, message: Option<M>) -> Self {
         match (error, message) {
             (AskError::Refused(TellError { kind, .. }), Some(message)) => {

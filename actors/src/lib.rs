@@ -21,8 +21,6 @@ mod topic;
 
 pub use actor::address::{Address, Place, WeakAddress, With};
 pub use actor::cell::gate::WAITING_MAX;
-#[doc(hidden)]
-pub use actor::cell::ActorCell;
 pub use actor::context::{AsyncContext, Context};
 pub use actor::handler;
 pub use actor::handler::{
@@ -40,8 +38,6 @@ pub use macros::{messages, Actor};
 pub use pool::router::{RouteeId, Router, RouterFull, ROUTEES_MAX};
 pub use pool::{Pool, PoolBuilder, Routing};
 pub use recipient::{Callee, Recipient, RecipientPlace};
-#[doc(hidden)]
-pub use request::Delivery;
 pub use request::{RequestContext, TraceContext, TraceContextError};
 pub use stream::{AnswerSink, AnswerUnsent, Answers, Attached};
 pub use supervise::{ChildSpec, Strategy, Supervisor};
@@ -53,3 +49,10 @@ pub use timer::{ActorTimer, Delayed, TimerError, Timing};
 pub use topic::{
     Published, SubscriptionId, SubscriptionInfo, Topic, TopicOverflow, TOPIC_KEPT_MAX,
 };
+
+/// Types that signatures of hidden methods name; no part of the public API.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::actor::cell::ActorCell;
+    pub use crate::request::Delivery;
+}

@@ -2,10 +2,11 @@
 
 /// Turns the marked methods of an actor into messages.
 ///
-/// Each method marked `#[message]` becomes a type named like it (`add` is `Add`), with its parameters
-/// as fields and its documentation, and the handler that calls it. Nothing is added on the way: the
-/// handler is inlined, and costs what the trait form costs. Methods without a mark stay what they are.
-/// A trait named after the actor (`CounterMessages`) has a method for each message that asks.
+/// Each method marked `#[message]` becomes a type named like it (`add` is `Add`), with its
+/// parameters as fields and its documentation, and the handler that calls it. Nothing is added on
+/// the way: the handler is inlined, and costs what the trait form costs. Methods without a mark
+/// stay what they are. A trait named after the actor (`CounterMessages`) has a method for each
+/// message that asks.
 ///
 /// ```
 /// use turnwheel_actors::{messages, Actor, System};
@@ -44,12 +45,12 @@
 /// | `#[message(interleaved, admits = "readers")]`, `"chain"`, `"all"` | with what it [`Admits`](crate::Admits) |
 /// | `fn (&mut self, .., reply: ReplyTo<R>)` | [`ReplyHandler`](crate::ReplyHandler) |
 ///
-/// A last parameter `cx: &mut Context<'_, Self>`, or `cx: AsyncContext<Self>` of an `async fn`, is given
-/// by the actor and is no field. Further options of a method: `#[message(name = AddMany)]` names its
-/// type, `#[message(derive(Clone))]` derives for it. Options of the block:
-/// `#[messages(extension = Name)]` names the trait (needed for a second block), `#[messages(entity)]`
-/// gives the methods to references of entities too, `#[messages(crate = turnwheel::actors)]` says where
-/// this crate is found if not under its name.
+/// A last parameter `cx: &mut Context<'_, Self>`, or `cx: AsyncContext<Self>` of an `async fn`, is
+/// given by the actor and is no field. Further options of a method: `#[message(name = AddMany)]`
+/// names its type, `#[message(derive(Clone))]` derives for it. Options of the block:
+/// `#[messages(extension = Name)]` names the trait (needed for a second block),
+/// `#[messages(entity)]` gives the methods to references of entities too,
+/// `#[messages(crate = turnwheel::actors)]` says where this crate is found if not under its name.
 ///
 /// A message is as visible as its method, and so are its fields; the messages of one block must be
 /// equally visible. A message owns what it carries, and has no type parameters: messages that are

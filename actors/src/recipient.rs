@@ -50,7 +50,7 @@ pub struct Callee<M, R> {
     target: Arc<dyn Answering<M, R>>,
 }
 
-/// What a recipient does with a message.
+/// Operations of a recipient, without the type of its actor.
 pub(crate) trait Target<M>: Send + Sync {
     fn tell(&self, message: M) -> Result<(), TellError<M>>;
     fn tell_urgent(&self, message: M) -> Result<(), TellError<M>>;
@@ -97,7 +97,7 @@ impl<M> fmt::Debug for RecipientPlace<M> {
     }
 }
 
-/// What a callee does with a call.
+/// As [`Target`], with calls.
 pub(crate) trait Answering<M, R>: Target<M> {
     fn ask(&self, message: M) -> Ask<M, R>;
 }

@@ -58,7 +58,7 @@ pub(crate) struct Block {
     pub(crate) extension: Ident,
 }
 
-/// What becomes of the block: itself without the marks, and all that is made of them.
+/// The expansion of the block: itself without the marks, and the items made of them.
 pub(crate) fn messages(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let (tokens, report) = read(arguments, item);
     let errors = report.into_tokens();

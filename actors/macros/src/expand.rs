@@ -1,4 +1,4 @@
-//! What is made of the methods: types of messages, handlers, and methods on addresses.
+//! Expansion of the methods: types of messages, handlers, and methods on addresses.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -43,7 +43,7 @@ fn message(method: &Method, actor: &Type) -> TokenStream {
     let text = message.to_string();
     let has_debug =
         derives.iter().any(|path| path.segments.last().is_some_and(|last| last.ident == "Debug"));
-    // Whatever the fields are: they need not be `Debug`.
+    // The fields need not be `Debug`.
     let debug = (!has_debug).then(|| {
         quote! {
             #(#conditions)*
@@ -133,8 +133,8 @@ fn handler(method: &Method, actor: &Type, root: &TokenStream) -> TokenStream {
     }
 }
 
-/// A path as if it were written elsewhere: at the actor's type, so that one that is no actor is shown
-/// there.
+/// A path as if it were written elsewhere: at the actor's type, so that one that is no actor is
+/// shown there.
 fn at(path: &TokenStream, span: Span) -> TokenStream {
     let respan = |mut token: TokenTree| {
         token.set_span(span);

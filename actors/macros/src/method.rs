@@ -66,7 +66,7 @@ impl Method {
         if options.interleaved.is_some() {
             bound_future(&mut method.sig.output);
         }
-        // What is made of a refused method would only fail again, elsewhere and less clearly.
+        // The expansion of a refused method would only fail again, elsewhere and less clearly.
         (report.count() == errors).then(|| Self {
             name: method.sig.ident.clone(),
             message: options.name.unwrap_or_else(|| camel_case(&method.sig.ident)),
@@ -224,8 +224,8 @@ fn interleaved(
     Some((Kind::Interleaved(options.admits.clone()), answer))
 }
 
-/// Adds what the future must be and need not be written: then a borrow in it is shown where it is made,
-/// and in the newer editions it captures no lifetime.
+/// Adds what the future must be and need not be written: then a borrow in it is shown where it is
+/// made, and in the newer editions it captures no lifetime.
 fn bound_future(output: &mut ReturnType) {
     let ReturnType::Type(_, ty) = output else { return };
     let Type::ImplTrait(opaque) = &mut **ty else { return };

@@ -1,4 +1,4 @@
-//! What can be written into the brackets of the attributes.
+//! Options in the brackets of the attributes.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;

@@ -13,7 +13,7 @@ pub(crate) struct Field {
     pub(crate) docs: Vec<Attribute>,
 }
 
-/// What a method takes beside `self`.
+/// Parameters of a method besides `self`.
 #[derive(Default)]
 pub(crate) struct Parameters {
     pub(crate) fields: Vec<Field>,
@@ -29,7 +29,7 @@ pub(crate) struct Given {
     pub(crate) ty: Type,
 }
 
-/// What a parameter is for.
+/// The role of a parameter.
 #[derive(PartialEq)]
 pub(crate) enum Role {
     Field,
@@ -84,7 +84,7 @@ fn field(input: &mut PatType, report: &mut Report) -> Option<Field> {
     Some(Field { name: name.ident.clone(), ty: (*input.ty).clone(), docs })
 }
 
-/// What a parameter of this type is for; told by the last name of its path.
+/// The role of a parameter of this type, by the last name of its path.
 fn role(ty: &Type) -> Role {
     let (inner, is_mutable_reference) = match ty {
         Type::Reference(reference) => (&*reference.elem, reference.mutability.is_some()),

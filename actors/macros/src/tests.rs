@@ -1,4 +1,4 @@
-//! What the macros refuse: what they say, and at which part of the source. What they make is tested
+//! Errors of the macros, with their text and place in the source. Their expansion is tested
 //! in `actors/tests/messages/macros.rs`.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a handler may do besides changing its actor.
+//! The context of a handler: everything it may do besides changing its actor.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ use crate::system::System;
 pub struct Context<'a, A: Actor> {
     turn: Turn<'a, A>,
     state: &'a mut CellState<A>,
-    /// Who waits for a plain handler; of others the ambient call tells.
+    /// The caller of a plain handler; that of other handlers is in the ambient request.
     caller: Option<&'a dyn Caller>,
 }
 
@@ -71,8 +71,9 @@ impl<'a, A: Actor> Context<'a, A> {
         self.turn.now_ns()
     }
 
-    /// Whether whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its deadline
-    /// has passed, or the caller on whose behalf it asked has given up. False if nobody asked.
+    /// Whether whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its
+    /// deadline has passed, or the caller on whose behalf it asked has given up. False if nobody
+    /// asked.
     ///
     /// For handlers whose work is long: what nobody waits for need not be done. Cost: a look at the
     /// clock and at each call in the chain.
@@ -112,8 +113,8 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     /// Completes when [`Context::is_abandoned`] becomes true, for the future of an
-    /// [`InterleavedHandler`](crate::InterleavedHandler). A plain handler, which has answered when it
-    /// returns, has nothing to wait for: from there it never completes.
+    /// [`InterleavedHandler`](crate::InterleavedHandler). A plain handler, which has answered when
+    /// it returns, has nothing to wait for: from there it never completes.
     pub fn abandoned(&self) -> Abandoned {
         Abandoned::new(request::call(), self.state.system.group().clone())
     }
@@ -184,8 +185,8 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     /// Handles a message of its own after a delay, never early. The request context goes with it.
-    /// The timer ends with the actor, also where a fresh one takes its place, and does not keep an idle entity active; for more control:
-    /// [`Context::timer`].
+    /// The timer ends with the actor, also where a fresh one takes its place, and does not keep an
+    /// idle entity active; for more control: [`Context::timer`].
     ///
     /// # Errors
     ///
@@ -241,8 +242,9 @@ impl<'a, A: Actor> Context<'a, A> {
     ///
     /// The way to go on with an answer without waiting for it:
     /// `cx.pipe(other.ask(Question), |answer| Answered(answer))`. The actor does not close in order
-    /// before the future is done. Calls that the future makes belong to the request of now: with its
-    /// values, within its deadline, as part of its call chain.
+    /// before the future is done.
+    /// Calls that the future makes belong to the request of now: with its values, within its
+    /// deadline, as part of its call chain.
     pub fn pipe<F, M, K>(
         &mut self,
         future: F,
@@ -315,7 +317,7 @@ impl<'a, A: Actor> Context<'a, A> {
         self.state.rare().kept_until_ns = until_ns;
     }
 
-    /// What a stream of answers holds while it is open.
+    /// The token that a stream of answers holds while it is open.
     pub(crate) fn open_stream(&mut self) -> Arc<()> {
         Arc::clone(self.state.rare().open_streams.get_or_insert_default())
     }
@@ -355,8 +357,8 @@ impl<A: Actor> AsyncContext<A> {
         self.myself.system()
     }
 
-    /// Whether whoever asked waits no longer; as [`Context::is_abandoned`]. Asked within the future of
-    /// the handler; elsewhere, as in a thread of one's own, it is false: take
+    /// Whether whoever asked waits no longer; as [`Context::is_abandoned`]. Asked within the future
+    /// of the handler; elsewhere, as in a thread of one's own, it is false: take
     /// [`AsyncContext::abandoned`] there.
     pub fn is_abandoned(&self) -> bool {
         is_call_abandoned(self.system())

@@ -20,7 +20,8 @@ pub struct Drained {
     pub exit: Option<Exit>,
     /// Messages that it had not handled at the limit, about; they are dead letters.
     pub left: u64,
-    /// Whether it was told to stop at the limit; then also what its hooks had begun may be cut short.
+    /// Whether it was told to stop at the limit; then also what its hooks had begun may be cut
+    /// short.
     pub was_stopped: bool,
     /// Whether it was killed, since it did not stop in time.
     pub was_killed: bool,
@@ -36,9 +37,9 @@ impl Drained {
 impl<A: Actor> Address<A> {
     /// Closes the actor in order and says what was left.
     ///
-    /// What was sent before is handled, up to the limit; then the rest is skipped, and what holds the
-    /// actor is dropped. An actor that has not stopped [`DRAIN_GRACE`] later is killed. Admission
-    /// ends with the call; the limit counts from the first poll.
+    /// Messages sent before are handled, up to the limit; then the rest is skipped, and the future
+    /// that holds the actor is dropped. An actor that has not stopped [`DRAIN_GRACE`] later is
+    /// killed. Admission ends with the call; the limit counts from the first poll.
     pub fn drain(&self, limit: Duration) -> impl Future<Output = Drained> + Send + 'static {
         self.task.close().detach();
         let task = self.task.erased();

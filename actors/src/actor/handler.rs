@@ -7,8 +7,8 @@
 //! | [`InterleavedHandler`] | a future without a borrow of the actor | other messages are taken |
 //! | [`ReplyHandler`] | a plain function that answers by hand | it does not wait |
 //!
-//! `tell` and `ask` take messages of all kinds: [`Receive`] finds the trait that an actor implements for
-//! a message. Implementing two of them for one message makes the call ambiguous.
+//! `tell` and `ask` take messages of all kinds: [`Receive`] finds the trait that an actor
+//! implements for a message. Implementing two of them for one message makes the call ambiguous.
 
 use std::future::Future;
 
@@ -20,7 +20,7 @@ use crate::request::Delivery;
 
 /// Takes a message with a plain function: the fast path.
 pub trait Handler<M>: Actor {
-    /// What `ask` is answered with; a `tell` drops it.
+    /// The answer to `ask`; a `tell` drops it.
     type Reply: Send + 'static;
 
     /// Beside which futures of this actor it may run.
@@ -35,7 +35,7 @@ pub trait Handler<M>: Actor {
 /// The actor is moved aside and back: a large actor should box its state. Cost: one allocation, for
 /// the future, and one more in a handler that asks.
 pub trait AsyncHandler<M>: Actor {
-    /// What `ask` is answered with; a `tell` drops it.
+    /// The answer to `ask`; a `tell` drops it.
     type Reply: Send + 'static;
 
     /// Handles one message.
@@ -51,10 +51,10 @@ pub trait AsyncHandler<M>: Actor {
 /// The future has no borrow of the actor; it reaches the state with
 /// [`Address::with`](crate::Address::with) or a message to itself.
 pub trait InterleavedHandler<M>: Actor {
-    /// What `ask` is answered with; a `tell` drops it.
+    /// The answer to `ask`; a `tell` drops it.
     type Reply: Send + 'static;
 
-    /// What may be taken while the future waits.
+    /// Messages that may be handled while the future waits.
     const ADMITS: Admits = Admits::All;
 
     /// Beside which futures of this actor it may begin; by default a reader if it admits readers.
@@ -71,8 +71,8 @@ pub trait InterleavedHandler<M>: Actor {
     ) -> impl Future<Output = Self::Reply> + Send + 'static;
 }
 
-/// Takes a message with a plain function that gives its answer by hand: later, from another handler,
-/// or by letting another actor answer.
+/// Takes a message with a plain function that gives its answer by hand: later, from another
+/// handler, or by letting another actor answer.
 ///
 /// ```
 /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -91,7 +91,7 @@ pub trait InterleavedHandler<M>: Actor {
 /// impl ReplyHandler<Square> for Desk {
 ///     type Reply = u64;
 ///     fn handle(&mut self, message: Square, reply: ReplyTo<u64>, _: &mut Context<'_, Self>) {
-///         // Whoever asked is answered by the worker; if it is gone, it is told.
+///         // The worker answers the caller; if the worker is gone, the caller is told.
 ///         let _ = self.0.forward(message, reply);
 ///     }
 /// }
@@ -103,7 +103,7 @@ pub trait InterleavedHandler<M>: Actor {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait ReplyHandler<M>: Actor {
-    /// What `ask` is answered with.
+    /// The answer to `ask`.
     type Reply: Send + 'static;
 
     /// Beside which futures of this actor it may run.
@@ -113,7 +113,7 @@ pub trait ReplyHandler<M>: Actor {
     fn handle(&mut self, message: M, reply: ReplyTo<Self::Reply>, cx: &mut Context<'_, Self>);
 }
 
-/// What an actor takes while the future of an [`InterleavedHandler`] waits.
+/// Messages that an actor handles while the future of an [`InterleavedHandler`] waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admits {
@@ -164,7 +164,7 @@ pub mod kind {
     note = "implement `Handler<{M}>`, `AsyncHandler<{M}>`, `InterleavedHandler<{M}>` or `ReplyHandler<{M}>` for it"
 )]
 pub trait Receive<M, K>: Actor {
-    /// What `ask` is answered with.
+    /// The answer to `ask`.
     type Reply: Send + 'static;
 
     /// Beside which futures of the actor the message may be handled.

@@ -1,4 +1,4 @@
-//! What a type must be to be an actor, and what happens at the ends of its life.
+//! The actor trait: hooks at the start and end of an actor, and the decision after a failure.
 
 use std::error::Error;
 
@@ -37,11 +37,11 @@ use crate::actor::context::Context;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Actor: Sized + Send + 'static {
-    /// What its hooks fail with; [`Infallible`](std::convert::Infallible) if they do not.
+    /// The error of its hooks; [`Infallible`](std::convert::Infallible) if they have none.
     type Error: Error + Send + Sync + 'static;
 
-    /// Runs before any message. Futures awaited here hold the messages back until they are done, also
-    /// when the actor begins anew after a failure.
+    /// Runs before any message. Futures awaited here hold the messages back until they are done,
+    /// also when the actor restarts after a failure.
     ///
     /// # Errors
     ///
@@ -67,14 +67,14 @@ pub trait Actor: Sized + Send + 'static {
         let _ = exit;
     }
 
-    /// What to do after a handler or timer of this actor has panicked, or a hook has failed.
+    /// Decides after a handler or timer of this actor has panicked, or a hook has failed.
     fn on_failure(&mut self, failure: &Failure, cx: &mut Context<'_, Self>) -> Directive {
         let _ = (failure, cx);
         Directive::Restart
     }
 }
 
-/// What becomes of an actor after a failure.
+/// Decision about an actor that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Directive {

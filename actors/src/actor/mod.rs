@@ -1,4 +1,5 @@
-//! Actors: the trait, the handlers of its messages, its context, its address, and the state of its task.
+//! Actors: the trait, the handlers of its messages, its context, its address, and the state of its
+//! task.
 
 pub(crate) mod address;
 pub(crate) mod cell;

@@ -1,4 +1,4 @@
-//! Starting a failed actor anew: how often, and after which pause.
+//! Restarts of a failed actor: how often, and after which pause.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,14 +15,14 @@ pub const RESTARTS_DEFAULT: u32 = 10;
 /// The time in which restarts are counted by default.
 pub const RESTART_WINDOW_DEFAULT: Duration = Duration::from_secs(60);
 
-/// A time without a restart after which the pauses begin anew, nanoseconds.
+/// Time without a restart after which the pauses start over, nanoseconds.
 const QUIET_NS: u64 = 60_000_000_000;
 
-/// How often a failed actor may begin anew, and after which pauses.
+/// Limit and pauses of the restarts of a failed actor.
 ///
-/// The mailbox is kept; messages wait during the pause. What failed is not handled again. Timers that the
-/// failed actor has armed in its context are over: a fresh one arms its own in
-/// [`starting`](crate::Actor::starting).
+/// The mailbox is kept; messages wait during the pause. The message that failed is not handled
+/// again. Timers that the failed actor has armed in its context are over: a fresh one arms its own
+/// in [`starting`](crate::Actor::starting).
 #[derive(Clone, Debug)]
 pub struct Restart {
     restarts: u32,
@@ -53,7 +53,7 @@ impl Restart {
         Self { backoff: self.backoff, ..Self::endless() }
     }
 
-    /// Pauses that grow with each restart, and begin anew after a time without one.
+    /// Pauses that grow with each restart, and start over after a time without one.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = Some(backoff);
@@ -61,7 +61,7 @@ impl Restart {
     }
 }
 
-/// How often something was restarted, against its policy.
+/// Counts restarts against their policy.
 #[derive(Debug)]
 pub(crate) struct RestartCounter {
     policy: Restart,

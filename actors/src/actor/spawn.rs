@@ -119,8 +119,8 @@ impl<A: Actor> ActorBuilder<A> {
         self
     }
 
-    /// Puts an interceptor around every message that the actor handles, inside those of the system and
-    /// those that were put before. See [`intercept`](crate::intercept).
+    /// Puts an interceptor around every message that the actor handles, inside those of the system
+    /// and those that were put before. See [`intercept`](crate::intercept).
     pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
         self.incoming.push(interceptor);
         self

@@ -1,9 +1,9 @@
 //! A caller that waits no longer, as the handler of its call sees it.
 //!
-//! Whoever asks gives up by dropping its [`Ask`](crate::Ask), or when its deadline passes. A call that
+//! A caller gives up by dropping its [`Ask`](crate::Ask), or when its deadline passes. A call that
 //! is made while another one is handled is given up with that one: its handler works for a caller
-//! that is gone, too, even while the handler between them goes on. Calls know the one that they were
-//! made for weakly, so that nothing is kept of a call that has ended.
+//! that is gone, too, even while the handler between them goes on. Calls know the one that they
+//! were made for weakly, so that nothing is kept of a call that has ended.
 
 use std::fmt;
 use std::future::Future;
@@ -17,7 +17,7 @@ use turnwheel_runtime::Group;
 
 use crate::call::reply::Call;
 
-/// Those that wait for one call to be given up; made at the first.
+/// Wakers of the futures that wait for one call to be given up; allocated for the first.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers(Mutex<Option<Box<WakerSlots>>>);
 
@@ -100,8 +100,8 @@ fn made_for(call: &Oneshot<Call>) -> impl Iterator<Item = SharedOneshot<Call>> {
 
 /// Leaves a waker for when the call is given up.
 fn watch(call: &Oneshot<Call>, slot: &mut Option<usize>, waker: &Waker) {
-    // Left before the look: who gives up in between finds it. What has ended already is seen by the
-    // caller, or never matters.
+    // Left before the look: a caller that gives up in between finds it. A call that has ended is
+    // seen by the caller, or never matters.
     call.metadata().watchers.leave(slot, waker);
     let _ = call.watch();
 }
@@ -114,8 +114,8 @@ fn watch(call: &Oneshot<Call>, slot: &mut Option<usize>, waker: &Waker) {
 /// [`AsyncContext::abandoned`](crate::AsyncContext::abandoned) and
 /// [`ReplyTo::abandoned`](crate::ReplyTo::abandoned); may be awaited anywhere, and several times.
 ///
-/// Cost: nothing before its first poll; then one allocation and, for each call in the chain, a short
-/// lock.
+/// Cost: nothing before its first poll; then one allocation and, for each call in the chain, a
+/// short lock.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Abandoned {
     call: Option<WeakOneshot<Call>>,

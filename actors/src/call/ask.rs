@@ -28,7 +28,7 @@ pub struct Ask<M, R> {
     other: Option<Box<Other<M, R>>>,
 }
 
-/// What is rare.
+/// States of a call besides waiting for its answer.
 pub(crate) enum Other<M, R> {
     Refused(AskError<M>),
     Intercepted(Intercepted<M, R>),
@@ -79,7 +79,7 @@ impl<M, R> Ask<M, R> {
         Self::rare(Other::refused(error))
     }
 
-    /// One that does not only wait.
+    /// A call in another state than waiting for its answer.
     #[inline(always)]
     pub(crate) fn rare(other: Box<Other<M, R>>) -> Self {
         Self { waiting: None, other: Some(other) }
@@ -198,7 +198,7 @@ impl<M, R> Ask<M, R> {
     }
 }
 
-/// What the failure of a call means to its caller.
+/// The error of a call that failed.
 fn unanswered<M>(failure: Failure) -> AskError<M> {
     match failure.downcast_ref::<CallCycle>() {
         Some(cycle) => AskError::Cycle { chain: cycle.names.clone(), message: None },

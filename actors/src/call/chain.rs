@@ -1,7 +1,7 @@
 //! The chain of calls that a call belongs to: who waits for whom.
 //!
-//! A call carries its caller by value and what is above it by a count, so that a caller that handles
-//! no call itself counts nothing.
+//! A call carries its caller by value and what is above it by a count, so that a caller that
+//! handles no call itself counts nothing.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Asker {
     }
 }
 
-/// What an actor is called.
+/// The name of an actor in a chain.
 #[derive(Clone, Debug)]
 pub(crate) enum Name {
     /// By its type; costs no count.

@@ -1,9 +1,9 @@
 //! The deadlines of all calls of a system, under one timer.
 //!
-//! A timer for each call would cost as much as the call, and stay in the wheel long after its answer.
-//! Here a call adds one entry to a list. Calls mostly have the same limit and are answered in
-//! order, so the list is a queue by deadline, and who adds to it takes out what is answered at its
-//! front; a heap holds what is out of order. Behind a call that lasts, those that were answered
+//! A timer for each call would cost as much as the call, and stay in the wheel long after its
+//! answer. Here a call adds one entry to a list. Calls mostly have the same limit and are answered
+//! in order, so the list is a queue by deadline, and who adds to it takes out what is answered at
+//! its front; a heap holds what is out of order. Behind a call that lasts, those that were answered
 //! are swept out together, so that a list never holds more than twice what waits. The timer is
 //! armed for the earliest deadline and left as it is when that call is answered: with answers in
 //! time it fires once for each span of a deadline, finds nothing, and is not armed again while
@@ -26,8 +26,8 @@ use turnwheel_runtime::{Completion, Group, PerWorker};
 
 use crate::call::reply::Call;
 
-/// Lists of one system beside those of its workers: threads share one only when there are more of them.
-/// A power of two.
+/// Lists of one system beside those of its workers: threads share one only when there are more of
+/// them. A power of two.
 const SHARDS: usize = 8;
 
 /// Entries of a list before it is swept for the first time.
@@ -73,13 +73,13 @@ struct Shard(Mutex<List>);
 struct List {
     /// In order.
     queue: VecDeque<Entry>,
-    /// Those that were due before the last of the queue when they came.
+    /// Calls that were due before the last of the queue when they came.
     heap: BinaryHeap<Reverse<Entry>>,
     /// How many entries bring about the next sweep.
     sweep_at: usize,
 }
 
-/// What a list has let go; dropped by the caller, outside of the list.
+/// Settled calls taken out of a list; the caller drops them, outside of the list.
 struct Settled {
     calls: [Option<SharedOneshot<Call>>; TAKEN_MAX],
     /// The list is to be swept.
@@ -96,7 +96,7 @@ pub(crate) struct Deadlines {
     group: Group,
     /// The calls that are made on workers.
     own: PerWorker<List>,
-    /// Those of other threads.
+    /// The calls of other threads.
     shards: [Shard; SHARDS],
     /// For when the timer is armed; `u64::MAX` if it is not. Written under the lock of `timer`.
     armed_ns: AtomicU64,
@@ -146,7 +146,8 @@ impl Deadlines {
             self.sweep();
         }
         drop(settled.calls);
-        // Ordered by the list's section or lock: `timer_fired` clears this before it looks at the list.
+        // Ordered by the list's section or lock: `timer_fired` clears this before it looks at the
+        // list.
         if deadline_ns < self.armed_ns.load(Ordering::Acquire) {
             self.arm(deadline_ns);
         }
@@ -169,7 +170,7 @@ impl Deadlines {
         drop(swept);
     }
 
-    /// Goes through all lists. What is dropped on the way may call again, so nothing is.
+    /// Goes through all lists. Drops nothing on the way: a destructor may call again.
     fn each(&self, mut look: impl FnMut(&mut List)) {
         self.own.visit_each(&mut look);
         for shard in &self.shards {

@@ -1,4 +1,4 @@
-//! What tells the entities of one type apart.
+//! Keys of entities.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -9,13 +9,13 @@ use super::Entity;
 /// Bytes of a key as text, at most: keys go into logs, stores and indexes.
 pub const KEY_BYTES_MAX: usize = 1_024;
 
-/// What can be the key of an entity.
+/// Key of an entity.
 pub trait EntityKey: Clone + Eq + Hash + Send + Sync + 'static {
     /// The key as it goes into logs and stores.
     fn text(&self) -> Cow<'_, str>;
 
-    /// The key of which this is the [`text`](EntityKey::text): how a stored reminder finds its entity. By
-    /// default there is none, and entities with such keys have no reminders.
+    /// The key of which this is the [`text`](EntityKey::text): how a stored reminder finds its
+    /// entity. By default there is none, and entities with such keys have no reminders.
     fn from_text(text: &str) -> Option<Self> {
         let _ = text;
         None
@@ -39,7 +39,7 @@ pub struct KeyTooLong {
 }
 
 impl KeyTooLong {
-    /// What is wrong with a key of this type of entity, if it is too long.
+    /// The error of a key that is too long.
     pub(crate) fn of<E: Entity>(key: &E::Key) -> Option<Self> {
         let entity = std::any::type_name::<E>();
         key.is_too_long().then(|| Self { entity, bytes: key.text().len() })

@@ -1,4 +1,4 @@
-//! Who owns which key: one node for now, behind a trait with an epoch.
+//! Ownership of keys: one node for now, behind a trait with an epoch.
 
 use std::fmt;
 

@@ -135,8 +135,8 @@ impl<E: Entity> EntityRef<E> {
         }
     }
 
-    /// Ends the activation there is, if any: what was sent before is handled first. Completes when it
-    /// is over; the next message makes a new one.
+    /// Ends the activation there is, if any: what was sent before is handled first. Completes when
+    /// it is over; the next message makes a new one.
     pub fn passivate(&self) -> turnwheel_runtime::Completion<()> {
         self.directory.passivate(&self.key)
     }

@@ -123,8 +123,8 @@ impl EntitiesBuilder {
         self
     }
 
-    /// How long a key waits for room before the senders of its messages are told [`NoRoom`]; their own
-    /// deadlines hold besides.
+    /// How long a key waits for room before the senders of its messages are told [`NoRoom`]; their
+    /// own deadlines hold besides.
     pub fn room_limit(mut self, limit: Duration) -> Self {
         self.settings.room_limit = limit;
         self
@@ -142,20 +142,21 @@ impl EntitiesBuilder {
         self
     }
 
-    /// Who owns which key.
+    /// The ownership of keys.
     pub fn placement(mut self, placement: Arc<dyn Placement>) -> Self {
         self.settings.placement = placement;
         self
     }
 
-    /// Puts an interceptor around every message that an entity of this type handles, inside those of
-    /// the system and those that were put before. See [`intercept`](crate::intercept).
+    /// Puts an interceptor around every message that an entity of this type handles, inside those
+    /// of the system and those that were put before. See [`intercept`](crate::intercept).
     pub fn intercept<E: Entity>(mut self, interceptor: impl Interceptor) -> Self {
         self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
         self
     }
 
-    /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group runs.
+    /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group
+    /// runs.
     pub fn reminders(mut self, reminders: &Reminders) -> Self {
         self.settings.reminders = Some(reminders.clone());
         self

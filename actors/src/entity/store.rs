@@ -18,7 +18,7 @@ use super::{Entity, EntityContext};
 /// A stored state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// What was stored; `None` if there is nothing, or it was removed.
+    /// The stored bytes; `None` if there are none, or they were removed.
     pub bytes: Option<Vec<u8>>,
     /// Rises with each write, and goes on when the state is removed; 0 is «never written».
     pub version: u64,
@@ -73,7 +73,7 @@ pub enum StoreError {
         entity: String,
         /// Its key.
         key: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The store has failed.
@@ -183,8 +183,8 @@ impl StateStore for MemoryStore {
 
 /// A state of an entity that is read from, and written to, the store.
 ///
-/// What is in memory is what was stored last: a change is made on a copy, which takes its place when
-/// it is written. A write that fails leaves the memory as it was.
+/// The value in memory is the one stored last: a change is made on a copy, which takes its place
+/// when it is written. A write that fails leaves the memory as it was.
 #[derive(Debug)]
 pub struct Stored<T> {
     value: T,
@@ -216,8 +216,8 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The type of the entity has no [`NAME`](Entity::NAME); the store fails, or holds something else
-    /// under this key.
+    /// The type of the entity has no [`NAME`](Entity::NAME); the store fails, or holds something
+    /// else under this key.
     pub async fn load<E: Entity>(cx: &EntityContext<E>) -> Result<Self, StoreError> {
         if E::NAME.is_empty() {
             return Err(StoreError::Nameless { type_name: std::any::type_name::<E>() });
@@ -256,8 +256,8 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The store fails or finds a conflict: the state is as before. After a conflict the activation is
-    /// passivated, unless the request reads the state [again](Stored::reload) or the type says
+    /// The store fails or finds a conflict: the state is as before. After a conflict the activation
+    /// is passivated, unless the request reads the state [again](Stored::reload) or the type says
     /// [otherwise](Entity::ON_CONFLICT). An activation that was replaced writes nothing.
     pub async fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Result<R, StoreError> {
         let mut changed = self.value.clone();

@@ -153,8 +153,8 @@ impl<A: Actor> PoolBuilder<A> {
         self
     }
 
-    /// Puts an interceptor around every message that a member handles, inside those of the system and
-    /// those that were put before. See [`intercept`](crate::intercept).
+    /// Puts an interceptor around every message that a member handles, inside those of the system
+    /// and those that were put before. See [`intercept`](crate::intercept).
     pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
         self.incoming.push(interceptor);
         self
@@ -205,7 +205,8 @@ impl<A: Actor> PoolBuilder<A> {
             incoming,
         };
         let shared = Arc::new(Shared::new(settings, supervisor));
-        // The supervisor is new, so that it has room; if its group has closed meanwhile, so is the pool.
+        // The supervisor is new, so that it has room; if its group has closed meanwhile, so is the
+        // pool.
         let _ = shared.supervisor.tell_plain(Supervise(Arc::downgrade(&shared)));
         for _ in 0..min {
             if let Grown::Refused(_, kind) = shared.grow(min, false) {

@@ -27,8 +27,8 @@ pub struct PoolDrained {
 
 impl<A: Actor> Pool<A> {
     /// Closes the pool in order, all members at once, and says what was left; see
-    /// [`Address::drain`](crate::Address::drain). Admission ends with the call; the limit counts from
-    /// the first poll.
+    /// [`Address::drain`](crate::Address::drain). Admission ends with the call; the limit counts
+    /// from the first poll.
     pub fn drain(&self, limit: Duration) -> impl Future<Output = PoolDrained> + Send + 'static {
         let members = self.shared.end();
         let drains = members.iter().map(|member| member.address.drain(limit));

@@ -25,7 +25,7 @@ impl<A: Actor> Clone for Member<A> {
 }
 
 impl<A: Actor> Member<A> {
-    /// What it has to do: also what reached it past the pool.
+    /// Its queued and unfinished messages, also those that reached it past the pool.
     pub(super) fn work(&self) -> u64 {
         self.load.in_flight().max(self.address.queue_len())
     }
@@ -67,8 +67,8 @@ pub struct MemberInfo {
     pub place: usize,
     /// The name of its actor.
     pub name: String,
-    /// Messages from the pool, queued or with a handler that has not ended; zero in a pool that does
-    /// not count (fixed size, round robin).
+    /// Messages from the pool, queued or with a handler that has not ended; zero in a pool that
+    /// does not count (fixed size, round robin).
     pub in_flight: u64,
     /// Messages in its mailbox, about.
     pub queued: u64,

@@ -53,18 +53,18 @@ pub enum Routing {
 ///
 /// Each member is an ordinary actor: it takes one message at a time, as its handlers say. A message
 /// goes to one member, by the pool's [`Routing`] or by a key, at once and on the sender's thread;
-/// there is no router in between. A member whose mailbox is full is passed over. So the messages of one
-/// sender keep their order only if they have the same key.
+/// there is no router in between. A member whose mailbox is full is passed over. So the messages of
+/// one sender keep their order only if they have the same key.
 ///
-/// A pool has a **fixed** number of members, or it **grows**: while all are busy a message makes one
-/// more, up to the most there may be; those above the least number that are idle for some time are
-/// closed. By default there is none at first, and one for each worker of the group at most.
+/// A pool has a **fixed** number of members, or it **grows**: while all are busy a message makes
+/// one more, up to the most there may be; those above the least number that are idle for some time
+/// are closed. By default there is none at first, and one for each worker of the group at most.
 ///
 /// **Failures.** A member that fails begins anew in its place, with its mailbox, by the pool's
-/// [`Restart`](crate::Restart) policy. One that fails for good, or is killed, is replaced; its queued
-/// messages are dead letters, their callers told. When more members than the policy allows end so, the
-/// pool gives up: it closes, and [`Pool::closed`] fails with [`PoolFailure`]. A member that closes
-/// itself is replaced when it is needed.
+/// [`Restart`](crate::Restart) policy. A member that fails for good, or is killed, is replaced; its
+/// queued messages are dead letters, their callers told. When more members than the policy allows
+/// end so, the pool gives up: it closes, and [`Pool::closed`] fails with [`PoolFailure`]. A member
+/// that closes itself is replaced when it is needed.
 ///
 /// When the last clone is gone, the members close in order; so a member must not hold one.
 ///
@@ -93,7 +93,7 @@ pub struct Pool<A: Actor> {
     shared: Arc<Shared<A>>,
 }
 
-/// What became of a message to all members.
+/// Result of a message to all members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Broadcast {
@@ -137,13 +137,13 @@ impl<A: Actor> Pool<A> {
     /// Sends a message to one member; its answer is dropped.
     ///
     /// Never blocks. Cost: as [`Address::tell`](crate::Address::tell), a lock for the list and the
-    /// choice: a look at each member, but for round robin at fixed size. With [`Routing::LeastLoaded`],
-    /// and in pools that grow, one heap allocation.
+    /// choice: a look at each member, but for round robin at fixed size. With
+    /// [`Routing::LeastLoaded`], and in pools that grow, one heap allocation.
     ///
     /// # Errors
     ///
-    /// All members are full, the group's memory is used up, or the pool is closed; the message comes
-    /// back.
+    /// All members are full, the group's memory is used up, or the pool is closed; the message
+    /// comes back.
     pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
     where
         A: Receive<M, K>,
@@ -154,7 +154,7 @@ impl<A: Actor> Pool<A> {
     }
 
     /// Sends a message to the member of this key: always the same one while the members do not
-    /// change. One that is replaced hands its keys on; one more, or one less, moves only its share of
+    /// change. A replacement takes over the keys; a member more or less moves only its share of
     /// them. In a pool that grows and is told with keys alone, use a least number: keys make none.
     ///
     /// # Errors
@@ -189,8 +189,8 @@ impl<A: Actor> Pool<A> {
 
     /// Sends a message to one member and answers a future of the reply, with the system's deadline.
     ///
-    /// Errors come through the future, with the message if no member took it. A call made by a member
-    /// to answer another goes to others; it is a cycle only if all members wait for it.
+    /// Errors come through the future, with the message if no member took it. A call made by a
+    /// member to answer another goes to others; it is a cycle only if all members wait for it.
     pub fn ask<M, K>(&self, message: M) -> Ask<M, A::Reply>
     where
         A: Receive<M, K>,

@@ -21,8 +21,8 @@ struct Typed<A: Actor, K> {
 }
 
 impl<A: Actor> Pool<A> {
-    /// The pool as one that takes messages of type `M`: for topics, routers and lists. Keeps the pool
-    /// as a clone does.
+    /// The pool as one that takes messages of type `M`: for topics, routers and lists. Keeps the
+    /// pool as a clone does.
     pub fn recipient<M, K>(&self) -> Recipient<M>
     where
         A: Receive<M, K>,

@@ -23,9 +23,9 @@ pub const ROUTEES_MAX: usize = 1_024;
 /// list.
 ///
 /// The actors are made and supervised elsewhere, and may be of different types: what is in the list
-/// is an [`Address`](crate::Address), [`Recipient`], [`Callee`] or [`Pool`](crate::Pool), all of one
-/// type. It keeps them; one that has ended is taken out by the next choice. For actors of one type
-/// that are made and replaced for you, use a [`Pool`](crate::Pool).
+/// is an [`Address`](crate::Address), [`Recipient`], [`Callee`] or [`Pool`](crate::Pool), all of
+/// one type. It keeps them; one that has ended is taken out by the next choice. For actors of one
+/// type that are made and replaced for you, use a [`Pool`](crate::Pool).
 ///
 /// ```
 /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -74,8 +74,8 @@ pub struct RouteeId(u64);
 pub struct RouterFull;
 
 impl<T: Registrable> Router<T> {
-    /// Without actors. With [`Routing::LeastLoaded`] the one with the fewest messages in its mailbox is
-    /// chosen, the first added of several.
+    /// Without actors. With [`Routing::LeastLoaded`] the one with the fewest messages in its
+    /// mailbox is chosen, the first added of several.
     pub fn new(routing: Routing) -> Self {
         let list = Mutex::new(Arc::new(Vec::new()));
         let (next_id, cursor) = (AtomicU64::new(0), AtomicUsize::new(0));
@@ -126,8 +126,8 @@ impl<T: Registrable> Router<T> {
         Some(list[index].1.clone())
     }
 
-    /// The actor of this key: always the same while the list does not change; one more, or one less,
-    /// moves only its share of the keys. `None` if there is no actor.
+    /// The actor of this key: always the same while the list does not change; one more, or one
+    /// less, moves only its share of the keys. `None` if there is no actor.
     pub fn choose_keyed(&self, key: &(impl Hash + ?Sized)) -> Option<T> {
         let list = self.living();
         let index = winner(list.iter().map(|(id, _)| id.0), hash(key))?;

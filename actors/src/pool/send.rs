@@ -57,8 +57,8 @@ impl<M> Refusal<M> {
 type Counted<'a> = Option<&'a Arc<Load>>;
 
 impl<A: Actor> Shared<A> {
-    /// Offers a message to the members, beginning with the chosen one. What `send` is given as counted
-    /// it takes over, also when the message is refused.
+    /// Offers a message to the members, beginning with the chosen one. The count that `send` is
+    /// given it takes over, also when the message is refused.
     fn offer<M, T>(
         &self,
         route: Route,

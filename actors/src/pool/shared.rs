@@ -1,4 +1,4 @@
-//! What the clones of a pool share: its members, and who may become one.
+//! State that the clones of a pool share: its members and how they are made.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -29,13 +29,13 @@ pub(super) struct Shared<A: Actor> {
     pub(super) settings: Settings<A>,
     pub(super) supervisor: Address<PoolSupervisor<A>>,
     state: Mutex<State<A>>,
-    /// Whose turn it is, round robin.
+    /// The next member, round robin.
     cursor: AtomicUsize,
     /// A `Look` is under way to the supervisor: one is enough.
     is_poked: AtomicBool,
 }
 
-/// What the builder has settled.
+/// Settings of a pool.
 pub(super) struct Settings<A: Actor> {
     pub(super) name: String,
     pub(super) system: System,
@@ -65,7 +65,7 @@ impl<A: Actor> Default for State<A> {
     }
 }
 
-/// What became of a wish for one more member.
+/// Result of making one more member.
 pub(super) enum Grown<A: Actor> {
     /// It is at this index.
     New(Members<A>, usize),
@@ -76,7 +76,7 @@ pub(super) enum Grown<A: Actor> {
     Closed,
 }
 
-/// Who is to get a message.
+/// The choice of a member for a message.
 #[derive(Clone, Copy)]
 pub(super) enum Route {
     Any,
@@ -107,8 +107,8 @@ impl<A: Actor> Shared<A> {
         self.state.lock().is_closed
     }
 
-    /// Chooses who gets a message, and counts it; makes a member if that is what is wanted. `None` if
-    /// the pool is closed.
+    /// Chooses who gets a message, and counts it; makes a member if that is what is wanted. `None`
+    /// if the pool is closed.
     pub(super) fn choose(&self, route: Route) -> Option<(Members<A>, usize)> {
         let mut members = self.members();
         let floor = self.settings.min.max(1);
@@ -271,8 +271,8 @@ impl<A: Actor> Shared<A> {
         removed
     }
 
-    /// Closes members that have been idle for long, the last first, down to the least number. What a
-    /// sender is about to send to one of them comes back to it as closed, and goes to another.
+    /// Closes members that have been idle for long, the last first, down to the least number. What
+    /// a sender is about to send to one of them comes back to it as closed, and goes to another.
     pub(super) fn collect(&self, now_ns: u64) {
         let idle_ns = as_ns(self.settings.idle_limit);
         let excess = self.members().len().saturating_sub(self.settings.min);

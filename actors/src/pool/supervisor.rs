@@ -16,7 +16,7 @@ use crate::actor::{Actor, Exit};
 /// The least pause between two looks for idle members.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// What a pool fails with that gives up: [`Pool::closed`](crate::Pool::closed).
+/// Failure of a pool that gives up; see [`Pool::closed`](crate::Pool::closed).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolFailure {
@@ -86,8 +86,8 @@ impl<A: Actor> PoolSupervisor<A> {
                 return cx.fail(Failure::error(failure));
             }
             tracing::warn!(pool = pool.settings.name, %failure, "a member of a pool is replaced");
-            // One that has closed in order is replaced when it is needed: a member that closes itself
-            // at once would be made again and again otherwise.
+            // A member that has closed in order is replaced when it is needed: one that closes
+            // itself at once would be made again and again otherwise.
             while let Grown::New(..) = pool.grow(pool.settings.min, false) {}
         }
         self.look(cx);

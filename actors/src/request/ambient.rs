@@ -1,4 +1,4 @@
-//! What is ambient while a message is handled.
+//! The ambient request: thread-local while an actor handles a message.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::delivery::Delivery;
 use crate::call::chain::{Above, Asker, CallChain};
 use crate::call::reply::{Call, ReplyTo};
 
-/// What is ambient while a message is handled.
+/// The request that an actor handles now.
 #[derive(Debug)]
 pub(crate) struct Ambient {
     pub(crate) baggage: Option<Arc<Baggage>>,
@@ -47,7 +47,7 @@ thread_local! {
 }
 
 impl Ambient {
-    /// What is ambient while this message is handled by somebody whose answer is still due.
+    /// The ambient request of a message whose handler may answer after it has returned.
     pub(crate) fn of<M, R: Send + 'static>(delivery: &Delivery<M, R>) -> Self {
         let call = delivery.reply.as_ref().and_then(ReplyTo::call);
         Self {
@@ -59,8 +59,8 @@ impl Ambient {
         }
     }
 
-    /// What is ambient for a plain handler: it has answered when it returns, so that no call of its own
-    /// can wait for it.
+    /// The ambient request of a plain handler: it has answered when it returns, so that no call of
+    /// its own can wait for it.
     #[inline(always)]
     pub(crate) fn plain(baggage: Option<Arc<Baggage>>, deadline_ns: u64) -> Self {
         Self { baggage, deadline_ns, ..Self::default() }
@@ -76,7 +76,7 @@ impl Ambient {
         std::mem::forget(self);
     }
 
-    /// What is ambient now, for what goes on beside the handler: the actor does not wait for it.
+    /// The ambient request for work beside the handler, for which the actor does not wait.
     pub(crate) fn inherited() -> Self {
         let inherit = |ambient: &Self| Self {
             baggage: ambient.baggage.clone(),
@@ -105,7 +105,7 @@ impl Ambient {
         self.asker.as_ref().is_some_and(|asker| asker.blocks(actor)) || self.chain.blocks(actor)
     }
 
-    /// What a call made now takes along. In line: what a call of it answers comes through memory.
+    /// The context of a call made now. In line: out of line its result would go through memory.
     #[inline(always)]
     fn outgoing(&self) -> Outgoing {
         Outgoing {
@@ -129,13 +129,13 @@ impl Ambient {
     }
 }
 
-/// What a message takes along.
+/// The values and the trace of a message sent now.
 #[inline(always)]
 pub(crate) fn baggage() -> Option<Arc<Baggage>> {
     Ambient::with(|ambient| ambient.baggage.clone()).flatten()
 }
 
-/// What a call takes along.
+/// The context that a call carries.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) baggage: Option<Arc<Baggage>>,
@@ -156,13 +156,13 @@ pub(crate) fn closes_cycle(actor: u64) -> bool {
     Ambient::with(|ambient| ambient.blocks(actor)).unwrap_or(false)
 }
 
-/// What a call made now takes along.
+/// The context of a call made now.
 pub(crate) fn outgoing() -> Outgoing {
     outgoing_for::<()>()
 }
 
-/// As [`outgoing`], for calls of one kind: a closure that is called from one place alone comes in line,
-/// and what it answers does not go through memory.
+/// As [`outgoing`], for calls of one kind: a closure that is called from one place alone comes in
+/// line, and what it answers does not go through memory.
 #[inline(always)]
 #[expect(clippy::extra_unused_type_parameters, reason = "each kind has a closure of its own")]
 pub(crate) fn outgoing_for<Kind>() -> Outgoing {

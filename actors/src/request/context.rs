@@ -23,7 +23,7 @@ use super::trace::TraceContext;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RequestContext(Option<Arc<Baggage>>);
 
-/// What a request context holds.
+/// The contents of a request context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Baggage {
     trace: Option<TraceContext>,
@@ -101,8 +101,8 @@ impl RequestContext {
     /// request that is handled, for calls that it does not wait for.
     ///
     /// Such a call enters no actor that waits in the chain: it waits there until the actor is free.
-    /// So it is never a cycle, and a handler that waits for it all the same may wait until the call's
-    /// own deadline.
+    /// So it is never a cycle, and a handler that waits for it all the same may wait until the
+    /// call's own deadline.
     pub fn apart<R>(&self, run: impl FnOnce() -> R) -> R {
         Ambient { baggage: self.0.clone(), ..Ambient::default() }.within(run)
     }

@@ -1,4 +1,4 @@
-//! What goes with a request: values and trace of its sender, and the chain of calls it is part of.
+//! Context of a request: values and trace of its sender, and the chain of calls it is part of.
 //!
 //! While an actor handles a message, and at each poll of its handler's future, these are *ambient*:
 //! kept in a thread-local place, from where `tell`, `ask` and timers take them along. A message

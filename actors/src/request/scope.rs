@@ -14,7 +14,7 @@ use turnwheel_runtime::Failure;
 
 use crate::request::Ambient;
 
-/// What a future panicked with.
+/// The payload of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Polls the future with the ambient context. A panic of the future goes on once the future is

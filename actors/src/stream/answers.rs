@@ -1,7 +1,8 @@
 //! Answers one after the other: a call that is answered with a stream.
 //!
-//! A handler returns [`Answers`] as its reply. Its other end makes them beside the actor's messages,
-//! and waits while as many as agreed have not been taken, so a slow receiver slows the maker down.
+//! A handler returns [`Answers`] as its reply. Its other end makes them beside the actor's
+//! messages, and waits while as many as agreed have not been taken, so a slow receiver slows the
+//! maker down.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -58,7 +59,7 @@ struct State<T> {
     has_ended: bool,
     /// The receiver has gone.
     is_abandoned: bool,
-    /// Whom to wake for an answer, for room, and when the receiver has gone.
+    /// Woken for an answer, for room, and when the receiver has gone.
     receiver: Option<Waker>,
     sender: Option<Waker>,
     producer: Option<Waker>,
@@ -234,7 +235,7 @@ impl<T> AnswerSink<T> {
     /// There is not, or nobody takes answers any more; it comes back.
     pub fn try_send(&mut self, answer: T) -> Result<(), AnswerUnsent<T>> {
         let mut answer = Some(answer);
-        // Whoever takes next wakes nobody for it.
+        // The next take wakes nobody for it.
         let _ = self.shared.poll_send(&mut answer, Waker::noop());
         answer.map_or(Ok(()), |answer| Err(AnswerUnsent(answer)))
     }
@@ -344,11 +345,12 @@ impl<A: Actor> Context<'_, A> {
     /// Answers a call with a stream: `make` gives its answers to the sink, beside the messages of
     /// this actor, and what it returns is the end. At most `bound` answers wait, at least one.
     ///
-    /// The future of `make` ends, at its next await point, when the [`Answers`] are dropped, when the
-    /// actor closes, or when no answer was taken for as long as a call of the system may last while
-    /// it waits for room. A panic is told to the receiver and to the actor's policy. An entity is not
-    /// idle while the stream is open. Calls that `make` makes carry the values of the request, but
-    /// belong neither to its deadline nor to its call chain: the first was for the beginning alone.
+    /// The future of `make` ends, at its next await point, when the [`Answers`] are dropped, when
+    /// the actor closes, or when no answer was taken for as long as a call of the system may last
+    /// while it waits for room. A panic is told to the receiver and to the actor's policy. An
+    /// entity is not idle while the stream is open. Calls that `make` makes carry the values of the
+    /// request, but belong neither to its deadline nor to its call chain: the first was for the
+    /// beginning alone.
     ///
     /// Cost: three allocations for the stream, and for an answer two short locks.
     ///

@@ -117,8 +117,8 @@ impl<A: Actor> Address<A> {
         Ok(Attached { signal, ended })
     }
 
-    /// As [`Address::attach`] with the items of a channel; ends when the channel is closed and empty.
-    /// Several actors share the items, each going to one of them.
+    /// As [`Address::attach`] with the items of a channel; ends when the channel is closed and
+    /// empty. Several actors share the items, each going to one of them.
     ///
     /// # Errors
     ///

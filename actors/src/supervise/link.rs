@@ -23,7 +23,7 @@ impl Link {
     }
 }
 
-/// What a linked actor fails with.
+/// The failure of a linked actor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LinkBroken {

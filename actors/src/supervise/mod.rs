@@ -1,4 +1,4 @@
-//! What actors have to do with each other's ends: children, watchers, links and supervisors.
+//! Supervision: children, watchers, links and supervisors.
 //!
 //! | wanted | how |
 //! | --- | --- |

@@ -26,11 +26,11 @@ pub(crate) struct Child {
     pub(crate) due_ns: u64,
     /// Which order to start it counts: an earlier pause is void.
     pub(crate) order: u64,
-    /// Who waits for its first start.
+    /// The caller that waits for its first start.
     pub(crate) asker: Option<ReplyTo<Result<(), ChildError>>>,
 }
 
-/// What a supervisor does one after the other.
+/// One step of a supervisor; it takes one after the other.
 pub(crate) enum Step {
     Stop(u64),
     Start(u64),
@@ -48,7 +48,7 @@ pub(crate) struct ChildList {
     /// In the order of their start.
     pub(crate) list: Vec<Child>,
     pub(crate) plan: VecDeque<Step>,
-    /// Orders to start children anew so far.
+    /// Orders to restart children so far.
     orders: u64,
 }
 
@@ -99,7 +99,7 @@ impl ChildList {
                 starts.push(child.key);
             }
         }
-        // What was planned for them comes in the new order.
+        // The starts planned for them come in the new order.
         self.plan.retain(|step| !matches!(step, Step::Start(key) if starts.contains(key)));
         steps.reverse();
         steps.extend(self.starts(self.orders, now_ns));
@@ -108,8 +108,8 @@ impl ChildList {
         }
     }
 
-    /// The starts of an order, the oldest first: each when its time has come and those before it have
-    /// started.
+    /// The starts of an order, the oldest first: each when its time has come and those before it
+    /// have started.
     pub(crate) fn starts(&self, order: u64, now_ns: u64) -> Vec<Step> {
         let mut steps = Vec::new();
         for child in self.list.iter().filter(|child| child.is_wanted && child.order == order) {

@@ -1,4 +1,4 @@
-//! What a supervisor knows about a child: its name, how it is made, when it is made anew.
+//! Description of a child: its name, how it is made, when it is restarted.
 
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -15,7 +15,7 @@ use crate::actor::{Actor, Exit};
 use crate::error::SpawnError;
 use crate::system::System;
 
-/// After which ends a child is made anew.
+/// The ends after which a child is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartKind {
@@ -72,7 +72,7 @@ impl<A: Actor> ChildSpec<A> {
         }
     }
 
-    /// After which ends it is made anew.
+    /// The ends after which it is restarted.
     pub fn kind(mut self, kind: RestartKind) -> Self {
         self.kind = kind;
         self
@@ -103,8 +103,8 @@ impl<A: Actor> Clone for ChildRef<A> {
 }
 
 impl<A: Actor> ChildRef<A> {
-    /// The address of now; `None` while there is no actor. Keep the reference, not the address: after
-    /// a restart it is another one.
+    /// The address of now; `None` while there is no actor. Keep the reference, not the address:
+    /// after a restart it is another one.
     pub fn get(&self) -> Option<Address<A>> {
         self.address.lock().as_ref().and_then(WeakAddress::upgrade)
     }

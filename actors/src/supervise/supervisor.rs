@@ -1,4 +1,4 @@
-//! The supervisor: an actor that starts others in order, and makes them anew when they end.
+//! The supervisor: an actor that starts others in order, and restarts them when they end.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use crate::actor::restart::{Restart, RestartCounter};
 use crate::actor::{Actor, Exit};
 use crate::call::reply::ReplyTo;
 
-/// Whom the end of one child concerns.
+/// The children that restart when one of them ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
@@ -27,17 +27,17 @@ pub enum Strategy {
     RestForOne,
 }
 
-/// Starts children in order, and makes them anew when they end, within limits.
+/// Starts children in order, and restarts them when they end, within limits.
 ///
 /// Children start one after the other, each when the one before has started; the supervisor has
-/// started when all have. It closes them in reverse order before its own end. Beyond the limits of its
-/// [`Restart`] policy, or when a first start fails, it ends its children and fails with
+/// started when all have. It closes them in reverse order before its own end. Beyond the limits of
+/// its [`Restart`] policy, or when a first start fails, it ends its children and fails with
 /// [`EscalatedFailure`]: to whoever watches it, above all its own supervisor.
 ///
 /// A fresh child is a fresh actor with an empty mailbox: find it by its
 /// [`ChildRef`](crate::supervise::ChildRef). An actor that keeps address and mailbox over a failure
-/// has a policy of its own ([`ActorBuilder::restart`](crate::ActorBuilder::restart)); the supervisor
-/// comes in when that gives up.
+/// has a policy of its own ([`ActorBuilder::restart`](crate::ActorBuilder::restart)); the
+/// supervisor comes in when that gives up.
 ///
 /// ```
 /// use turnwheel_actors::{Actor, ChildSpec, Strategy, Supervisor, System};
@@ -77,7 +77,7 @@ impl fmt::Debug for Supervisor {
     }
 }
 
-/// What a supervisor fails with that gives up.
+/// The failure of a supervisor that gives up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EscalatedFailure {
@@ -147,11 +147,11 @@ pub struct ListChildren;
 pub struct ChildInfo {
     /// Its name.
     pub name: String,
-    /// When it is made anew.
+    /// When it is restarted.
     pub kind: RestartKind,
     /// Where its actor is in its life; `None` while there is none.
     pub phase: Option<Phase>,
-    /// How often it was made anew.
+    /// How often it was restarted.
     pub restarts: u64,
 }
 
@@ -342,7 +342,7 @@ impl Supervisor {
             return self.give_up(EscalatedFailure { child: name, exit, is_first_start: false });
         }
         let pause = child.counter.next(now_ns, cx.myself().id() ^ key).unwrap_or_default();
-        tracing::warn!(supervisor = cx.name(), child = name, ?exit, ?pause, "a child is made anew");
+        tracing::warn!(supervisor = cx.name(), child = name, ?exit, ?pause, "restarting a child");
         self.children.restart(key, self.strategy, now_ns, pause);
     }
 

@@ -13,7 +13,7 @@ impl<A: Actor> Context<'_, A> {
     /// Handles the message that `map` makes of the other actor's end, once; also when it is over
     /// already. It is not queued, so a full mailbox does not lose it.
     ///
-    /// Watching keeps neither actor from closing. One that closes first is not told.
+    /// Watching keeps neither actor from closing. An actor that closes first is not told.
     pub fn watch<B, M, K>(
         &mut self,
         other: &Address<B>,

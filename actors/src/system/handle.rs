@@ -1,4 +1,4 @@
-//! What the actors of a program share: the group they run in, dead letters, defaults.
+//! The handle of a system.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
@@ -14,12 +14,12 @@ use crate::call::reply::ReplyTo;
 use crate::system::dead_letter::DeadLetters;
 use crate::system::intercept::Chain;
 
-/// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a lost
-/// one shows.
+/// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a
+/// lost one shows.
 pub const ASK_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// A limit from which on it does not matter that the clock was read at the begin of the turn: no turn
-/// should last a twentieth of it, and a reading costs as much as half a message.
+/// A limit from which on it does not matter that the clock was read at the begin of the turn: no
+/// turn should last a twentieth of it, and a reading costs as much as half a message.
 const RECENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The actors of a program, on one group of workers. Clones share it.
@@ -30,10 +30,11 @@ pub struct System {
     shared: Arc<Shared>,
 }
 
-/// What the clones of a system share.
+/// State that the clones of a system share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// What is kept in the numbers of its actors: that it is around what they are sent, and which it is.
+    /// Bits in the numbers of its actors: its own number, and whether interceptors are around
+    /// sends.
     pub(crate) marks: AtomicU64,
     pub(crate) group: Group,
     pub(crate) dead_letters: DeadLetters,
@@ -67,8 +68,8 @@ impl System {
 
     /// The time from which the limit of a call counts.
     ///
-    /// A short limit wants a reading of the clock: the worker's own is from the begin of the turn, so
-    /// a call after a long computation would be late before it is sent.
+    /// A short limit wants a reading of the clock: the worker's own is from the begin of the turn,
+    /// so a call after a long computation would be late before it is sent.
     #[inline]
     pub(crate) fn asking_ns(&self, limit: Duration) -> u64 {
         let group = self.group();
@@ -101,9 +102,9 @@ impl System {
 }
 
 impl<R: Send + 'static> ReplyTo<R> {
-    /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when its
-    /// deadline has passed, or when the caller that it asked for has given up. Never for a message
-    /// that was told, nor after the answer.
+    /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when
+    /// its deadline has passed, or when the caller that it asked for has given up. Never for a
+    /// message that was told, nor after the answer.
     ///
     /// `system` is the one that the actor lives in.
     pub fn abandoned(&self, system: &System) -> Abandoned {

@@ -7,12 +7,12 @@ use super::System;
 /// The numbers of actors, in the order of their making.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Part of the number of an actor that must not be sent to without a look at the interceptors of its
-/// system: an address finds it without following a pointer.
+/// Part of the number of an actor that must not be sent to without a look at the interceptors of
+/// its system: an address finds it without following a pointer.
 pub(crate) const OUTGOING_BIT: u64 = 1 << 63;
 
-/// The lower bits of the number of an actor, which count. Above them is the number of its system, by
-/// which a message that is lost finds where to be counted.
+/// The lower bits of the number of an actor, which count. Above them is the number of its system,
+/// by which a message that is lost finds where to be counted.
 const COUNT_BITS: u32 = 48;
 
 /// The number of a system, at most; 0 is for those beyond.

@@ -1,4 +1,4 @@
-//! What the actors of a program share: the group they run in, dead letters, interceptors, defaults.
+//! The system of actors: their group, dead letters, names, interceptors, and defaults.
 
 mod builder;
 pub(crate) mod dead_letter;

@@ -1,4 +1,4 @@
-//! What callers have seen: calls and answers in the order in which they happened.
+//! History of calls and answers, in the order in which the callers saw them.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -125,8 +125,8 @@ impl<K, I, O> History<K, I, O> {
 
     /// Records a call and its answer. `ask` sends the message, now.
     ///
-    /// A refused call has had no effect; of one that has timed out, or whose actor has failed, nobody
-    /// knows.
+    /// A refused call has had no effect; of one that has timed out, or whose actor has failed,
+    /// nobody knows.
     ///
     /// ```
     /// use turnwheel_actors::testkit::{History, Stage};
@@ -178,8 +178,8 @@ impl<K, I, O> History<K, I, O> {
     ///
     /// # Errors
     ///
-    /// For the first key, in the order of first calls, for which there is no such order, or which is
-    /// too much to search.
+    /// For the first key, in the order of first calls, for which there is no such order, or which
+    /// is too much to search.
     pub fn check<S>(
         &self,
         start: &S,

@@ -1,19 +1,20 @@
 //! The search for an order that explains a history: is it linearizable?
 //!
 //! The algorithm of Wing and Gong («Testing and Verifying Concurrent Objects», 1993) with Lowe's
-//! memoisation («Testing for Linearizability», 2017), iterative as in Porcupine. Calls and answers lie
-//! in a list in the order in which they happened. The search takes the first call of the list that the
-//! model allows next, removes it with its answer, and begins anew at the front. If it meets an answer,
-//! its call should have come earlier than the calls taken so far permit: the last one taken is put back,
-//! and the search goes on behind it. Two ways of taking the same calls that end in the same state have
-//! the same future, so the second is not followed: that is the memoisation.
+//! memoisation («Testing for Linearizability», 2017), iterative as in Porcupine. Calls and answers
+//! lie in a list in the order in which they happened. The search takes the first call of the list
+//! that the model allows next, removes it with its answer, and starts over at the front. If it
+//! meets an answer, its call should have come earlier than the calls taken so far permit: the last
+//! one taken is put back, and the search goes on behind it. Two ways of taking the same calls that
+//! end in the same state have the same future, so the second is not followed: that is the
+//! memoisation.
 
 use std::collections::HashSet;
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
-/// Operations of one key that are searched: each remembered state has a bit for each of them, so that
-/// this and [`STATES_MAX`] bound the memory.
+/// Operations of one key that are searched: each remembered state has a bit for each of them, so
+/// that this and [`STATES_MAX`] bound the memory.
 pub const OPERATIONS_MAX: usize = 4_096;
 
 /// States that a search remembers before it gives up: a second or two without optimization and, for
@@ -26,9 +27,9 @@ const SHOWN_MAX: usize = 40;
 /// A call to one key and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation<I, O> {
-    /// What was asked.
+    /// The request.
     pub input: I,
-    /// What was answered; none if there was no answer, and nobody knows whether it had an effect.
+    /// The answer; none if there was none, and nobody knows whether the request had an effect.
     pub output: Option<O>,
     /// When it was called; any clock on which no two events are at one time.
     pub called: u64,
@@ -64,8 +65,9 @@ pub struct NotLinearizable {
 }
 
 /// Searches an order of the operations in which each lies between its call and its answer and the
-/// model gives the answers that were given. An operation without an answer may lie anywhere after its
-/// call, or have had no effect. [`History::check`](super::History::check) does it for every key.
+/// model gives the answers that were given. An operation without an answer may lie anywhere after
+/// its call, or have had no effect. [`History::check`](super::History::check) does it for every
+/// key.
 ///
 /// # Errors
 ///
@@ -86,7 +88,7 @@ where
     let mut taken = Taken::new(operations.len());
     let mut seen = HashSet::new();
     let mut state = start.clone();
-    // What was taken, with the state before it.
+    // The operations taken, with the state before each.
     let mut order: Vec<(usize, S)> = Vec::new();
     let mut longest = Vec::new();
     let mut open = operations.iter().filter(|operation| operation.output.is_some()).count();

@@ -16,7 +16,7 @@ use crate::actor::handler::Handler;
 use crate::actor::Actor;
 use crate::recipient::{Callee, Recipient};
 
-/// What a probe has received and the test has not looked at.
+/// Messages that a probe has received and the test has not taken.
 struct Mailbag<M> {
     messages: VecDeque<M>,
     waker: Option<Waker>,
@@ -30,8 +30,8 @@ pub struct Probing<M, R> {
 
 /// An actor of the test itself: keeps what it is sent, and the test looks at it message by message.
 ///
-/// Give its [`address`](Probe::address), or [`recipient`](Probe::recipient), to the actors under test.
-/// What it expects, it expects from the present time unless told how long to wait.
+/// Give its [`address`](Probe::address), or [`recipient`](Probe::recipient), to the actors under
+/// test. It expects messages at the present time unless told how long to wait.
 ///
 /// ```
 /// use turnwheel_actors::testkit::Stage;
@@ -226,7 +226,8 @@ impl<M: Send + 'static, R: Send + 'static> Probe<'_, M, R> {
         }
     }
 
-    /// Checks that there is no message that was not looked at, and that none comes at the present time.
+    /// Checks that there is no message that was not looked at, and that none comes at the present
+    /// time.
     ///
     /// # Panics
     ///

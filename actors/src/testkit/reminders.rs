@@ -1,4 +1,4 @@
-//! What every store of reminders must do, as one suite.
+//! Test suite for stores of reminders.
 
 use turnwheel_runtime::completion::block_on;
 
@@ -9,8 +9,8 @@ use crate::entity::{
 /// The latest time that a store must keep.
 const LAST_MS: u64 = i64::MAX as u64;
 
-/// Checks that a store of reminders keeps the promises of [`ReminderStore`]. It must be empty at first,
-/// and is not at the end. Blocks the thread: not for workers.
+/// Checks that a store of reminders keeps the promises of [`ReminderStore`]. It must be empty at
+/// first, and is not at the end. Blocks the thread: not for workers.
 ///
 /// ```
 /// use turnwheel_actors::entity::MemoryReminders;

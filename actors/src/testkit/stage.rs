@@ -15,8 +15,8 @@ use crate::call::ask::Ask;
 use crate::system::dead_letter::DeadLetter;
 use crate::system::System;
 
-/// How much virtual time [`Stage::wait`] lets pass: longer than every default limit of this crate, short
-/// enough that actors with a timer of a millisecond come to the end of it.
+/// How much virtual time [`Stage::wait`] lets pass: longer than every default limit of this crate,
+/// short enough that actors with a timer of a millisecond come to the end of it.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Dead letters that are kept: a test looks at a few, and a flood must not fill the memory.
@@ -30,8 +30,8 @@ const GROUP: &str = "stage";
 
 /// A simulation with a system of actors: one thread, virtual time, every choice made by a seed.
 ///
-/// Nothing happens but in calls of its methods. Equal seeds give equal runs. It is for tests: what goes
-/// wrong in the test itself panics, with the caller's line.
+/// Nothing happens but in calls of its methods. Equal seeds give equal runs. It is for tests: what
+/// goes wrong in the test itself panics, with the caller's line.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,8 +90,8 @@ impl Stage<'static> {
 }
 
 impl<'a> Stage<'a> {
-    /// A stage in a simulation made elsewhere: with another number of workers, with faults, or one of
-    /// [`check`](super::check).
+    /// A stage in a simulation made elsewhere: with another number of workers, with faults, or one
+    /// of [`check`](super::check).
     #[must_use]
     pub fn on(sim: &'a Sim) -> Self {
         Self::over(Place::Others(sim))
@@ -172,7 +172,8 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stuck`] if nothing is left that it could wait for, or the time is over; it says who is left.
+    /// [`Stuck`] if nothing is left that it could wait for, or the time is over; it says who is
+    /// left.
     ///
     /// # Panics
     ///
@@ -241,8 +242,8 @@ impl<'a> Stage<'a> {
     }
 
     /// Runs until idle and checks that no actor lives any more, but for probes: that addresses are
-    /// dropped, children closed, and nobody waits for what never comes. Entities live until they are
-    /// idle, and so does the task that collects them: let their idle time pass before.
+    /// dropped, children closed, and nobody waits for what never comes. Entities live until they
+    /// are idle, and so does the task that collects them: let their idle time pass before.
     ///
     /// # Panics
     ///

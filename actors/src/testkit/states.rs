@@ -1,11 +1,11 @@
-//! What every store of states must do, as one suite.
+//! Test suite for stores of entity states.
 
 use turnwheel_runtime::completion::block_on;
 
 use crate::entity::{Record, StateStore, StoreError, StoreFuture};
 
-/// Checks that a store of states keeps the promises of [`StateStore`]. It must be empty at first, and
-/// is not at the end. Blocks the thread: not for workers.
+/// Checks that a store of states keeps the promises of [`StateStore`]. It must be empty at first,
+/// and is not at the end. Blocks the thread: not for workers.
 ///
 /// ```
 /// use turnwheel_actors::entity::MemoryStore;

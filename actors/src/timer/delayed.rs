@@ -1,5 +1,5 @@
-//! Messages sent later, from anywhere. Handlers use [`Context::tell_after`](crate::Context::tell_after),
-//! whose timer ends with the actor.
+//! Messages sent later, from anywhere. Handlers use
+//! [`Context::tell_after`](crate::Context::tell_after), whose timer ends with the actor.
 
 use std::fmt;
 use std::future::Future;
@@ -72,7 +72,7 @@ where
         let timer = self.timer.lock().take();
         drop(timer);
         if let Some(Contents { to, message, request }) = contents {
-            // One that is refused is counted as a dead letter, and has nobody to go back to.
+            // A refused message is counted as a dead letter; its sender is gone.
             drop(request.scope(|| to.tell(message)));
         }
     }
@@ -95,8 +95,8 @@ impl<A: Actor> Address<A> {
     /// Sends a message after a delay, never early, whatever becomes of the sender. The request
     /// context of now goes with it.
     ///
-    /// The message keeps the actor reachable until then; if it is refused when its time comes it is a
-    /// dead letter. Cost: one timer and three allocations.
+    /// The message keeps the actor reachable until then; if it is refused when its time comes it is
+    /// a dead letter. Cost: one timer and three allocations.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! Timers of an actor whose ticks are messages: they end with the actor, or with the activation of an
-//! entity.
+//! Timers of an actor whose ticks are messages: they end with the actor, or with the activation of
+//! an entity.
 //!
-//! A timer never overlaps itself: its next tick is armed when the last one was handled, to the end of
-//! its future if it has one. So a tick that is late makes the next one later, and none is doubled. For a
-//! fixed rate with a policy for missed ticks: [`Context::tell_every`].
+//! A timer never overlaps itself: its next tick is armed when the last one was handled, to the end
+//! of its future if it has one. So a tick that is late makes the next one later, and none is
+//! doubled. For a fixed rate with a policy for missed ticks: [`Context::tell_every`].
 
 use std::fmt;
 use std::future::poll_fn;
@@ -43,13 +43,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// One tick after a delay; zero is as soon as possible, [`Duration::MAX`] not before it is changed.
+    /// One tick after a delay; zero is as soon as possible, [`Duration::MAX`] not before it is
+    /// changed.
     pub fn once(delay: Duration) -> Self {
         Self { first: delay, period: Duration::MAX, keeps_alive: false, interleaves: false }
     }
 
-    /// Ticks again and again, each a period after the one before was handled. The period must not be
-    /// zero; [`Duration::MAX`] is [`Timing::once`].
+    /// Ticks again and again, each a period after the one before was handled. The period must not
+    /// be zero; [`Duration::MAX`] is [`Timing::once`].
     pub fn every(period: Duration) -> Self {
         Self { period, ..Self::once(period) }
     }
@@ -60,16 +61,16 @@ impl Timing {
         self
     }
 
-    /// Ticks count as activity: an entity is not passivated as idle while its timer ticks more often
-    /// than its idle time. By default a ticking timer keeps nobody alive.
+    /// Ticks count as activity: an entity is not passivated as idle while its timer ticks more
+    /// often than its idle time. By default a ticking timer keeps nobody alive.
     pub fn keep_alive(mut self) -> Self {
         self.keeps_alive = true;
         self
     }
 
     /// A tick is handled also while futures of other handlers are under way that would let it wait
-    /// ([`Admits`](crate::Admits)). By default it waits for its turn like a message. While the future of
-    /// an [`AsyncHandler`](crate::AsyncHandler) has the actor, every tick waits.
+    /// ([`Admits`](crate::Admits)). By default it waits for its turn like a message. While the
+    /// future of an [`AsyncHandler`](crate::AsyncHandler) has the actor, every tick waits.
     pub fn interleave(mut self) -> Self {
         self.interleaves = true;
         self
@@ -106,9 +107,9 @@ impl fmt::Debug for ActorTimer {
 }
 
 impl ActorTimer {
-    /// Changes when it ticks, from any thread: next after `due`, and then with this period. The values
-    /// are as in [`Timing`]; a timer that has ticked its last can so be wound up again. During a tick
-    /// the change takes effect when the tick was handled.
+    /// Changes when it ticks, from any thread: next after `due`, and then with this period. The
+    /// values are as in [`Timing`]; a timer that has ticked its last can so be wound up again.
+    /// During a tick the change takes effect when the tick was handled.
     ///
     /// # Errors
     ///
@@ -148,7 +149,7 @@ impl ActorTimer {
     }
 }
 
-/// What the handles and the actor know of a timer.
+/// State that the handles and the actor share.
 struct TimerState {
     /// The delay before the tick that comes next.
     next: Duration,
@@ -291,13 +292,13 @@ where
 }
 
 impl<A: Actor> Context<'_, A> {
-    /// Handles messages of its own by a timer that can be changed and that never overlaps itself. It
-    /// ends with the actor; that of an entity with its activation, and a fresh one arms it in
+    /// Handles messages of its own by a timer that can be changed and that never overlaps itself.
+    /// It ends with the actor; that of an entity with its activation, and a fresh one arms it in
     /// [`starting`](Actor::starting).
     ///
     /// A tick is handled like a message: what its handler fails with is handled by the actor's
-    /// [`on_failure`](Actor::on_failure), and does not end the timer as long as the actor goes on. Where
-    /// the actor begins anew, its timers end. The request context goes along.
+    /// [`on_failure`](Actor::on_failure), and does not end the timer as long as the actor goes on.
+    /// Where the actor begins anew, its timers end. The request context goes along.
     ///
     /// Cost: some allocations, and two for each tick.
     ///

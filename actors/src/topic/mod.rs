@@ -19,10 +19,10 @@ pub const TOPIC_KEPT_MAX: usize = 1_024;
 
 /// A list of actors that each get a copy of what is published. Clones share the list.
 ///
-/// What one thread or actor publishes reaches each subscriber in the order published. No publisher and
-/// no other subscriber waits for a slow one: each subscription says what becomes of a message that its
-/// actor has no room for ([`TopicOverflow`]), and counts what it missed. A subscriber is kept alive by
-/// its place in the list; one that has ended is removed by the next use of the topic.
+/// Messages of one thread or actor reach each subscriber in the order published. No publisher and
+/// no other subscriber waits for a slow one: each subscription says what becomes of a message that
+/// its actor has no room for ([`TopicOverflow`]), and counts what it missed. A subscriber is kept
+/// alive by its place in the list; one that has ended is removed by the next use of the topic.
 ///
 /// ```
 /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -47,10 +47,10 @@ pub struct Topic<M> {
     shared: Arc<Shared<M>>,
 }
 
-/// What becomes of a message whose subscriber has no room for it.
+/// Treatment of a message whose subscriber has no room for it.
 ///
-/// What is *kept* is kept by the topic, beside the mailbox, and moved into it in order as there is
-/// room. That needs a mailbox with the overflow policy «reject»; with another one it is missed.
+/// *Kept* messages are held by the topic, beside the mailbox, and moved into it in order as there
+/// is room. That needs a mailbox with the overflow policy «reject»; with another one it is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopicOverflow {
@@ -70,7 +70,7 @@ pub enum TopicOverflow {
     Wait,
 }
 
-/// What became of a message that was published.
+/// Result of publishing a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
@@ -96,7 +96,7 @@ pub struct SubscriptionInfo {
     pub id: SubscriptionId,
     /// The name of its actor.
     pub name: String,
-    /// What becomes of messages that there is no room for.
+    /// Treatment of messages that there is no room for.
     pub overflow: TopicOverflow,
     /// How many messages it has missed: those that were displaced by later ones included.
     pub missed: u64,
@@ -154,8 +154,8 @@ impl<M: 'static> Topic<M> {
         self.list().iter().filter(|one| !one.is_over()).map(|one| one.info()).collect()
     }
 
-    /// How many copies were not delivered, over all subscriptions: rejected, displaced by later ones,
-    /// or kept when the subscription ended. Each is a dead letter, too.
+    /// How many copies were not delivered, over all subscriptions: rejected, displaced by later
+    /// ones, or kept when the subscription ended. Each is a dead letter, too.
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(Ordering::Relaxed)
     }
@@ -190,8 +190,8 @@ impl<M: Clone + Send + 'static> Topic<M> {
     }
 
     /// As [`Topic::publish`], and completes when the subscribers with [`TopicOverflow::Wait`] have
-    /// taken the message, or have ended: so a publisher that waits is never faster than they are. In a
-    /// handler: `cx.pipe(topic.publish_accepted(&message), ..)`.
+    /// taken the message, or have ended: so a publisher that waits is never faster than they are.
+    /// In a handler: `cx.pipe(topic.publish_accepted(&message), ..)`.
     ///
     /// The others count as in `publish`, when the message is sent. Dropping the completion changes
     /// nothing for the message.

@@ -1,4 +1,4 @@
-//! What becomes of one message at all who wait for room, put together for its publisher.
+//! Result of one message at all subscribers that wait for room, for its publisher.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! One subscriber of a topic, and what is kept for it while its mailbox is full.
 //!
-//! As long as something is kept, all that is published goes behind it, so that each publisher's order
-//! stays. A task of its own, the pump, waits for room and moves what is kept into the mailbox; it ends
-//! with the last message.
+//! As long as something is kept, all that is published goes behind it, so that each publisher's
+//! order stays. A task of its own, the pump, waits for room and moves what is kept into the
+//! mailbox; it ends with the last message.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -39,7 +39,7 @@ struct Kept<M> {
     waker: Option<Waker>,
 }
 
-/// What became of a message at one subscriber.
+/// Result of a message at one subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
     Delivered,
@@ -130,7 +130,7 @@ impl<M: Send + 'static> Subscriber<M> {
                 self.recipient.target().lost(reason);
                 return Given::Leaves;
             }
-            // What an interceptor refused it would refuse again.
+            // An interceptor that refused it would refuse it again.
             if self.kept_max() == 0 || error.kind == SubmitErrorKind::Refused {
                 self.miss(reason);
                 return match self.overflow {
@@ -231,8 +231,8 @@ impl<M: Send + 'static> Subscriber<M> {
     }
 }
 
-/// Moves what is kept into the mailbox, as there is room. Dropped before it is done, as by the end of
-/// its group, it ends the subscription: else what is kept would wait for ever.
+/// Moves what is kept into the mailbox, as there is room. Dropped before it is done, as by the end
+/// of its group, it ends the subscription: else what is kept would wait for ever.
 struct Pump<M: Send + 'static> {
     subscriber: Arc<Subscriber<M>>,
     is_done: bool,

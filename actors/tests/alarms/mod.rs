@@ -21,7 +21,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What outlives the activations of one key; every test has keys of its own.
+/// State that outlives the activations of one key; every test has keys of its own.
 #[derive(Default)]
 pub(crate) struct Life {
     pub(crate) created: u32,

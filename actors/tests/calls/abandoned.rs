@@ -69,7 +69,7 @@ async fn is_given_up(work: impl Future, abandoned: Abandoned) -> bool {
 
 const WORK: Duration = Duration::from_secs(10);
 
-/// What a message has looked up, of itself: done, or given up.
+/// The outcome of a look-up: done, or given up.
 fn outcome_of(name: &str, is_given_up: bool) -> String {
     format!("{name} {}", if is_given_up { "given up" } else { "done" })
 }

@@ -1,4 +1,4 @@
-//! Calls: who is admitted, who answers, who waits for how long, and what goes with them.
+//! Calls: admission, answers, deadlines, and the context that goes with them.
 
 mod abandoned;
 mod admission;

@@ -12,7 +12,7 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// What a desk does with a question.
+/// Treatment of a question by the front desk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     Answer,
@@ -54,7 +54,7 @@ impl ReplyHandler<Question> for Desk {
             Manner::Refuse => reply.fail(Failure::message("not today")),
             Manner::Forward => {
                 let next = self.next.as_ref().expect("the test gave it one");
-                // Whoever asked is told, too.
+                // The caller is told, too.
                 let _ = next.forward(Question(Manner::Answer), reply);
             }
             Manner::Panic => panic!("on purpose"),
@@ -246,7 +246,7 @@ fn a_cycle_is_found_through_an_actor_that_answers_later() -> Outcome {
     Ok(())
 }
 
-/// What has come to a wall, and of what kind.
+/// Messages that a wall has received, and their kinds.
 #[derive(Default)]
 struct Wall(Vec<&'static str>);
 

@@ -1,4 +1,4 @@
-//! What follows a request: values and trace go with messages, calls, continuations and timers, and
+//! The context of a request: values and trace go with messages, calls, continuations and timers, and
 //! never on to what has nothing to do with it.
 
 use std::convert::Infallible;

@@ -52,7 +52,7 @@ impl Entity for Maker {
     }
 }
 
-/// What happens after the last answer.
+/// The end of the stream after the last answer.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     InOrder,

@@ -1,4 +1,4 @@
-//! Conflicts of stored state: who is passivated, who stays, and where the waiting messages go.
+//! Conflicts of stored state: passivation, and where the waiting messages go.
 
 use std::error::Error;
 use std::sync::Arc;

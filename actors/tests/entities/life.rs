@@ -20,7 +20,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the entities of one test have in common, by test.
+/// State shared by the entities of one test, by test.
 #[derive(Default)]
 struct World {
     created: AtomicUsize,

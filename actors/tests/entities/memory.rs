@@ -1,4 +1,4 @@
-//! Passivation by memory budget: who goes first, who waits, who is told that there is no room.
+//! Passivation by memory budget: order of eviction, waiting, refusal for lack of room.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -22,7 +22,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the vaults of one test hold and did: each key's upper half says whose test it belongs to.
+/// State and log of the vaults of one test, by the upper half of a key.
 #[derive(Default)]
 struct World {
     /// Handled messages of each key, over all activations.

@@ -1,4 +1,4 @@
-//! What people see of entities: types with their numbers, and one entity by type and key.
+//! Overview of entities: types with their counters, and one entity by type and key.
 
 use turnwheel_actors::entity::EntityContext;
 use turnwheel_actors::entity::{EntityState, LookError};

@@ -225,7 +225,7 @@ fn whether_one_is_active_is_true_for_that_key_of_that_type_only() -> Outcome {
     Ok(())
 }
 
-/// What was done, over all activations, by test.
+/// Log of all activations, by test.
 static DONE: Mutex<Option<HashMap<u64, Vec<u64>>>> = Mutex::new(None);
 
 fn done(test: u64) -> Vec<u64> {

@@ -22,7 +22,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 const LIMIT: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the entities of one test wrote down, by test: the upper half of a key.
+/// Log of the entities of one test, by test: the upper half of a key.
 #[derive(Default)]
 struct World {
     exits: Mutex<Vec<Exit>>,
@@ -376,7 +376,7 @@ fn one_whose_thread_does_not_return_loses_its_key_and_its_late_write_is_refused(
     let blocked = quick.ask(Block);
     has_begun.recv_timeout(PATIENCE)?;
     let behind: Vec<_> = (1..=5).map(|number| quick.ask(Note(number))).collect();
-    // Whoever waits behind it keeps the group looking; new calls are served as soon as it is left.
+    // Calls that wait behind it keep the group looking; new calls are served as soon as it is left.
     let served = loop {
         if entities.stats::<Quick>().replaced == 1 {
             break quick.ask(Note(6)).wait()?;
@@ -389,7 +389,7 @@ fn one_whose_thread_does_not_return_loses_its_key_and_its_late_write_is_refused(
     for ask in behind {
         assert_eq!(ask.wait()?.0, served.0, "what waited behind it goes to the new one");
     }
-    // What it has begun it has ended: its caller has an answer.
+    // It has ended the message that it had begun: its caller has an answer.
     blocked.wait()?;
     let late = world.late.lock();
     assert!(matches!(late[..], [Ok(()), Err(StoreError::Replaced { .. })]), "{late:?}");

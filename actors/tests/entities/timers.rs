@@ -18,7 +18,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 const SECOND: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(100);
 
-/// What outlives the activations of one key.
+/// State that outlives the activations of one key.
 #[derive(Default)]
 struct Life {
     created: u32,
@@ -236,7 +236,7 @@ fn a_failing_tick_does_not_end_its_timer() {
     arm(&stage, &metronome, Timing::every(SECOND), "panic");
     stage.advance(3 * SECOND);
     assert_eq!(ticks(&stage, &metronome)[1..], ["panic"; 3]);
-    // One that begins anew after a failure arms its timers as any activation does.
+    // A restarted activation arms its timers as any activation does.
     let (_entities, fresh) = one(&stage, 1_002);
     arm(&stage, &fresh, Timing::once(SECOND / 2), "panic");
     stage.advance(SECOND);

@@ -44,7 +44,7 @@ fn failure<M, R>(ask: &mut Ask<M, R>) -> Failure {
     }
 }
 
-/// What a store does.
+/// Behaviour of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mood {
     #[default]
@@ -257,7 +257,7 @@ fn a_write_that_never_ends_is_left_after_the_limit_and_counts_once_or_not_at_all
     Ok(())
 }
 
-/// What boxes have handled, by key.
+/// Messages that boxes have handled, by key.
 static HANDLED: Mutex<Option<HashMap<u64, Vec<u64>>>> = Mutex::new(None);
 
 macro_rules! boxes {

@@ -183,7 +183,7 @@ fn a_link_takes_a_failure_over_both_ways_but_no_orderly_end() -> Outcome {
             let failure = scene.sim.block_on(other.closed())?.expect_err("linked");
             let broken = failure.downcast_ref::<LinkBroken>().ok_or("another failure")?;
             assert!(matches!(broken.failure, Failure::Killed));
-            // One that is over fails the other at once.
+            // An actor that is over fails the other at once.
             let third = scene.spawn(scene.node("3"));
             drop(third.link(killed));
             assert!(scene.sim.block_on(third.closed())?.is_err());

@@ -42,7 +42,7 @@ impl fmt::Display for OnPurpose {
 
 impl Error for OnPurpose {}
 
-/// What a node does wrong.
+/// The fault of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
     #[default]
@@ -62,7 +62,7 @@ pub(crate) struct Node {
     journal: Journal,
     fault: Fault,
     directive: Directive,
-    /// Whom it makes its children in its starting hook.
+    /// The children that it makes in its starting hook.
     brood: Vec<&'static str>,
 }
 

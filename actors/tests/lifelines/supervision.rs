@@ -24,7 +24,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 const SEEDS: u64 = 20;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What has happened, in order.
+/// The events, in order.
 #[derive(Clone, Default)]
 struct Journal(Arc<Mutex<Vec<String>>>);
 
@@ -411,7 +411,7 @@ fn a_storm_of_failures_loses_no_child_on_real_workers() -> Outcome {
         supervisor.started().wait()?;
         for _ in 0..FAILURES {
             for child in &children {
-                // One that is just being made anew is left alone.
+                // A child that is being restarted is left alone.
                 let Some(address) = child.get() else { continue };
                 // It may have ended since; then this one is refused.
                 let _ = address.tell(Crash);

@@ -1,4 +1,4 @@
-//! Names: who gets one, who is found by it, and when it is free again.
+//! Names: registration, look-up, and when a name is free again.
 
 use std::convert::Infallible;
 use std::error::Error;

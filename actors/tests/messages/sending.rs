@@ -301,7 +301,7 @@ fn what_is_pushed_out_of_a_mailbox_is_counted_once_where_its_actor_lives() -> Ou
     for ask in asked {
         sim.block_on(ask)??;
     }
-    // What is queued at the end, too.
+    // Also messages queued at the end.
     sim.run_until_idle();
     log.tell(Note(1))?;
     log.tell(Note(2))?;

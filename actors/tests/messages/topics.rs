@@ -1,4 +1,4 @@
-//! Topics: who gets a message, in which order, and what becomes of those who cannot take it.
+//! Topics: delivery, order, and subscribers without room.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -207,7 +207,7 @@ fn the_latest_replaces_the_one_before() -> Outcome {
         topic.subscribe(log.recipient(), TopicOverflow::Coalesce);
         for value in 0..100 {
             topic.publish(&Note(value));
-            // What is kept may change while the topic waits for room.
+            // Kept messages may change while the topic waits for room.
             if seed % 2 == 0 {
                 stage.run();
             }
@@ -381,7 +381,7 @@ fn the_order_of_each_publisher_stays_under_every_policy() -> Outcome {
                 });
             }
         });
-        // What is kept is moved beside the publishers: each ledger has all when nothing is kept.
+        // Kept messages are moved beside the publishers: each ledger has all when none is kept.
         let kept = || topic.subscriptions().iter().map(|one| one.kept).sum::<usize>();
         let end = std::time::Instant::now() + PATIENCE;
         while kept() > 0 {

@@ -1,4 +1,4 @@
-//! Pools and routers: who gets a message, and what becomes of members.
+//! Pools and routers: routing, and the ends of members.
 
 #[path = "../workers/mod.rs"]
 mod workers;

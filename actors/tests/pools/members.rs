@@ -1,4 +1,4 @@
-//! Pools: who gets a message, and when there are more or fewer members.
+//! Pools: routing, growing and shrinking.
 
 use std::collections::BTreeSet;
 use std::future::Future;

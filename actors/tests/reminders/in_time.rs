@@ -319,7 +319,7 @@ fn missed_occurrences_are_skipped_without_drift_or_made_up_for_as_wanted() {
     assert_eq!(slow, [(51, 0), (54, 2), (57, 2)]);
 }
 
-/// Who owns the keys: a node by its number, in epochs.
+/// Ownership of the keys: a node by its number, in epochs.
 #[derive(Debug)]
 struct Owned {
     node: u64,

@@ -51,7 +51,7 @@ fn a_failing_tick_is_counted_and_repeated_also_after_a_restart() {
     assert_eq!((stats.failed, stats.ticks), (3, 1));
     stage.advance(HOUR - 10 * SECOND);
     assert_eq!(failures(key), [0, 1, 2, 3, 0], "the cadence is kept");
-    // An occurrence that has failed is not missed: whoever comes next tries it again.
+    // An occurrence that has failed is not missed: the next process tries it again.
     life(key, |life| life.fails = 12);
     stage.advance(HOUR + MINUTE);
     let (failed, planned) = life(key, |life| {

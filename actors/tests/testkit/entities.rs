@@ -104,7 +104,7 @@ fn bank(stage: &Stage<'_>, deposit: Way) -> History<u64, i64, i64> {
     }
     assert_eq!(entities.active::<Account>(), 0);
     drop(entities);
-    // Who collects the idle ends with the next look.
+    // The collector of idle entities ends with its next look.
     stage.advance(Account::IDLE);
     stage.assert_empty();
     stage.assert_no_failures();

@@ -79,8 +79,8 @@ impl<A: Actor> Address<A> {
 
     /// Sends a message; its answer is dropped.
     ///
-    /// Never blocks. Cost: two atomic read-modify-writes, and no heap allocation in the steady state
-    /// for a message of up to 48 bytes.
+    /// Never blocks. Cost: two atomic read-modify-writes, and no heap allocation in the steady
+    /// state for a message of up to 48 bytes.
     ///
     /// # Errors
     ///
@@ -208,8 +208,8 @@ impl<A: Actor> Address<A> {
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
     ///
-    /// Cost: as [`Address::tell`] and three more atomic operations; its memory is reused. An ask that
-    /// could never be answered, since the actor waits for the caller, fails at once with
+    /// Cost: as [`Address::tell`] and three more atomic operations; its memory is reused. An ask
+    /// that could never be answered, since the actor waits for the caller, fails at once with
     /// [`AskError::Cycle`].
     pub fn ask<M, K>(&self, message: M) -> Ask<M, A::Reply>
     where
@@ -284,8 +284,8 @@ impl<A: Actor> Address<A> {
     ///
     /// # Errors
     ///
-    /// As [`Address::tell`]; the caller is told that there is no answer. `Refused` if this actor itself
-    /// waits for the answer and takes nothing meanwhile: the caller is told the cycle.
+    /// As [`Address::tell`]; the caller is told that there is no answer. `Refused` if this actor
+    /// itself waits for the answer and takes nothing meanwhile: the caller is told the cycle.
     pub fn forward<M, K>(&self, message: M, reply: ReplyTo<A::Reply>) -> Result<(), TellError<M>>
     where
         A: Receive<M, K>,
@@ -377,7 +377,7 @@ impl<A: Actor> Address<A> {
         self.task.queue_len()
     }
 
-    /// What a refused message means to its sender and to the system.
+    /// The error of a refused message, counted as a dead letter.
     fn refused<M, R, K>(&self, error: SubmitError<Envelope<M, R, K>>) -> TellError<M> {
         let kind = error.kind;
         let Delivery { message, reply, .. } = error.job.open();

@@ -12,8 +12,8 @@ use crate::system::System;
 
 /// An address that does not keep its actor: with no other address left the actor closes in order.
 ///
-/// For lists of observers and for actors that know each other. Holds the memory of the actor's task,
-/// not that of the actor.
+/// For lists of observers and for actors that know each other. Holds the memory of the actor's
+/// task, not that of the actor.
 ///
 /// ```
 /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -42,8 +42,8 @@ impl<A: Actor> Address<A> {
 }
 
 impl<A: Actor> WeakAddress<A> {
-    /// An address that keeps the actor; `None` if it has ended. One that is closing is answered still,
-    /// and takes no more messages.
+    /// An address that keeps the actor; `None` if it has ended. An actor that is closing is still
+    /// answered, and takes no more messages.
     pub fn upgrade(&self) -> Option<Address<A>> {
         let task = self.task.upgrade()?;
         Some(Address::new(task, self.system.clone()))

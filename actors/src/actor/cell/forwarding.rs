@@ -56,8 +56,8 @@ where
 }
 
 impl<A: Actor> ActorCell<A> {
-    /// From now on this actor handles nothing but what its own futures wait for: its messages go on,
-    /// those that wait at the gate first.
+    /// From now on this actor handles nothing but what its own futures wait for: its messages go
+    /// on, those that wait at the gate first.
     pub(crate) fn forward_messages(
         &mut self,
         forwarder: Box<dyn Forwarder<A>>,

@@ -93,7 +93,7 @@ impl<A: Actor> ActorCell<A> {
         self.call(turn, |actor, cx| actor.closing(cx)).map_err(Failure::error)
     }
 
-    /// Runs the begin of an actor that was made anew: what its start waits for holds messages back, as
+    /// Runs the start of a restarted actor: futures that it awaits hold messages back, as
     /// at its first start.
     pub(crate) fn run_as_start(&mut self, begin: impl FnOnce(&mut Self)) {
         self.state.rare().is_restarting = true;
@@ -104,7 +104,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Takes a message that is part of the start of an actor that was made anew: behind the activation
+    /// Takes a message that is part of the start of a restarted actor: behind the activation
     /// of an entity, if that has it.
     pub(crate) fn receive_at_start<M, K>(
         &mut self,
@@ -142,7 +142,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Ends the failed actor and begins anew, at once or after a pause.
+    /// Ends the failed actor and starts a fresh one, at once or after a pause.
     fn restart(&mut self, turn: &mut Turn<'_, A>, failure: &Failure) -> OnFailure {
         let now_ns = turn.group().now_ns();
         let seed = self.state.id;

@@ -1,4 +1,5 @@
-//! The state of an actor's task: the actor, what the crate keeps beside it, and how it takes a message.
+//! The state of an actor's task: the actor, what the crate keeps beside it, and how it takes a
+//! message.
 
 mod admission;
 pub(crate) mod envelope;

@@ -1,7 +1,7 @@
 //! Plain messages in the hands of a cell: a function and no future.
 //!
-//! The commonest message is one that was told, of an actor with nothing around it: for it there is one
-//! branch, and all else is out of line.
+//! The commonest message is one that was told, of an actor with nothing around it: for it there is
+//! one branch, and all else is out of line.
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 

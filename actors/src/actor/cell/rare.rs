@@ -1,4 +1,4 @@
-//! What few actors need beside their state: made at its first use.
+//! State that few actors need, allocated at its first use.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -14,17 +14,17 @@ use crate::actor::Actor;
 use crate::call::chain::Asker;
 use crate::system::intercept::Chain;
 
-/// What an actor subscribes to as soon as it has started: registered before, it would hold the start.
+/// Registration that is made once the actor has started: made before, it would hold the start.
 pub(crate) type Deferred<A> = Box<dyn FnOnce(&mut Turn<'_, A>) + Send>;
 
-/// What few actors need.
+/// State that few actors need.
 pub(crate) struct RareState<A: Actor> {
     pub(crate) gate: Gate<A>,
     /// Where an exclusive handler's future gives the actor back, also when it is dropped.
     pub(crate) lender: Lender<A>,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) class: Option<Arc<str>>,
-    /// What goes around its messages.
+    /// Interceptors around its messages.
     pub(crate) chain: Chain,
     /// As whom it asks: from exclusive handlers, and from such as admit calls that come back.
     pub(crate) askers: [Option<Asker>; 2],
@@ -32,9 +32,9 @@ pub(crate) struct RareState<A: Actor> {
     pub(crate) paused: Vec<Waker>,
     pub(crate) restarter: Option<Restarter<A>>,
     pub(crate) children: Children,
-    /// What is subscribed to once the actor has started.
+    /// Registrations that are made once the actor has started.
     pub(crate) deferred: Vec<Deferred<A>>,
-    /// The actor was made anew, and what runs now is part of its start.
+    /// The actor was restarted and is in its start.
     pub(crate) is_restarting: bool,
     /// Why no message is handled any more.
     pub(crate) broken: Option<Failure>,

@@ -1,4 +1,5 @@
-//! Room for activations: how many there may be and how much they may take, and which keys wait for it.
+//! Room for activations: how many there may be and how much they may take, and which keys wait for
+//! it.
 
 use std::sync::atomic::Ordering;
 use std::sync::Weak;
@@ -36,7 +37,7 @@ pub struct NoRoom {
     pub waited: Duration,
     /// How many of its type are active.
     pub active: usize,
-    /// What all entities take together.
+    /// Memory of all entities together.
     pub bytes: u64,
 }
 

@@ -1,8 +1,9 @@
 //! How much memory the entities of a system take, and whose goes first when it is too much.
 //!
-//! Each activation is charged with what it is expected to take, and after its begin with what it says
-//! it takes ([`Entity::size`](super::Entity::size)). A charge beyond the budget is refused, its key
-//! waits for room, and the least recently used idle entities, of whatever type, are passivated.
+//! Each activation is charged with what it is expected to take, and after its begin with what it
+//! says it takes ([`Entity::size`](super::Entity::size)). A charge beyond the budget is refused,
+//! its key waits for room, and the least recently used idle entities, of whatever type, are
+//! passivated.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +71,8 @@ impl Memory {
         self.total() > self.budget
     }
 
-    /// Charges so many bytes if there is room. One that is alone has room, however large it is.
+    /// Charges so many bytes if there is room. A single entity always has room, however large it
+    /// is.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let charge = |total: u64| {
             let charged = total.saturating_add(bytes);
@@ -85,7 +87,7 @@ impl Memory {
         self.total.fetch_sub(from, Ordering::Relaxed);
     }
 
-    /// What one more entity is charged with before it says its size: `usual` of its type, 0 if that
+    /// Charge of one more entity before it says its size: `usual` of its type, 0 if that
     /// is not known yet.
     pub(crate) fn expected(&self, usual: u64, least: u64) -> u64 {
         match usual {
@@ -94,8 +96,8 @@ impl Memory {
         }
     }
 
-    /// Passivates idle entities until `wanted` bytes more fit, the least recently used first, as far as
-    /// a sample of each type shows. Returns how many.
+    /// Passivates idle entities until `wanted` bytes more fit, the least recently used first, as
+    /// far as a sample of each type shows. Returns how many.
     pub(crate) fn shed(&self, wanted: u64) -> usize {
         let excess = self.total().saturating_add(wanted).saturating_sub(self.budget);
         if excess == 0 {
@@ -127,9 +129,9 @@ impl Memory {
 pub(crate) struct Share {
     pub(crate) all: Arc<Memory>,
     total: AtomicU64,
-    /// What one of them usually takes; 0 while none has said.
+    /// Usual size of one of them; 0 while none has said.
     usual: AtomicU64,
-    /// What each takes at least.
+    /// Least size of each.
     least: u64,
 }
 
@@ -143,7 +145,7 @@ impl Share {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// What one more is expected to take.
+    /// Expected size of one more.
     pub(crate) fn expected(&self) -> u64 {
         self.all.expected(self.usual.load(Ordering::Relaxed), self.least)
     }

@@ -25,7 +25,7 @@ impl<E: Entity> Leaving<E> {
         Self { task, id, bytes, forwarded, returning, pending }
     }
 
-    /// What goes to the next activation, in order.
+    /// Messages for the next activation, in order.
     pub(crate) fn take_rest(&mut self) -> Queue<E> {
         let mut rest = std::mem::take(&mut self.forwarded);
         rest.append(&mut self.returning);
@@ -115,7 +115,8 @@ impl<E: Entity> Directory<E> {
         failure: &Failure,
         failures: Option<Failures>,
     ) {
-        // Each activation has a jitter of its own, so that many that fail together do not come back so.
+        // Each activation has a jitter of its own, so that many that fail together do not come back
+        // so.
         let fresh = || self.settings(|settings| Box::new(settings.hold.delays(id)));
         let Some(mut failures) = failures.or_else(fresh) else { return };
         let pause = failures.next().unwrap_or_default();
@@ -145,8 +146,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Sends what has waited to the activation there is: under the lock of its shard, so that no later
-    /// message gets ahead.
+    /// Sends what has waited to the activation there is: under the lock of its shard, so that no
+    /// later message gets ahead.
     fn deliver(&self, shard: &mut Locked<'_, E>, key: &E::Key, mut pending: Queue<E>) {
         let Some(entry) = shard.get_mut(key) else { unreachable!("it was just seen or made") };
         let Entry::Active(active) = entry else {
@@ -156,8 +157,8 @@ impl<E: Entity> Directory<E> {
             match message.send(&active.task) {
                 Ok(()) => {}
                 Err(Unsent { kind: SubmitErrorKind::Closed, message }) => {
-                    // The first of them has ended it: the rest is for the next one. Its end waits for
-                    // the lock, and finds them here.
+                    // The first of them has ended it: the rest is for the next one. Its end waits
+                    // for the lock, and finds them here.
                     pending.push_front(message);
                     *entry = Inactive::Leaving(Leaving::of(active, pending)).into();
                     return;

@@ -19,7 +19,7 @@ pub struct EntityType {
     pub type_name: &'static str,
     /// Whether its state can be stored: it has a name of its own.
     pub is_named: bool,
-    /// What it does, in numbers.
+    /// Its counters.
     pub stats: EntityStats,
     /// Activations since the begin.
     pub activations: u64,
@@ -29,7 +29,7 @@ pub struct EntityType {
     pub idle_limit: Duration,
 }
 
-/// What becomes of a message for a key; see the table in [`entity`](super).
+/// State of a key, which decides about its messages; see the table in [`entity`](super).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntityState {
@@ -49,7 +49,7 @@ pub enum EntityState {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EntityLook {
-    /// What becomes of a message for it.
+    /// Its state, which decides about its messages.
     pub state: EntityState,
     /// The number of its activation.
     pub activation: Option<u64>,
@@ -113,8 +113,8 @@ impl Types {
 impl Entities {
     /// The types of entities to which a message was sent, in the order of their first.
     ///
-    /// Cost: for the oldest it looks at the entry of each entity, under one of 64 locks at a time: some
-    /// milliseconds for a million.
+    /// Cost: for the oldest it looks at the entry of each entity, under one of 64 locks at a time:
+    /// some milliseconds for a million.
     ///
     /// ```
     /// # use turnwheel_actors::{Actor, Context, Entities, Entity, Handler, System};
@@ -145,8 +145,8 @@ impl Entities {
         types.iter().filter_map(Weak::upgrade).map(|listed| listed.overview()).collect()
     }
 
-    /// How one entity is, by the name of its type as [`Entities::types`] tells it and its key as text. It is
-    /// not activated by that. Cost: a look under one lock.
+    /// How one entity is, by the name of its type as [`Entities::types`] tells it and its key as
+    /// text. It is not activated by that. Cost: a look under one lock.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What the entities of one type do, in numbers.
+//! Counters of the entities of one type.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ pub struct EntityStats {
     pub replaced: u64,
 }
 
-/// What is counted.
+/// The counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) activations: AtomicU64,

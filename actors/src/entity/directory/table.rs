@@ -1,7 +1,7 @@
 //! The entries of a directory, by key, in shards with a lock each.
 //!
-//! A key is hashed once a look: the hash picks the shard and finds the entry in it. The hash is keyed
-//! and differs from process to process, since keys come from outside.
+//! A key is hashed once a look: the hash picks the shard and finds the entry in it. The hash is
+//! keyed and differs from process to process, since keys come from outside.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -101,7 +101,7 @@ impl<E: Entity> Locked<'_, E> {
         }
     }
 
-    /// What there is beside an activation.
+    /// The entry of a key without an activation that takes messages.
     pub(crate) fn inactive_mut(&mut self, key: &E::Key) -> Option<&mut Inactive<E>> {
         match self.get_mut(key)? {
             Entry::Inactive(inactive) => Some(inactive),
@@ -109,8 +109,8 @@ impl<E: Entity> Locked<'_, E> {
         }
     }
 
-    /// Removes an activation, on its way out or not: what waits for the next one, in order, and what it
-    /// was charged with.
+    /// Removes an activation, on its way out or not: what waits for the next one, in order, and
+    /// what it was charged with.
     pub(crate) fn take_activation(&mut self, key: &E::Key, id: u64) -> Option<(Queue<E>, u32)> {
         match self.remove_if(key, |entry| entry.is_activation(id))? {
             Entry::Active(active) => Some((Queue::new(), active.bytes)),

@@ -1,4 +1,4 @@
-//! Whether an activation is still the one of its key, and what becomes of one that is not.
+//! Fencing: an activation that was replaced writes no more and hands its messages on.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -11,20 +11,20 @@ use crate::actor::handler::Turn;
 use crate::entity::directory::Directory;
 use crate::entity::{Entity, EntityContext, EntityKey};
 
-/// What becomes of an activation whose write meets a [conflict](super::StoreError::Conflict): somebody
+/// Treatment of an activation whose write meets a [conflict](super::StoreError::Conflict): somebody
 /// else has written the state since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnConflict {
     /// It is passivated after the request that met it, unless that reads the state
-    /// [again](super::Stored::reload). What waits goes to the next activation, which reads what was
-    /// written. Only this activation: a caller that is an entity too stays.
+    /// [again](super::Stored::reload). Waiting messages go to the next activation, which reads what
+    /// was written. Only this activation: a caller that is an entity too stays.
     Passivate,
     /// It goes on with what it knows: the entity sees to it itself.
     Keep,
 }
 
-/// What a state on loan from the store knows of its activation.
+/// The activation that a stored state belongs to.
 pub(crate) trait Fencing: fmt::Debug + Send + Sync {
     /// Whether no other activation of the key has taken over.
     fn is_current(&self) -> bool;

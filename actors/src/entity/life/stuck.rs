@@ -1,10 +1,10 @@
 //! Activations that are stuck, in a request or in their end: found, counted, replaced.
 //!
-//! The collector interrupts the activations that let messages wait, in the mailbox or at the gate, and
-//! those on their way out. Each looks at itself: with no progress since the first look, and the limit over, it drops the future that
-//! holds it and makes way. One whose thread does not return cannot look; its key goes to another, and
-//! when it returns it finds itself replaced: it handles nothing more, what it has admitted goes on, and
-//! what it writes is refused.
+//! The collector interrupts the activations that let messages wait, in the mailbox or at the gate,
+//! and those on their way out. Each looks at itself: with no progress since the first look, and the
+//! limit over, it drops the future that holds it and makes way. One whose thread does not return
+//! cannot look; its key goes to another, and when it returns it finds itself replaced: it handles
+//! nothing more, what it has admitted goes on, and what it writes is refused.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::actor::handler::Turn;
 use crate::entity::directory::{Directory, Entry, Inactive};
 use crate::entity::{Entity, EntityKey};
 
-/// What is known of an activation that may be stuck.
+/// An activation that may be stuck.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspect {
     /// Since when it has made no progress, as far as known.
@@ -33,7 +33,7 @@ pub(crate) struct Suspect {
 /// By the numbers of the activations.
 pub(crate) type Suspects = Mutex<HashMap<u64, Suspect>>;
 
-/// What an activation is to its key.
+/// The relation of an activation to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Active,

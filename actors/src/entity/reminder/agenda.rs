@@ -1,16 +1,16 @@
-//! The reminders that are due soon, in memory: which is next, and which are being told. Pure: no clock, no
-//! store, no task.
+//! The reminders that are due soon, in memory: which is next, and which are being told. Pure: no
+//! clock, no store, no task.
 //!
-//! Invariant: of the rows that the last look at the store could see, all up to the *horizon* are here, or are
-//! newer here. What a look brings may be old by the time it comes: a row counts only if its version is newer
-//! than what is known of it, also if what is known is that it has gone.
+//! Invariant: of the rows that the last look at the store could see, all up to the *horizon* are
+//! here, or are newer here. The rows of a look may be old by the time they come: a row counts only
+//! if its version is newer than what is known of it, also if what is known is that it has gone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::store::{ReminderId, ReminderRow};
 use super::LOADED_MAX;
 
-/// What is left to be written about a row.
+/// A write about a row that is still to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
     /// It goes on like this; the version is that of the row before.
@@ -27,7 +27,7 @@ pub(super) struct Work {
     pub(super) record: Option<Record>,
 }
 
-/// What has become of some work.
+/// Result of some work.
 #[derive(Debug)]
 pub(super) enum Done {
     /// It was written, with this as the row now.
@@ -64,7 +64,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     entries: HashMap<ReminderId, Entry>,
-    /// Those that are not being told.
+    /// Records that are not being told.
     by_due: BTreeSet<(u64, ReminderId)>,
     under_way: HashSet<ReminderId>,
     /// The last known versions of rows that have left, with the number of the look of that time.
@@ -191,9 +191,9 @@ impl Agenda {
         true
     }
 
-    /// What the look has found, in the order of the store.
+    /// Takes in the rows that a look has found, in the order of the store.
     pub(super) fn load(&mut self, row: ReminderRow) {
-        // What has gone before the look began is as the look has found it.
+        // Changes made before the look began are part of its result.
         let gone = self.gone.get(&row.id).filter(|(_, look)| *look >= self.looks);
         if row.version > gone.map_or(0, |(version, _)| *version).max(self.known(&row.id)) {
             self.insert(row);
@@ -245,9 +245,10 @@ impl Agenda {
         entry.is_some()
     }
 
-    /// Remembers the last version of what is not here any more, until a whole look has passed. When there
-    /// are very many, only while a look is under way: without one, this guards against two writers of
-    /// one reminder whose news come in the wrong order, and then against a single tick too many.
+    /// Remembers the last version of what is not here any more, until a whole look has passed. When
+    /// there are very many, only while a look is under way: without one, this guards against two
+    /// writers of one reminder whose news come in the wrong order, and then against a single tick
+    /// too many.
     fn has_gone(&mut self, id: &ReminderId, version: u64) {
         if self.gone.len() < LOADED_MAX || self.is_looking {
             let known = self.gone.entry(id.clone()).or_default();

@@ -70,8 +70,8 @@ pub enum ReminderError {
         /// Its key.
         key: String,
     },
-    /// The handle is of a reminder that was removed, has ticked its last, was registered in another way
-    /// since, or belongs to another entity.
+    /// The handle is of a reminder that was removed, has ticked its last, was registered in another
+    /// way since, or belongs to another entity.
     #[error("reminder «{name}» is not any more what this handle stands for; get it anew")]
     Stale {
         /// The name.
@@ -92,7 +92,7 @@ pub enum RemindersError {
         /// Which of them.
         what: &'static str,
     },
-    /// What falls due between two looks would be found too late.
+    /// Reminders due between two looks would be found too late.
     #[error(
         "a window of {window:?} is shorter than the {refresh:?} between two looks at the store"
     )]

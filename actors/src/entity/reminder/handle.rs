@@ -10,8 +10,8 @@ use super::store::{ReminderId, ReminderRow};
 use super::{NAME_BYTES_MAX, PER_ENTITY_MAX, REWRITES_MAX};
 use crate::entity::{Directory, Entity, EntityContext, EntityKey, EntityRef, StoreError};
 
-/// A reminder as it was registered or read. What it shows does not change; as a handle it stands for this
-/// registration, however often it ticks.
+/// A reminder as it was registered or read. Its values do not change; as a handle it stands for
+/// this registration, however often it ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reminder {
     row: ReminderRow,
@@ -33,7 +33,7 @@ impl Reminder {
         self.row.period_ms.map(Duration::from_millis)
     }
 
-    /// What becomes of missed occurrences.
+    /// Treatment of missed occurrences.
     pub fn missed(&self) -> MissedTicks {
         self.row.missed
     }
@@ -51,8 +51,8 @@ impl Reminder {
 
 /// The reminders of one entity; see [`EntityRef::reminders`].
 ///
-/// A future of these that is dropped may have done its work or not. A registration that was so cut off
-/// from its end is found by the next look at the store.
+/// A future of these that is dropped may have done its work or not. A registration that was so cut
+/// off from its end is found by the next look at the store.
 #[derive(Clone, Debug)]
 pub struct EntityReminders {
     service: Option<Arc<Service>>,
@@ -69,9 +69,9 @@ impl EntityReminders {
         Self { service, entity: E::NAME, key: text.as_ref().into(), is_readable }
     }
 
-    /// Registers a reminder, or changes the one of this name. One that has these times already goes on as it
-    /// is, so that an entity may register its reminders whenever it is activated: a delay counts from the
-    /// first registration.
+    /// Registers a reminder, or changes the one of this name. A reminder that has these times
+    /// already goes on as it is, so that an entity may register its reminders whenever it is
+    /// activated: a delay counts from the first registration.
     ///
     /// Cost: a read and a write of the store; a new one another read.
     ///
@@ -128,8 +128,8 @@ impl EntityReminders {
     ///
     /// # Errors
     ///
-    /// [`ReminderError::Stale`] if it is not any more what the handle stands for: nothing was changed;
-    /// [`ReminderError::Elsewhere`]; [`ReminderError::Store`].
+    /// [`ReminderError::Stale`] if it is not any more what the handle stands for: nothing was
+    /// changed; [`ReminderError::Elsewhere`]; [`ReminderError::Store`].
     pub async fn unregister(&self, reminder: &Reminder) -> Result<(), ReminderError> {
         let service = self.service()?;
         let id = &reminder.row.id;
@@ -238,8 +238,8 @@ impl<E: Entity> EntityRef<E> {
 }
 
 impl<E: Entity> EntityContext<E> {
-    /// Its own reminders, as [`EntityRef::reminders`]. An entity that changes them in its handlers keeps
-    /// them in a field.
+    /// Its own reminders, as [`EntityRef::reminders`]. An entity that changes them in its handlers
+    /// keeps them in a field.
     pub fn reminders(&self) -> EntityReminders {
         EntityReminders::of(self.directory(), self.key())
     }

@@ -12,18 +12,20 @@
 //!
 //! # What is promised
 //!
-//! * A tick is never early by the clock on the wall. It may be late: while the process is down, while more
-//!   than [`UNDER_WAY_MAX`] are being told, and up to a look at the store after that clock was moved.
-//! * Of one reminder at most one tick is under way in a process. One that fails, by an error, a panic, a
-//!   time-out, or because nobody knows the type of entity, is counted and repeated after a growing pause,
-//!   also after a restart. Where the tick limit has passed while the entity still handles a tick, the
-//!   next attempt waits behind it.
-//! * What was told is written, with the version that was read: so a tick comes at least once, and
+//! * A tick is never early by the clock on the wall. It may be late: while the process is down,
+//!   while more than [`UNDER_WAY_MAX`] are being told, and up to a look at the store after that
+//!   clock was moved.
+//! * Of one reminder at most one tick is under way in a process. A tick that fails, by an error, a
+//!   panic, a time-out, or because nobody knows the type of entity, is counted and repeated after a
+//!   growing pause, also after a restart. Where the tick limit has passed while the entity still
+//!   handles a tick, the next attempt waits behind it.
+//! * A told tick is written, with the version that was read: so a tick comes at least once, and
 //!   twice only if the process ends between the two, or the store has lost the write.
-//! * The cadence is kept: occurrences are whole periods after the first, however late a tick was. Occurrences
-//!   that fell due while nobody was there are left out unless the schedule says otherwise ([`MissedTicks`]).
-//! * Removed is removed: neither a look at the store that has read old rows, nor a tick that ends later,
-//!   brings a reminder back.
+//! * The cadence is kept: occurrences are whole periods after the first, however late a tick was.
+//!   Occurrences that fell due while nobody was there are left out unless the schedule says
+//!   otherwise ([`MissedTicks`]).
+//! * Removed is removed: neither a look at the store that has read old rows, nor a tick that ends
+//!   later, brings a reminder back.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -90,23 +92,26 @@ pub use tick::{ReminderTick, TickReply};
 /// Bytes of a reminder's name, at most: names go into logs, stores and indexes.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// Reminders of one entity, at most: they are listed as a whole, and are not meant as a queue of work.
+/// Reminders of one entity, at most: they are listed as a whole, and are not meant as a queue of
+/// work.
 pub const PER_ENTITY_MAX: usize = 1_000;
 
-/// The shortest period by default: what ticks more often needs no durability, and costs a write a tick.
+/// The shortest period by default: what ticks more often needs no durability, and costs a write a
+/// tick.
 pub const PERIOD_MIN_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The time between two looks at the store by default.
 pub const REFRESH_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
-/// How far ahead reminders are loaded by default: what is written by others during a look is not late.
+/// How far ahead reminders are loaded by default: what is written by others during a look is not
+/// late.
 pub const WINDOW_DEFAULT: Duration = Duration::from_secs(2 * 5 * 60);
 
 /// How long a tick may take by default before it counts as failed.
 pub const TICK_LIMIT_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
-/// Reminders that are in memory, at most: some 300 bytes each. Others that are due soon stay in the store until
-/// there is room.
+/// Reminders that are in memory, at most: some 300 bytes each. Others that are due soon stay in the
+/// store until there is room.
 pub const LOADED_MAX: usize = 100_000;
 
 /// Ticks that are under way at once, at most: more would only wait for the same workers.

@@ -34,7 +34,7 @@ enum First {
     At(SystemTime),
 }
 
-/// What becomes of the occurrences of a reminder that fell due while nobody was there to tick. One
+/// Treatment of occurrences of a reminder that fell due while no process was there to tick. One
 /// without a period is never missed: it ticks as soon as it is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -76,13 +76,13 @@ impl Schedule {
         self
     }
 
-    /// What becomes of occurrences that fell due while nobody was there to tick.
+    /// Sets the treatment of occurrences that fell due while no process was there to tick.
     pub fn missed(mut self, missed: MissedTicks) -> Self {
         self.missed = missed;
         self
     }
 
-    /// What a row says of it, registered now.
+    /// The row of a reminder with this schedule, registered now.
     pub(super) fn plan(&self, name: &str, now_ms: u64) -> Result<Plan, ReminderError> {
         let far = || ReminderError::OutOfRange { name: name.to_owned() };
         let period_ms = self.period.map(|period| whole_ms(period).ok_or_else(far)).transpose()?;
@@ -139,7 +139,7 @@ impl Plan {
     }
 }
 
-/// What is to be done about a row that is due.
+/// Action for a row that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Leave out what was missed: the next occurrence, and how many more are left out.
@@ -148,7 +148,7 @@ pub(super) enum Step {
     Tick { planned_ms: u64, skipped: u64 },
 }
 
-/// What is to be done about a due row by somebody who has been there since `since_ms`.
+/// Decides about a due row in a process that has run since `since_ms`.
 pub(super) fn step(row: &ReminderRow, now_ms: u64, since_ms: u64) -> Step {
     let planned_ms = row.planned_ms;
     let was_missed = row.failures == 0 && planned_ms < since_ms;
@@ -178,7 +178,7 @@ pub(super) fn next(row: &ReminderRow, planned_ms: u64, now_ms: u64) -> Option<(u
     if row.missed == MissedTicks::Every {
         return Some((following_ms, 0));
     }
-    // What fell due during the tick is late by now: the cadence is kept, a burst is not wanted.
+    // Occurrences during the tick are late by now: the cadence is kept, without a burst.
     let next_ms = after(row.first_due_ms, period_ms, now_ms.max(planned_ms));
     Some((next_ms, (next_ms - following_ms) / period_ms))
 }

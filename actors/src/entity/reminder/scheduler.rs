@@ -1,5 +1,5 @@
-//! The actor that tells reminders: it looks at the agenda when something is due, and at the store from
-//! time to time.
+//! The actor that tells reminders: it looks at the agenda when something is due, and at the store
+//! from time to time.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -146,7 +146,7 @@ impl ReminderScheduler {
             let room = UNDER_WAY_MAX.saturating_sub(agenda.under_way());
             let due = agenda.take_due(now_ms, room);
             let is_full = agenda.under_way() >= UNDER_WAY_MAX;
-            // What waits for room is looked at when something has ended.
+            // Reminders that wait for room are looked at when a tick has ended.
             (due, agenda.next_ms().filter(|_| !is_full), agenda.wants_look(now_ms))
         };
         for work in due {
@@ -162,8 +162,8 @@ impl ReminderScheduler {
         }
     }
 
-    /// Arms the timer, unless it is armed for this time. The clock on the wall decides when something is
-    /// due, so whoever is woken too early arms it again.
+    /// Arms the timer, unless it is armed for this time. The clock on the wall decides when
+    /// something is due, so whoever is woken too early arms it again.
     fn arm(&mut self, next_ms: Option<u64>, cx: &mut Context<'_, Self>) {
         let due_since = |ms: u64| time_of(ms).duration_since(cx.group().wall());
         let is_armed = match (&self.armed, next_ms) {
@@ -290,7 +290,7 @@ async fn tell(service: Arc<Service>, entities: Weak<Shared>, work: Work) -> Done
     write(&service, row, record).await
 }
 
-/// What is to be written after a tick was told.
+/// The write after a tick was told.
 fn following(service: &Service, row: &ReminderRow) -> Record {
     match next(row, row.planned_ms, service.now_ms()) {
         None => Record::End { expected: row.version },

@@ -79,8 +79,8 @@ impl fmt::Debug for RemindersBuilder {
 }
 
 impl RemindersBuilder {
-    /// A type of entities that takes reminders, which are stored under its [`NAME`](Entity::NAME). Its
-    /// second parameter is inferred: `entity::<Account, _>()`.
+    /// A type of entities that takes reminders, which are stored under its [`NAME`](Entity::NAME).
+    /// Its second parameter is inferred: `entity::<Account, _>()`.
     pub fn entity<E, K>(mut self) -> Self
     where
         E: Entity + Receive<ReminderTick, K>,
@@ -99,14 +99,15 @@ impl RemindersBuilder {
         self
     }
 
-    /// How far ahead reminders are loaded from the store; at least the time between two looks at it.
+    /// How far ahead reminders are loaded from the store; at least the time between two looks at
+    /// it.
     pub fn window(mut self, window: Duration) -> Self {
         self.settings.window = window;
         self
     }
 
-    /// The time between two looks at the store, which find what other processes have registered, and
-    /// what a jump of the wall clock has made due.
+    /// The time between two looks at the store, which find what other processes have registered,
+    /// and what a jump of the wall clock has made due.
     pub fn refresh(mut self, refresh: Duration) -> Self {
         self.settings.refresh = refresh;
         self
@@ -164,7 +165,7 @@ pub struct ReminderStats {
     pub ticks: u64,
     /// Attempts to tell one that have failed, and are repeated.
     pub failed: u64,
-    /// Those of them whose type of entity is not known here.
+    /// Reminders among them whose type of entity is not known here.
     pub unknown: u64,
     /// Occurrences that were left out.
     pub skipped: u64,
@@ -185,7 +186,7 @@ pub(super) struct Counts {
     pub(super) store_failures: AtomicU64,
 }
 
-/// What registration and delivery share.
+/// State that registration and delivery share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(super) settings: Arc<Settings>,
@@ -297,9 +298,11 @@ impl Service {
         if self.is_told.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Without the request context of whoever registers: it has nothing to do with other reminders.
+        // Without the request context of whoever registers: it has nothing to do with other
+        // reminders.
         if RequestContext::new().scope(|| scheduler.tell(Look)).is_err() {
-            // The group shuts down or has no memory for messages; the next look at the store is by timer.
+            // The group shuts down or has no memory for messages; the next look at the store is by
+            // timer.
             self.is_told.store(false, Ordering::Release);
         }
     }

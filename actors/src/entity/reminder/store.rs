@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::schedule::MissedTicks;
 use crate::entity::{StoreError, StoreFuture};
 
-/// What tells reminders apart.
+/// Identity of a reminder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReminderId {
     /// Name of the entity's type.
@@ -38,12 +38,12 @@ impl fmt::Display for ReminderId {
     }
 }
 
-/// A stored reminder. Times are whole milliseconds since the begin of 1970, universal time, and at most
-/// those of a signed number of 64 bits.
+/// A stored reminder. Times are whole milliseconds since the begin of 1970, universal time, and at
+/// most those of a signed number of 64 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReminderRow {
-    /// Whose it is, and its name.
+    /// Its entity and its name.
     pub id: ReminderId,
     /// The first occurrence; all others are whole periods after it.
     pub first_due_ms: u64,
@@ -51,7 +51,7 @@ pub struct ReminderRow {
     pub delay_ms: Option<u64>,
     /// Between two occurrences; `None` if there is but one.
     pub period_ms: Option<u64>,
-    /// What becomes of missed occurrences.
+    /// Treatment of missed occurrences.
     pub missed: MissedTicks,
     /// The occurrence that is to be told next.
     pub planned_ms: u64,
@@ -90,9 +90,9 @@ impl ReminderRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueRange {
-    /// Those that follow this place; from the beginning if there is none.
+    /// Only rows after this place; from the beginning if there is none.
     pub after: Option<(u64, ReminderId)>,
-    /// Those that are due then or before.
+    /// Only rows that are due then or before.
     pub until_ms: u64,
     /// So many at most.
     pub limit: usize,
@@ -106,7 +106,8 @@ impl DueRange {
         Self { after: None, until_ms, limit, of: None }
     }
 
-    /// Only rows of one entity. Its cost is that of the entity's rows, or less where a store has an index.
+    /// Only rows of one entity. Its cost is that of the entity's rows, or less where a store has an
+    /// index.
     #[must_use]
     pub fn of(mut self, entity: &str, key: &str) -> Self {
         self.of = Some((Arc::from(entity), Arc::from(key)));
@@ -136,8 +137,9 @@ pub trait ReminderStore: Send + Sync + fmt::Debug {
     /// Lists a range by due time. Wants an index: its cost is that of what it answers.
     fn list<'a>(&'a self, range: &'a DueRange) -> StoreFuture<'a, Vec<ReminderRow>>;
 
-    /// Writes a reminder if its version is still `row.version` (0: there is none) and no later epoch has
-    /// written reminders of the entity; answers the new version. A `revision` of 0 becomes the new version.
+    /// Writes a reminder if its version is still `row.version` (0: there is none) and no later
+    /// epoch has written reminders of the entity; answers the new version. A `revision` of 0
+    /// becomes the new version.
     fn upsert<'a>(&'a self, row: &'a ReminderRow, epoch: u64) -> StoreFuture<'a, u64>;
 
     /// Removes a reminder under the same conditions.

@@ -1,4 +1,4 @@
-//! What an entity is told when a reminder is due, and the way to the entity by names.
+//! The message of a due reminder, and how it finds its entity by names.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,8 @@ use crate::entity::{Entities, Entity, EntityKey};
 /// A reminder is due: the message that an entity with reminders handles, by any of the traits of
 /// [`handler`](crate::handler).
 ///
-/// It may come again: after a failure, and after a crash between the tick and the note that it was told.
+/// It may come again: after a failure, and after a crash between the tick and the note that it was
+/// told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReminderTick {
@@ -34,7 +35,7 @@ pub struct ReminderTick {
     pub failures: u32,
 }
 
-/// What the handler of a [`ReminderTick`] answers: nothing, or whether it has succeeded. After an error
+/// Answer of a handler of [`ReminderTick`]: nothing, or whether it has succeeded. After an error
 /// or a panic the tick is repeated.
 pub trait TickReply: Send + 'static {
     /// Why the tick has failed, if it has.

@@ -1,4 +1,4 @@
-//! What an interceptor sees of a message.
+//! The view that an interceptor has of a message.
 
 use std::any::Any;
 use std::fmt;
@@ -132,8 +132,8 @@ impl Call<'_> {
         self.info.request = request;
     }
 
-    /// Gives an outgoing call, or each attempt of it, a shorter time for its answer. Of no matter for
-    /// others, and never longer than what the caller has.
+    /// Gives an outgoing call, or each attempt of it, a shorter time for its answer. Of no matter
+    /// for others, and never longer than what the caller has.
     pub fn shorten(&mut self, limit: Duration) {
         self.info.limit = self.info.limit.min(limit);
     }

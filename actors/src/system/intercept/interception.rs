@@ -64,7 +64,8 @@ impl Interception {
         debug_assert!(again.is_none(), "only a call that may be made again is");
     }
 
-    /// As [`Interception::end`], unless one of them makes the call again: it and those outside it go on.
+    /// As [`Interception::end`], unless one of them makes the call again: it and those outside it
+    /// go on.
     pub(crate) fn end_or_again(
         &mut self,
         end: &mut dyn AnyEnd,

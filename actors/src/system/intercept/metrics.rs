@@ -12,8 +12,8 @@ use turnwheel_runtime::{Failure, Latency};
 
 use super::{Call, Direction, Interceptor, MessageInfo, Outcome};
 
-/// Rows of one [`Metrics`], at most: a row has a histogram of some kilobytes. What is beyond counts in
-/// one row more, whose class and message are `(other)`.
+/// Rows of one [`Metrics`], at most: a row has a histogram of some kilobytes. Messages beyond count
+/// in one row more, whose class and message are `(other)`.
 pub const METRICS_ROWS_MAX: usize = 1_024;
 
 /// Class and message of the row for what has none of its own.
@@ -25,10 +25,10 @@ const DIGITS: u8 = 2;
 /// Counts messages, failures and latencies by class of actor and type of message. Clones share the
 /// numbers: install one, keep another.
 ///
-/// The latency of an incoming message is that of its handler, from its begin to the end of its future;
-/// of a call, until its answer; of an outgoing `tell`, until the mailbox has taken it. Failures are
-/// messages that were refused or panicked, and calls without an answer; an answer that is an `Err` is an
-/// answer.
+/// The latency of an incoming message is that of its handler, from its begin to the end of its
+/// future; of a call, until its answer; of an outgoing `tell`, until the mailbox has taken it.
+/// Failures are messages that were refused or panicked, and calls without an answer; an answer that
+/// is an `Err` is an answer.
 ///
 /// Cost of a message: two readings of the clock, a look into a shared table, a short lock.
 ///
@@ -66,7 +66,7 @@ pub struct Metrics {
     table: Arc<RwLock<HashMap<Key, Arc<Row>>>>,
 }
 
-/// What has a row of its own.
+/// Key of a row.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     class: Arc<str>,
@@ -93,7 +93,7 @@ pub struct MessageMetrics {
     pub direction: Direction,
     /// Messages that have ended.
     pub messages: u64,
-    /// Those among them that have failed.
+    /// Failed messages among them.
     pub failures: u64,
     /// Messages that have begun and not ended.
     pub under_way: u64,

@@ -1,8 +1,9 @@
-//! What goes around messages: tracing, metrics, retries, checks of rights.
+//! Interceptors around messages: tracing, metrics, retries, authorization.
 //!
-//! An [`Interceptor`] is told of each message before and after it is handled, and may refuse it, look
-//! at it, change it, and change what comes of it. *Incoming* interceptors are around the handling of
-//! the messages of an actor, *outgoing* ones around the sending of messages to the actors of a system.
+//! An [`Interceptor`] is told of each message before and after it is handled, and may refuse it,
+//! look at it, change it, and change what comes of it. *Incoming* interceptors are around the
+//! handling of the messages of an actor, *outgoing* ones around the sending of messages to the
+//! actors of a system.
 //!
 //! | installed by | around |
 //! | --- | --- |
@@ -11,15 +12,15 @@
 //! | [`ActorBuilder::intercept`](crate::ActorBuilder::intercept) | those of one actor, inside the system's |
 //! | [`EntitiesBuilder::intercept`](crate::EntitiesBuilder::intercept) | those of one type of entity, inside the system's |
 //!
-//! Interceptors are nested in the order in which they were installed: the first is the outermost, so it
-//! begins first and ends last. One that refuses a message keeps it from those inside it and from the
-//! handler; those outside it see the refusal as its end.
+//! Interceptors are nested in the order in which they were installed: the first is the outermost,
+//! so it begins first and ends last. An interceptor that refuses a message keeps it from those
+//! inside it and from the handler; those outside it see the refusal as its end.
 //!
-//! Without any, a message costs nothing more: an intercepted actor is not plain, and that is what its
-//! cell looks at in any case.
+//! Without any, a message costs nothing more: an intercepted actor is not plain, and that is what
+//! its cell looks at in any case.
 //!
-//! Timers, streams, continuations and closures ([`Address::with`](crate::Address::with)) are messages
-//! like others. Hooks of an actor are none.
+//! Timers, streams, continuations and closures ([`Address::with`](crate::Address::with)) are
+//! messages like others. Hooks of an actor are none.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -57,8 +58,8 @@ pub use spans::Spans;
 ///
 /// For each message: [`begin`](Interceptor::begin) once; unless that refuses,
 /// [`within`](Interceptor::within) around the handler, or around each poll of its future; and
-/// [`end`](Interceptor::end) once, also if the handler panicked or its future was dropped. A panic of
-/// an interceptor fails the message and not the actor.
+/// [`end`](Interceptor::end) once, also if the handler panicked or its future was dropped. A panic
+/// of an interceptor fails the message and not the actor.
 ///
 /// ```
 /// use turnwheel_actors::intercept::{Call, Interceptor, MessageInfo, Outcome};
@@ -99,7 +100,7 @@ pub use spans::Spans;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Interceptor: Send + Sync + 'static {
-    /// What it remembers of a message from its begin to its end. One allocation if it has a size.
+    /// Its state of one message, from begin to end. One allocation if it has a size.
     type State: Send + 'static;
 
     /// Before a message: looks at it, changes it, or refuses it.
@@ -109,8 +110,8 @@ pub trait Interceptor: Send + Sync + 'static {
     /// The message is not handled: its caller gets the failure; one that was told is a dead letter.
     fn begin(&self, call: &mut Call<'_>) -> Result<Self::State, Failure>;
 
-    /// Around the handler, or around each poll of its future. It must call `run` once: a message whose
-    /// `run` is not called fails; a second call does nothing.
+    /// Around the handler, or around each poll of its future. It must call `run` once: a message
+    /// whose `run` is not called fails; a second call does nothing.
     fn within(&self, state: &mut Self::State, run: &mut dyn FnMut()) {
         let _ = state;
         run();
@@ -138,7 +139,7 @@ impl<I: Interceptor> Interceptor for Arc<I> {
     }
 }
 
-/// What an interceptor keeps of one message, without its type.
+/// State of an interceptor for one message, without its type.
 pub(crate) type LayerState = Box<dyn Any + Send>;
 
 /// An interceptor without its type.

@@ -1,4 +1,4 @@
-//! What an interceptor sees, and may change, of the end of a message.
+//! The end of a message as an interceptor sees it and may change it.
 
 use std::any::{type_name, Any, TypeId};
 use std::fmt;
@@ -8,7 +8,7 @@ use turnwheel_runtime::Failure;
 
 use crate::error::AskError;
 
-/// What came of a message.
+/// The end of a message.
 #[derive(Debug)]
 pub(crate) enum End<R> {
     Replied(R),
@@ -71,14 +71,15 @@ impl<R: Send + 'static> AnyEnd for End<R> {
     }
 }
 
-/// What came of a message, for [`Interceptor::end`](super::Interceptor::end).
+/// The end of a message, for [`Interceptor::end`](super::Interceptor::end).
 ///
 /// It is one of three: an answer, an error, or *open*. Open is a message that was sent and is not
-/// answered, and one whose [`ReplyHandler`](crate::ReplyHandler) has taken the answer upon itself; no
-/// interceptor can change those. The answer of a message that was told is seen here and then dropped.
+/// answered, and one whose [`ReplyHandler`](crate::ReplyHandler) has taken the answer upon itself;
+/// no interceptor can change those. The answer of a message that was told is seen here and then
+/// dropped.
 pub struct Outcome<'a> {
     pub(crate) end: &'a mut dyn AnyEnd,
-    /// What an outgoing call may be made with once more.
+    /// Limits of a further attempt of an outgoing call.
     pub(crate) retrying: Option<Retrying>,
     pub(crate) again: Option<Again>,
 }
@@ -130,8 +131,8 @@ impl Outcome<'_> {
         self.end.reply().is_none() && self.end.error().is_none()
     }
 
-    /// Answers in place of the answer or of the error. A panic of the handler is the actor's failure
-    /// all the same.
+    /// Answers in place of the answer or of the error. A panic of the handler is the actor's
+    /// failure all the same.
     ///
     /// An answer of another type than the message's fails the message; the error names both.
     pub fn answer<R: Send + 'static>(&mut self, reply: R) {
@@ -143,13 +144,14 @@ impl Outcome<'_> {
         self.end.fail(AskError::Unanswered(failure));
     }
 
-    /// Makes an outgoing call once more, after a delay. The interceptors inside this one begin anew;
-    /// this one gets its state back, and its [`end`](super::Interceptor::end) is called again.
+    /// Makes an outgoing call once more, after a delay. The interceptors inside this one begin
+    /// anew; this one gets its state back, and its [`end`](super::Interceptor::end) is called
+    /// again.
     ///
     /// # Errors
     ///
-    /// It is no outgoing call with a message of this type, or the caller has not that much time left;
-    /// the message comes back.
+    /// It is no outgoing call with a message of this type, or the caller has not that much time
+    /// left; the message comes back.
     pub fn retry<M: Send + 'static>(&mut self, message: M, delay: Duration) -> Result<(), M> {
         let is_one =
             |retrying: Retrying| retrying.message == TypeId::of::<M>() && delay < retrying.left;

@@ -1,6 +1,6 @@
 //! The sending of messages with interceptors around it.
 //!
-//! Those around the sending of a `tell` end when the mailbox has taken the message or refused it;
+//! Interceptors around a `tell` end when the mailbox has taken the message or refused it;
 //! those around a call when its answer is there. A call is sent at once, as without interceptors;
 //! what comes after its answer, further attempts too, happens while its future is polled.
 
@@ -20,7 +20,7 @@ use crate::request::{self, Outgoing, RequestContext};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::System;
 
-/// Whom a message is for.
+/// The recipient of a message as interceptors see it.
 pub(crate) struct Target<'a> {
     pub(crate) system: &'a System,
     pub(crate) actor: String,
@@ -40,8 +40,8 @@ pub(crate) trait Destination {
         !self.system().shared().outgoing.is_empty()
     }
 
-    /// Sends a message by `send`, with interceptors around it if there are any. A message that one of
-    /// them refuses is a dead letter.
+    /// Sends a message by `send`, with interceptors around it if there are any. A message that one
+    /// of them refuses is a dead letter.
     #[inline(always)]
     fn deliver<M: Send + 'static>(
         &self,
@@ -100,8 +100,8 @@ pub(crate) struct Unsent<M> {
 }
 
 impl<M> Unsent<M> {
-    /// Its error; what an interceptor refused is counted as a dead letter, as the mailbox's refusals
-    /// are by whoever sends.
+    /// Its error; what an interceptor refused is counted as a dead letter, as the mailbox's
+    /// refusals are by whoever sends.
     pub(crate) fn counted(self) -> TellError<M> {
         let Self { error, failure, info } = self;
         if failure.is_some() {
@@ -158,15 +158,15 @@ fn pass<M: Send + 'static, T>(
         }
     });
     match (sent, held, around) {
-        // What was sent is sent, whatever an interceptor did after that.
+        // A sent message stays sent, whatever an interceptor does after that.
         (Some(sent), ..) => Ok(sent),
         (None, Some((message, ..)), Err(failure)) => Err((failure, message)),
         (None, ..) => unreachable!("what was not gone on with has failed and is still held"),
     }
 }
 
-/// Sends a message and answers a future of the reply; `send` makes one attempt, with what goes along
-/// and the time it has.
+/// Sends a message and answers a future of the reply; `send` makes one attempt, with what goes
+/// along and the time it has.
 #[cold]
 pub(crate) fn ask<M, R>(
     target: Target<'_>,

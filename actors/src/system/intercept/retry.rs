@@ -10,19 +10,21 @@ use turnwheel_runtime::{Backoff, Delays, Failure, SubmitErrorKind};
 use super::{Call, Direction, Interceptor, MessageInfo, Outcome};
 use crate::error::{AskError, TellError};
 
-/// Attempts in all, by default: enough for a full mailbox or a restart, too few to keep a sick actor
-/// busy.
+/// Attempts in all, by default: enough for a full mailbox or a restart, too few to keep a sick
+/// actor busy.
 const ATTEMPTS_DEFAULT: u32 = 3;
 
 /// Makes outgoing calls again that have failed, after pauses, up to a number of attempts.
 ///
-/// Only calls with messages of the types that are named to it: handling those twice must be as good as
-/// handling them once, since a call without an answer may have been handled. Each call of such a type
-/// costs a clone of its message. Messages that are told are sent once, since nobody waits for them.
+/// Only calls with messages of the types that are named to it: handling those twice must be as good
+/// as handling them once, since a call without an answer may have been handled. Each call of such a
+/// type costs a clone of its message. Messages that are told are sent once, since nobody waits for
+/// them.
 ///
 /// The caller's deadline counts for all attempts together, and no pause goes beyond it. A call with
 /// the default deadline that is lost uses all of it up; give each attempt less with
-/// [`attempt_limit`](Retry::attempt_limit). Further attempts are made while somebody polls the call.
+/// [`attempt_limit`](Retry::attempt_limit). Further attempts are made while somebody polls the
+/// call.
 ///
 /// ```
 /// use std::time::Duration;

@@ -65,7 +65,8 @@ impl Spans {
         Self::seeded(RandomState::new().hash_one(0))
     }
 
-    /// As [`Spans::new`], with the same identities in each run that has the same seed: for simulations.
+    /// As [`Spans::new`], with the same identities in each run that has the same seed: for
+    /// simulations.
     pub fn seeded(seed: u64) -> Self {
         Self { seed, made: AtomicU64::new(0), starts_traces: false }
     }

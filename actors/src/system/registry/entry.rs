@@ -1,4 +1,4 @@
-//! What can be registered under a name, and an entry of the registry.
+//! Types that can be registered under a name, and an entry of the registry.
 
 use std::any::{type_name, Any};
 use std::fmt;
@@ -9,7 +9,7 @@ use turnwheel_runtime::Completion;
 
 use crate::system::Shared;
 
-/// What can be registered under a name, or be in a [`Router`](crate::Router): an
+/// A type that can be registered under a name, or be in a [`Router`](crate::Router): an
 /// [`Address`](crate::Address), a [`Recipient`](crate::Recipient), a [`Callee`](crate::Callee) or a
 /// [`Pool`](crate::Pool).
 pub trait Registrable: sealed::Holder + Clone {}
@@ -72,7 +72,7 @@ impl<T: sealed::Holder> AnyHolder for T {
     }
 }
 
-/// Who has a name.
+/// The owner of a name.
 pub(super) struct Entry {
     /// Differs for each registration.
     pub(super) id: u64,

@@ -54,7 +54,7 @@ pub(crate) struct Names {
 struct State {
     entries: BTreeMap<String, Entry>,
     next_id: u64,
-    /// Who waits for a name that nobody has.
+    /// Look-ups that wait for a name that nobody has.
     waiting: Vec<(String, Completer<()>)>,
 }
 
@@ -65,9 +65,9 @@ impl fmt::Debug for Names {
 }
 
 impl System {
-    /// Gives an actor a name, by which [`System::lookup`] finds it with the type registered here. The
-    /// registry keeps the actor as an address does, until it ends, which gives the name up, or until
-    /// [`System::unregister`]. An actor may have several names.
+    /// Gives an actor a name, by which [`System::lookup`] finds it with the type registered here.
+    /// The registry keeps the actor as an address does, until it ends, which gives the name up, or
+    /// until [`System::unregister`]. An actor may have several names.
     ///
     /// ```
     /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -127,13 +127,13 @@ impl System {
         };
         drop(former);
         for waiter in awaited {
-            // Who gave up waiting needs no answer.
+            // The look-up may have given up.
             let _ = waiter.complete(());
         }
         Ok(())
     }
 
-    /// Who has a name, with the type that was registered.
+    /// Finds the owner of a name, with the type that was registered.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl Names {
         state.entries.get(name).is_some_and(is_it).then(|| state.entries.remove(name)).flatten()
     }
 
-    /// What a look-up answers, or what completes when somebody gets the name.
+    /// Looks a name up; if nobody has it, returns a completion for when somebody gets it.
     fn lookup_or_wait<T: Registrable>(
         &self,
         name: &str,
@@ -239,7 +239,7 @@ impl State {
         })
     }
 
-    /// Who waits for this name, no longer waiting.
+    /// Takes out the look-ups that wait for this name.
     fn take_waiting(&mut self, name: &str) -> Vec<Completer<()>> {
         let mut taken = Vec::new();
         let mut index = 0;
