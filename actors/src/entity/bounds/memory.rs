@@ -1,9 +1,9 @@
 //! How much memory the entities of a system take, and whose goes first when it is too much.
 //!
 //! Each activation is charged with what it is expected to take, and after its begin with what it
-//! says it takes ([`Entity::size`](super::Entity::size)). A charge beyond the budget is refused,
-//! its key waits for room, and the least recently used idle entities, of whatever type, are
-//! passivated.
+//! says it takes ([`Entity::size`](crate::entity::Entity::size)). A charge beyond the budget is
+//! refused, its key waits for room, and the least recently used idle entities, of whatever type,
+//! are passivated.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

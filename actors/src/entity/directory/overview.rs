@@ -29,7 +29,7 @@ pub struct EntityType {
     pub idle_limit: Duration,
 }
 
-/// State of a key, which decides about its messages; see the table in [`entity`](super).
+/// State of a key, which decides about its messages; see the table in [`entity`](crate::entity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntityState {

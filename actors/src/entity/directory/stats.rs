@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::entity::{Directory, Entity};
 
-/// The entities of one type at one moment; see [`Entities::stats`](super::Entities::stats).
+/// The entities of one type at one moment; see [`Entities::stats`](crate::entity::Entities::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EntityStats {

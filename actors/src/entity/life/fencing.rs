@@ -11,14 +11,14 @@ use crate::actor::handler::Turn;
 use crate::entity::directory::Directory;
 use crate::entity::{Entity, EntityContext, EntityKey};
 
-/// Treatment of an activation whose write meets a [conflict](super::StoreError::Conflict): somebody
-/// else has written the state since it was read.
+/// Treatment of an activation whose write meets a [conflict](crate::entity::StoreError::Conflict):
+/// somebody else has written the state since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnConflict {
     /// It is passivated after the request that met it, unless that reads the state
-    /// [again](super::Stored::reload). Waiting messages go to the next activation, which reads what
-    /// was written. Only this activation: a caller that is an entity too stays.
+    /// [again](crate::entity::Stored::reload). Waiting messages go to the next activation, which
+    /// reads what was written. Only this activation: a caller that is an entity too stays.
     Passivate,
     /// It goes on with what it knows: the entity sees to it itself.
     Keep,
