@@ -11,7 +11,7 @@ use crate::call::chain::CallChain;
 use crate::call::Load;
 use crate::error::CallCycle;
 
-/// What comes back from a call.
+/// Result of a call.
 pub(crate) type Answer<R> = Result<R, Failure>;
 
 /// Where the answer goes. Dropped without one, the caller is told that there will be none.
@@ -27,7 +27,7 @@ pub struct ReplyTo<R> {
 /// In place of the begin of a handler: the call was cancelled before it.
 const CANCELLED: u64 = u64::MAX;
 
-/// What both sides of a call know of it.
+/// Data of a call that both of its sides share.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// When the handler began, on the group's clock; 0 before, [`CANCELLED`] if it never will. One
@@ -41,7 +41,7 @@ pub(crate) struct Call {
     pub(crate) chain: CallChain,
     /// The call that the caller handled when it made this one.
     pub(crate) made_for: Option<WeakOneshot<Self>>,
-    /// Who wants to know that the caller has given up.
+    /// Futures that wait for the caller to give up.
     pub(crate) watchers: Watchers,
     /// Where the message counts as in flight, if it went through a pool.
     load: Option<Arc<Load>>,
@@ -101,7 +101,7 @@ impl Call {
     #[inline]
     fn settle_load(&self) {
         let Some(load) = &self.load else { return };
-        // One that was forwarded has been another actor's since.
+        // A forwarded message is another actor's.
         if self.forwarded_ns.load(Ordering::Relaxed) == 0 {
             load.leave();
         }
@@ -153,7 +153,8 @@ impl<R> ReplyTo<R> {
     fn answer(&mut self, answer: impl FnOnce() -> Answer<R>) {
         if let Some(sender) = self.sender.take() {
             sender.state().metadata().settle_load();
-            // Made last, so that it is built where it goes. Given up: it goes nowhere, and is dropped here.
+            // Made last, so that it is built where it goes. Given up: it goes nowhere, and is
+            // dropped here.
             let _ = sender.send(answer());
         }
     }

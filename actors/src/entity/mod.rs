@@ -126,15 +126,17 @@ pub const ACTIVE_MAX_DEFAULT: usize = 10_000_000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Entity: Actor {
-    /// What tells the entities of this type apart.
+    /// The key of entities of this type.
     type Key: EntityKey;
 
-    /// The name under which its state and reminders are stored, which no other type may have. Needed
-    /// only for those: without one [`Stored::load`] fails. Change it and the state is another one.
+    /// The name under which its state and reminders are stored, which no other type may have.
+    /// Needed only for those: without one [`Stored::load`] fails. Change it and the state is
+    /// another one.
     const NAME: &'static str = "";
 
-    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever. While
-    /// the future of a request is under way it is not idle. Ticks of its timers do not count unless they are to ([`Timing::keep_alive`](crate::Timing::keep_alive)).
+    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever.
+    /// While the future of a request is under way it is not idle. Ticks of its timers do not count
+    /// unless they are to ([`Timing::keep_alive`](crate::Timing::keep_alive)).
     const IDLE: Duration = IDLE_DEFAULT;
 
     /// How long [`activate`](Entity::activate) may take.
@@ -144,24 +146,25 @@ pub trait Entity: Actor {
     const ACTIVATION_ATTEMPTS: u32 = 1;
 
     /// How long it may make no progress, in a request that holds others back or in its end, while
-    /// messages wait: then it is stuck. Its future is dropped, its [end](Actor::ended) is told, what it
-    /// writes later is refused, and what waits goes to a new activation; see
+    /// messages wait: then it is stuck. Its future is dropped, its [end](Actor::ended) is told,
+    /// what it writes later is refused, and what waits goes to a new activation; see
     /// [`EntityStats::replaced`]. [`Duration::MAX`] leaves it alone.
     const STUCK_LIMIT: Duration = STUCK_LIMIT_DEFAULT;
 
-    /// What becomes of it when a write of its state meets a conflict.
+    /// Treatment of an activation whose write of its state meets a conflict.
     const ON_CONFLICT: OnConflict = OnConflict::Passivate;
 
-    /// Its mailbox; by default the group's. What the mailbox's policy displaces is a dead letter.
+    /// Its mailbox; by default the group's. A message that its policy displaces is a dead letter.
     const MAILBOX: Option<Mailbox> = None;
 
-    /// About how many bytes it takes now, with what it owns. Asked after its activation and when the
-    /// collector looks; see [`EntitiesBuilder::memory_budget`] and [`EntityContext::resized`].
+    /// About how many bytes it takes now, with what it owns. Asked after its activation and when
+    /// the collector looks; see [`EntitiesBuilder::memory_budget`] and [`EntityContext::resized`].
     fn size(&self) -> usize {
         std::mem::size_of::<Self>()
     }
 
-    /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is for.
+    /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is
+    /// for.
     fn create(key: &Self::Key) -> Self;
 
     /// As [`create`](Entity::create) for an entity that needs the [`Entities`] that it belongs to,
@@ -170,12 +173,13 @@ pub trait Entity: Actor {
         Self::create(cx.key())
     }
 
-    /// Prepares it for its first message: loads its state. Messages wait, and so do the ticks of timers
-    /// that [`starting`](Actor::starting) has armed.
+    /// Prepares it for its first message: loads its state. Messages wait, and so do the ticks of
+    /// timers that [`starting`](Actor::starting) has armed.
     ///
     /// # Errors
     ///
-    /// All who wait are told, and the next activation waits for a pause that grows with each failure.
+    /// All who wait are told, and the next activation waits for a pause that grows with each
+    /// failure.
     fn activate(
         &mut self,
         cx: EntityContext<Self>,
@@ -191,7 +195,7 @@ pub struct Entities {
     shared: Arc<Shared>,
 }
 
-/// What the entities of a system have in common.
+/// State that the entities of a system share.
 pub(crate) struct Shared {
     pub(crate) system: System,
     pub(crate) settings: Settings,
@@ -210,7 +214,7 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// What goes around the messages of a type.
+    /// Interceptors around the messages of a type.
     fn chain_of<E: Entity>(&self) -> Chain {
         let outer = &self.system.shared().incoming;
         match self.settings.incoming.get(&TypeId::of::<E>()) {
@@ -248,7 +252,7 @@ impl Entities {
         self.directory::<E>().active()
     }
 
-    /// What the entities of this type do, in numbers.
+    /// Counters of the entities of this type.
     pub fn stats<E: Entity>(&self) -> EntityStats {
         self.directory::<E>().stats()
     }
@@ -273,11 +277,12 @@ impl Entities {
         self.shared.reminders.as_ref().map(|reminders| reminders.stats())
     }
 
-    /// Ends the telling of reminders: from now on no tick begins. Completes when those under way are over
-    /// and written. What is registered later is told by whoever comes next to the store.
+    /// Ends the telling of reminders: from now on no tick begins. Completes when those under way
+    /// are over and written. The next process on the store tells reminders that are registered
+    /// later.
     ///
-    /// Happens by itself when the last clone of these entities is dropped; but an entity that keeps its
-    /// [`EntityContext`] keeps one.
+    /// Happens by itself when the last clone of these entities is dropped; but an entity that keeps
+    /// its [`EntityContext`] keeps one.
     pub fn end_reminders(&self) -> Completion<()> {
         match &self.shared.reminders {
             Some(reminders) => reminders.end(),

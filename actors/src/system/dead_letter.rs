@@ -81,8 +81,8 @@ impl DeadLetters {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Counts a lost message; its recipient is named only if somebody looks, since a sender may come
-    /// up against a full mailbox again and again.
+    /// Counts a lost message; its recipient is named only if somebody looks, since a sender may
+    /// come up against a full mailbox again and again.
     #[cold]
     pub(crate) fn add(
         &self,
@@ -114,9 +114,9 @@ impl System {
     }
 }
 
-/// The systems that live, in places by their numbers, which are given again. A queued message does not
-/// know its system: a pointer to it would cost two counter changes for each message, and it is needed
-/// only where one is lost.
+/// The systems that live, in places by their numbers, which are given again. A queued message does
+/// not know its system: a pointer to it would cost two counter changes for each message, and it is
+/// needed only where one is lost.
 static SYSTEMS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 /// Gives a system a number, 0 if there are too many for that.
@@ -165,8 +165,9 @@ impl<M> Drop for Undelivered<M> {
     }
 }
 
-/// Counts a lost message in the system of the actor it was for: of the one whose queue it was in, or whose
-/// turn this is. If there is none, in the only system there is, or in those of this thread's group.
+/// Counts a lost message in the system of the actor it was for: of the one whose queue it was in,
+/// or whose turn this is. If there is none, in the only system there is, or in those of this
+/// thread's group.
 #[cold]
 fn lost(message: &'static str) {
     let task = turnwheel_runtime::losing_task().or_else(turnwheel_runtime::current_task);

@@ -60,7 +60,8 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Takes what has waited for futures of one that has failed since: when the fresh one has begun.
+    /// Takes what has waited for futures of one that has failed since: when the fresh one has
+    /// begun.
     pub(crate) fn drain_after_start(&mut self, turn: &mut Turn<'_, A>) {
         if self.state.has_waiting() {
             turn.await_exclusive(std::future::ready(()), |cell: &mut Self, turn, ()| {
@@ -144,7 +145,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// What becomes of a message that has waited at the gate.
+    /// Handles, ends or admits again a message that has waited at the gate.
     fn release<M, K>(
         &mut self,
         delivery: Delivery<M, A::Reply>,

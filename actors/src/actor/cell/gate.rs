@@ -1,10 +1,10 @@
 //! Which messages an actor takes while handlers' futures of its own wait.
 //!
 //! The gate is free, and costs one look at a flag, unless an
-//! [`InterleavedHandler`](crate::InterleavedHandler) that does not admit everything is under way.
-//! A message that has to wait keeps its place: nothing passes it but calls of a chain that the actor
-//! itself waits for, so that readers never starve a writer. A writer makes way for the
-//! readers behind it when its deadline passes or its caller gives up.
+//! [`InterleavedHandler`](crate::InterleavedHandler) that does not admit everything is under way. A
+//! message that has to wait keeps its place: nothing passes it but calls of a chain that the actor
+//! itself waits for, so that readers never starve a writer. A writer makes way for the readers
+//! behind it when its deadline passes or its caller gives up.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ use crate::call::reply::Call;
 /// left the mailbox, so its bound does not count them.
 pub const WAITING_MAX: usize = 1_024;
 
-/// What is to become of a message.
+/// The gate's decision about a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Take,
@@ -105,7 +105,7 @@ impl<A: Actor> Gate<A> {
             return Verdict::Take;
         }
         if comes_back {
-            // What it would wait for waits for it.
+            // The handler that it would wait for waits for it.
             let is_taken = self.chains > 0 || fits;
             return if is_taken { Verdict::Take } else { Verdict::Cycle };
         }
@@ -150,7 +150,8 @@ impl<A: Actor> Gate<A> {
         self.waiting.push_back(Waiting { access, waiter, call, look });
     }
 
-    /// Whether a message of this kind, which waits, keeps others from readers that they would fit to.
+    /// Whether a message of this kind, which waits, keeps others from readers that they would fit
+    /// to.
     pub(crate) fn holds_readers_up(&self, access: Access) -> bool {
         access == Access::Write && self.readers > 0
     }

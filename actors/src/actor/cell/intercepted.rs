@@ -23,7 +23,7 @@ use crate::system::intercept::interception::Interception;
 use crate::system::intercept::outcome::End;
 use crate::system::intercept::{Direction, MessageInfo};
 
-/// What came of a message: what its caller is told, and what its actor's policy is.
+/// The end of a message: for its caller, and the panic for its actor's policy.
 type Ended<R> = (End<R>, Option<Panic>);
 
 /// The future of an interleaved handler.

@@ -23,7 +23,7 @@ use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::Chain;
 use crate::system::System;
 
-/// What an actor's task holds.
+/// The state of an actor's task.
 #[derive(Debug)]
 pub struct ActorCell<A: Actor> {
     /// The actor; away while an exclusive handler's future has it.
@@ -31,7 +31,7 @@ pub struct ActorCell<A: Actor> {
     pub(crate) state: CellState<A>,
 }
 
-/// What is beside the actor.
+/// The part of the cell that handlers can use while the actor is borrowed.
 #[derive(Debug)]
 pub(crate) struct CellState<A: Actor> {
     pub(crate) system: System,
@@ -97,7 +97,7 @@ impl<A: Actor> CellState<A> {
         self.rare().deferred.push(run);
     }
 
-    /// Whether what runs now is part of the start of an actor that was made anew.
+    /// Whether a restarted actor is in its start.
     pub(crate) fn is_restarting(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.is_restarting)
     }
@@ -233,7 +233,8 @@ impl<A: Actor> ActorCell<A> {
         Some(self.state.rare().lender.lend(actor))
     }
 
-    /// Forgets the futures that the former actor had under way. What waited for them still waits.
+    /// Forgets the futures that the former actor had under way. Messages that waited for them still
+    /// wait.
     pub(crate) fn forget_futures(&mut self) {
         let rare = self.state.rare();
         rare.gate.clear();

@@ -26,14 +26,14 @@ use crate::system::System;
 
 pub(crate) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 
-/// What is known of one key. Small, since a look-up among a million costs what memory costs: 24 bytes
-/// beside the key.
+/// State of one key. Small, since a look-up among a million costs as much as its cache misses: 24
+/// bytes beside the key.
 pub(crate) enum Entry<E: Entity> {
     Active(Active<E>),
     Inactive(Box<Inactive<E>>),
 }
 
-/// What is known of a key that takes no messages now.
+/// State of a key whose activation takes no messages.
 pub(crate) enum Inactive<E: Entity> {
     /// The activation is on its way out.
     Leaving(Leaving<E>),
@@ -69,7 +69,7 @@ pub(crate) struct Active<E: Entity> {
     pub(crate) last_use: LastUse,
     /// When it began; see [`begun_at`].
     pub(crate) begun: u32,
-    /// What it is charged with.
+    /// Its charge.
     pub(crate) bytes: u32,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Leaving<E: Entity> {
     pub(crate) task: Task<ActorCell<E>>,
     pub(crate) id: u64,
     pub(crate) bytes: u32,
-    /// What it has admitted and does not handle itself: comes before what waits.
+    /// Messages that it has admitted and does not handle itself: before those that wait.
     pub(crate) forwarded: Queue<E>,
     /// Calls that come back to it: it waits for them itself, and takes them still.
     pub(crate) returning: Queue<E>,
@@ -180,8 +180,8 @@ impl<E: Entity> Directory<E> {
         self.table.lock(key)
     }
 
-    /// Whether a call of this chain to a key would never be answered: its activation waits in the chain
-    /// and takes nothing.
+    /// Whether a call of this chain to a key would never be answered: its activation waits in the
+    /// chain and takes nothing.
     pub(crate) fn closes_cycle(&self, key: &E::Key, chain: &CallChain) -> bool {
         match self.shard(key).get(key) {
             Some(Entry::Active(active)) => chain.blocks(active.id()),
@@ -231,8 +231,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Looks a key up, and activates it if it is not. The locked shard comes back if the message has
-    /// to wait there.
+    /// Looks a key up, and activates it if it is not. The locked shard comes back if the message
+    /// has to wait there.
     fn find(&self, key: &E::Key, now_ns: u64) -> Result<Found<E>, Locked<'_, E>> {
         let mut shard = self.shard(key);
         let failures = match shard.get_mut(key) {
@@ -302,7 +302,8 @@ impl<E: Entity> Directory<E> {
         }
         match spawned.lifecycle(hooks).spawn() {
             Ok(task) => {
-                // What does not fit into the entry is given back, so that the sums stay right.
+                // The part that does not fit into the entry is given back, so that the sums stay
+                // right.
                 let charged = u32::try_from(bytes).unwrap_or(u32::MAX);
                 self.memory.change(bytes, u64::from(charged));
                 let (last_use, begun) = (LastUse::at(now_ns), begun_at(now_ns));

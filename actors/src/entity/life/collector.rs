@@ -1,8 +1,8 @@
 //! Finds the entities that are idle, or too many, and ends their activations.
 //!
-//! A look costs nothing while no entity is active, and a few nanoseconds for each that is: the times
-//! are kept by those who look a key up. An entity that was not looked up for a while is asked itself,
-//! in its turn: it knows when it was last used by other ways, and by what.
+//! A look costs nothing while no entity is active, and a few nanoseconds for each that is: the
+//! times are kept by those who look a key up. An entity that was not looked up for a while is asked
+//! itself, in its turn: it knows when it was last used by other ways, and by what.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Weak;
@@ -70,7 +70,7 @@ impl Collector {
                 if directory.active() == 0 {
                     directory.collector.is_watching.store(false, Ordering::Release);
                     cx.close();
-                    // Whoever has become active before the store may have found somebody watching.
+                    // An activation before the store may have found the flag set.
                     if directory.active() > 0 {
                         directory.collector.watch(&directory);
                     }

@@ -47,7 +47,7 @@ impl<E: Entity> CreateContext<'_, E> {
     }
 }
 
-/// What an entity knows while it is activated.
+/// The context of an entity's activation.
 pub struct EntityContext<E: Entity> {
     key: E::Key,
     id: u64,
@@ -113,9 +113,9 @@ impl<E: Entity> EntityContext<E> {
         self.directory.set_activated_by_default();
     }
 
-    /// Tells how many bytes this activation takes now: when it has grown or shrunk since it was asked
-    /// for its [size](Entity::size), and there is a
-    /// [budget](super::EntitiesBuilder::memory_budget). A short lock.
+    /// Tells how many bytes this activation takes now: when it has grown or shrunk since it was
+    /// asked for its [size](Entity::size), and there is a
+    /// [budget](crate::entity::EntitiesBuilder::memory_budget). A short lock.
     pub fn resized(&self, bytes: usize) {
         self.directory.measured(&self.key, self.id, bytes);
     }
@@ -173,7 +173,7 @@ impl<E: Entity> EntityHooks<E> {
         };
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
         let cx = EntityContext { key, id: cell.state.id, directory, entities };
-        // What it asks meanwhile must not come back to it: it takes nothing before it is active.
+        // Its calls must not come back to it meanwhile: it takes no message before it is active.
         let ambient = Ambient { asker: Some(cell.asker(turn, false)), ..Ambient::default() };
         let mut attempts = attempts(cell, cx, ambient);
         // Most activations do not wait: those need no subscription.
@@ -199,8 +199,8 @@ impl<E: Entity> EntityHooks<E> {
         Self::new(key, directory, None, self.is_awaited)
     }
 
-    /// Takes a call that has come back to this activation on its way out, behind the future that has the
-    /// actor.
+    /// Takes a call that has come back to this activation on its way out, behind the future that
+    /// has the actor.
     fn take_returning(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
         cell.take_back();
         if cell.actor.is_none() && cell.state.is_lent() {
@@ -219,13 +219,13 @@ impl<E: Entity> EntityHooks<E> {
         }
     }
 
-    /// What follows an activation that waits.
+    /// The continuation of an activation that waits.
     fn then(&self) -> Then<E> {
         let hooks = self.again();
         Box::new(move |cell, turn, outcome| hooks.settle(cell, turn, outcome))
     }
 
-    /// What follows an activation.
+    /// The continuation of an activation.
     fn settle(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>, outcome: Outcome) {
         cell.take_back();
         match outcome {
@@ -238,7 +238,7 @@ impl<E: Entity> EntityHooks<E> {
                     entity = std::any::type_name::<E>(), key = %self.key.text(), %failure,
                     "an activation failed"
                 );
-                // Whoever is in the mailbox is told, whoever comes now waits for the end.
+                // Messages in the mailbox fail; messages that come now wait for the end.
                 cell.refuse_all(failure, turn);
                 self.directory.leaves(&self.key, cell.state.id);
                 turn.close();
@@ -327,8 +327,8 @@ fn limited<E: Entity>(cell: &ActorCell<E>, mut attempts: Activation) -> Activati
 impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
     fn starting(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
         if self.is_awaited {
-            // What has waited is in the mailbox before anything can close it: each activation makes
-            // progress, also one that passivates itself at once.
+            // Waiting messages are in the mailbox before anything can close it: each activation
+            // makes progress, also one that passivates itself at once.
             drop(self.directory.shard(&self.key));
         }
         self.activate(cell, turn, |turn, activation, then| {
@@ -442,8 +442,9 @@ impl<E: Entity> Context<'_, E> {
         self.close();
     }
 
-    /// Keeps this activation from being passivated as idle for so long from now, whatever it was told
-    /// before; zero ends that. It does not shorten the usual time. Want of room ends it all the same.
+    /// Keeps this activation from being passivated as idle for so long from now, whatever it was
+    /// told before; zero ends that. It does not shorten the usual time. Want of room ends it all
+    /// the same.
     pub fn keep_for(&mut self, time: Duration) {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.group().now_ns().saturating_add(time_ns);
@@ -451,9 +452,9 @@ impl<E: Entity> Context<'_, E> {
         self.set_kept_until(if time.is_zero() { 0 } else { until_ns.min(HELD_NS - 1) });
     }
 
-    /// Holds this activation until [`keep_for`](Self::keep_for) is called: something is under way that
-    /// must not be cut off, so that neither idleness nor want of room ends it. Only a close, a stop or
-    /// the end of the group does.
+    /// Holds this activation until [`keep_for`](Self::keep_for) is called: something is under way
+    /// that must not be cut off, so that neither idleness nor want of room ends it. Only a close, a
+    /// stop or the end of the group does.
     pub fn hold(&mut self) {
         self.set_kept_until(HELD_NS);
     }
