@@ -258,6 +258,27 @@ impl<T> Completion<T> {
         self.shared.is_done()
     }
 
+    /// Calls `look` with the outcome if it is there and not taken; it stays there.
+    pub fn peek<R>(&mut self, look: impl FnOnce(&Result<T, Failure>) -> R) -> Option<R> {
+        /// Puts the outcome back, also when `look` panics.
+        struct PutBack<'a, T>(&'a Shared<T>, Option<Result<T, Failure>>);
+        impl<T> Drop for PutBack<'_, T> {
+            fn drop(&mut self) {
+                if let Some(result) = self.1.take() {
+                    self.0.state.lock().value = Value::Ready(result);
+                }
+            }
+        }
+        if !self.is_done() {
+            return None;
+        }
+        // Taken for the time of the call, which holds no lock; only this consumer could see it.
+        let value = std::mem::replace(&mut self.shared.state.lock().value, Value::Taken);
+        let Value::Ready(result) = value else { return None };
+        let there = PutBack(&self.shared, Some(result));
+        there.1.as_ref().map(look)
+    }
+
     /// Takes the value if it is there; a second time it is [`Failure::Refused`].
     pub fn try_take(&mut self) -> Option<Result<T, Failure>> {
         if !self.is_done() {

@@ -177,18 +177,28 @@ pub async fn timeout<T>(
     sleep: impl Future,
     limit: Duration,
 ) -> Result<T, Failure> {
+    timeout_as(source, async move {
+        sleep.await;
+        Failure::TimedOut(limit)
+    })
+    .await
+}
+
+/// As [`timeout`], with the failure that the sleep ends with.
+pub(crate) async fn timeout_as<T>(
+    source: Completion<T>,
+    sleep: impl Future<Output = Failure>,
+) -> Result<T, Failure> {
     let mut source = source;
     let mut sleep = std::pin::pin!(sleep);
     std::future::poll_fn(move |cx| {
         if let Poll::Ready(outcome) = Pin::new(&mut source).poll(cx) {
             return Poll::Ready(outcome);
         }
-        if sleep.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
+        let Poll::Ready(failure) = sleep.as_mut().poll(cx) else { return Poll::Pending };
         // A value that came in this very moment is not lost: its producer was told that it won.
         let late = if source.cancel() { None } else { source.try_take() };
-        Poll::Ready(late.unwrap_or(Err(Failure::TimedOut(limit))))
+        Poll::Ready(late.unwrap_or(Err(failure)))
     })
     .await
 }

@@ -22,6 +22,8 @@ pub(crate) use chain::OrClosed;
 #[cfg(not(turnwheel_loom))]
 pub use chain::{Executor, InlineExecutor, Rejected};
 #[cfg(not(turnwheel_loom))]
+pub(crate) use combine::timeout_as;
+#[cfg(not(turnwheel_loom))]
 pub use combine::{all, first_success, race, timeout, traverse};
 #[cfg(not(turnwheel_loom))]
 pub use shared::SharedCompletion;

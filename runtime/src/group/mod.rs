@@ -29,6 +29,7 @@ pub use spawn::{SpawnError, SpawnErrorKind, TaskBuilder};
 pub use timers::TimersFull;
 pub(crate) use timers::{TimerEntry, TimerKey};
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -125,8 +126,14 @@ impl Group {
 
     /// Whether the calling thread is a worker of this group.
     pub fn is_current(&self) -> bool {
-        worker::with_current(|local| local.is_some_and(|local| local.is_of(&self.shared)))
+        self.is_own_thread()
+            || worker::with_current(|local| local.is_some_and(|local| local.is_of(&self.shared)))
             || self.shared.simulation.as_ref().is_some_and(|simulation| simulation.is_in_turn())
+    }
+
+    /// Whether the calling thread was made for a worker of this group.
+    fn is_own_thread(&self) -> bool {
+        std::ptr::eq(GROUP_OF_THREAD.get(), Arc::as_ptr(&self.shared))
     }
 
     /// Nanoseconds on the group's monotonic clock; 31 to 47 ns.
@@ -148,7 +155,8 @@ impl Group {
         self.shared.clock.wall()
     }
 
-    /// Completes after a delay, never early. Awaitable on any executor.
+    /// Completes after a delay, never early. Awaitable on any executor. Once the group has ended it
+    /// fails with [`Failure::Abandoned`], at once if it is called later.
     pub fn sleep(&self, delay: Duration) -> Completion<()> {
         let (completer, waiting) = completion();
         match self.shared.arm_entry(delay, TimerEntry::Complete(completer)) {
@@ -158,13 +166,17 @@ impl Group {
     }
 
     /// Completes as `completion` does, or with [`Failure::TimedOut`] after `limit`; the late one is
-    /// cancelled.
+    /// cancelled. Without a timer, because the group has ended or has no room, it fails as
+    /// [`Group::sleep`] does.
     pub fn timeout<T: Send + 'static>(
         &self,
         completion: Completion<T>,
         limit: Duration,
     ) -> impl std::future::Future<Output = Result<T, Failure>> + Send {
-        completion::timeout(completion, self.sleep(limit), limit)
+        let sleep = self.sleep(limit);
+        completion::timeout_as(completion, async move {
+            sleep.await.err().unwrap_or(Failure::TimedOut(limit))
+        })
     }
 
     /// Runs a closure that may block on the group's elastic pool.
@@ -224,7 +236,14 @@ fn start_worker(
     Ok(())
 }
 
+thread_local! {
+    /// The group whose worker this thread is, as an address: from the first hook to the end of the
+    /// thread, so also for destructors of other thread-locals.
+    static GROUP_OF_THREAD: Cell<*const GroupShared> = const { Cell::new(std::ptr::null()) };
+}
+
 fn worker_thread(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) {
+    GROUP_OF_THREAD.set(Arc::as_ptr(&group));
     pin(&group, index);
     completion::mark_worker_thread(true);
     #[cfg(feature = "tokio")]

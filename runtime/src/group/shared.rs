@@ -305,7 +305,9 @@ impl GroupShared {
     /// A task's policy hook has answered «escalate».
     pub(crate) fn escalate(&self, header: &Header, failure: &Failure) {
         log(|| tracing::error!(task = header.name(), %failure, "a failure was escalated"));
-        if let (Some(hook), Some(task)) = (&self.config.on_escalate, self.registry.find(header)) {
+        if let Some(hook) = &self.config.on_escalate {
+            // SAFETY: the task is registered until its last turn ends, and this is one of its turns.
+            let task = unsafe { AnyTask::registered(NonNull::from(header)) };
             contain("the escalation hook of a group", || (hook.0)(&task, failure));
         }
     }

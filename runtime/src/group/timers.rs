@@ -8,7 +8,7 @@ use crate::completion::Completer;
 use crate::failure::contain;
 use crate::limits::{TIMERS_FIRED_MAX, TIMERS_PENDING_MAX};
 use crate::subscription::{fire, Source, TimerState};
-use crate::sync::{Arc, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::task::{bits, TaskRef};
 use crate::time::wheel::{Key, Wheel};
 
@@ -54,6 +54,9 @@ pub(crate) struct TimerKey {
 }
 
 impl TimerKey {
+    /// A stale key.
+    const NONE: Self = Self { shard: 0, key: Key { index: 0, generation: 0 } };
+
     fn pack(self) -> u64 {
         let place = self.key.index | (u32::from(self.shard) << INDEX_BITS);
         (u64::from(self.key.generation) << 32) | u64::from(place)
@@ -90,6 +93,8 @@ struct Shard {
 pub(crate) struct Timers {
     shards: Box<[crossbeam_utils::CachePadded<Shard>]>,
     earliest: Earliest,
+    /// Whether the group has ended. Set before the wheels are emptied, looked at under their locks.
+    is_closed: AtomicBool,
 }
 
 impl Timers {
@@ -102,6 +107,7 @@ impl Timers {
         Self {
             shards: (0..(workers + 1).min(SHARDS_MAX)).map(|_| shard()).collect(),
             earliest: Earliest::new((workers + 1).min(SHARDS_MAX)),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -109,7 +115,8 @@ impl Timers {
         worker.map_or(0, |index| 1 + index % (self.shards.len() - 1).max(1)) % self.shards.len()
     }
 
-    /// Arms a timer. Returns its key and whether it is now the earliest of the group.
+    /// Arms a timer. Returns its key and whether it is now the earliest of the group. After the end of
+    /// the group nobody would fire it: the entry is dropped at once, which tells whoever waits.
     pub(crate) fn arm(
         &self,
         worker: Option<usize>,
@@ -123,6 +130,11 @@ impl Timers {
             _ => std::ptr::null(),
         };
         let mut wheel = shard.wheel.lock();
+        if self.is_closed.load(Ordering::Acquire) {
+            drop(wheel);
+            contain("dropping what a timer held", || drop(entry));
+            return Ok((TimerKey::NONE, false));
+        }
         let key = match wheel.arm(deadline_ns, entry) {
             Ok(key) => TimerKey { shard: index as u8, key },
             Err(refused) => {
@@ -216,8 +228,9 @@ impl Timers {
         }
     }
 
-    /// Drops all pending timers, when the group has ended.
+    /// Drops all pending timers, when the group has ended, and those that come later.
     pub(crate) fn clear(&self) {
+        self.is_closed.store(true, Ordering::Release);
         for (index, shard) in self.shards.iter().enumerate() {
             let fresh = Wheel::with_limit(0, TIMERS_PENDING_MAX);
             let mut wheel = shard.wheel.lock();

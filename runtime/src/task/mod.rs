@@ -29,6 +29,7 @@ pub use self::{
     handle::weak::WeakTask,
     lane::mail::{Mailbox, Overflow},
     lane::node::Flow,
-    lane::submit::{Permit, Reserve, SubmitError, SubmitErrorKind, TaskJob},
+    lane::room::Reserve,
+    lane::submit::{Permit, SubmitError, SubmitErrorKind, TaskJob},
     turn::lifecycle::{Lifecycle, OnFailure, Phase},
 };

@@ -238,6 +238,8 @@ impl Search {
     }
 
     fn unbook(&self, local: &Local) -> Woken {
+        // The watchdog sleeps while all workers do: a timer may have woken this one.
+        local.group.watchdog.awake();
         // If somebody took us off the list, the search is booked already.
         local.group.sleep.leave(local.index, true);
         if local.group.is_stopping() {
@@ -248,6 +250,7 @@ impl Search {
     }
 
     fn leave_with(&self, local: &Local, task: TaskPtr) -> Woken {
+        local.group.watchdog.awake();
         if !local.group.sleep.leave(local.index, false) {
             // Booked by somebody meanwhile: the search ends with what we hold.
             self.found(local);

@@ -4,6 +4,7 @@ mod callbacks;
 mod destructors;
 mod floods;
 mod input;
+mod lost;
 mod memory;
 mod misuse;
 mod stuck;

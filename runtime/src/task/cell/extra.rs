@@ -1,8 +1,5 @@
 //! The cold part of a task: made at first use, so that a plain task stays small.
 
-use std::collections::VecDeque;
-use std::task::Waker;
-
 use crate::completion::Completer;
 use crate::failure::Failure;
 use crate::group::Budget;
@@ -10,6 +7,7 @@ use crate::group::TimerKey;
 use crate::subscription::{ReadyStack, Subscriptions};
 use crate::sync::{Mutex, UnsafeCell};
 use crate::task::lane::mail::Mail;
+use crate::task::lane::room::Room;
 use crate::task::lane::urgent::Urgent;
 
 /// Name, subscriptions, waiters.
@@ -30,7 +28,7 @@ pub(crate) struct Extra {
     /// Subscriptions. The runner only.
     subscriptions: UnsafeCell<Subscriptions>,
     /// Who waits for room. Any thread.
-    pub(crate) room: Mutex<VecDeque<Waker>>,
+    pub(crate) room: Mutex<Room>,
     /// Who waits for start and end, and how it ended. Any thread.
     pub(crate) life: Mutex<Life>,
 }
@@ -62,7 +60,7 @@ impl Default for Extra {
             urgent: Mutex::new(Urgent::default()),
             ready: ReadyStack::default(),
             subscriptions: UnsafeCell::new(Subscriptions::default()),
-            room: Mutex::new(VecDeque::new()),
+            room: Mutex::new(Room::default()),
             life: Mutex::new(Life::default()),
         }
     }

@@ -189,7 +189,7 @@ impl<S: Send + 'static> Context<'_, S> {
     ///
     /// # Errors
     ///
-    /// `Full` at `FAST_JOBS_MAX`; the job comes back.
+    /// `Full` at `FAST_JOBS_MAX`, `Closed` while the task ends; the job comes back.
     #[inline]
     pub fn run<F>(&mut self, job: F) -> Result<(), SubmitError<F>>
     where

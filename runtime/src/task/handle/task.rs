@@ -12,9 +12,8 @@ use crate::task::cell::extra::Life;
 use crate::task::cell::layout::{Header, TaskRef};
 use crate::task::lane::inbox::bits;
 use crate::task::lane::node::Flow;
-use crate::task::lane::submit::{
-    self, Once, Repeated, Reserve, SubmitError, SubmitErrorKind, TaskJob,
-};
+use crate::task::lane::room::Reserve;
+use crate::task::lane::submit::{self, Once, Repeated, SubmitError, SubmitErrorKind, TaskJob};
 use crate::task::turn::current;
 use crate::task::turn::lifecycle::Phase;
 use crate::task::turn::phases;
@@ -71,6 +70,13 @@ impl<S> PartialEq for Task<S> {
 }
 
 impl<S> Eq for Task<S> {}
+
+/// By identity, as `Eq`.
+impl<S> std::hash::Hash for Task<S> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.header()).hash(state);
+    }
+}
 
 impl<S> Task<S> {
     pub(crate) fn new(inner: TaskRef) -> Self {
@@ -276,7 +282,7 @@ impl<S: Send + 'static> Task<S> {
     ///
     /// # Errors
     ///
-    /// As [`submit`]; in the fast lane only `Full`, at `FAST_JOBS_MAX`.
+    /// As [`submit`]; in the fast lane `Full` at `FAST_JOBS_MAX`, and `Closed` while the task ends.
     ///
     /// [`submit`]: Task::submit
     #[inline]
@@ -366,7 +372,7 @@ impl<S: Send + 'static> Task<S> {
 
     /// Waits for a place in the mailbox without blocking: a future of a permit.
     pub fn reserve(&self) -> Reserve<S> {
-        Reserve { task: self.clone() }
+        Reserve::new(self.clone())
     }
 
     /// As [`Task::submit`], but waits up to `limit` for a place. Only off the workers.

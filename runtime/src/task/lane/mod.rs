@@ -14,6 +14,8 @@ mod pool;
 #[path = "pool_checked.rs"]
 mod pool;
 #[cfg(not(turnwheel_loom))]
+pub(crate) mod room;
+#[cfg(not(turnwheel_loom))]
 pub(super) mod submit;
 #[cfg(not(turnwheel_loom))]
 pub(super) mod urgent;

@@ -1,10 +1,7 @@
 //! Ways to give a task work: the lanes, the permit, and what they answer.
 
 use std::fmt;
-use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context as Poll1, Poll};
 
 use super::inbox::{bits, Refusal};
 use super::mail::{Posted, Queued};
@@ -156,6 +153,8 @@ where
         let consume = Consume::<S, F>(payload, PhantomData);
         // SAFETY: the turn is exclusive for the time of the call.
         let turn = unsafe { &mut *turn };
+        // Given back beforehand: a job that panics is consumed too.
+        turn.bytes += charge::<Self>();
         if how == Use::Run {
             let state = turn.state.cast::<S>();
             // SAFETY: the turn's task has a state of this type, and the runner has it for itself.
@@ -163,11 +162,11 @@ where
             // SAFETY: a payload of this type, not consumed.
             let job = unsafe { node::borrow::<Self>(payload) };
             if (job.0)(state, &mut Context::new(turn)) == Flow::Again {
+                turn.bytes -= charge::<Self>();
                 std::mem::forget(consume);
                 return Flow::Again;
             }
         }
-        turn.bytes += charge::<Self>();
         drop(consume);
         Flow::Done
     }
@@ -318,8 +317,10 @@ pub(crate) fn insert<J: Job>(header: &Header, job: J) -> Result<(), (SubmitError
     crate::group::count_queued(header, charge::<J>());
     current::insert_fast(header, node).map_err(|node| {
         crate::group::count_queued(header, -charge::<J>());
+        let is_over = current::is_fast_closed(header);
+        let kind = if is_over { SubmitErrorKind::Closed } else { SubmitErrorKind::Full };
         // SAFETY: the node was just made of this job and not linked.
-        (SubmitErrorKind::Full, unsafe { node::unmake(node) })
+        (kind, unsafe { node::unmake(node) })
     })
 }
 
@@ -329,6 +330,12 @@ pub(crate) fn insert<J: Job>(header: &Header, job: J) -> Result<(), (SubmitError
 pub struct Permit<S> {
     task: Task<S>,
     is_used: bool,
+}
+
+impl<S> Permit<S> {
+    pub(super) fn new(task: Task<S>) -> Self {
+        Self { task, is_used: false }
+    }
 }
 
 impl<S: Send + 'static> Permit<S> {
@@ -368,47 +375,6 @@ impl<S> Drop for Permit<S> {
             header.inbox.unreserve();
             // Somebody else may wait for this place.
             header.signal(bits::ROOM);
-        }
-    }
-}
-
-/// Waits for a place in a mailbox; see [`Task::reserve`].
-#[derive(Debug)]
-#[must_use = "futures do nothing unless awaited"]
-pub struct Reserve<S> {
-    pub(crate) task: Task<S>,
-}
-
-impl<S: Send + 'static> Future for Reserve<S> {
-    type Output = Result<Permit<S>, Failure>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Poll1<'_>) -> Poll<Self::Output> {
-        let header = self.task.header();
-        if header.capacity == 0 {
-            return Poll::Ready(Err(Failure::Refused(
-                "permits need a mailbox with the overflow policy «reject»",
-            )));
-        }
-        let try_now = || match header.inbox.reserve(header.capacity) {
-            Ok(()) => Some(Ok(Permit { task: self.task.clone(), is_used: false })),
-            Err(Refusal::Closed) => Some(Err(Failure::Closed)),
-            Err(Refusal::Full) => None,
-        };
-        if let Some(answer) = try_now() {
-            return Poll::Ready(answer);
-        }
-        {
-            let mut room = header.extra_or_make().room.lock();
-            if !room.iter().any(|waker| waker.will_wake(cx.waker())) {
-                room.push_back(cx.waker().clone());
-            }
-        }
-        if !header.signal(bits::ROOM) {
-            return Poll::Ready(Err(Failure::Closed));
-        }
-        match try_now() {
-            Some(answer) => Poll::Ready(answer),
-            None => Poll::Pending,
         }
     }
 }

@@ -85,7 +85,8 @@ fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
 
 /// Refuses urgent jobs from now on; the closed bit of the state word is set already.
 pub(in crate::task) fn close(header: &Header) {
-    if let Some(extra) = header.extra() {
+    // RMW: either we see the lane, or whoever makes it sees the closed bit.
+    if let Some(extra) = header.extra_settled() {
         extra.urgent.lock().is_closed = true;
     }
 }

@@ -85,6 +85,23 @@ pub(crate) fn take_fast(owner: &Owner) -> Option<*mut Node> {
     Some(node)
 }
 
+/// In the count of the fast lane: it takes no job any more.
+const FAST_CLOSED: u32 = 1 << 31;
+
+const _: () = assert!(FAST_JOBS_MAX < FAST_CLOSED);
+
+/// Closes the fast lane: the task ends.
+pub(crate) fn close_fast(owner: &Owner) {
+    owner.fast_len.set(owner.fast_len.get() | FAST_CLOSED);
+}
+
+/// Whether the fast lane of this task, whose turn is under way on this thread, is closed.
+pub(crate) fn is_fast_closed(header: &Header) -> bool {
+    debug_assert!(is_current(header), "the fast lane belongs to the turn");
+    // SAFETY: this thread is the runner; the borrow ends here.
+    unsafe { header.owner() }.fast_len.get() & FAST_CLOSED != 0
+}
+
 /// Whether the turn under way on this thread is this task's.
 #[inline(always)]
 pub(crate) fn is_current(header: &Header) -> bool {
@@ -99,7 +116,7 @@ pub(crate) fn current_ref() -> Option<TaskRef> {
 }
 
 /// Puts a job behind those the current job has made and ahead of everything queued earlier.
-/// Gives the node back if the lane is full.
+/// Gives the node back if the lane is full or closed.
 ///
 /// The turn under way on this thread must be this task's.
 #[inline(always)]

@@ -250,6 +250,8 @@ fn retire(turn: &mut Turn, phase: Phase) {
 
 /// Discards what is still queued, and ends the task once no producer is under way.
 fn end(turn: &mut Turn) -> Left {
+    // Destructors run from here on: what they would put into the lane comes back to them.
+    super::current::close_fast(turn.owner());
     discard_fast(turn);
     discard_submitted(turn);
     turn.publish();
@@ -307,7 +309,8 @@ fn settle(turn: &mut Turn) {
             let outcome = failure.clone().map_or(Ok(()), Err);
             contain("telling of an end", move || drop(waiter.complete_with(outcome)));
         }
-        for waker in std::mem::take(&mut *extra.room.lock()) {
+        let waiting = extra.room.lock().take(u64::MAX);
+        for waker in waiting {
             contain("waking a producer", || waker.wake());
         }
     }
@@ -331,8 +334,7 @@ pub(crate) fn give_room(turn: &mut Turn) {
     let queued = header.inbox.queued();
     let free = if queued == 0 { u64::MAX } else { capacity.saturating_sub(queued) };
     let mut room = extra.room.lock();
-    let count = room.len().min(usize::try_from(free).unwrap_or(usize::MAX));
-    let woken: Vec<_> = room.drain(..count).collect();
+    let woken = room.take(free);
     turn.owner().room_wanted.set(!room.is_empty());
     drop(room);
     for waker in woken {
