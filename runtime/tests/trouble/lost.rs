@@ -227,7 +227,7 @@ fn a_waiter_that_gives_up_after_its_wake_up_passes_it_on() -> Outcome {
     assert!(flag.0.load(Ordering::Acquire), "a place is free");
     let polled = last.as_mut().poll(&mut PollContext::from_waker(Waker::noop()));
     assert!(polled.is_ready());
-    let _ = task.kill();
+    drop(task.kill());
     Ok(())
 }
 
