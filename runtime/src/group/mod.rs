@@ -44,7 +44,8 @@ use crate::worker::{self, Local, Pinning};
 
 /// Handle of a group of workers; clones share it. The group runs until [`Group::shutdown`].
 ///
-/// Dropping the last handle ends nothing: threads and tasks stay until a shutdown or the end of the process.
+/// Dropping the last handle ends nothing: threads and tasks stay until a shutdown or the end of the
+/// process.
 #[derive(Clone)]
 #[doc(alias = "ActorThreadGroup")]
 #[doc(alias = "ActorScheduler")]

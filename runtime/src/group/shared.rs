@@ -306,7 +306,7 @@ impl GroupShared {
     pub(crate) fn escalate(&self, header: &Header, failure: &Failure) {
         log(|| tracing::error!(task = header.name(), %failure, "a failure was escalated"));
         if let Some(hook) = &self.config.on_escalate {
-            // SAFETY: the task is registered until its last turn ends, and this is one of its turns.
+            // SAFETY: the task is registered until its last turn ends, and this is a turn of it.
             let task = unsafe { AnyTask::registered(NonNull::from(header)) };
             contain("the escalation hook of a group", || (hook.0)(&task, failure));
         }

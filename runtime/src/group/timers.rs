@@ -115,8 +115,8 @@ impl Timers {
         worker.map_or(0, |index| 1 + index % (self.shards.len() - 1).max(1)) % self.shards.len()
     }
 
-    /// Arms a timer. Returns its key and whether it is now the earliest of the group. After the end of
-    /// the group nobody would fire it: the entry is dropped at once, which tells whoever waits.
+    /// Arms a timer. Returns its key and whether it is now the earliest of the group. After the end
+    /// of the group nobody would fire it: the entry is dropped at once, which tells its waiter.
     pub(crate) fn arm(
         &self,
         worker: Option<usize>,

@@ -41,8 +41,8 @@ impl Room {
     }
 }
 
-/// Waits for a place in a mailbox; see [`Task::reserve`]. Dropping it gives up; what would have woken
-/// it wakes the next that waits.
+/// Waits for a place in a mailbox; see [`Task::reserve`]. Dropping it gives up, and passes
+/// a wake-up that it has not used to the next waiter.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct Reserve<S> {
