@@ -1,17 +1,21 @@
 //! The plans of schedules: how they begin, and when they are over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use turnwheel_runtime::Context;
 
 use super::error::ScheduleError;
 use super::launch::{Due, Outcome};
 use super::state::Kept;
-use super::timetable::Roster;
+use super::timetable::{Roster, AGAIN};
 use crate::error::{PlanError, TriggerError};
 use crate::id::PlanId;
 use crate::plan::{Created, PlanState, Record};
 use crate::world::{Shared, Triggering, World};
+
+/// The longest pause between two looks at a plan that cannot be seen.
+const AGAIN_MAX: Duration = Duration::from_secs(60);
 
 impl Roster {
     /// Begins the plans of all launches that are durable and not begun.
@@ -83,35 +87,54 @@ impl Roster {
                     roster.advance(&name);
                     roster.settle(cx);
                 }
-                outcome => roster.over(&name, plan, outcome.err(), cx),
+                Ok(_) => roster.over(&name, plan, cx),
+                Err(error) => roster.unseen(&name, plan, &error, cx),
             }
         });
+    }
+
+    /// A plan could not be looked at. It is over only if it does not exist any more; else it counts as
+    /// running, and is looked at again later.
+    fn unseen(&mut self, name: &str, plan: PlanId, error: &PlanError, cx: &mut Context<'_, Self>) {
+        if matches!(error, PlanError::Unknown(_)) {
+            tracing::warn!(schedule = name, %plan, "a plan of a schedule is not there any more");
+            return self.over(name, plan, cx);
+        }
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        // Nothing is decided before it is known.
+        entry.unknown.insert(plan);
+        let looks = entry.looks.entry(plan).or_default();
+        let pause = AGAIN.saturating_mul(1 << (*looks).min(6)).min(AGAIN_MAX);
+        *looks += 1;
+        tracing::warn!(schedule = name, %plan, %error, ?pause, "a plan of a schedule is not seen");
+        let name = name.to_owned();
+        let armed = cx.after(pause, move |roster: &mut Self, cx| {
+            if roster.entries.get(&name).is_some_and(|entry| entry.unknown.contains(&plan)) {
+                roster.look_at(&name, plan, cx);
+            }
+        });
+        if let Err(error) = armed {
+            tracing::error!(%error, "a schedule stops: there are no timers");
+        }
     }
 
     /// Waits for the end of a plan.
     pub(super) fn watch(&mut self, name: &str, plan: PlanId, cx: &mut Context<'_, Self>) {
         let Some(world) = self.world.upgrade() else { return };
         let (finished, name) = (World::of(&world).plan(plan).finished(), name.to_owned());
-        cx.await_interleaved(finished, move |roster, cx, outcome| {
-            roster.over(&name, plan, outcome.err(), cx);
+        cx.await_interleaved(finished, move |roster, cx, outcome| match outcome {
+            Ok(_) => roster.over(&name, plan, cx),
+            Err(error) => roster.unseen(&name, plan, &error, cx),
         });
     }
 
-    pub(super) fn over(
-        &mut self,
-        name: &str,
-        plan: PlanId,
-        error: Option<PlanError>,
-        cx: &mut Context<'_, Self>,
-    ) {
-        if let Some(error) = error {
-            tracing::warn!(schedule = name, %plan, %error, "a plan of a schedule is lost");
-        }
+    fn over(&mut self, name: &str, plan: PlanId, cx: &mut Context<'_, Self>) {
         let Some(now) = self.now() else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
         // It is not written for this alone: a start looks at the plan anyway.
         entry.kept.running.retain(|running| *running != plan);
         entry.cancelled.remove(&plan);
+        entry.looks.remove(&plan);
         if entry.rule.follows_ends() {
             // The pause begins.
             entry.kept.decided = now.max(entry.kept.decided);

@@ -32,7 +32,7 @@ use crate::world::{Opening, Shared, World};
 const MAILBOX: u64 = 1 << 18;
 
 /// What the store or a queue has refused is tried again after this time.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Told when a change is durable, or is not.
 pub(super) type Answer = Box<dyn FnOnce(Result<&Entry, ScheduleError>) + Send>;
@@ -76,6 +76,8 @@ pub(super) struct Entry {
     /// Plans that ran when it was stored, of which nothing was heard since: before that, nothing is
     /// decided.
     pub(super) unknown: BTreeSet<PlanId>,
+    /// How often plans could not be looked at.
+    pub(super) looks: BTreeMap<PlanId, u32>,
     /// Plans that were told to end.
     pub(super) cancelled: BTreeSet<PlanId>,
     answers: Vec<Answer>,
@@ -102,6 +104,7 @@ impl Entry {
             problem: None,
             flying: BTreeSet::new(),
             unknown: BTreeSet::new(),
+            looks: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             answers: Vec::new(),
             waiting: BTreeMap::new(),

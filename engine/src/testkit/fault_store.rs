@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::fault_reader::Reader;
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::store::{
@@ -40,11 +41,30 @@ pub struct FaultStore {
 }
 
 #[derive(Default)]
-struct Script {
+pub(super) struct Script {
     commits: u64,
     at: BTreeMap<u64, StoreError>,
     from: Option<(u64, StoreError)>,
+    reads: u64,
+    reads_fail: Option<StoreError>,
     observer: Option<Box<dyn Observer>>,
+    injector: Option<Arc<dyn Injector>>,
+}
+
+/// What is done with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Read,
+    Write,
+}
+
+/// Decides what becomes of each read and write, in the thread that makes it.
+pub(super) trait Injector: Send + Sync {
+    /// Before it is made: an error if nothing is to be done.
+    fn before(&self, op: Op) -> Result<(), StoreError>;
+
+    /// After a write was made: an error if its answer is to be lost.
+    fn after(&self) -> Result<(), StoreError>;
 }
 
 /// Looks at each commit, in the thread that makes it.
@@ -76,6 +96,12 @@ impl FaultStore {
         Self { inner, script: Arc::new(Mutex::new(script)) }
     }
 
+    /// With somebody who decides what fails.
+    pub(super) fn injected(inner: Arc<dyn Store>, injector: Arc<dyn Injector>) -> Self {
+        let script = Script { injector: Some(injector), ..Script::default() };
+        Self { inner, script: Arc::new(Mutex::new(script)) }
+    }
+
     /// Fails one commit, by its number.
     pub fn fail_at(&self, commit: u64, error: StoreError) {
         self.script.lock().at.insert(commit, error);
@@ -87,11 +113,22 @@ impl FaultStore {
         script.from = Some((script.commits + 1, error));
     }
 
+    /// Fails every read from now on, until it is [healed](FaultStore::heal).
+    pub fn fail_reads(&self, error: StoreError) {
+        self.script.lock().reads_fail = Some(error);
+    }
+
     /// Nothing fails any more.
     pub fn heal(&self) {
         let mut script = self.script.lock();
         script.at.clear();
         script.from = None;
+        script.reads_fail = None;
+    }
+
+    /// How many reads were tried.
+    pub fn reads(&self) -> u64 {
+        self.script.lock().reads
     }
 
     /// How many commits were tried.
@@ -107,7 +144,8 @@ impl Store for FaultStore {
     }
 
     fn reader(&self) -> Result<Box<dyn StoreReader>, StoreError> {
-        self.inner.reader()
+        let (inner, script) = (self.inner.reader()?, Arc::clone(&self.script));
+        Ok(Box::new(Reader { inner, script }))
     }
 
     fn keeper(&self) -> Result<Box<dyn StoreKeeper>, StoreError> {
@@ -134,7 +172,9 @@ impl StoreWriter for Writer {
     }
 
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
-        self.inner.remove(plans)
+        Script::inject(&self.script, Op::Write)?;
+        let removed = self.inner.remove(plans)?;
+        Script::answer(&self.script).map(|()| removed)
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {
@@ -150,50 +190,67 @@ impl StoreWriter for Writer {
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
-        let mut script = self.script.lock();
-        script.count()?;
-        if let Some(observer) = &mut script.observer {
-            observer.begins();
-        }
-        let verdicts = self.inner.commit(batch)?;
-        if let Some(observer) = &mut script.observer {
-            observer.ended(batch, &verdicts);
-        }
-        Ok(verdicts)
+        Script::begin(&self.script, Op::Write)?;
+        self.watched(Some(batch), |inner| inner.commit(batch), |verdicts| verdicts.as_slice())
     }
 
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
-        let mut script = self.script.lock();
-        script.count()?;
-        let nothing = Batch { changes: &[], appends: &[], rows: &[], projected: 0 };
-        if let Some(observer) = &mut script.observer {
-            observer.begins();
-        }
-        let swaps = self.inner.write_schedules(writes)?;
-        if let Some(observer) = &mut script.observer {
-            observer.ended(&nothing, &[]);
-        }
-        Ok(swaps)
+        Script::begin(&self.script, Op::Write)?;
+        self.watched(None, |inner| inner.write_schedules(writes), |_| &[])
     }
 
     fn write_worlds(&mut self, write: &WorldsWrite) -> Result<Swap, StoreError> {
+        Script::begin(&self.script, Op::Write)?;
+        self.watched(None, |inner| inner.write_worlds(write), |_| &[])
+    }
+}
+
+impl Writer {
+    /// Writes, and lets the observer look at it.
+    fn watched<T>(
+        &mut self,
+        batch: Option<&Batch<'_>>,
+        write: impl FnOnce(&mut dyn StoreWriter) -> Result<T, StoreError>,
+        verdicts: impl FnOnce(&T) -> &[Verdict],
+    ) -> Result<T, StoreError> {
         let mut script = self.script.lock();
-        script.count()?;
-        let nothing = Batch { changes: &[], appends: &[], rows: &[], projected: 0 };
         if let Some(observer) = &mut script.observer {
             observer.begins();
         }
-        let swap = self.inner.write_worlds(write)?;
+        let written = write(&mut *self.inner)?;
         if let Some(observer) = &mut script.observer {
-            observer.ended(&nothing, &[]);
+            let nothing = Batch { changes: &[], appends: &[], rows: &[], projected: 0 };
+            observer.ended(batch.unwrap_or(&nothing), verdicts(&written));
         }
-        Ok(swap)
+        drop(script);
+        Script::answer(&self.script).map(|()| written)
     }
 }
 
 impl Script {
-    /// One more commit; the error that it is to have.
-    fn count(&mut self) -> Result<(), StoreError> {
+    /// One more read or write; the error that it is to have.
+    pub(super) fn begin(script: &Mutex<Self>, op: Op) -> Result<(), StoreError> {
+        script.lock().count(op)?;
+        Self::inject(script, op)
+    }
+
+    /// What the injector says. The script is not locked meanwhile.
+    fn inject(script: &Mutex<Self>, op: Op) -> Result<(), StoreError> {
+        let injector = script.lock().injector.clone();
+        injector.map_or(Ok(()), |injector| injector.before(op))
+    }
+
+    /// A write was made: whether its writer is told.
+    fn answer(script: &Mutex<Self>) -> Result<(), StoreError> {
+        let injector = script.lock().injector.clone();
+        injector.map_or(Ok(()), |injector| injector.after())
+    }
+
+    fn count(&mut self, op: Op) -> Result<(), StoreError> {
+        if op == Op::Read {
+            self.reads += 1;
+            return self.reads_fail.clone().map_or(Ok(()), Err);
+        }
         self.commits += 1;
         let number = self.commits;
         let error = match &self.from {

@@ -4,12 +4,13 @@
 //! | --- | --- |
 //! | [`ActionKit`] | one action in isolation: what it plans, how it runs, with time under control |
 //! | [`crash_points`], [`CrashPoints`] | a workload that is interrupted at each of its writes, and recovers |
-//! | [`FaultStore`] | a store whose commits fail when told to |
+//! | [`FaultStore`] | a store whose reads and commits fail when told to |
 
 mod action_kit;
 mod alone;
 mod crash;
 mod fault;
+mod fault_reader;
 mod fault_store;
 mod life;
 mod medium;

@@ -9,8 +9,8 @@ use turnwheel_engine::store::{
 };
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
-    MemoryStore, Next, Payload, PlanId, PlanResult, ScheduleError, SqliteStore, SqliteSync, Store,
-    StoreError, Time, World,
+    MemoryStore, Next, Payload, PlanId, PlanResult, ScheduleError, SqliteStore, SqliteSync,
+    StepState, Store, StoreError, Time, World,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -168,6 +168,40 @@ fn a_store_that_fails_for_a_while_loses_nothing() {
     assert_eq!(launches(&view), ["01:00 launched"]);
     assert_eq!(view.paused, None, "what was refused was not done");
     assert_eq!(script.said(), ["a", "finalize a"]);
+}
+
+#[test]
+fn a_plan_that_cannot_be_read_for_a_while_is_not_over() {
+    let store = FaultStore::new(MemoryStore::new());
+    let script = Script::default();
+    script.on("a", |step| match step.event::<bool>()? {
+        Some(_) => Ok(Next::Done),
+        None => Ok(Next::Suspend("a word".to_owned())),
+    });
+    let wall = SystemTime::from(time("2026-03-01T00:30:00Z"));
+    let (sim, world) = world_over(store.clone(), &script, wall);
+    let hourly = every("hourly", HOUR, "a").overlap(Overlap::Forbid);
+    sim.block_on(world.schedules().put(hourly)).unwrap().unwrap().unwrap();
+    sim.advance(35 * MINUTE);
+    let first = sim.block_on(world.list(Filter::default())).unwrap().unwrap();
+    assert_eq!(first.len(), 1);
+    store.fail_reads(StoreError::Failed("no answer".to_owned()));
+    let unseen = sim.block_on(world.plan(first[0].id).view()).unwrap();
+    assert!(unseen.is_err(), "it has left memory");
+    sim.advance(MINUTE);
+    store.heal();
+    sim.advance(HOUR);
+    let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+    assert_eq!(launches(&view), ["01:00 launched", "02:00 skipped"]);
+    // When it is over the schedule goes on.
+    let plan = world.plan(first[0].id);
+    let view = sim.block_on(plan.view()).unwrap().unwrap();
+    let mut steps = view.steps.iter();
+    let step = steps.find(|step| step.state == StepState::Suspended).expect("it waits").id;
+    sim.block_on(world.event(first[0].id, step, None, &true)).unwrap().unwrap().unwrap();
+    sim.advance(HOUR);
+    let view = sim.block_on(world.schedules().get("hourly")).unwrap().unwrap().unwrap();
+    assert_eq!(launches(&view), ["01:00 launched", "02:00 skipped", "03:00 launched"]);
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! The reading end of a store that fails when it is told to.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
+
+use super::fault_store::{Op, Script};
+use crate::error::StoreError;
+use crate::id::PlanId;
+use crate::store::{
+    Count, Filter, Loaded, PlanRow, ScheduleRow, Seq, Slots, StoreReader, Worlds, Written,
+};
+use crate::time::Time;
+
+pub(super) struct Reader {
+    pub(super) inner: Box<dyn StoreReader>,
+    pub(super) script: Arc<Mutex<Script>>,
+}
+
+impl Reader {
+    /// The reader, unless this read is to fail.
+    fn inner(&mut self) -> Result<&mut dyn StoreReader, StoreError> {
+        Script::begin(&self.script, Op::Read)?;
+        Ok(&mut *self.inner)
+    }
+}
+
+impl StoreReader for Reader {
+    fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
+        self.inner()?.load(plan, head)
+    }
+
+    fn history_after(
+        &mut self,
+        plan: PlanId,
+        after: Seq,
+        head: Seq,
+    ) -> Result<Vec<(Seq, Vec<u8>)>, StoreError> {
+        self.inner()?.history_after(plan, after, head)
+    }
+
+    fn journal(&mut self, after: Seq, limit: usize) -> Result<Vec<Written>, StoreError> {
+        self.inner()?.journal(after, limit)
+    }
+
+    fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
+        self.inner()?.locks()
+    }
+
+    fn worlds(&mut self) -> Result<Worlds, StoreError> {
+        self.inner()?.worlds()
+    }
+
+    fn live(&mut self) -> Result<Slots, StoreError> {
+        self.inner()?.live()
+    }
+
+    fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
+        self.inner()?.behind()
+    }
+
+    fn busy(&mut self, from: Option<PlanId>, limit: usize) -> Result<Vec<PlanId>, StoreError> {
+        self.inner()?.busy(from, limit)
+    }
+
+    fn wakes(&mut self, until: Time, limit: usize) -> Result<Vec<(Time, PlanId)>, StoreError> {
+        self.inner()?.wakes(until, limit)
+    }
+
+    fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
+        self.inner()?.by_key(key)
+    }
+
+    fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
+        self.inner()?.state(entity, key)
+    }
+
+    fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {
+        self.inner()?.reminder(id)
+    }
+
+    fn reminders_of(
+        &mut self,
+        entity: &str,
+        key: &str,
+        limit: usize,
+    ) -> Result<Vec<ReminderRow>, StoreError> {
+        self.inner()?.reminders_of(entity, key, limit)
+    }
+
+    fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError> {
+        self.inner()?.reminders_due(range)
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
+        self.inner()?.list(filter)
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
+        self.inner()?.counts()
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        self.inner()?.schedule(name)
+    }
+
+    fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError> {
+        self.inner()?.schedules(after, limit)
+    }
+}
