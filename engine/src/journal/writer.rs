@@ -121,6 +121,8 @@ impl Writer {
     /// Has the store put in order, by its keeper if that is in time.
     pub(super) fn keep(&mut self, cx: &mut Context<'_, Self>) {
         match self.store.upkeep() {
+            // The keeper is at it: what it leaves is moved after that.
+            Upkeep::Now if self.is_keeping => {}
             Upkeep::Now => {
                 if let Err(error) = self.store.keep() {
                     tracing::warn!(%error, "the store is not put in order");

@@ -2,46 +2,94 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{beside, failure, lock::Lock, schema, SqliteStore};
 use crate::error::StoreError;
-use crate::limits::{LOG_PAGES_MAX, LOG_PAGES_SOON};
+use crate::limits::{LOG_PAGES_MAX, LOG_PAGES_SOON, LOG_RESTART_WAIT};
 use crate::store::{StoreKeeper, Upkeep};
 
 /// Problems of a damaged file that are told.
 const PROBLEMS: usize = 10;
 
-/// Pages in the write-ahead log that are not in the file, as the writer guesses it.
+/// The write-ahead log, as far as it is known without looking at it.
 #[derive(Debug, Default)]
-pub(super) struct Log {
-    pages: AtomicU64,
+pub(super) struct Log(Mutex<Pages>);
+
+#[derive(Debug)]
+struct Pages {
+    /// Added since the last checkpoint began, as the writer guesses it.
+    added: u64,
+    /// In the log, at the last checkpoint: it begins anew only when nothing is left and nobody reads it.
+    length: u64,
+    /// The length at which the writer makes it begin anew.
+    restart_at: u64,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self { added: 0, length: 0, restart_at: LOG_PAGES_MAX }
+    }
 }
 
 impl Log {
     pub(super) fn add(&self, pages: u64) {
-        self.pages.fetch_add(pages, Ordering::Relaxed);
+        self.0.lock().added += pages;
     }
 
     pub(super) fn upkeep(&self) -> Upkeep {
-        match self.pages.load(Ordering::Relaxed) {
-            pages if pages >= LOG_PAGES_MAX => Upkeep::Now,
-            pages if pages >= LOG_PAGES_SOON => Upkeep::Soon,
-            _ => Upkeep::None,
+        let Pages { added, length, restart_at } = *self.0.lock();
+        // While commits go on, what they add meanwhile is never moved beside them: only between two
+        // commits can the log become empty, and begin anew.
+        if length + added >= restart_at {
+            Upkeep::Now
+        } else if added >= LOG_PAGES_SOON {
+            Upkeep::Soon
+        } else {
+            Upkeep::None
         }
     }
 
     /// Moves pages from the log to the file, as far as nobody needs them in the log.
     pub(super) fn checkpoint(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let mut checkpoint = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
-        let (log, moved) =
-            checkpoint.query_row([], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
-        let left = u64::try_from(log.saturating_sub(moved)).unwrap_or(0);
-        self.pages.store(left, Ordering::Relaxed);
+        self.move_pages(connection, "PRAGMA wal_checkpoint(PASSIVE)")
+    }
+
+    /// Moves all pages, so that the log begins anew. For the writer, between two commits.
+    pub(super) fn restart(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let before: u64 = connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0))?;
+        connection.busy_timeout(LOG_RESTART_WAIT)?;
+        let moved = self.move_pages(connection, "PRAGMA wal_checkpoint(RESTART)");
+        connection.busy_timeout(Duration::from_millis(before))?;
+        moved
+    }
+
+    fn move_pages(&self, connection: &Connection, how: &str) -> rusqlite::Result<()> {
+        let before = self.0.lock().added;
+        let mut checkpoint = connection.prepare_cached(how)?;
+        let (is_busy, log) =
+            checkpoint.query_row([], |row| Ok((row.get::<_, bool>(0)?, row.get::<_, i64>(1)?)))?;
+        let Ok(log) = u64::try_from(log) else {
+            // Somebody else is at it.
+            return Ok(());
+        };
+        let mut pages = self.0.lock();
+        // What was added meanwhile is not forgotten.
+        pages.added -= before.min(pages.added);
+        pages.length = log;
+        pages.restart_at = LOG_PAGES_MAX;
+        if how.contains("RESTART") {
+            if is_busy {
+                pages.restart_at = LOG_PAGES_MAX.max(log + LOG_PAGES_SOON);
+            } else {
+                pages.length = 0;
+            }
+        }
         Ok(())
     }
 }
@@ -120,7 +168,7 @@ impl SqliteStore {
             )));
         }
         let store = Self::new(to);
-        let _lock = Lock::take(to)?;
+        let _lock = Lock::take(&super::real(to)?)?;
         copy(&source, to)?;
         Ok(store)
     }
