@@ -301,3 +301,74 @@ fn its_answers_go_with_their_plan() {
     assert_eq!(number(&place.path(), "SELECT count(*) FROM bookings"), 1, "that is the user's own");
     world.shutdown().unwrap();
 }
+
+#[test]
+fn a_step_changes_nothing_of_the_engine_and_everything_of_its_own() {
+    const REFUSED: &[&str] = &[
+        "INSERT INTO labels VALUES ('a', 'b', x'00')",
+        "DELETE FROM labels",
+        "UPDATE counts SET plans = 0",
+        "DELETE FROM worlds",
+        "REPLACE INTO \"Worlds\" VALUES (9, '', '', 0, x'', '', '')",
+        "UPDATE meta SET value = 9",
+        "DELETE FROM turnwheel_works",
+        "INSERT INTO turnwheel_values VALUES (x'', x'', x'')",
+        "DROP TRIGGER labels_new",
+        "DROP TRIGGER Counts_Gone",
+        "DROP INDEX plans_busy",
+        "DROP INDEX reminders_due",
+        "DROP TABLE counts",
+        "ALTER TABLE worlds ADD COLUMN mine",
+        "CREATE INDEX mine ON counts (plans)",
+        "CREATE TRIGGER mine AFTER INSERT ON plans BEGIN SELECT 1; END",
+        "CREATE TEMP TRIGGER mine AFTER INSERT ON labels BEGIN SELECT 1; END",
+        "CREATE TEMP TABLE plans (id)",
+        "CREATE TEMP VIEW journal AS SELECT 1",
+        "CREATE TABLE turnwheel_mine (id)",
+        "REINDEX plans_wake",
+        "ANALYZE labels",
+        "INSERT INTO own_by_trigger VALUES (1)",
+    ];
+    const ALLOWED: &[&str] = &[
+        "CREATE TABLE own (id INTEGER PRIMARY KEY, name TEXT)",
+        "CREATE INDEX own_name ON own (name)",
+        "CREATE TABLE own_log (id)",
+        "CREATE TRIGGER own_new AFTER INSERT ON own BEGIN INSERT INTO own_log VALUES (new.id); END",
+        "CREATE VIEW own_names AS SELECT name FROM own",
+        "INSERT INTO own VALUES (1, 'a')",
+        "UPDATE own SET name = 'b'",
+        "ALTER TABLE own ADD COLUMN more",
+        "CREATE TEMP TABLE own_temp AS SELECT * FROM own",
+        "DROP TABLE own_temp",
+        "ANALYZE own",
+        "DROP VIEW own_names",
+        "DROP TRIGGER own_new",
+        "DROP INDEX own_name",
+        "DELETE FROM own",
+        "DROP TABLE own",
+    ];
+    let place = Place::new();
+    let book = Book::new(|db| {
+        db.execute_batch(
+            "CREATE TABLE own_by_trigger (id);
+             CREATE TRIGGER own_by AFTER INSERT ON own_by_trigger BEGIN DELETE FROM labels; END;",
+        )?;
+        let wrong = |sql: &&&str| db.execute_batch(sql).is_ok();
+        let taken: Vec<_> = REFUSED.iter().filter(wrong).collect();
+        let right = |sql: &&&str| db.execute_batch(sql).is_err();
+        let refused: Vec<_> = ALLOWED.iter().filter(right).collect();
+        if taken.is_empty() && refused.is_empty() {
+            return Ok(7);
+        }
+        Err(ActionError::new("wrong", format!("taken: {taken:?}, refused: {refused:?}"))
+            .and_final())
+    });
+    let world = book.world(&place.path());
+    let view = end(&trigger(&world));
+    let step = view.run_step::<Book>().expect("it was planned");
+    assert!(step.error.is_none(), "{:?}", step.error);
+    assert_eq!(view.output::<Book>().expect("it reads"), 7);
+    world.shutdown().expect("it ends in time");
+    let objects = "SELECT count(*) FROM sqlite_master WHERE name GLOB '*labels*'";
+    assert!(number(&place.path(), objects) >= 4);
+}

@@ -27,6 +27,7 @@ use writer::Writer;
 
 use super::{Store, StoreKeeper, StoreReader, StoreView, StoreWriter};
 use crate::error::StoreError;
+use crate::limits::LOG_BYTES_KEPT;
 
 /// When the store waits for the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +73,9 @@ pub struct SqliteStore {
     log: Arc<Log>,
     check: SqliteCheck,
 }
+
+/// Links that lead to one another, at most.
+const LINKS_MAX: usize = 40;
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,7 +167,7 @@ impl SqliteStore {
         if self.lock.lock().upgrade().is_some() {
             return Ok(Some(format!("process {}", std::process::id())));
         }
-        Lock::holder(&self.path)
+        Lock::holder(&real(&self.path)?)
     }
 
     fn connect(&self) -> Result<Connection, StoreError> {
@@ -171,6 +175,7 @@ impl SqliteStore {
         connection
             .execute_batch(&format!(
                 "PRAGMA journal_mode = WAL;
+                 PRAGMA journal_size_limit = {LOG_BYTES_KEPT};
                  PRAGMA synchronous = {};
                  PRAGMA wal_autocheckpoint = 0;
                  PRAGMA busy_timeout = 10000;
@@ -231,7 +236,7 @@ impl Store for SqliteStore {
             match held.upgrade() {
                 Some(lock) => lock,
                 None => {
-                    let lock = Arc::new(Lock::take(&self.path)?);
+                    let lock = Arc::new(Lock::take(&real(&self.path)?)?);
                     *held = Arc::downgrade(&lock);
                     lock
                 }
@@ -270,8 +275,73 @@ fn failure(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Corrupt(error.to_string())
         }
+        None => match error {
+            rusqlite::Error::IntegralValueOutOfRange(column, value) => damaged(*column, &value),
+            rusqlite::Error::InvalidColumnType(column, name, _) => damaged(*column, &name),
+            rusqlite::Error::FromSqlConversionFailure(column, _, problem) => {
+                damaged(*column, &problem)
+            }
+            other => StoreError::Failed(other.to_string()),
+        },
         _ => StoreError::Failed(error.to_string()),
     }
+}
+
+/// A row says something that this program has never written.
+fn damaged(column: usize, what: &dyn fmt::Display) -> StoreError {
+    StoreError::Corrupt(format!(
+        "column {column} of a row has the value {what}, which no world writes: was the file changed by \
+         another program? Restore it from a backup"
+    ))
+}
+
+/// The file that a path leads to, through links: each store has one lock, whatever it is called.
+fn real(path: &Path) -> Result<PathBuf, StoreError> {
+    let failed = |error: std::io::Error| StoreError::Failed(format!("{}: {error}", path.display()));
+    let mut file = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(to) = std::fs::read_link(&file) else { break };
+        file = file.parent().map_or_else(|| to.clone(), |folder| folder.join(&to));
+    }
+    let name = file.file_name().map(std::ffi::OsStr::to_owned);
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let Some(name) = name else { return Ok(file) };
+    // The folder must be there for the store to be made: SQLite says so if it is not.
+    match folder.canonicalize() {
+        Ok(folder) => {
+            let file = folder.join(name);
+            refuse_several_names(&file).map_err(failed)??;
+            Ok(file)
+        }
+        Err(_) => Ok(file),
+    }
+}
+
+/// A file with two names would have two logs, and what one writes would damage what the other has written.
+#[cfg(unix)]
+fn refuse_several_names(file: &Path) -> std::io::Result<Result<(), StoreError>> {
+    use std::os::unix::fs::MetadataExt;
+    let names = match std::fs::metadata(file) {
+        Ok(found) => found.nlink(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 1,
+        Err(error) => return Err(error),
+    };
+    if names <= 1 {
+        return Ok(Ok(()));
+    }
+    let store = file.display();
+    Ok(Err(StoreError::Failed(format!(
+        "{store}: the file has {names} names (hard links), and a log for each would damage it: remove \
+         the other names, or make symbolic links of them"
+    ))))
+}
+
+#[cfg(not(unix))]
+fn refuse_several_names(_: &Path) -> std::io::Result<Result<(), StoreError>> {
+    Ok(Ok(()))
 }
 
 /// The name of a file beside another one.

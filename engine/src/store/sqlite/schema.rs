@@ -1,6 +1,8 @@
 //! The tables, and how a file of an older version becomes one of this.
 
-use rusqlite::Connection;
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension};
 
 use super::failure;
 use crate::error::StoreError;
@@ -151,6 +153,15 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          PRIMARY KEY (plan, id)
      );"];
 
+/// The names of all tables, indices and triggers of the store.
+pub(super) fn objects() -> HashSet<&'static str> {
+    let words = MIGRATIONS.iter().flat_map(|migration| migration.split_whitespace());
+    let words: Vec<&str> = words.collect();
+    let is_object = |kind: &str| matches!(kind, "TABLE" | "INDEX" | "TRIGGER");
+    let named = words.windows(3).filter(|it| it[0] == "CREATE" && is_object(it[1]));
+    named.map(|it| it[2]).collect()
+}
+
 /// The format of a file; 0 if it has no tables. A newer one than ours is refused.
 pub(super) fn check(connection: &Connection, store: &str) -> Result<u32, StoreError> {
     let found: u32 = connection
@@ -158,6 +169,13 @@ pub(super) fn check(connection: &Connection, store: &str) -> Result<u32, StoreEr
         .map_err(|error| failure(&error))?;
     if found > VERSION {
         return Err(StoreError::TooNew { store: store.to_owned(), found, known: VERSION });
+    }
+    let own = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turnwheel_works'";
+    let own = connection.query_row(own, [], |_| Ok(())).optional();
+    if found > 0 && own.map_err(|error| failure(&error))?.is_none() {
+        return Err(StoreError::Failed(format!(
+            "{store} is no store: it is a database of another program; take another file"
+        )));
     }
     Ok(found)
 }

@@ -1,12 +1,14 @@
 //! Work of steps in a commit: inside a savepoint, with a limit, and without a way to our own tables.
 
+use std::collections::HashSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{params, Connection, OptionalExtension, Transaction};
 
+use super::schema;
 use crate::action::panic_message;
 use crate::error::ActionError;
 use crate::limits::{WORK_ALONE_OPS, WORK_SHARED_OPS};
@@ -16,19 +18,7 @@ use crate::store::{Work, Worked};
 const SAVEPOINT: &str = "turnwheel_work";
 /// Instructions of SQLite between two looks at the limit.
 const LOOK_OPS: i32 = 1_000;
-/// Our tables: work reads them at will, and changes none.
-const TABLES: [&str; 9] = [
-    "journal",
-    "plans",
-    "keys",
-    "schedules",
-    "locks",
-    "meta",
-    "states",
-    "reminders",
-    "reminder_epochs",
-];
-/// And all that begin with this.
+/// Names that are kept for this store.
 const OUR_PREFIX: &str = "turnwheel_";
 
 /// What became of it, if the transaction goes on; nothing if SQLite has rolled all of it back because
@@ -134,11 +124,16 @@ impl Drop for Guard<'_> {
     }
 }
 
+/// Whether a table, an index or a trigger belongs to the store: work reads them at will, and changes none.
+fn is_ours(name: &str) -> bool {
+    static OBJECTS: OnceLock<HashSet<&str>> = OnceLock::new();
+    let name = name.to_ascii_lowercase();
+    name.starts_with(OUR_PREFIX) || OBJECTS.get_or_init(schema::objects).contains(&*name)
+}
+
+/// What the code of a step may do: everything with the user's own schema, nothing that changes the store's
+/// or ends the commit.
 fn allows(action: &AuthAction<'_>) -> Authorization {
-    let is_ours = |table: &str| {
-        let table = table.to_ascii_lowercase();
-        table.starts_with(OUR_PREFIX) || TABLES.contains(&&*table)
-    };
     let is_refused = match action {
         AuthAction::Transaction { .. }
         | AuthAction::Attach { .. }
@@ -149,11 +144,28 @@ fn allows(action: &AuthAction<'_>) -> Authorization {
         | AuthAction::Delete { table_name }
         | AuthAction::Update { table_name, .. }
         | AuthAction::DropTable { table_name }
-        | AuthAction::DropIndex { table_name, .. }
-        | AuthAction::CreateIndex { table_name, .. }
-        | AuthAction::CreateTrigger { table_name, .. }
-        | AuthAction::CreateTempTrigger { table_name, .. }
-        | AuthAction::AlterTable { table_name, .. } => is_ours(table_name),
+        | AuthAction::AlterTable { table_name, .. }
+        | AuthAction::Analyze { table_name }
+        // A temporary one of the same name would stand for ours.
+        | AuthAction::CreateTable { table_name }
+        | AuthAction::CreateTempTable { table_name }
+        | AuthAction::CreateVtable { table_name, .. }
+        | AuthAction::DropVtable { table_name, .. } => is_ours(table_name),
+        AuthAction::CreateView { view_name }
+        | AuthAction::CreateTempView { view_name }
+        | AuthAction::DropView { view_name }
+        | AuthAction::DropTempView { view_name } => is_ours(view_name),
+        AuthAction::CreateIndex { index_name, table_name }
+        | AuthAction::CreateTempIndex { index_name, table_name }
+        | AuthAction::DropIndex { index_name, table_name } => {
+            is_ours(index_name) || is_ours(table_name)
+        }
+        AuthAction::Reindex { index_name } => is_ours(index_name),
+        AuthAction::CreateTrigger { trigger_name, table_name }
+        | AuthAction::CreateTempTrigger { trigger_name, table_name }
+        | AuthAction::DropTrigger { trigger_name, table_name } => {
+            is_ours(trigger_name) || is_ours(table_name)
+        }
         _ => false,
     };
     if is_refused {

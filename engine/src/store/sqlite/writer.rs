@@ -187,7 +187,7 @@ impl StoreWriter for Writer {
     }
 
     fn keep(&mut self) -> Result<(), StoreError> {
-        self.log.checkpoint(&self.connection).map_err(|error| failure(&error))
+        self.log.restart(&self.connection).map_err(|error| failure(&error))
     }
 
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
