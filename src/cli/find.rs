@@ -13,7 +13,7 @@ use super::span;
 const STATES: [&str; 7] =
     ["pending", "scheduled", "planning", "planned", "running", "paused", "stopped"];
 const RESULTS: [&str; 6] = ["pending", "success", "warning", "error", "cancelled", "reverted"];
-const REASONS: [&str; 12] = [
+const REASONS: [&str; 13] = [
     "nothing",
     "decision",
     "permission",
@@ -26,6 +26,7 @@ const REASONS: [&str; 12] = [
     "retry",
     "place",
     "store",
+    "unreadable",
 ];
 
 /// Which plans; those that fit all that is said.

@@ -36,10 +36,13 @@ pub enum Waiting {
     Place,
     /// The store: it fails, and what has happened is written when it is well again.
     Store,
+    /// A world that can read it: what the store has of it is damaged, of a newer version, or of a codec that
+    /// is not here.
+    Unreadable,
 }
 
 impl Waiting {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Nothing,
         Self::Decision,
         Self::Permission,
@@ -52,6 +55,7 @@ impl Waiting {
         Self::Retry,
         Self::Place,
         Self::Store,
+        Self::Unreadable,
     ];
 
     /// In lower case, as everywhere outside the code.
@@ -69,6 +73,7 @@ impl Waiting {
             Self::Retry => "retry",
             Self::Place => "place",
             Self::Store => "store",
+            Self::Unreadable => "unreadable",
         }
     }
 

@@ -15,6 +15,7 @@ use super::early::Early;
 use super::entry::UnderWay;
 use super::locks::Beginning;
 use super::message::{CallReturned, Deliver, Order, Report, Wake};
+use super::quarantine::quarantine;
 use super::queue::{Place, Ticket};
 use super::refusal::Refusal;
 use super::{row, OrderKind, PlanKey};
@@ -152,6 +153,8 @@ impl Entity for PlanActor {
             if !is_for_good {
                 let again = self.world.now().after(AFTER_STORE_FAILURE);
                 self.world.wakes().set(self.id, again);
+            } else {
+                quarantine(Arc::clone(&self.world), self.id, error.to_string()).await;
             }
             self.unreadable = Some(error);
         }
@@ -168,11 +171,12 @@ impl PlanActor {
         }
     }
 
-    /// Reads a plan with its newest entry and how many there were after its snapshot, if there is one.
+    /// Reads a plan with its newest entry and how many there were after its snapshot, if there is one; and
+    /// whether its row says that it cannot be read.
     pub(crate) async fn read(
         world: &Shared,
         id: PlanId,
-    ) -> Result<Option<(Plan, (Seq, usize))>, StoreError> {
+    ) -> Result<Option<(Plan, (Seq, usize, bool))>, StoreError> {
         let journal = world.journal();
         let head = journal.head(id);
         let loaded = journal.read(move |reader| reader.load(id, head)).await;
@@ -194,20 +198,22 @@ impl PlanActor {
                 }
             }
         }
-        Ok(plan.map(|plan| (plan, (loaded.head, loaded.entries.len()))))
+        let of = (loaded.head, loaded.entries.len(), loaded.is_quarantined);
+        Ok(plan.map(|plan| (plan, of)))
     }
 
     /// Reads the plan, if there is one.
     async fn load(&mut self) -> Result<(), StoreError> {
         let (id, world) = (self.id, Arc::clone(&self.world));
         let behind = world.journal().head(id);
-        let Some((plan, (head, entries))) = Self::read(&world, id).await? else { return Ok(()) };
+        let Some((plan, found)) = Self::read(&world, id).await? else { return Ok(()) };
+        let (head, entries, is_quarantined) = found;
         self.head = head;
         self.entries = u32::try_from(entries).unwrap_or(u32::MAX);
         self.holds_locks = plan.state == PlanState::Running;
         self.know_followed(&plan);
         self.plan = Some(plan);
-        if let (Some(_), Some(plan)) = (behind, &self.plan) {
+        if let (true, Some(plan)) = (behind.is_some() || is_quarantined, &self.plan) {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
             let row = PlanRow { head, ..row(plan) };
             self.world.journal().update(row, self.world.epoch());
@@ -231,7 +237,7 @@ impl Handler<Deliver> for PlanActor {
         if self.is_unborn() {
             return self.hear_later(message);
         }
-        let Deliver { step, id, payload, by, reply, is_again } = message;
+        let Deliver { step, id, payload, by, reply, is_kept } = message;
         let (plan, world) = (self.id, Arc::clone(&self.world));
         let letter = |reason: String| Undelivered {
             plan,
@@ -240,12 +246,12 @@ impl Handler<Deliver> for PlanActor {
             payload: payload.clone(),
             reason,
         };
-        if self.plan.is_none() && !is_again {
+        if self.plan.is_none() && is_kept {
             world.letters().add(world.now(), letter(self.absence().to_string()));
         }
         self.order(reply, cx, |decisions| {
             let taken = decisions.event(step, id.clone(), payload.clone(), by);
-            if let (Err(problem), false) = (&taken, is_again) {
+            if let (Err(problem), true) = (&taken, is_kept) {
                 world.letters().add(world.now(), letter(problem.clone()));
             }
             Ok(taken?)

@@ -53,6 +53,7 @@ mod migrate;
 mod orders;
 mod places;
 mod plans;
+mod quarantine;
 mod queue;
 mod refusal;
 mod rescue;

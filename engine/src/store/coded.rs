@@ -271,7 +271,7 @@ impl StoreReader for Reader {
         let decode = |bytes| decoded(&*self.codec, bytes);
         let snapshot = loaded.snapshot.map(decode).transpose()?;
         let entries = loaded.entries.into_iter().map(decode).collect::<Result<_, StoreError>>()?;
-        Ok(Some(Loaded { snapshot, entries, head: loaded.head }))
+        Ok(Some(Loaded { snapshot, entries, ..loaded }))
     }
 
     fn history_after(

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::error::StoreError;
 use crate::id::PlanId;
-use crate::plan::PlanState;
+use crate::plan::{PlanState, Waiting};
 use crate::time::Time;
 
 /// A store in memory. Clones share what it holds, so a clone that is kept «survives» the world.
@@ -269,7 +269,8 @@ impl StoreReader for Reader {
         let from = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
         let entries = data.chain(plan, head, from)?.into_iter().map(|(_, entry)| entry).collect();
         let snapshot = snapshot.map(|(_, bytes)| data.whole(plan, &bytes)).transpose()?;
-        Ok(Some(Loaded { snapshot, entries, head }))
+        let is_quarantined = row.is_some_and(|row| row.waits == Waiting::Unreadable);
+        Ok(Some(Loaded { snapshot, entries, head, is_quarantined }))
     }
 
     fn history_after(

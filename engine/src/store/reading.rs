@@ -180,6 +180,8 @@ pub struct Loaded {
     pub entries: Vec<Vec<u8>>,
     /// The newest one.
     pub head: Seq,
+    /// Whether its row says [`Waiting::Unreadable`](crate::Waiting::Unreadable).
+    pub is_quarantined: bool,
 }
 
 /// An entry of the journal as it was written.

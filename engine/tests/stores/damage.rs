@@ -5,7 +5,7 @@ use std::path::Path;
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, Next, PlanId, PlanResult, Run, Runs, SqliteStore, SqliteSync, StepContext,
-    World,
+    Store, Waiting, World,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -46,6 +46,27 @@ fn damage(file: &Path, plan: PlanId) {
     records[middle] ^= 4;
     let write = "UPDATE journal SET records = ?2 WHERE seq = ?1";
     file.execute(write, rusqlite::params![seq, records]).expect("it is written");
+}
+
+#[test]
+fn a_plan_that_can_be_read_again_goes_on_and_its_row_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plans.db");
+    let (sim, world) = open(&file, 1);
+    let plan = sim.block_on(world.trigger::<Wait>(1)).expect("it ends").expect("it is taken").id();
+    sim.run_until_idle();
+    drop((world, sim));
+    damage(&file, plan);
+    let (sim, world) = open(&file, 2);
+    sim.advance(std::time::Duration::from_secs(60));
+    drop((world, sim));
+    // What was changed is put right.
+    damage(&file, plan);
+    let (sim, world) = open(&file, 3);
+    let view = sim.block_on(world.plan(plan).view()).expect("it ends").expect("it can be read");
+    assert_eq!(view.result(), PlanResult::Pending);
+    let rows = sim.block_on(world.list(Filter::default())).expect("it ends").expect("rows");
+    assert_eq!((rows[0].waits, rows[0].waits_for.as_str()), (Waiting::Event, "an event"));
 }
 
 /// Three plans wait; the second one is damaged. Whether their rows are behind when the world ends.
@@ -98,6 +119,14 @@ fn one_of_three(rows_are_behind: bool) {
         }
         let new = sim.block_on(world.trigger::<Wait>(9)).expect("it ends");
         assert!(new.is_ok(), "new ones are taken");
+        let rows = sim.block_on(world.list(Filter::default())).expect("it ends").expect("rows");
+        let row = rows.iter().find(|row| row.id == plans[1]).expect("it is listed");
+        assert_eq!(row.waits, Waiting::Unreadable);
+        assert!(row.waits_for.contains("is not what was written"), "{}", row.waits_for);
+        sim.advance(std::time::Duration::from_secs(60));
+        let mut reader = SqliteStore::new(&file).reader().expect("a reader");
+        let behind = reader.behind().expect("it can be asked");
+        assert_eq!(behind, [], "the next start looks through nothing for it");
     }
 }
 

@@ -23,22 +23,25 @@ impl Reader {
     }
 
     fn plan(&self, plan: PlanId, head: Option<Seq>) -> rusqlite::Result<Option<Chain>> {
-        let read = "SELECT head, snapshot_seq, snapshot FROM plans WHERE id = ?1";
+        let read =
+            "SELECT head, snapshot_seq, snapshot, waits = 'unreadable' FROM plans WHERE id = ?1";
         let row = self
             .connection
             .prepare_cached(read)?
             .query_row([plan.to_bytes()], |row| {
-                Ok((row.get(0)?, row.get::<_, Option<Seq>>(1)?, row.get(2)?))
+                Ok((row.get(0)?, row.get::<_, Option<Seq>>(1)?, row.get(2)?, row.get(3)?))
             })
             .optional()?;
-        let (known, from, snapshot) = match row {
-            Some((head, from, snapshot)) => (Some(head), from.unwrap_or(0), snapshot),
-            None => (None, 0, None),
+        let (known, from, snapshot, is_quarantined) = match row {
+            Some((head, from, snapshot, is_quarantined)) => {
+                (Some(head), from.unwrap_or(0), snapshot, is_quarantined)
+            }
+            None => (None, 0, None, false),
         };
         let Some(head) = head.or(known) else { return Ok(None) };
         let (entries, missing) = self.chain(head, from)?;
         let entries = entries.into_iter().map(|(_, records)| records).collect();
-        Ok(Some(Chain { loaded: Loaded { snapshot, entries, head }, missing }))
+        Ok(Some(Chain { loaded: Loaded { snapshot, entries, head, is_quarantined }, missing }))
     }
 
     /// The entries after one place and up to another, oldest first; and the place of one that is missing.
@@ -81,11 +84,12 @@ impl StoreReader for Reader {
         let chain = self.plan(plan, head).map_err(|error| failure(&error))?;
         match chain {
             Some(Chain { missing: Some(seq), .. }) => Err(missing(plan, seq)),
-            Some(Chain { loaded: Loaded { snapshot, entries, head }, .. }) => {
+            Some(Chain { loaded, .. }) => {
+                let Loaded { snapshot, entries, .. } = loaded;
                 let whole = |bytes| values::whole(&self.connection, plan, bytes);
                 let snapshot = snapshot.map(whole).transpose()?;
                 let entries = entries.into_iter().map(whole).collect::<Result<_, _>>()?;
-                Ok(Some(Loaded { snapshot, entries, head }))
+                Ok(Some(Loaded { snapshot, entries, ..loaded }))
             }
             None => Ok(None),
         }
