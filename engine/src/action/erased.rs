@@ -87,6 +87,7 @@ pub(crate) trait AnyAction: Send + Sync {
     fn heartbeat(&self) -> Option<Duration>;
     fn rescue(&self, error: &ActionError) -> Rescue;
     fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue;
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError>;
     fn on_interrupt(&self) -> OnInterrupt;
     fn is_cancellable(&self) -> bool;
     fn cleans_up_when_skipped(&self) -> bool;
@@ -189,6 +190,10 @@ impl<A: Action> AnyAction for A {
         guarded::<A, _>("rescue_of_planned", Rescue::Pause, || {
             Action::rescue_of_planned(self, action, suggested)
         })
+    }
+
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        Action::check_event(self, event)
     }
 
     fn on_interrupt(&self) -> OnInterrupt {

@@ -64,6 +64,7 @@ pub use together::{Asked, PollAll};
 pub use transact::Transacting;
 
 use crate::error::ActionError;
+use crate::payload::Payload;
 use crate::plan::Planner;
 
 /// The queue of steps whose action names none.
@@ -221,6 +222,17 @@ pub trait Action: Sized + Send + Sync + 'static {
     fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue {
         let _ = action;
         suggested
+    }
+
+    /// Checks an event that somebody sends to its run step: the sender of one that is refused is told why,
+    /// and the step does not get it. Timers and parts of the step are not checked.
+    ///
+    /// # Errors
+    ///
+    /// The event is none that the step can take.
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        let _any = event;
+        Ok(())
     }
 
     /// What becomes of its run step when the world went away while it ran, or when it was

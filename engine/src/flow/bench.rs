@@ -14,10 +14,11 @@ use super::fault::Fault;
 use super::flows::{result, FlowEntry, FlowError, INDEX, STORED_AS};
 use super::io::Io;
 use super::loops::Loops;
-use super::model::{Listen, Start};
+use super::model::Start;
 use super::run::FlowPlan;
 use crate::error::{BuildError, StoreError};
-use crate::id::{PlanId, StepId};
+use crate::id::PlanId;
+use crate::plan::Plan;
 use crate::world::{Shared, TriggerOptions, World};
 
 /// What the actions of flows share.
@@ -89,6 +90,15 @@ pub(crate) fn begin_empty(world: &World) {
 pub(crate) fn look_again(world: &World) {
     if let Some(plan) = world.shared().registry().get::<FlowPlan>() {
         plan.bench.bus.become_unknown();
+    }
+}
+
+/// An entry of a plan is durable: its steps that do not wait for events any more are forgotten.
+pub(crate) fn settled(world: &Shared, plan: &Plan) {
+    if bus::is_flow(&plan.created.action) {
+        if let Some(flow) = world.registry().get::<FlowPlan>() {
+            flow.bench.bus.settled(plan);
+        }
     }
 }
 
@@ -205,20 +215,6 @@ impl Bench {
     pub(crate) async fn publish(&self, event: CloudEvent) -> Result<Published, FlowError> {
         let world = self.world().ok_or(FlowError::NoFlows)?;
         self.bus.publish(self, &world, event).await
-    }
-
-    pub(crate) fn listen(
-        &self,
-        plan: PlanId,
-        step: StepId,
-        definition: &super::Definition,
-        listen: &Listen,
-    ) {
-        self.bus.listen(plan, step, definition, &listen.strategy);
-    }
-
-    pub(crate) fn forget_listener(&self, plan: PlanId, step: StepId) {
-        self.bus.forget(plan, step);
     }
 }
 

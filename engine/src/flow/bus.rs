@@ -1,13 +1,12 @@
 //! The event bus of a world: who waits for events, and what an event begins.
 //!
-//! Who waits is in the plans; the bus keeps it in memory only, and asks the plans for it at a start, and when
-//! this world gets plans of another one. An event is kept by whoever takes it, and by nobody else: one that
-//! nobody waits for is counted and gone. Each world tells those who listen in it; whoever publishes asks
-//! all worlds that run flows to do so.
+//! The plans store who listens and what must correlate. The bus has an index of that in memory
+//! (`listeners.rs`), which it makes from the stored plans at a start, and when this world gets plans of
+//! another one. The plans that take an event keep it; an event that nobody waits for is counted and gone.
+//! Each world tells its own listeners, and the publisher asks all worlds that run flows to do so.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{json, Value};
@@ -19,18 +18,22 @@ use super::definition::Definition;
 use super::event::CloudEvent;
 use super::expr::Template;
 use super::flows::FlowError;
-use super::interest::{agrees, Listener, Meant};
+use super::interest::{agrees, Interests, Meant};
 use super::life::TYPES;
-use super::model::{Filter, Kind, Start, Strategy};
-use super::run::{is_like, FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, STARTS};
+use super::listeners::{Expected, Listeners};
+use super::model::{Filter, Kind, Start, Strategy, Task};
+use super::pattern::Pattern;
+use super::run::{
+    FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, TaskOutput, STARTS,
+};
 use super::scope::Stage;
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
 use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::{PlanState, StepState};
+use crate::plan::{Plan, PlanState, StepState};
 use crate::store::Filter as PlanFilter;
-use crate::world::{TriggerOptions, World};
+use crate::world::{PlanView, TriggerOptions, World};
 use crate::Action;
 
 /// Plans that a start looks at at once.
@@ -48,7 +51,7 @@ const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 /// Who waits for events.
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
-    listeners: Mutex<HashMap<(PlanId, StepId), Arc<Listener>>>,
+    listeners: Mutex<Listeners>,
     unheard: AtomicU64,
     /// Filters that could not be evaluated, once for each event.
     unclear: AtomicU64,
@@ -84,19 +87,28 @@ pub struct Published {
 }
 
 impl Bus {
+    /// A step listens from now on, or expects something else than before.
     pub(crate) fn listen(
         &self,
-        plan: PlanId,
-        step: StepId,
+        place: (PlanId, StepId),
         definition: &Definition,
-        strategy: &Strategy,
+        task: &Task,
+        expects: Expected,
     ) {
-        let listener = Arc::new(Listener::new(definition, strategy));
-        self.listeners.lock().insert((plan, step), listener);
+        let Kind::Listen(it) = &task.kind else { return };
+        let key = (definition.hash.clone(), task.pointer.clone());
+        let interests = || Interests::new(definition, &it.strategy);
+        self.listeners.lock().insert(place, key, expects, interests);
     }
 
-    pub(crate) fn forget(&self, plan: PlanId, step: StepId) {
-        self.listeners.lock().remove(&(plan, step));
+    /// An entry of a plan is durable: steps that are over, or whose plan is, listen no more.
+    pub(super) fn settled(&self, plan: &Plan) {
+        self.listeners.lock().retain(plan.id, |step| listens(plan, step));
+    }
+
+    /// Steps that listen.
+    pub(super) fn listeners(&self) -> usize {
+        self.listeners.lock().len()
     }
 
     pub(crate) fn unheard(&self) -> u64 {
@@ -205,22 +217,23 @@ impl Bus {
     ) -> Result<Published, FlowError> {
         self.known().await;
         let fields = event.to_value();
-        let mut interested: Vec<((PlanId, StepId), Arc<Listener>)> = {
+        let tasks = self.listeners.lock().tasks_for(event);
+        let judged: Vec<_> = tasks
+            .into_iter()
+            .map(|(key, interests)| (key, interests.judge(event, &fields)))
+            .filter(|(_, judged)| !judged.is_empty())
+            .collect();
+        // In the order of the plans, so that a simulation is the same again.
+        let mut found = BTreeMap::new();
+        {
             let listeners = self.listeners.lock();
-            let may = listeners.iter().filter(|(_, listener)| listener.may_mean(event, &fields));
-            may.map(|(place, listener)| (*place, Arc::clone(listener))).collect()
-        };
-        // In an order that does not depend on the table, so that a simulation is the same again.
-        interested.sort_unstable_by_key(|(place, _)| *place);
+            judged.iter().for_each(|(key, it)| listeners.steps_for(key, it, &mut found));
+        }
         let mut published = Published::default();
         let notice = Notice::Event(Box::new(event.clone()));
         let mut deliveries = Vec::new();
-        for ((plan, step), listener) in interested {
-            let meant = listener.means(event, &fields);
-            if meant == Meant::No {
-                continue;
-            }
-            let delivery = world.event(plan, step, Some(&event.key()), &notice);
+        for ((plan, step), meant) in found {
+            let delivery = world.offer(plan, step, &event.key(), &notice);
             deliveries.push((plan, step, meant, delivery));
         }
         for (plan, step, meant, delivery) in deliveries {
@@ -230,8 +243,8 @@ impl Bus {
                     published.undecided += usize::from(meant == Meant::Open);
                 }
                 Ok(Err(crate::PlanError::State { .. } | crate::PlanError::Unknown(_))) => {
-                    // It is over, and was not asked before it was.
-                    self.forget(plan, step);
+                    // It was over before it was asked.
+                    self.listeners.lock().remove((plan, step));
                 }
                 Ok(Err(error)) => return Err(error.into()),
                 Err(failure) => return Err(FlowError::Ended(failure.to_string())),
@@ -271,7 +284,7 @@ impl Bus {
             let Some(value) = event.attribute(name) else { return false };
             match wanted {
                 Template::Expression(text) => expressions.push((text, value)),
-                Template::Fixed(wanted) if is_like(wanted, &value) => {}
+                Template::Fixed(wanted) if Pattern::new(wanted).fits(&value) => {}
                 _ => return false,
             }
         }
@@ -307,7 +320,7 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
         let mut before = None;
         loop {
             let filter = PlanFilter {
-                states: vec![PlanState::Running],
+                states: vec![PlanState::Running, PlanState::Paused],
                 action: Some(action.to_owned()),
                 before,
                 limit: PAGE,
@@ -334,24 +347,44 @@ pub(crate) async fn recover(bench: &Bench, world: &World) -> Result<(), StoreErr
     Ok(())
 }
 
-pub(super) fn remember(bench: &Bench, view: &crate::world::PlanView) {
-    let is_flow = |name: &str| name == FlowPlan::NAME || name == FlowStarter::NAME;
+/// Whether plans of this action have steps that listen.
+pub(super) fn is_flow(action: &str) -> bool {
+    action == FlowPlan::NAME || action == FlowStarter::NAME
+}
+
+/// Whether a step of a plan takes events.
+fn listens(plan: &Plan, step: StepId) -> bool {
+    let is_over = !matches!(plan.state, PlanState::Running | PlanState::Paused);
+    let takes =
+        |state| matches!(state, StepState::Suspended | StepState::Running | StepState::Retrying);
+    !is_over && plan.find_step(step).is_some_and(|step| takes(step.state))
+}
+
+/// Adds the steps of a plan that listen, as the store has them.
+pub(super) fn remember(bench: &Bench, view: &PlanView) {
     let start = view.root().filter(|root| is_flow(&root.name));
     let start = start.and_then(|root| root.input.read::<FlowStart>().ok());
     let Some(definition) = start.and_then(|start| bench.definition(&start.definition).ok()) else {
         return;
     };
-    for step in view.steps.iter().filter(|step| step.state == StepState::Suspended) {
+    for step in view.steps.iter().filter(|step| listens(view, step.id)) {
         let action = view.action(step.action);
-        let at = match action.name.as_str() {
-            FlowTask::NAME => action.input.read::<TaskInput>().ok().map(|input| input.at),
-            FlowStarter::NAME => Some(STARTS.to_owned()),
-            _ => None,
-        };
-        let task = at.and_then(|at| definition.by_pointer.get(&at));
-        let task = task.map(|id| definition.task(*id));
-        if let Some(Kind::Listen(it)) = task.map(|task| &task.kind) {
-            bench.listen(view.id, step.id, &definition, it);
+        let place = (view.id, step.id);
+        let task = |at: &str| definition.by_pointer.get(at).map(|id| definition.task(*id));
+        match action.name.as_str() {
+            FlowTask::NAME => {
+                let at = action.input.read::<TaskInput>().ok().map(|input| input.at);
+                let Some(task) = at.and_then(|at| task(&at)) else { continue };
+                let Kind::Listen(it) = &task.kind else { continue };
+                let cursor = action.output.read::<TaskOutput>().ok().and_then(|it| it.cursor);
+                let Some(listening) = cursor.and_then(|cursor| cursor.listening) else { continue };
+                bench.bus.listen(place, &definition, task, listening.expects(&it.strategy));
+            }
+            FlowStarter::NAME => {
+                let Some(task) = task(STARTS) else { continue };
+                bench.bus.listen(place, &definition, task, Vec::new());
+            }
+            _ => {}
         }
     }
 }

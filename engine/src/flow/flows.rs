@@ -427,6 +427,11 @@ impl Flows {
         super::life::publish(&self.world, Arc::clone(&self.bench))
     }
 
+    /// Steps that wait for events, in this world.
+    pub fn listeners(&self) -> usize {
+        self.bench.bus.listeners()
+    }
+
     /// Events that nobody waited for, since the start of the world.
     pub fn unheard(&self) -> u64 {
         self.bench.bus.unheard()

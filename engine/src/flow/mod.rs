@@ -13,15 +13,17 @@ mod hash;
 mod interest;
 mod io;
 mod life;
+mod listeners;
 mod loops;
 mod model;
+mod pattern;
 mod read;
 mod run;
 mod schema;
 mod scope;
 mod text;
 
-pub(crate) use bench::{begin_empty, heard_elsewhere, look_again, prepare, recover};
+pub(crate) use bench::{begin_empty, heard_elsewhere, look_again, prepare, recover, settled};
 pub use bus::Published;
 pub(crate) use definition::Definition;
 pub use definition::{load, load_all, Flow};

@@ -245,6 +245,10 @@ impl Decisions<'_> {
             let state = step.state.name();
             return Err(format!("its step {id} is {state} and takes no events"));
         }
+        let checked = self.action_of(id).map_or(Ok(()), |action| action.check_event(&payload));
+        if let Err(refused) = checked {
+            return Err(format!("its step {id} does not take it: {}", refused.message));
+        }
         if step.inbox.len() >= EVENTS_MAX {
             return Err(format!("{EVENTS_MAX} events wait for its step {id}, which is the limit"));
         }

@@ -53,6 +53,7 @@ impl Handler<Committed> for PlanActor {
                 self.beginning = None;
                 self.note_trouble(None);
                 self.note_left_behind();
+                self.tell_flows();
                 self.give_locks_back();
                 self.carry_out(under_way.effects, cx);
                 self.settle(cx);
@@ -210,6 +211,14 @@ impl PlanActor {
         let followers = self.world.journal().followers();
         let stored = |before: &PlanId| followers.has(*before, self.id);
         self.followed = plan.open_prerequisites().into_iter().filter(stored).collect();
+    }
+
+    /// Steps that wait for events no more are forgotten by the bus of flows.
+    fn tell_flows(&self) {
+        #[cfg(feature = "flow")]
+        if let Some(plan) = &self.plan {
+            crate::flow::settled(&self.world, plan);
+        }
     }
 
     /// Events that steps have left behind are dead letters.

@@ -35,8 +35,8 @@ pub(crate) struct Deliver {
     /// Who has sent it; nothing if it is the program itself.
     pub(crate) by: Option<String>,
     pub(crate) reply: Completer<Result<(), PlanError>>,
-    /// Whether it is a dead letter already.
-    pub(crate) is_again: bool,
+    /// Whether it is a dead letter if it is refused.
+    pub(crate) is_kept: bool,
 }
 
 /// Somebody wants something done with the plan.

@@ -23,6 +23,18 @@ impl World {
         self.deliver(plan, step, id, Payload::of(event), Some(by.to_owned()))
     }
 
+    /// Sends an event that is for nobody in particular: one that is refused is no dead letter.
+    #[cfg(feature = "flow")]
+    pub(crate) fn offer<E: serde::Serialize>(
+        &self,
+        plan: PlanId,
+        step: StepId,
+        id: &str,
+        event: &E,
+    ) -> Completion<Result<(), PlanError>> {
+        self.send(plan, step, Some(id), Payload::of(event), None, false)
+    }
+
     pub(super) fn deliver(
         &self,
         plan: PlanId,
@@ -30,6 +42,18 @@ impl World {
         id: Option<&str>,
         payload: Result<Payload, PayloadError>,
         by: Option<String>,
+    ) -> Completion<Result<(), PlanError>> {
+        self.send(plan, step, id, payload, by, true)
+    }
+
+    fn send(
+        &self,
+        plan: PlanId,
+        step: StepId,
+        id: Option<&str>,
+        payload: Result<Payload, PayloadError>,
+        by: Option<String>,
+        is_kept: bool,
     ) -> Completion<Result<(), PlanError>> {
         let refused = |problem: String| Completion::done(Err(PlanError::Refused { plan, problem }));
         let payload = match payload {
@@ -43,7 +67,7 @@ impl World {
             self.shared().ask_elsewhere(plan, event, reply);
             return done;
         }
-        let deliver = Deliver { step, id, payload, by, reply, is_again: false };
+        let deliver = Deliver { step, id, payload, by, reply, is_kept };
         match self.plan_ref(plan).tell(deliver) {
             Ok(()) => done,
             Err(error) => refused(error.kind.to_string()),

@@ -45,7 +45,7 @@ impl Shared {
                 })
             }
             RequestKind::Event { plan, step, id, payload, by } => {
-                self.order(plan, |reply| Deliver { step, id, payload, by, reply, is_again: false })
+                self.order(plan, |reply| Deliver { step, id, payload, by, reply, is_kept: true })
             }
             RequestKind::Order { plan, kind, by } => {
                 self.order(plan, |reply| Order { kind, by, reply })

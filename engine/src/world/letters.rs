@@ -84,7 +84,7 @@ impl World {
             let (plan, id, payload) = (letter.plan, letter.id, letter.payload);
             let (reply, done) = completion();
             let step = to.unwrap_or(letter.step);
-            let deliver = Deliver { step, id, payload, by: None, reply, is_again: true };
+            let deliver = Deliver { step, id, payload, by: None, reply, is_kept: false };
             let refused = |problem: String| PlanError::Refused { plan, problem };
             let told = world.plan_ref(plan).tell(deliver);
             told.map_err(|error| refused(error.kind.to_string()))?;

@@ -11,6 +11,7 @@ mod events;
 mod expressions;
 mod flow_common;
 mod life;
+mod listeners;
 mod loops;
 mod malformed;
 mod problems;

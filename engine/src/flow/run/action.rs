@@ -19,6 +19,7 @@ use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
 use crate::flow::model::{Kind, SubFlow, Task};
 use crate::flow::Definition;
+use crate::payload::Payload;
 use crate::plan::{ActionData, Planner};
 
 /// The error of a task that runs a flow which is not there.
@@ -63,6 +64,10 @@ impl Action for FlowPlan {
         Rescue::Fail
     }
 
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        check_event(event)
+    }
+
     fn present(&self, view: &mut ActionView<'_>) {
         present(view);
     }
@@ -104,6 +109,10 @@ impl Action for FlowTask {
 
     fn rescue(&self, _: &ActionError) -> Rescue {
         Rescue::Fail
+    }
+
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        check_event(event)
     }
 
     fn present(&self, view: &mut ActionView<'_>) {
@@ -154,6 +163,10 @@ impl Action for FlowEffect {
         Rescue::Fail
     }
 
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        check_event(event)
+    }
+
     fn present(&self, view: &mut ActionView<'_>) {
         present(view);
     }
@@ -186,7 +199,7 @@ impl FlowEffect {
 
 /// An output that is too large to be stored is a fault of the task, which a flow can catch.
 fn bounded(outcome: Outcome, task: &Task) -> Outcome {
-    match crate::payload::Payload::of(&outcome) {
+    match Payload::of(&outcome) {
         Ok(_) => outcome,
         Err(error) => {
             let fault = Fault::runtime(format!("the output {error}"));
@@ -268,7 +281,6 @@ async fn run<A: Action<Output = TaskOutput>>(
     }
     match ended {
         Turn::Done(outcome) => {
-            bench.forget_listener(step.plan_id(), step.step_id());
             if let (Some(Kind::Flow(sub)), Some(input)) = (task.map(|task| &task.kind), asks.flow) {
                 let flow = sub_flow(bench, sub)?;
                 let started = bench.start_detached(&flow, input, step.idempotency_key());
@@ -307,9 +319,12 @@ fn wait<A: Action<Output = TaskOutput>>(
     }
     let kind = task.map(|task| &task.kind);
     if let Some(Kind::Listen(it)) = kind {
-        // Also when it is called again after a start: who listens is kept in memory only.
-        if step.output.outcome.is_none() {
-            bench.listen(step.plan_id(), step.step_id(), definition, it);
+        // The index of listeners is kept in memory, and made anew from what is stored here.
+        let listening = step.output.cursor.as_ref().and_then(|it| it.listening.as_ref());
+        if let (Some(listening), Some(task)) = (listening, task) {
+            let expects = listening.expects(&it.strategy);
+            let place = (step.plan_id(), step.step_id());
+            bench.bus.listen(place, definition, task, expects);
         }
     }
     if let (Some(Kind::Flow(sub)), Some(input)) = (kind, asks.flow) {
@@ -343,6 +358,18 @@ pub(crate) fn place_of(action: &ActionData) -> Option<String> {
     }
     let At { at } = action.input.read().ok()?;
     Some(at.trim_start_matches('/').to_owned()).filter(|at| !at.is_empty())
+}
+
+/// Events come by way of the bus, which knows who listens.
+pub(super) fn check_event(event: &Payload) -> Result<(), ActionError> {
+    match event.read() {
+        Ok(Notice::Event(_)) => Ok(()),
+        _ => {
+            let message = "the steps of flows take CloudEvents, which are published to all that listen: \
+                           publish it with «turnwheel event emit», with a POST to «/events» or with `Flows::publish`";
+            Err(ActionError::new("no_event", message))
+        }
+    }
 }
 
 fn present(view: &mut ActionView<'_>) {

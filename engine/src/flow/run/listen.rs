@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::env::check;
 use super::machine::{Machine, Turn};
@@ -11,8 +11,9 @@ use super::unclear::Unclear;
 use crate::flow::event::CloudEvent;
 use crate::flow::expr::Template;
 use crate::flow::fault::Fault;
-use crate::flow::interest::agrees;
+use crate::flow::interest::{agrees, filters_of, is_steady};
 use crate::flow::model::{Filter, ForEach, Kind, Listen, ReadAs, Strategy, Until};
+use crate::flow::pattern::Pattern;
 use crate::flow::scope::Stage;
 
 /// Events that a task may take.
@@ -33,12 +34,34 @@ impl Machine<'_> {
     }
 
     pub(super) fn start_listening(&mut self) -> Result<Turn, Fault> {
-        self.cursor.listening = Some(Listening::default());
+        let expected = self.expected()?;
+        self.cursor.listening = Some(Listening { expected, ..Listening::default() });
         // A condition that holds from the begin ends it at once.
         if self.condition_holds()? {
             return self.listened();
         }
         Ok(self.wait())
+    }
+
+    /// For each filter, what its correlations must be: as far as that is known before an event comes, and
+    /// does not change while the task listens. Events are looked up by it.
+    fn expected(&self) -> Result<Vec<Map<String, Value>>, Fault> {
+        let of = |filter: &&Filter| {
+            let mut values = Map::new();
+            for correlation in &filter.correlate {
+                let expect = correlation.expect.as_ref();
+                let is_steady = |it: &&Template| it.expressions().into_iter().all(is_steady);
+                if let Some(template) = expect.filter(is_steady) {
+                    // What cannot be evaluated is told when an event comes.
+                    if let Ok(value) = self.env.fill_own(template) {
+                        values.insert(correlation.name.clone(), value);
+                    }
+                }
+            }
+            values
+        };
+        let all: Vec<_> = filters_of(&self.listen_task()?.strategy).iter().map(of).collect();
+        Ok(if all.iter().all(Map::is_empty) { Vec::new() } else { all })
     }
 
     /// An event has come that may be meant.
@@ -269,7 +292,7 @@ impl Machine<'_> {
         &mut self,
         filter: &Filter,
         event: &CloudEvent,
-        keys: &mut serde_json::Map<String, Value>,
+        keys: &mut Map<String, Value>,
     ) -> Result<bool, Fault> {
         let is_last = |template: &Template| matches!(template, Template::Expression(_));
         let (last, first): (Vec<_>, Vec<_>) = filter.with.iter().partition(|it| is_last(&it.1));
@@ -333,25 +356,8 @@ impl Machine<'_> {
             },
             template => {
                 let wanted = self.env.fill_own(template)?;
-                Ok(is_like(&wanted, value))
+                Ok(Pattern::new(&wanted).fits(value))
             }
         }
-    }
-}
-
-/// Equal, or matched by a regular expression as a whole.
-pub(crate) fn is_like(wanted: &Value, value: &Value) -> bool {
-    if wanted == value {
-        return true;
-    }
-    match (wanted, value) {
-        (Value::String(pattern), Value::String(text)) => {
-            let whole = regex_lite::Regex::new(&format!("^(?:{pattern})$"));
-            whole.is_ok_and(|pattern| pattern.is_match(text))
-        }
-        (Value::Object(wanted), Value::Object(value)) => wanted
-            .iter()
-            .all(|(name, wanted)| value.get(name).is_some_and(|value| is_like(wanted, value))),
-        _ => false,
     }
 }

@@ -385,11 +385,20 @@ impl Machine<'_> {
                 branches.get(part as usize).copied().filter(|_| is_open)
             }
             Some(Kind::Function { task, .. }) => Some(*task),
+            // The part is over, and the next one has not begun.
+            _ if self.is_between_parts() => None,
             _ if self.is_extended => (part == self.cursor.part).then(|| self.extended_part())?,
             _ => {
                 (part == self.cursor.part).then(|| self.block().get(self.cursor.index).copied())?
             }
         }
+    }
+
+    /// Whether none of its parts is under way, although it is not over: a `try` pauses before its next
+    /// attempt, or a task that listens waits for an event.
+    fn is_between_parts(&self) -> bool {
+        let is_idle = self.cursor.listening.as_ref().is_some_and(|listening| !listening.is_busy);
+        self.cursor.phase == Phase::Pausing || is_idle
     }
 
     fn awake(&mut self, round: u32) -> Result<Turn, Fault> {
@@ -427,7 +436,7 @@ impl Machine<'_> {
                     }
                 }
             },
-            _ if part != self.cursor.part => Ok(self.wait()),
+            _ if part != self.cursor.part || self.is_between_parts() => Ok(self.wait()),
             _ => self.block_part_ended(outcome),
         }
     }

@@ -28,7 +28,6 @@ mod unclear;
 pub(crate) use action::place_of;
 pub use action::FlowPlan;
 pub(crate) use action::{FlowEffect, FlowTask};
-pub(crate) use listen::is_like;
 pub(crate) use starter::{FlowStarter, STARTS};
 pub(crate) use state::Notice;
 pub use state::{FlowStart, Outcome, TaskInput, TaskOutput};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::action::check_event;
 use super::env::Around;
 use super::machine::{turn, Told, Turn};
 use super::state::{FlowStart, Notice, TaskInput, TaskOutput};
@@ -18,6 +19,7 @@ use crate::error::ActionError;
 use crate::flow::bench::Bench;
 use crate::flow::model::{Kind, Task};
 use crate::flow::Definition;
+use crate::payload::Payload;
 use crate::plan::Planner;
 
 /// Where the events that a flow begins with are, in its definition.
@@ -60,6 +62,10 @@ impl Action for FlowStarter {
         Rescue::Fail
     }
 
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        check_event(event)
+    }
+
     fn present(&self, view: &mut ActionView<'_>) {
         view.shown.name = "collects the events that a flow begins with".to_owned();
     }
@@ -71,14 +77,13 @@ impl RunAsync for FlowStarter {
         let definition = bench.definition_later(&start.definition).await;
         let definition = definition.map_err(|fault| ActionError::new("definition", fault))?;
         let task = definition.by_pointer.get(STARTS).map(|id| definition.task(*id));
-        let Some((task, Kind::Listen(listen))) = task.map(|task| (task, &task.kind)) else {
+        let Some((task, Kind::Listen(_))) = task.map(|task| (task, &task.kind)) else {
             return Ok(Next::Done);
         };
         let (namespace, name) = (&definition.namespace, &definition.name);
         let newest = bench.find(namespace, name, "latest");
         if newest.is_some_and(|newest| newest.hash() != definition.hash) {
             // A newer version has its own.
-            bench.forget_listener(step.plan_id(), step.step_id());
             return Ok(Next::Done);
         }
         let notice: Option<Notice> = step.event()?;
@@ -101,7 +106,7 @@ impl RunAsync for FlowStarter {
                 begun.await.map_err(|error| ActionError::new("flow", error))?;
             }
         }
-        bench.listen(step.plan_id(), step.step_id(), &definition, listen);
+        bench.bus.listen((step.plan_id(), step.step_id()), &definition, task, Vec::new());
         Ok(Next::suspend(format!("the events that {} begins with", start.flow)))
     }
 }

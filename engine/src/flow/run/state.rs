@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::flow::event::CloudEvent;
 use crate::flow::fault::Fault;
-use crate::flow::model::Directive;
+use crate::flow::interest::filters_of;
+use crate::flow::model::{Correlation, Directive, Filter, Strategy};
 use crate::id::PlanId;
 
 /// What a flow's plan is given.
@@ -109,6 +110,24 @@ fn is_continue(then: &Directive) -> bool {
     *then == Directive::Continue
 }
 
+impl Listening {
+    /// The value that each correlation of each filter must have, if it is known.
+    pub(crate) fn expects(&self, strategy: &Strategy) -> Vec<Vec<Option<Value>>> {
+        let of = |(index, filter): (usize, &Filter)| {
+            let own = self.expected.get(index);
+            let value = |correlation: &Correlation| {
+                let name = &correlation.name;
+                match correlation.expect {
+                    Some(_) => own.and_then(|own| own.get(name)).cloned(),
+                    None => self.keys.get(name).cloned(),
+                }
+            };
+            filter.correlate.iter().map(value).collect()
+        };
+        filters_of(strategy).into_iter().enumerate().map(of).collect()
+    }
+}
+
 impl Outcome {
     pub(crate) fn of(output: Value) -> Self {
         Self { output, ..Self::default() }
@@ -198,6 +217,10 @@ pub(crate) struct Listening {
     pub(crate) until: BTreeMap<usize, Value>,
     /// Values that later events must have, by the names of correlations.
     pub(crate) keys: Map<String, Value>,
+    /// For each filter, the values that its correlations must have, as far as they were known before the
+    /// first event; empty if none was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) expected: Vec<Map<String, Value>>,
     /// Events that wait to be processed.
     pub(crate) queue: Vec<Value>,
     /// Whether a processing is under way.
