@@ -251,6 +251,8 @@ mod tests {
             key: None,
             take: names(take),
             release: names(release),
+            follow: Vec::new(),
+            unfollow: Vec::new(),
         }
     }
 

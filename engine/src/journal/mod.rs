@@ -10,6 +10,7 @@ mod followers;
 mod locks;
 mod meter;
 mod states;
+mod unsure;
 mod waits;
 mod writer;
 
@@ -99,6 +100,7 @@ impl Journal {
             waiting: VecDeque::new(),
             changing: VecDeque::new(),
             is_due: false,
+            unsure: None,
             behind: HashMap::new(),
             order: VecDeque::new(),
             written: Vec::new(),

@@ -7,7 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Context, Task, TaskJob};
 
-use super::meter::Meter;
+use super::meter::{Meter, Tally};
+use super::unsure::Unsure;
 use super::{Directory, EntryTicket, Followers, Locks, NewEntry, NotWritten, Ticket};
 use crate::error::StoreError;
 use crate::id::PlanId;
@@ -50,6 +51,8 @@ pub(super) struct Writer {
     /// Changes of what is kept beside plans, that wait for the next commit.
     pub(super) changing: VecDeque<Changing>,
     pub(super) is_due: bool,
+    /// A commit that has failed, of which it is not known whether it was made.
+    pub(super) unsure: Option<Unsure>,
     /// Rows that are behind, and the first entry of each that is.
     pub(super) behind: HashMap<PlanId, PlanRow>,
     pub(super) order: VecDeque<(Seq, PlanId)>,
@@ -95,7 +98,7 @@ impl Writer {
         }
     }
 
-    fn commit_soon(&mut self, cx: &mut Context<'_, Self>) {
+    pub(super) fn commit_soon(&mut self, cx: &mut Context<'_, Self>) {
         let due = cx.submit(|writer: &mut Self, cx| {
             writer.is_due = false;
             let (group, entries) = (cx.group(), writer.meter.entries());
@@ -104,7 +107,9 @@ impl Writer {
             let written = writer.meter.entries() - entries;
             writer.meter.took(written, group.now_ns() - begun_ns);
             writer.keep(cx);
-            if !writer.waiting.is_empty() || !writer.changing.is_empty() {
+            if writer.unsure.is_some() {
+                writer.commit_later(cx);
+            } else if !writer.waiting.is_empty() || !writer.changing.is_empty() {
                 writer.is_due = true;
                 writer.commit_soon(cx);
             } else if !writer.behind.is_empty() && !writer.is_trailing {
@@ -160,6 +165,9 @@ impl Writer {
 
     /// Commits what waits, at most [`COMMIT_APPENDS_MAX`] entries.
     fn commit(&mut self, now_ns: u64) {
+        if !self.find_out(now_ns) {
+            return;
+        }
         self.refuse_new();
         let is_alone = |changing: &Changing| changing.change.is_alone();
         let shared = self.changing.iter().position(is_alone).unwrap_or(self.changing.len());
@@ -189,14 +197,9 @@ impl Writer {
                 self.listeners.durable(&appends, &verdicts);
                 let mut durable = Vec::with_capacity(count);
                 let entries = appends.iter().zip(tickets).zip(verdicts);
-                for ((append, (mut row, tally, ticket)), verdict) in entries {
+                for ((append, (row, tally, ticket)), verdict) in entries {
                     if let Verdict::Written(seq) = verdict {
-                        self.locks.changed(append);
-                        self.followers.changed(append);
-                        row.head = seq;
-                        self.last = seq;
-                        self.is_behind(seq, row);
-                        self.meter.entry(tally, append.records.len(), now_ns);
+                        self.has_written(seq, append, row, tally, now_ns);
                     }
                     durable.push((ticket, verdict));
                 }
@@ -205,14 +208,34 @@ impl Writer {
                 changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
             }
             Err(error) => {
-                tracing::error!(%error, entries = count, "a commit failed; nothing of it was kept");
-                for (append, (row, tally, ticket)) in appends.into_iter().zip(tickets) {
-                    let entry = NewEntry { append, row, tally };
-                    Entry { entry, ticket }.refuse(error.clone());
-                }
+                tracing::error!(%error, entries = count, "a commit failed");
                 changers.into_iter().for_each(|ticket| ticket(Err(error.clone())));
+                let entry = |(append, (row, tally, ticket))| {
+                    let entry = NewEntry { append, row, tally };
+                    Entry { entry, ticket }
+                };
+                let entries = appends.into_iter().zip(tickets).map(entry).collect();
+                self.unsure = Some(Unsure { error, entries });
+                self.find_out(now_ns);
             }
         }
+    }
+
+    /// An entry is durable.
+    pub(super) fn has_written(
+        &mut self,
+        seq: Seq,
+        append: &Append,
+        mut row: PlanRow,
+        tally: Tally,
+        now_ns: u64,
+    ) {
+        self.locks.changed(append);
+        self.followers.changed(append);
+        row.head = seq;
+        self.last = seq;
+        self.is_behind(seq, row);
+        self.meter.entry(tally, append.records.len(), now_ns);
     }
 
     pub(super) fn is_behind(&mut self, seq: Seq, mut row: PlanRow) {
@@ -239,6 +262,10 @@ impl Writer {
         changes: &[Change],
         rows: usize,
     ) -> Result<Vec<Verdict>, StoreError> {
+        if !self.find_out(0) {
+            let problem = "it does not say whether its last commit was made".to_owned();
+            return Err(StoreError::Failed(problem));
+        }
         let count = rows.min(self.order.len());
         let rows: Vec<PlanRow> =
             self.order.iter().take(count).map(|(_, plan)| self.behind[plan].clone()).collect();

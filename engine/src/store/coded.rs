@@ -239,6 +239,10 @@ impl StoreWriter for Writer {
         self.inner.commit(&Batch { appends: &appends, changes: &changes, rows: &rows, projected })
     }
 
+    fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
+        self.inner.written_after(place)
+    }
+
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         let codec = &*self.codec;
         let write = |write: &ScheduleWrite| -> Result<ScheduleWrite, StoreError> {

@@ -119,6 +119,12 @@ impl StoreWriter for Writer {
         Ok(verdicts)
     }
 
+    fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
+        let data = self.data.lock();
+        let written = data.journal.range(place.saturating_add(1)..);
+        Ok(written.map(|(seq, (plan, prev, _))| (*seq, *plan, *prev)).collect())
+    }
+
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         let mut data = self.data.lock();
         if data.epoch != self.epoch {

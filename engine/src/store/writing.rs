@@ -51,6 +51,17 @@ pub trait StoreWriter: Send {
     /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
 
+    /// The entries after a place, each with its plan and the one before it of that plan. So it is found out
+    /// whether a commit was made whose answer was lost. A store that never loses one says nothing.
+    ///
+    /// # Errors
+    ///
+    /// The store failed: it is asked again before anything else is written.
+    fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
+        let _never_lost = place;
+        Ok(Vec::new())
+    }
+
     /// Writes schedules, all in one commit that is durable when it returns; those that were changed by
     /// somebody else since they were read stay as they are. What became of each, in their order.
     ///

@@ -48,6 +48,10 @@ impl StoreReader for Reader {
         self.inner()?.locks()
     }
 
+    fn followers(&mut self) -> Result<Vec<(PlanId, PlanId)>, StoreError> {
+        self.inner()?.followers()
+    }
+
     fn worlds(&mut self) -> Result<Worlds, StoreError> {
         self.inner()?.worlds()
     }

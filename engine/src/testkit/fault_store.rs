@@ -194,6 +194,11 @@ impl StoreWriter for Writer {
         self.watched(Some(batch), |inner| inner.commit(batch), |verdicts| verdicts.as_slice())
     }
 
+    fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
+        Script::begin(&self.script, Op::Read)?;
+        self.inner.written_after(place)
+    }
+
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         Script::begin(&self.script, Op::Write)?;
         self.watched(None, |inner| inner.write_schedules(writes), |_| &[])

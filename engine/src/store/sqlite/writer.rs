@@ -213,6 +213,22 @@ impl StoreWriter for Writer {
         }
     }
 
+    fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {
+        let written = || -> rusqlite::Result<Vec<(Seq, PlanId, Seq)>> {
+            let read = "SELECT seq, plan, prev FROM journal WHERE seq > ?1 ORDER BY seq";
+            let mut read = self.connection.prepare_cached(read)?;
+            let rows = read.query_map([place], |row| {
+                Ok((row.get(0)?, PlanId::from_bytes(row.get(1)?), row.get(2)?))
+            })?;
+            rows.collect()
+        };
+        let written = written().map_err(|error| failure(&error))?;
+        if let Some((last, _, _)) = written.last() {
+            self.last = self.last.max(*last);
+        }
+        Ok(written)
+    }
+
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
         self.swap(writes).map_err(Refusal::told)
     }
