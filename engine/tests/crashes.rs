@@ -3,7 +3,10 @@
 #[path = "crash/workloads.rs"]
 mod workloads;
 
-use turnwheel_engine::testkit::CrashPoints;
+#[path = "faults/workloads.rs"]
+mod faults;
+
+use turnwheel_engine::testkit::{CrashPoints, Faults};
 
 /// Points for each seed of each workload: `cargo run --example crash_points` tries all.
 const POINTS: usize = 40;
@@ -20,6 +23,18 @@ fn nothing_is_lost_or_done_twice_wherever_a_file_is_torn() {
     let folder = tempfile::tempdir().unwrap();
     let options = CrashPoints::new().points(POINTS).sqlite_in(folder.path());
     let report = workloads::all(&options);
+    eprintln!("{report}");
+    report.assert_clean();
+}
+
+/// Points alone and pairs for each of the 15 workloads: 510 in all. `turnwheel-bench engine --faults` tries all.
+const ALONE: usize = 24;
+const PAIRS: usize = 10;
+
+#[test]
+fn plans_go_on_after_all_kinds_of_trouble() {
+    let options = Faults::new().points(ALONE).pairs(PAIRS);
+    let report = faults::all(&options, |name, report| eprintln!("{name}: {report}"));
     eprintln!("{report}");
     report.assert_clean();
 }

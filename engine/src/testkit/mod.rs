@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`ActionKit`] | one action in isolation: what it plans, how it runs, with time under control |
 //! | [`crash_points`], [`CrashPoints`] | a workload that is interrupted at each of its writes, and recovers |
+//! | [`Faults`] | a workload whose store, clock or process is in trouble, and goes on |
 //! | [`FaultStore`] | a store whose reads and commits fail when told to |
 
 mod action_kit;
@@ -12,6 +13,7 @@ mod crash;
 mod fault;
 mod fault_reader;
 mod fault_store;
+mod faults;
 mod life;
 mod medium;
 mod verify;
@@ -22,4 +24,5 @@ pub use alone::PlannedAlone;
 pub use crash::{crash_points, CrashPoints, CrashReport, Violation};
 pub use fault::Fault;
 pub use fault_store::FaultStore;
+pub use faults::{FaultPoint, FaultReport, FaultViolation, Faults, Moment, Trouble};
 pub use workload::{Client, Workload};

@@ -13,7 +13,7 @@ use crate::action::Action;
 use crate::error::{PlanError, TriggerError};
 use crate::id::{PlanId, StepId};
 use crate::plan::{Plan, PlanResult, PlanState, StepState};
-use crate::world::{PlanView, World, WorldBuilder};
+use crate::world::{Delay, PlanView, TriggerOptions, Triggering, World, WorldBuilder};
 
 /// How long a client waits before it asks again whether a step waits.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
@@ -42,6 +42,21 @@ pub trait Workload {
         plan.state == PlanState::Stopped
     }
 
+    /// Whether plans that are over may be removed while it runs.
+    fn may_forget(&self) -> bool {
+        false
+    }
+
+    /// What is wrong with the plans at the end of a run, beyond what holds for all workloads.
+    ///
+    /// # Errors
+    ///
+    /// The plans are not as they have to be.
+    fn verdict(&self, plans: &[&Plan]) -> Result<(), String> {
+        let _any = plans;
+        Ok(())
+    }
+
     /// How much virtual time a life of the world may take.
     fn patience(&self) -> Duration {
         Duration::from_secs(3_600)
@@ -65,6 +80,17 @@ pub(super) enum Ack {
     Event { plan: PlanId, step: StepId, id: String },
     /// A plan was over.
     Finished { plan: PlanId, state: PlanState, result: PlanResult },
+}
+
+impl Ack {
+    /// The plan that it is about.
+    pub(super) fn plan(&self) -> PlanId {
+        match self {
+            Self::Triggered { plan, .. }
+            | Self::Event { plan, .. }
+            | Self::Finished { plan, .. } => *plan,
+        }
+    }
 }
 
 impl fmt::Debug for Client {
@@ -92,17 +118,7 @@ impl Client {
     where
         A::Input: Clone,
     {
-        let mut tries = 0;
-        let plan = loop {
-            tries += 1;
-            match self.world.trigger_once::<A>(key, input.clone()).await {
-                Ok(plan) => break plan.id(),
-                Err(TriggerError::Store(_)) if tries < TRIES => self.pause(TRY_AGAIN).await,
-                Err(error) => return Err(error.to_string()),
-            }
-        };
-        self.acks.lock().push(Ack::Triggered { key: key.to_owned(), plan });
-        Ok(plan)
+        self.begin(key, || self.world.trigger_once::<A>(key, input.clone())).await
     }
 
     /// Waits until the plan is stopped or paused.
@@ -141,7 +157,15 @@ impl Client {
     ) -> Result<(), String> {
         let mut tries = 0;
         let step = loop {
-            let view = self.world.plan(plan).view().await.map_err(|error| error.to_string())?;
+            let view = match self.world.plan(plan).view().await {
+                Ok(view) => view,
+                Err(PlanError::Store(_)) if tries < TRIES => {
+                    tries += 1;
+                    self.pause(TRY_AGAIN).await;
+                    continue;
+                }
+                Err(error) => return Err(error.to_string()),
+            };
             let step = view.run_step::<A>().ok_or("the plan has no such step")?;
             let step = match step.state {
                 StepState::Suspended => step.id,
@@ -161,6 +185,89 @@ impl Client {
         };
         self.acks.lock().push(Ack::Event { plan, step, id: id.to_owned() });
         Ok(())
+    }
+
+    /// Begins a plan with this key, however it is begun: by a trigger, with a delay, as a flow.
+    ///
+    /// # Errors
+    ///
+    /// The plan was refused.
+    pub async fn begin(
+        &self,
+        key: &str,
+        mut begin: impl FnMut() -> Triggering,
+    ) -> Result<PlanId, String> {
+        let mut tries = 0;
+        let plan = loop {
+            tries += 1;
+            match begin().await {
+                Ok(plan) => break plan.id(),
+                Err(TriggerError::Store(_)) if tries < TRIES => self.pause(TRY_AGAIN).await,
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        self.acks.lock().push(Ack::Triggered { key: key.to_owned(), plan });
+        Ok(plan)
+    }
+
+    /// Delays a plan, or finds the one that was delayed with this key.
+    ///
+    /// # Errors
+    ///
+    /// The plan was refused.
+    pub async fn delay<A: Action>(
+        &self,
+        key: &str,
+        delay: Delay,
+        input: A::Input,
+    ) -> Result<PlanId, String>
+    where
+        A::Input: Clone,
+    {
+        let options = TriggerOptions::new().key(key);
+        let begin = || self.world.delay_with::<A>(options.clone(), delay.clone(), input.clone());
+        self.begin(key, begin).await
+    }
+
+    /// Cancels a plan, unless it is over or being cancelled.
+    ///
+    /// # Errors
+    ///
+    /// It is refused.
+    pub async fn cancel(&self, plan: PlanId) -> Result<(), String> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.world.plan(plan).cancel("the client").await {
+                Ok(Ok(()) | Err(PlanError::State { .. })) => return Ok(()),
+                Ok(Err(PlanError::Store(_))) if tries < TRIES => self.pause(TRY_AGAIN).await,
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(failure) => return Err(failure.to_string()),
+            }
+        }
+    }
+
+    /// Asks for something again and again until it is done: it must do no harm twice.
+    ///
+    /// # Errors
+    ///
+    /// It is refused for too long.
+    pub async fn insist<T, E: fmt::Display, F>(
+        &self,
+        mut ask: impl FnMut() -> F,
+    ) -> Result<T, String>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match ask().await {
+                Ok(done) => return Ok(done),
+                Err(_) if tries < TRIES => self.pause(TRY_AGAIN).await,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
     }
 
     /// Lets virtual time pass.

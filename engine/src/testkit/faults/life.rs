@@ -1,0 +1,284 @@
+//! The lives of a world and its client in one run, and what must hold at the end.
+
+use std::future::{poll_fn, Future};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::Group;
+
+use super::injector::{Injector, Stop};
+use super::point::FaultPoint;
+use crate::error::BuildError;
+use crate::store::{Filter, MemoryStore, Store};
+use crate::testkit::fault_store::FaultStore;
+use crate::testkit::verify;
+use crate::testkit::workload::{Ack, Client, Workload};
+use crate::world::World;
+
+/// What is added to the seed of a life for the one after it: ids must not come again.
+const NEXT_LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// How long nobody is there between two lives.
+const DOWN: Duration = Duration::from_millis(1_500);
+
+/// How long a world goes on that is to be ended: without a store, or beside the one that has taken it.
+const DOOMED: Duration = Duration::from_secs(120);
+
+/// How long a world has for a clean end.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// How long nothing more may happen after the end of all plans.
+const QUIET: Duration = Duration::from_secs(3_600);
+
+/// After how long a start is tried again that the store has refused, and how often.
+const START_AGAIN: Duration = Duration::from_secs(10);
+const STARTS: u32 = 20;
+
+/// Turns of a simulation at one moment: more are a loop that never rests.
+const TURNS: u64 = 300_000;
+
+/// How often something happened in a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) timers: u64,
+}
+
+/// How a life has ended.
+enum End {
+    /// All plans are over.
+    Done,
+    /// Another one has to go on.
+    Stopped(Stop),
+}
+
+/// One run.
+struct Run<'a, W> {
+    workload: &'a W,
+    injector: Arc<Injector>,
+    store: FaultStore,
+    acks: Arc<Mutex<Vec<Ack>>>,
+}
+
+/// One life of it.
+struct Life {
+    sim: Sim,
+    plans: Group,
+    seed: u64,
+    limit: Duration,
+}
+
+/// Runs a workload with this trouble, and checks what it has left.
+pub(super) fn judge<W: Workload>(
+    workload: &W,
+    seed: u64,
+    points: &[FaultPoint],
+) -> Result<Counts, String> {
+    let store = MemoryStore::new();
+    let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let mut life = Life::new(seed, wall, workload.patience());
+    let injector = Arc::new(Injector::new(points, life.sim.clock()));
+    let over = Arc::new(store.clone());
+    let faulty = FaultStore::injected(over, Arc::clone(&injector) as _);
+    let run = Run { workload, injector, store: faulty, acks: Arc::default() };
+    loop {
+        let (end, world) = run.live(&life)?;
+        let End::Stopped(stop) = end else { break };
+        let wall = life.sim.wall() + DOWN;
+        let next = Life::new(life.seed.wrapping_add(NEXT_LIFE), wall, workload.patience());
+        let before = std::mem::replace(&mut life, next);
+        if stop == Stop::TakenOver {
+            // The new one takes the store; the old one does not know it yet.
+            drop(store.writer().map_err(|error| error.to_string())?);
+            before.sim.advance(DOOMED);
+        }
+        drop(world);
+        drop(before);
+        run.injector.begin_life(life.sim.clock());
+    }
+    let counts = run.injector.counts();
+    run.check(&store)?;
+    Ok(counts)
+}
+
+impl Life {
+    fn new(seed: u64, wall: SystemTime, patience: Duration) -> Self {
+        let sim = Sim::builder().seed(seed).wall(wall).turns_max(TURNS).build();
+        let plans = sim.group("plans");
+        Self { sim, plans, seed, limit: patience }
+    }
+}
+
+impl<W: Workload> Run<'_, W> {
+    /// One life; its world comes back, to be dropped when it is time.
+    fn live(&self, life: &Life) -> Result<(End, Option<World>), String> {
+        let world = match self.start(life)? {
+            Ok(world) => world,
+            Err(stop) => return Ok((End::Stopped(stop), None)),
+        };
+        let stop = match self.through(life, &world) {
+            Ok(None) => return Ok((End::Done, Some(world))),
+            Ok(Some(stop)) => stop,
+            // Without a store the client has reason to give up.
+            Err(problem) => self.injector.stopped().ok_or(problem)?,
+        };
+        match stop {
+            Stop::Doomed => {
+                life.sim.advance(DOOMED);
+            }
+            Stop::Shutdown => {
+                let ended = pin!(world.terminate(ENDING));
+                let _refused = self.settled(life, ended, life.sim.now() + 2 * ENDING)?;
+            }
+            Stop::Killed | Stop::TakenOver => {}
+        }
+        Ok((End::Stopped(stop), Some(world)))
+    }
+
+    /// Starts a world, again and again if the store refuses it.
+    fn start(&self, life: &Life) -> Result<Result<World, Stop>, String> {
+        let journal = life.sim.group("journal");
+        let mut problem = String::new();
+        for _ in 0..STARTS {
+            let builder = World::builder().group(&life.plans).io_group(&journal).seed(life.seed);
+            let open = pin!(self.workload.world(builder).open(self.store.clone()));
+            let limit = life.sim.now() + life.limit;
+            match self.settled(life, open, limit)? {
+                Ok(world) => return Ok(Ok(world)),
+                Err(BuildError::Store(error)) => problem = error.to_string(),
+                Err(error) => return Err(format!("the world does not start: {error}")),
+            }
+            if let Some(stop) = self.injector.stopped() {
+                return Ok(Err(stop));
+            }
+            life.sim.advance(START_AGAIN);
+        }
+        Err(format!("the world does not start: {problem}"))
+    }
+
+    /// Runs the client, and waits for the end of all plans and for the quiet after it. Nothing if that is
+    /// done; or why the life is to end before.
+    fn through(&self, life: &Life, world: &World) -> Result<Option<Stop>, String> {
+        let client = Client::new(world.clone(), life.plans.clone(), Arc::clone(&self.acks));
+        let limit = life.sim.now() + life.limit;
+        let mut client = pin!(self.workload.client(client));
+        loop {
+            let stop_or_end = poll_fn(|cx| match self.injector.stop(cx.waker()) {
+                Some(stop) => Poll::Ready(Err(stop)),
+                None => client.as_mut().poll(cx).map(Ok),
+            });
+            match life.sim.block_on(stop_or_end) {
+                Ok(Err(Stop::Doomed)) => {
+                    life.sim.advance(DOOMED);
+                    return Ok(Some(Stop::Doomed));
+                }
+                Ok(Err(stop)) => return Ok(Some(stop)),
+                Ok(Ok(Ok(()))) => break,
+                Ok(Ok(Err(error))) => return Err(format!("the client failed: {error}")),
+                Err(stuck) => {
+                    self.pass(life, limit).map_err(|late| format!("the client: {late}: {stuck}"))?
+                }
+            }
+        }
+        if let Some(stop) = self.over(life, world, limit)? {
+            return Ok(Some(stop));
+        }
+        let quiet = life.sim.now() + QUIET;
+        while self.pass(life, quiet).is_ok() {
+            if let Some(stop) = self.injector.stopped() {
+                return Ok(Some(stop));
+            }
+        }
+        self.over(life, world, quiet + QUIET)
+    }
+
+    /// Waits until all plans are where they have to come to, and their rows say so.
+    fn over(&self, life: &Life, world: &World, limit: Duration) -> Result<Option<Stop>, String> {
+        loop {
+            let filter = Filter { limit: usize::MAX, ..Filter::default() };
+            let listed = pin!(async { world.list(filter).await });
+            let rows = self.settled(life, listed, limit)?;
+            let written = self.settled(life, pin!(world.write_rows()), limit)?;
+            let mut live = Vec::new();
+            match (rows, written) {
+                (Ok(rows), Ok(())) => {
+                    for row in rows {
+                        let view = pin!(async { world.plan(row.id).view().await });
+                        match self.settled(life, view, limit)? {
+                            Ok(view) if self.workload.is_end(&view) => {}
+                            Ok(view) => {
+                                let (state, waits) = (view.state.name(), view.waits_for());
+                                live.push(format!("{} is {state}: {waits}", row.id));
+                            }
+                            Err(error) => live.push(format!("{}: {error}", row.id)),
+                        }
+                    }
+                }
+                (Err(error), _) => live.push(error.to_string()),
+                (_, Err(error)) => live.push(error.to_string()),
+            }
+            if let Some(stop) = self.injector.stopped() {
+                return Ok(Some(stop));
+            }
+            if live.is_empty() {
+                return Ok(None);
+            }
+            self.pass(life, limit).map_err(|late| format!("{late}: {}", live.join(", ")))?;
+        }
+    }
+
+    /// Waits for something that needs no time, or little.
+    fn settled<F: Future + Unpin>(
+        &self,
+        life: &Life,
+        mut future: F,
+        limit: Duration,
+    ) -> Result<F::Output, String> {
+        loop {
+            match life.sim.block_on(&mut future) {
+                Ok(output) => return Ok(output),
+                Err(stuck) => {
+                    self.pass(life, limit).map_err(|late| format!("{late}: {stuck}"))?;
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until the next timer.
+    fn pass(&self, life: &Life, limit: Duration) -> Result<(), String> {
+        let late = || format!("nothing has ended after {:?}", life.sim.now());
+        if life.sim.now() > limit {
+            return Err(late());
+        }
+        if !life.sim.advance_to_next_timer() {
+            // Nothing waits for a time. Who asks the store again by hand does so when it is well.
+            life.sim.advance(self.injector.well_again().ok_or_else(late)?);
+        }
+        self.injector.timer();
+        Ok(())
+    }
+
+    /// What must hold at the end.
+    fn check(&self, store: &MemoryStore) -> Result<(), String> {
+        let text = |error: crate::StoreError| error.to_string();
+        let mut reader = store.reader().map_err(text)?;
+        let journal = verify::journal(&mut *reader).map_err(text)?;
+        let plans = verify::plans(&journal)?;
+        let acks = self.acks.lock();
+        if self.workload.may_forget() {
+            let is_there = |ack: &&Ack| plans.contains_key(&ack.plan());
+            let kept: Vec<Ack> = acks.iter().filter(is_there).cloned().collect();
+            verify::acknowledged(&mut *reader, &plans, &kept)?;
+        } else {
+            verify::acknowledged(&mut *reader, &plans, &acks)?;
+        }
+        verify::ended(self.workload, &mut *reader, &plans)?;
+        let plans: Vec<_> = plans.values().map(|told| &told.plan).collect();
+        self.workload.verdict(&plans)
+    }
+}

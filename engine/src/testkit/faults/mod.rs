@@ -1,0 +1,156 @@
+//! Fault runs: a workload whose store, clock or process is in trouble at chosen moments, and goes on.
+//!
+//! | file | what is there |
+//! | --- | --- |
+//! | `point` | the kinds of trouble and the moments at which they begin |
+//! | `injector` | what counts the moments and makes the trouble |
+//! | `life` | the lives of a world with its client, from the first start to the end of all plans |
+//! | `report` | how many runs there were, and what was wrong |
+
+mod injector;
+mod life;
+mod point;
+mod report;
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+pub use point::{FaultPoint, Moment, Trouble};
+pub use report::{FaultReport, FaultViolation};
+
+use self::life::{judge, Counts};
+use super::workload::Workload;
+
+/// Runs workloads with faults at their reads, writes and timers, alone and in pairs.
+///
+/// Each run begins with an empty store in memory, in virtual time. What fails goes on afterwards: the store
+/// answers again, a killed process is started again, a clock is set right. At the end of each run the
+/// contract is checked:
+///
+/// * what was acknowledged is in the store, and no outcome is recorded twice,
+/// * every plan has come to its end, its row says what its journal says, and no lock is left,
+/// * nothing more happens in the hour after that,
+/// * what the workload itself expects ([`Workload::client`], [`Workload::verdict`]).
+///
+/// A run that does not end is a violation. A violation of a pair is told with one point if that is enough.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Faults {
+    seeds: Vec<u64>,
+    points: usize,
+    pairs: usize,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Faults {
+    /// One seed, all points alone, no pairs.
+    pub fn new() -> Self {
+        Self { seeds: vec![1], points: usize::MAX, pairs: 0 }
+    }
+
+    /// These seeds: each gives the runs another order.
+    pub fn seeds(mut self, seeds: impl IntoIterator<Item = u64>) -> Self {
+        self.seeds = seeds.into_iter().collect();
+        self
+    }
+
+    /// At most so many points alone for each seed, spread evenly over all of them.
+    pub fn points(mut self, points: usize) -> Self {
+        self.points = points;
+        self
+    }
+
+    /// So many pairs of points for each seed, chosen by the seed.
+    pub fn pairs(mut self, pairs: usize) -> Self {
+        self.pairs = pairs;
+        self
+    }
+
+    /// Tries the points of a workload, which is made anew for each run.
+    pub fn run<W: Workload>(&self, workload: impl Fn() -> W) -> FaultReport {
+        let mut report = FaultReport::default();
+        for seed in &self.seeds {
+            let mut runs = Runs { make: &workload, seed: *seed, report: &mut report };
+            runs.all(self.points, self.pairs);
+        }
+        report
+    }
+
+    /// Tries one run, for instance that of a violation.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    pub fn once<W: Workload>(workload: &W, seed: u64, points: &[FaultPoint]) -> Result<(), String> {
+        tried(workload, seed, points).map(|_| ())
+    }
+}
+
+/// The runs of one seed.
+struct Runs<'a, F> {
+    make: &'a F,
+    seed: u64,
+    report: &'a mut FaultReport,
+}
+
+impl<W: Workload, F: Fn() -> W> Runs<'_, F> {
+    fn all(&mut self, points: usize, pairs: usize) {
+        let counts = match tried(&(self.make)(), self.seed, &[]) {
+            Ok(counts) => counts,
+            Err(problem) => return self.wrong(Vec::new(), problem),
+        };
+        let all = point::all(&counts);
+        let step = all.len().div_ceil(points.max(1)).max(1);
+        // Another begin for each seed, so that together they try more.
+        let skip = self.seed as usize % step;
+        for point in all.iter().skip(skip).step_by(step) {
+            self.one(vec![*point]);
+        }
+        let mut chance = self.seed;
+        for _ in 0..pairs {
+            let mut pick = || all[(next(&mut chance) % all.len() as u64) as usize];
+            let pair = vec![pick(), pick()];
+            self.one(pair);
+        }
+    }
+
+    fn one(&mut self, points: Vec<FaultPoint>) {
+        self.report.points += 1;
+        let Err(problem) = tried(&(self.make)(), self.seed, &points) else { return };
+        // One of a pair may be enough.
+        for point in points.iter().filter(|_| points.len() > 1) {
+            if let Err(problem) = tried(&(self.make)(), self.seed, &[*point]) {
+                return self.wrong(vec![*point], problem);
+            }
+        }
+        self.wrong(points, problem);
+    }
+
+    fn wrong(&mut self, points: Vec<FaultPoint>, problem: String) {
+        let (workload, seed) = ((self.make)().name().to_owned(), self.seed);
+        self.report.add_violation(FaultViolation { workload, seed, points, problem });
+    }
+}
+
+/// A panic, also that of a simulation that does not come to rest, is a violation.
+fn tried<W: Workload>(workload: &W, seed: u64, points: &[FaultPoint]) -> Result<Counts, String> {
+    let tried = catch_unwind(AssertUnwindSafe(|| judge(workload, seed, points)));
+    tried.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("a panic: {}", text.unwrap_or("without a text")))
+    })
+}
+
+/// The next number of a generator of chance (SplitMix64).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
