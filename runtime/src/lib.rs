@@ -1,4 +1,41 @@
-//! Work-stealing groups of threads, and tasks on them that take one turn at a time.
+//! Scheduler for tasks that own a state and process one job at a time.
+//!
+//! A [`Group`] is a fixed set of worker threads. A [`Task`] owns a state; jobs are closures that
+//! get `&mut` access to it. The runtime never runs two jobs of one task at the same time, so a job
+//! needs no lock. Idle tasks take no thread: a million of them are a matter of memory.
+//!
+//! ```
+//! use turnwheel_runtime::Group;
+//!
+//! let group = Group::builder("cpu").workers(2).build()?;
+//! let counter = group.spawn(0_u64)?;
+//!
+//! // From any thread: queue a job, or queue one and wait for its answer.
+//! counter.submit(|count, _| *count += 1)?;
+//! assert_eq!(counter.call(|count, _| *count).wait()?, 1);
+//!
+//! group.shutdown()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Where to go on
+//!
+//! | topic | item |
+//! | --- | --- |
+//! | threads, pinning, limits of a group | [`GroupBuilder`] |
+//! | giving work to a task: submit, call, permits | [`Task`] |
+//! | what a job may do: timers, futures, further jobs | [`Context`] |
+//! | start, end and failures of a task | [`Lifecycle`], [`OnFailure`] |
+//! | bounds, and what happens when a mailbox is full | [`Mailbox`], [`Overflow`] |
+//! | results that come later | [`Completion`], [`completion`] |
+//! | one value from one thread to another | [`oneshot`] |
+//! | bounded queues between tasks | [`Channel`] |
+//! | deterministic tests in virtual time | [`sim`] |
+//! | clocks | [`time`] |
+//! | every limit with its unit and reason | [`limits`] |
+//!
+//! Typed messages, supervision and entities are in the crate `turnwheel-actors`; several groups as
+//! one runtime, ordered startup, health and retries in `turnwheel-extras`.
 
 #![warn(clippy::disallowed_methods)]
 #![cfg_attr(turnwheel_loom, expect(dead_code, reason = "a model uses parts of a module"))]
@@ -49,18 +86,28 @@ pub use failure::Failure;
 #[cfg(not(turnwheel_loom))]
 pub use group::{
     Budget, BuildError, ClassMetrics, Group, GroupBuilder, GroupMetrics, IdlePolicy, Latency,
-    LatencyBucket, PerWorker, ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind,
-    TaskBuilder, TaskInfo, TimersFull, WorkerMetrics,
+    LatencyBucket, ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind, TaskBuilder,
+    TaskInfo, TimersFull, WorkerMetrics,
 };
-#[cfg(not(turnwheel_loom))]
-pub use handoff::Scoped;
-pub use handoff::{oneshot, Lender, Lent};
+pub use handoff::oneshot;
 #[cfg(not(turnwheel_loom))]
 pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
 #[cfg(not(turnwheel_loom))]
 pub use task::{
-    current_task, losing_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow,
-    Permit, Phase, Reserve, SubmitError, SubmitErrorKind, Subscription, Task, TaskJob, WeakTask,
+    current_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow, Permit, Phase,
+    Reserve, SubmitError, SubmitErrorKind, Subscription, Task, TaskJob, WeakTask,
 };
 #[cfg(not(turnwheel_loom))]
 pub use worker::Pinning;
+
+/// Building blocks of `turnwheel-actors`. Not part of the API: they may change in any release.
+#[doc(hidden)]
+pub mod internal {
+    #[cfg(not(turnwheel_loom))]
+    pub use crate::group::PerWorker;
+    #[cfg(not(turnwheel_loom))]
+    pub use crate::handoff::Scoped;
+    pub use crate::handoff::{Lender, Lent};
+    #[cfg(not(turnwheel_loom))]
+    pub use crate::task::losing_task;
+}

@@ -166,21 +166,21 @@ pub struct CompleterIsInvariant;
 /// Whoever has a value on loan writes it, and the lender reads it back.
 ///
 /// ```
-/// use turnwheel_runtime::{Lender, Lent};
+/// use turnwheel_runtime::internal::{Lender, Lent};
 /// fn same<'a>(lender: Lender<&'a str>, lent: Lent<&'a str>) -> (Lender<&'a str>, Lent<&'a str>) {
 ///     (lender, lent)
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::Lent;
+/// use turnwheel_runtime::internal::Lent;
 /// fn shorter<'a>(lent: Lent<&'static str>) -> Lent<&'a str> {
 ///     lent
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::Lender;
+/// use turnwheel_runtime::internal::Lender;
 /// fn shorter<'a>(lender: Lender<&'static str>) -> Lender<&'a str> {
 ///     lender
 /// }
@@ -188,14 +188,14 @@ pub struct CompleterIsInvariant;
 pub struct LendingIsInvariant;
 
 /// ```
-/// use turnwheel_runtime::Scoped;
+/// use turnwheel_runtime::internal::Scoped;
 /// fn same<'a, 'b>(place: &'b Scoped<&'a str>) -> &'b Scoped<&'a str> {
 ///     place
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::Scoped;
+/// use turnwheel_runtime::internal::Scoped;
 /// fn shorter<'a, 'b>(place: &'b Scoped<&'static str>) -> &'b Scoped<&'a str> {
 ///     place
 /// }
@@ -205,14 +205,14 @@ pub struct ScopedIsInvariant;
 /// A value that was looked at does not leave the look.
 ///
 /// ```
-/// use turnwheel_runtime::Scoped;
+/// use turnwheel_runtime::internal::Scoped;
 /// fn copy(place: &Scoped<String>) -> Option<String> {
 ///     place.look(|text| text.clone())
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::Scoped;
+/// use turnwheel_runtime::internal::Scoped;
 /// fn kept(place: &Scoped<String>) -> Option<&String> {
 ///     place.look(|text| text)
 /// }
@@ -222,33 +222,33 @@ pub struct ScopedLendsForTheLook;
 /// The place of a thread is the thread's.
 ///
 /// ```
-/// use turnwheel_runtime::Lender;
+/// use turnwheel_runtime::internal::Lender;
 /// fn sendable(_: impl Send) {}
 /// sendable(Lender::<String>::new());
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::Scoped;
+/// use turnwheel_runtime::internal::Scoped;
 /// fn sendable(_: impl Send) {}
 /// sendable(Scoped::<String>::new());
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::Scoped;
+/// use turnwheel_runtime::internal::Scoped;
 /// fn shareable(_: impl Sync) {}
 /// shareable(Scoped::<String>::new());
 /// ```
 pub struct ScopedStaysOnItsThread;
 
 /// ```
-/// use turnwheel_runtime::PerWorker;
+/// use turnwheel_runtime::internal::PerWorker;
 /// fn same<'a, 'b>(values: &'b PerWorker<&'a str>) -> &'b PerWorker<&'a str> {
 ///     values
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// use turnwheel_runtime::PerWorker;
+/// use turnwheel_runtime::internal::PerWorker;
 /// fn shorter<'a, 'b>(values: &'b PerWorker<&'static str>) -> &'b PerWorker<&'a str> {
 ///     values
 /// }
@@ -260,7 +260,7 @@ pub struct PerWorkerIsInvariant;
 /// ```
 /// use std::rc::Rc;
 /// use turnwheel_runtime::oneshot::{Sender, SharedOneshot, Receiver, WeakOneshot};
-/// use turnwheel_runtime::{Lender, Lent};
+/// use turnwheel_runtime::internal::{Lender, Lent};
 /// fn sendable<T: Send>() {}
 /// sendable::<Sender<String, ()>>();
 /// sendable::<Receiver<String, ()>>();
@@ -309,22 +309,22 @@ pub struct PerWorkerIsInvariant;
 ///
 /// ```compile_fail
 /// fn sendable<T: Send>() {}
-/// sendable::<turnwheel_runtime::Lent<std::rc::Rc<()>>>();
+/// sendable::<turnwheel_runtime::internal::Lent<std::rc::Rc<()>>>();
 /// ```
 ///
 /// ```compile_fail
 /// fn sendable<T: Send>() {}
-/// sendable::<turnwheel_runtime::Lender<std::rc::Rc<()>>>();
+/// sendable::<turnwheel_runtime::internal::Lender<std::rc::Rc<()>>>();
 /// ```
 ///
 /// ```compile_fail
 /// fn shareable<T: Sync>() {}
-/// shareable::<turnwheel_runtime::Lent<std::cell::Cell<u8>>>();
+/// shareable::<turnwheel_runtime::internal::Lent<std::cell::Cell<u8>>>();
 /// ```
 ///
 /// ```compile_fail
 /// fn shareable<T: Sync>() {}
-/// shareable::<turnwheel_runtime::PerWorker<std::rc::Rc<()>>>();
+/// shareable::<turnwheel_runtime::internal::PerWorker<std::rc::Rc<()>>>();
 /// ```
 pub struct ThreadBounds;
 

@@ -21,8 +21,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use turnwheel_runtime::internal::PerWorker;
 use turnwheel_runtime::oneshot::SharedOneshot;
-use turnwheel_runtime::{Completion, Group, PerWorker};
+use turnwheel_runtime::{Completion, Group};
 
 use crate::call::reply::Call;
 

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use turnwheel_runtime::internal::Scoped;
 use turnwheel_runtime::oneshot::WeakOneshot;
-use turnwheel_runtime::Scoped;
 
 use super::context::Baggage;
 use super::delivery::Delivery;

@@ -170,7 +170,7 @@ impl<M> Drop for Undelivered<M> {
 /// thread's group.
 #[cold]
 fn lost(message: &'static str) {
-    let task = turnwheel_runtime::losing_task().or_else(turnwheel_runtime::current_task);
+    let task = turnwheel_runtime::internal::losing_task().or_else(turnwheel_runtime::current_task);
     let recipient = task.as_ref().map_or_else(String::new, |task| task.name());
     if let Some(system) = task.and_then(|task| numbered(id::system_of(task.tag()))) {
         return system.dead_letters.add(message, || recipient, DeadLetterReason::Dropped);

@@ -13,7 +13,8 @@ use crate::worker;
 /// For what all workers put down and one of them, rarely, goes through: lists, counts, caches.
 ///
 /// ```
-/// use turnwheel_runtime::{Group, PerWorker};
+/// use turnwheel_runtime::internal::PerWorker;
+/// use turnwheel_runtime::Group;
 /// use std::sync::Arc;
 /// let group = Group::builder("doc").workers(1).build()?;
 /// let counts = Arc::new(PerWorker::new(&group, || 0));

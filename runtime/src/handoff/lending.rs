@@ -29,7 +29,7 @@ struct Shelf<T> {
 /// Lends one value at a time.
 ///
 /// ```
-/// use turnwheel_runtime::Lender;
+/// use turnwheel_runtime::internal::Lender;
 /// let mut lender = Lender::new();
 /// let mut lent = lender.lend(1);
 /// *lent += 1;

@@ -10,7 +10,7 @@ use std::thread::LocalKey;
 /// Entering it costs two stores, whatever the size of the value: it stays where it is.
 ///
 /// ```
-/// use turnwheel_runtime::Scoped;
+/// use turnwheel_runtime::internal::Scoped;
 /// thread_local! {
 ///     static USER: Scoped<String> = const { Scoped::new() };
 /// }

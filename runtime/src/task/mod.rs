@@ -12,7 +12,8 @@ pub(crate) use self::cell::refs;
 #[cfg(not(turnwheel_loom))]
 pub(crate) use self::{
     cell::extra::Extra,
-    cell::layout::{make, unmake, Header, Parts, TaskPtr, TaskRef},
+    cell::layout::{make, unmake, Header, Parts, TaskPtr},
+    cell::reference::TaskRef,
     handle::weak::WeakRef,
     lane::inbox::bits,
     lane::mail::Mail,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use turnwheel_runtime::Lender;
+use turnwheel_runtime::internal::Lender;
 
 /// Counts its drops.
 struct Counted(Arc<AtomicU32>);

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use turnwheel_runtime::internal::{Lender, PerWorker, Scoped};
 use turnwheel_runtime::oneshot::{channel, channel_shared, Metadata, Received, Receiver, Sender};
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{current_task, Failure, Group, Lender, PerWorker, Pinning, Scoped, Task};
+use turnwheel_runtime::{current_task, Failure, Group, Pinning, Task};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

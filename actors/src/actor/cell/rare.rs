@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use turnwheel_runtime::{Failure, Lender};
+use turnwheel_runtime::internal::Lender;
+use turnwheel_runtime::Failure;
 
 use crate::actor::cell::forwarding::Forwarder;
 use crate::actor::cell::gate::Gate;

@@ -3,7 +3,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-use turnwheel_runtime::{Failure, Lent};
+use turnwheel_runtime::internal::Lent;
+use turnwheel_runtime::Failure;
 
 use crate::actor::address::Address;
 use crate::actor::cell::plain::end_panicked;

@@ -7,7 +7,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use super::extra::Extra;
-use super::refs::{Leave, References};
+use super::reference::TaskRef;
+use super::refs::References;
 use crate::checked::Life;
 use crate::failure::{contain, Failure};
 use crate::group::{Class, GroupShared};
@@ -15,7 +16,7 @@ use crate::slab;
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell,
 };
-use crate::task::lane::inbox::{bits, Inbox};
+use crate::task::lane::inbox::Inbox;
 use crate::task::lane::node::{Link, Node};
 use crate::task::turn::lifecycle::{Hook, Hooks, OnFailure, Phase, Stage};
 use crate::task::turn::run::Turn;
@@ -158,7 +159,8 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L
     // SAFETY: the place is exclusive and large enough, and its alignment fits.
     unsafe { place.write(cell) };
     let raw = NonNull::new(place).expect("the allocator answers no null").cast::<Header>();
-    let task = TaskRef(raw);
+    // SAFETY: the count starts with this reference, and it is made once.
+    let task = unsafe { TaskRef::counted(raw) };
     let stub = task.inbox.stub();
     task.owner.position.set(stub);
     task
@@ -405,96 +407,5 @@ impl TaskPtr {
     pub(crate) unsafe fn header<'a>(self) -> &'a Header {
         // SAFETY: forwarded to the caller.
         unsafe { self.0.as_ref() }.alive()
-    }
-}
-
-/// A counted reference to a task of any type.
-pub(crate) struct TaskRef(NonNull<Header>);
-
-// SAFETY: through a reference only the header's shared parts are reached; the state is `Send` and
-// only ever touched in a turn.
-unsafe impl Send for TaskRef {}
-// SAFETY: as above.
-unsafe impl Sync for TaskRef {}
-
-impl TaskRef {
-    /// One more reference to a task that is known to be alive.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the runner of the task, or holds its registration or another reference.
-    pub(crate) unsafe fn new_ref(header: NonNull<Header>) -> Self {
-        // SAFETY: the caller says it is alive.
-        let shared = unsafe { header.as_ref() };
-        shared.refs.add();
-        Self(header)
-    }
-
-    /// The reference that was counted already.
-    ///
-    /// # Safety
-    ///
-    /// The caller has counted it, and makes no other of it.
-    pub(in crate::task) unsafe fn counted(header: NonNull<Header>) -> Self {
-        Self(header)
-    }
-
-    /// The entry for a run queue.
-    pub(crate) fn ptr(&self) -> TaskPtr {
-        TaskPtr(self.0)
-    }
-}
-
-impl std::ops::Deref for TaskRef {
-    type Target = Header;
-
-    #[inline(always)]
-    fn deref(&self) -> &Header {
-        // SAFETY: a reference keeps the header alive.
-        unsafe { self.0.as_ref() }.alive()
-    }
-}
-
-impl Clone for TaskRef {
-    fn clone(&self) -> Self {
-        // SAFETY: we hold a reference.
-        unsafe { Self::new_ref(self.0) }
-    }
-}
-
-impl Drop for TaskRef {
-    fn drop(&mut self) {
-        drop_reference(self.0);
-    }
-}
-
-impl fmt::Debug for TaskRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TaskRef").field(&self.name()).finish()
-    }
-}
-
-/// Gives one reference back. The last handle tells the runner with `ORPHAN` before it goes.
-fn drop_reference(header: NonNull<Header>) {
-    // SAFETY: the caller owns a reference, so the header is alive.
-    let shared = unsafe { header.as_ref() };
-    let mut leave = shared.refs.leave();
-    if leave == Leave::Last {
-        shared.signal(bits::ORPHAN);
-        leave = shared.refs.left();
-    }
-    if leave == Leave::Free {
-        // SAFETY: no reference is left and the task is over; the vtable fits the cell.
-        unsafe { (shared.vtable.dealloc)(header) };
-    }
-}
-
-/// Gives the task's own reference back: its last turn is over. Frees it if no handle is left.
-pub(crate) fn release_own(header: NonNull<Header>) {
-    // SAFETY: the own reference is still counted.
-    let shared = unsafe { header.as_ref() };
-    if shared.refs.release_own() {
-        // SAFETY: no reference is left; the vtable fits the cell.
-        unsafe { (shared.vtable.dealloc)(header) };
     }
 }

@@ -4,4 +4,6 @@
 pub(super) mod extra;
 #[cfg(not(turnwheel_loom))]
 pub(super) mod layout;
+#[cfg(not(turnwheel_loom))]
+pub(super) mod reference;
 pub(crate) mod refs;

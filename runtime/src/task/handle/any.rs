@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::task::{queue_len, Task};
 use crate::completion::Completion;
 use crate::failure::Failure;
-use crate::task::cell::layout::{Header, TaskRef};
+use crate::task::cell::layout::Header;
+use crate::task::cell::reference::TaskRef;
 use crate::task::turn::current;
 use crate::task::turn::lifecycle::Phase;
 

@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 
 use super::task::Task;
 use crate::sync::Ordering;
-use crate::task::cell::layout::{Header, TaskRef};
+use crate::task::cell::layout::Header;
+use crate::task::cell::reference::TaskRef;
 use crate::task::cell::refs::Leave;
 
 /// A handle that does not keep its task: with no other handle left the task closes, as if this one

@@ -5,7 +5,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::limits::FAST_JOBS_MAX;
-use crate::task::cell::layout::{Header, Owner, TaskRef};
+use crate::task::cell::layout::{Header, Owner};
+use crate::task::cell::reference::TaskRef;
 use crate::task::lane::node::Node;
 
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,8 @@ use super::lifecycle::{Hook, OnFailure, Phase, Stage};
 use super::run::Turn;
 use crate::failure::{contain, log, Failure};
 use crate::sync::Ordering;
-use crate::task::cell::layout::{self, Header};
+use crate::task::cell::layout::Header;
+use crate::task::cell::reference;
 use crate::task::lane::inbox::bits;
 use crate::task::lane::node;
 use crate::task::lane::urgent;
@@ -264,7 +265,7 @@ fn end(turn: &mut Turn) -> Left {
     unsafe { (turn.header().vtable.drop_state)(turn.header_ptr()) };
     settle(turn);
     std::mem::forget(last);
-    layout::release_own(turn.header_ptr());
+    reference::release_own(turn.header_ptr());
     Left::Gone
 }
 
