@@ -61,7 +61,7 @@ pub(crate) type Hook = Box<dyn Fn(&DeadLetter) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct DeadLetters {
     count: AtomicU64,
-    /// Those of them whose caller had given up.
+    /// Messages among them whose caller had given up.
     cancelled: AtomicU64,
     pub(crate) hook: Option<Hook>,
 }

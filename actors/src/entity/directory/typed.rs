@@ -432,7 +432,7 @@ impl<E: Entity> Directory<E> {
     }
 }
 
-/// Who owns a key, if that is another process.
+/// The owner of a key, if that is another process.
 pub(crate) fn not_owner<E: Entity>(settings: &Settings, key: &E::Key) -> Option<Box<NotOwner>> {
     let placement = &settings.placement;
     if placement.is_all_local() {

@@ -27,7 +27,7 @@ pub(crate) const HELD_NS: u64 = u64::MAX;
 /// Pause before the second attempt to activate; each further one waits twice as long.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// What is known while an entity is made.
+/// The context of an entity that is being made.
 #[derive(Debug)]
 pub struct CreateContext<'a, E: Entity> {
     key: &'a E::Key,
