@@ -14,8 +14,8 @@ use crate::entity::{Directory, Entities, Entity, EntityKey, LookError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Collect {
-    /// Entities without a message for at least so long, whatever their idle limit is; not those that
-    /// are [kept](crate::Context::keep_for) or held, or have a request under way.
+    /// Entities without a message for at least so long, whatever their idle limit is; not those
+    /// that are [kept](crate::Context::keep_for) or held, or have a request under way.
     IdleFor(Duration),
     /// Entities that began at least so long ago, also if they are in use; not those that are
     /// [held](crate::Context::hold). What was sent before is handled first.
