@@ -94,11 +94,12 @@ pub const LOG_PAGES_SOON: u64 = 1_000;
 /// when they come faster than they can be moved beside it.
 pub const LOG_PAGES_MAX: u64 = 16_000;
 
-/// How long the writer waits for readers of the write-ahead log when that has to begin anew. If one reads
-/// for longer (a backup), the log grows on, and the writer tries again 4 MiB later.
+/// How long the writer waits for readers of the write-ahead log when that has to begin anew. If one
+/// reads for longer (a backup), the log grows on, and the writer tries again 4 MiB later.
 pub const LOG_RESTART_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Bytes that the file of the write-ahead log keeps when it begins anew: what it needs between two times.
+/// Bytes that the file of the write-ahead log keeps when it begins anew: what it needs between two
+/// times.
 pub const LOG_BYTES_KEPT: u64 = 16 * 1_024 * 1_024;
 
 /// How long rows stay behind before it is tried again, when the store has refused them.

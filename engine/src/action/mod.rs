@@ -224,8 +224,8 @@ pub trait Action: Sized + Send + Sync + 'static {
         suggested
     }
 
-    /// Checks an event that somebody sends to its run step: the sender of one that is refused is told why,
-    /// and the step does not get it. Timers and parts of the step are not checked.
+    /// Checks an event that somebody sends to its run step: the sender of one that is refused is
+    /// told why, and the step does not get it. Timers and parts of the step are not checked.
     ///
     /// # Errors
     ///

@@ -136,8 +136,8 @@ pub enum OnInterrupt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It is the step's turn, or its first call is tried again after a failure or a crash. A later call that
-    /// is tried again has the cause that it had before, with the same event.
+    /// It is the step's turn, or its first call is tried again after a failure or a crash. A later
+    /// call that is tried again has the cause that it had before, with the same event.
     #[default]
     Turn,
     /// An event has come: [`StepContext::event`](crate::StepContext::event).

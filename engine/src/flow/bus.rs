@@ -1,9 +1,10 @@
 //! The event bus of a world: who waits for events, and what an event begins.
 //!
 //! The plans store who listens and what must correlate. The bus has an index of that in memory
-//! (`listeners.rs`), which it makes from the stored plans at a start, and when this world gets plans of
-//! another one. The plans that take an event keep it; an event that nobody waits for is counted and gone.
-//! Each world tells its own listeners, and the publisher asks all worlds that run flows to do so.
+//! (`listeners.rs`), which it makes from the stored plans at a start, and when this world gets
+//! plans of another one. The plans that take an event keep it; an event that nobody waits for is
+//! counted and gone. Each world tells its own listeners, and the publisher asks all worlds that run
+//! flows to do so.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

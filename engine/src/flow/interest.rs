@@ -1,9 +1,9 @@
 //! What the filters of a listening task say about an event without the data of a flow.
 //!
-//! A filter has parts that are the same for all plans of the flow (fixed values, expressions that look at
-//! the event alone, the value that an event correlates by) and parts that only the task can judge
-//! (expressions with variables). An event that the first kind refuses is not delivered. The second kind
-//! leaves it open: the event is delivered and counted as undecided.
+//! A filter has parts that are the same for all plans of the flow (fixed values, expressions that
+//! look at the event alone, the value that an event correlates by) and parts that only the task can
+//! judge (expressions with variables). An event that the first kind refuses is not delivered. The
+//! second kind leaves it open: the event is delivered and counted as undecided.
 
 use std::sync::Arc;
 
@@ -178,8 +178,8 @@ impl Interest {
     }
 }
 
-/// What an event correlates by, as the task finds it: from its attributes, or else from its data. Nothing if
-/// it cannot be evaluated: the task says in its history why.
+/// What an event correlates by, as the task finds it: from its attributes, or else from its data.
+/// Nothing if it cannot be evaluated: the task says in its history why.
 fn correlation(program: &Program, event: &CloudEvent, fields: &Value) -> Option<Value> {
     let of_event = program.run(fields, &[], 0.0);
     match of_event {
@@ -204,8 +204,8 @@ fn is_of_event(text: &str) -> bool {
     !text.contains('$') && !text.contains("now") && !text.contains("time")
 }
 
-/// Whether an expression has the same value for as long as a task listens: it looks neither at the clock nor
-/// at the context, which the task itself may change.
+/// Whether an expression has the same value for as long as a task listens: it looks neither at the
+/// clock nor at the context, which the task itself may change.
 pub(super) fn is_steady(text: &str) -> bool {
     !text.contains("$context") && !text.contains("now") && !text.contains("time")
 }

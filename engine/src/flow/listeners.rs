@@ -1,8 +1,9 @@
-//! Index of the steps that listen for events: by the type of the event, then by what it correlates by.
+//! Index of the steps that listen for events: by the type of the event, then by what it correlates
+//! by.
 //!
-//! The steps of one task of a definition share its compiled filters, so that an event is compared with
-//! them once, however many plans listen. A step whose plan has said what must correlate is found by that
-//! value. What is compared needs no lock; looking up does.
+//! The steps of one task of a definition share its compiled filters, so that an event is compared
+//! with them once, however many plans listen. A step whose plan has said what must correlate is
+//! found by that value. What is compared needs no lock; looking up does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

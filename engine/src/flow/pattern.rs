@@ -1,10 +1,11 @@
-//! Patterns of event filters: values, regular expressions for texts, fields that an object must have.
+//! Patterns of event filters: values, regular expressions for texts, fields that an object must
+//! have.
 
 use regex_lite::Regex;
 use serde_json::Value;
 
-/// Characters that make a text a regular expression. A dot alone does not: types of events are written
-/// with dots, and mean themselves.
+/// Characters that make a text a regular expression. A dot alone does not: types of events are
+/// written with dots, and mean themselves.
 const MARKS: &[char] = &['\\', '^', '$', '|', '?', '*', '+', '(', ')', '[', ']', '{', '}'];
 
 /// Value of a filter, compiled once.

@@ -1,5 +1,5 @@
-//! Which plans wait for the end of which others, as of the last commit: a plan that is over tells them,
-//! however long ago they have asked.
+//! Which plans wait for the end of which others, as of the last commit: a plan that is over tells
+//! them, however long ago they have asked.
 
 use std::collections::BTreeSet;
 

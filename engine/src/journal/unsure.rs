@@ -1,7 +1,7 @@
 //! Commits that have failed: whether they were made is found out before anybody is told.
 //!
-//! A store may have written a batch and lost its answer. A plan that took it for not written would write
-//! another entry after the same one, and its chain would have two ends.
+//! A store may have written a batch and lost its answer. A plan that took it for not written would
+//! write another entry after the same one, and its chain would have two ends.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ impl Unsure {
 }
 
 impl Writer {
-    /// Finds out whether the last commit was made, if that is not known, and tells its plans. False if the
-    /// store does not say: nothing can be written before it does.
+    /// Finds out whether the last commit was made, if that is not known, and tells its plans. False
+    /// if the store does not say: nothing can be written before it does.
     pub(super) fn find_out(&mut self, now_ns: u64) -> bool {
         let Some(unsure) = self.unsure.take() else { return true };
         let written = match unsure.is_refused() || unsure.entries.is_empty() {

@@ -140,8 +140,8 @@ impl Plan {
 
     /// What becomes of the event or the news that a call was made for, when the call has ended.
     ///
-    /// It is taken when the call has ended well. An attempt that is repeated gets the same again; one that
-    /// has failed for good leaves an event from outside behind.
+    /// It is taken when the call has ended well. An attempt that is repeated gets the same again;
+    /// one that has failed for good leaves an event from outside behind.
     fn handled(&mut self, id: StepId, end: &End) {
         let step = &mut self.steps[id.index()];
         if let End::Retry { .. } = end {
@@ -167,7 +167,8 @@ impl Plan {
         self.left_behind.extend(left.map(|event| (id, event)));
     }
 
-    /// Why the code of a step is called when it is tried again: for the same as in the attempt that failed.
+    /// Why the code of a step is called when it is tried again: for the same as in the attempt that
+    /// failed.
     pub(crate) fn cause_again(&self, id: StepId) -> Cause {
         let step = self.step(id);
         if step.in_event {

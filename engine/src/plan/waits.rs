@@ -36,8 +36,8 @@ pub enum Waiting {
     Place,
     /// The store: it fails, and what has happened is written when it is well again.
     Store,
-    /// A world that can read it: what the store has of it is damaged, of a newer version, or of a codec that
-    /// is not here.
+    /// A world that can read it: what the store has of it is damaged, of a newer version, or of a
+    /// codec that is not here.
     Unreadable,
 }
 

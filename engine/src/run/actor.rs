@@ -171,8 +171,8 @@ impl PlanActor {
         }
     }
 
-    /// Reads a plan with its newest entry and how many there were after its snapshot, if there is one; and
-    /// whether its row says that it cannot be read.
+    /// Reads a plan with its newest entry and how many there were after its snapshot, if there is
+    /// one; and whether its row says that it cannot be read.
     pub(crate) async fn read(
         world: &Shared,
         id: PlanId,
@@ -470,8 +470,8 @@ impl PlanActor {
         }
     }
 
-    /// Leaves memory without the plan as it is: the store knows better. Code that runs is told to end: what
-    /// it returns does not count.
+    /// Leaves memory without the plan as it is: the store knows better. Code that runs is told to
+    /// end: what it returns does not count.
     pub(super) fn forget(&mut self, cx: &mut Context<'_, Self>) {
         self.running.values().for_each(|(_, cancelled)| cancelled.set());
         self.forget_decisions();

@@ -255,7 +255,8 @@ impl Handler<Follow> for PlanActor {
         }
         let Follow { follower } = message;
         if self.unreadable.is_some() {
-            // It exists: who waits for it is told when it can be read again, or is ended by somebody.
+            // It exists: who waits for it is told when it can be read again, or is ended by
+            // somebody.
             return cx.passivate();
         }
         if self.plan.is_none() {

@@ -80,8 +80,8 @@ impl Handler<WriteAgain> for PlanActor {
 }
 
 impl PlanActor {
-    /// The store has failed: what was decided is kept, and handed over again. A plan that somebody wanted to
-    /// begin is refused instead, and one that another world owns by now is left to that.
+    /// The store has failed: what was decided is kept, and handed over again. A plan that somebody
+    /// wanted to begin is refused instead, and one that another world owns by now is left to that.
     fn not_written(
         &mut self,
         mut under_way: UnderWay,
@@ -233,8 +233,8 @@ impl PlanActor {
     }
 }
 
-/// How long an entry waits that was given back so often. The store is asked often enough that plans go on
-/// soon when it is well again.
+/// How long an entry waits that was given back so often. The store is asked often enough that plans
+/// go on soon when it is well again.
 fn pause(tries: u32) -> Duration {
     const FIRST: Duration = Duration::from_millis(50);
     FIRST.saturating_mul(1 << tries.min(8)).min(AFTER_STORE_FAILURE)

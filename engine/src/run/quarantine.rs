@@ -11,8 +11,9 @@ use crate::world::Shared;
 /// Characters of a reason that people are shown.
 const REASON_MAX: usize = 500;
 
-/// Brings the row of a plan that cannot be read to its newest entry, with the reason. Without that every start
-/// would look through the journal for what is behind. A later world tries to read it again.
+/// Brings the row of a plan that cannot be read to its newest entry, with the reason. Without that
+/// every start would look through the journal for what is behind. A later world tries to read it
+/// again.
 pub(super) async fn quarantine(world: Arc<Shared>, id: PlanId, error: String) {
     let newest = world.journal().head(id);
     let found = world.journal().read(move |reader| reader.list(&only(id))).await;

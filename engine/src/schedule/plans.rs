@@ -93,8 +93,8 @@ impl Roster {
         });
     }
 
-    /// A plan could not be looked at. It is over only if it does not exist any more; else it counts as
-    /// running, and is looked at again later.
+    /// A plan could not be looked at. It is over only if it does not exist any more; else it counts
+    /// as running, and is looked at again later.
     fn unseen(&mut self, name: &str, plan: PlanId, error: &PlanError, cx: &mut Context<'_, Self>) {
         if matches!(error, PlanError::Unknown(_)) {
             tracing::warn!(schedule = name, %plan, "a plan of a schedule is not there any more");

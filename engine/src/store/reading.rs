@@ -57,8 +57,8 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError>;
 
-    /// Which plans wait for the end of which: the plan that must be over first, then the one that waits
-    /// for it; sorted.
+    /// Which plans wait for the end of which: the plan that must be over first, then the one that
+    /// waits for it; sorted.
     ///
     /// # Errors
     ///

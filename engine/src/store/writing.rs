@@ -51,8 +51,9 @@ pub trait StoreWriter: Send {
     /// Nothing was written. [`StoreError::Fenced`] if another writer was taken since.
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError>;
 
-    /// The entries after a place, each with its plan and the one before it of that plan. So it is found out
-    /// whether a commit was made whose answer was lost. A store that never loses one says nothing.
+    /// The entries after a place, each with its plan and the one before it of that plan. So it is
+    /// found out whether a commit was made whose answer was lost. A store that never loses one says
+    /// nothing.
     ///
     /// # Errors
     ///

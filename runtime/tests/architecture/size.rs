@@ -9,7 +9,7 @@ const COLUMNS_MAX: usize = 100;
 const CRATES: &[(&str, usize)] = &[
     ("runtime/src", 0),
     ("runtime/extras/src", 0),
-    ("actors/src", 270),
+    ("actors/src", 30),
     ("actors/macros/src", 6),
     ("engine/src", 600),
     ("src", 235),

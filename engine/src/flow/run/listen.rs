@@ -43,8 +43,8 @@ impl Machine<'_> {
         Ok(self.wait())
     }
 
-    /// For each filter, what its correlations must be: as far as that is known before an event comes, and
-    /// does not change while the task listens. Events are looked up by it.
+    /// For each filter, what its correlations must be: as far as that is known before an event
+    /// comes, and does not change while the task listens. Events are looked up by it.
     fn expected(&self) -> Result<Vec<Map<String, Value>>, Fault> {
         let of = |filter: &&Filter| {
             let mut values = Map::new();

@@ -394,8 +394,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether none of its parts is under way, although it is not over: a `try` pauses before its next
-    /// attempt, or a task that listens waits for an event.
+    /// Whether none of its parts is under way, although it is not over: a `try` pauses before its
+    /// next attempt, or a task that listens waits for an event.
     fn is_between_parts(&self) -> bool {
         let is_idle = self.cursor.listening.as_ref().is_some_and(|listening| !listening.is_busy);
         self.cursor.phase == Phase::Pausing || is_idle

@@ -217,8 +217,8 @@ pub(crate) struct Listening {
     pub(crate) until: BTreeMap<usize, Value>,
     /// Values that later events must have, by the names of correlations.
     pub(crate) keys: Map<String, Value>,
-    /// For each filter, the values that its correlations must have, as far as they were known before the
-    /// first event; empty if none was.
+    /// For each filter, the values that its correlations must have, as far as they were known
+    /// before the first event; empty if none was.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) expected: Vec<Map<String, Value>>,
     /// Events that wait to be processed.

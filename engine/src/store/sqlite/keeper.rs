@@ -25,7 +25,8 @@ pub(super) struct Log(Mutex<Pages>);
 struct Pages {
     /// Added since the last checkpoint began, as the writer guesses it.
     added: u64,
-    /// In the log, at the last checkpoint: it begins anew only when nothing is left and nobody reads it.
+    /// In the log, at the last checkpoint: it begins anew only when nothing is left and nobody
+    /// reads it.
     length: u64,
     /// The length at which the writer makes it begin anew.
     restart_at: u64,

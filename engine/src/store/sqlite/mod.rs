@@ -320,7 +320,8 @@ fn real(path: &Path) -> Result<PathBuf, StoreError> {
     }
 }
 
-/// A file with two names would have two logs, and what one writes would damage what the other has written.
+/// A file with two names would have two logs, and what one writes would damage what the other has
+/// written.
 #[cfg(unix)]
 fn refuse_several_names(file: &Path) -> std::io::Result<Result<(), StoreError>> {
     use std::os::unix::fs::MetadataExt;

@@ -124,15 +124,16 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// Whether a table, an index or a trigger belongs to the store: work reads them at will, and changes none.
+/// Whether a table, an index or a trigger belongs to the store: work reads them at will, and
+/// changes none.
 fn is_ours(name: &str) -> bool {
     static OBJECTS: OnceLock<HashSet<&str>> = OnceLock::new();
     let name = name.to_ascii_lowercase();
     name.starts_with(OUR_PREFIX) || OBJECTS.get_or_init(schema::objects).contains(&*name)
 }
 
-/// What the code of a step may do: everything with the user's own schema, nothing that changes the store's
-/// or ends the commit.
+/// What the code of a step may do: everything with the user's own schema, nothing that changes the
+/// store's or ends the commit.
 fn allows(action: &AuthAction<'_>) -> Authorization {
     let is_refused = match action {
         AuthAction::Transaction { .. }

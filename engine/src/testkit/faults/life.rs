@@ -25,7 +25,8 @@ const NEXT_LIFE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// How long nobody is there between two lives.
 const DOWN: Duration = Duration::from_millis(1_500);
 
-/// How long a world goes on that is to be ended: without a store, or beside the one that has taken it.
+/// How long a world goes on that is to be ended: without a store, or beside the one that has taken
+/// it.
 const DOOMED: Duration = Duration::from_secs(120);
 
 /// How long a world has for a clean end.
@@ -161,8 +162,8 @@ impl<W: Workload> Run<'_, W> {
         Err(format!("the world does not start: {problem}"))
     }
 
-    /// Runs the client, and waits for the end of all plans and for the quiet after it. Nothing if that is
-    /// done; or why the life is to end before.
+    /// Runs the client, and waits for the end of all plans and for the quiet after it. Nothing if
+    /// that is done; or why the life is to end before.
     fn through(&self, life: &Life, world: &World) -> Result<Option<Stop>, String> {
         let client = Client::new(world.clone(), life.plans.clone(), Arc::clone(&self.acks));
         let limit = life.sim.now() + life.limit;

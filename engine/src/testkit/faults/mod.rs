@@ -1,4 +1,5 @@
-//! Fault runs: a workload whose store, clock or process is in trouble at chosen moments, and goes on.
+//! Fault runs: a workload whose store, clock or process is in trouble at chosen moments, and goes
+//! on.
 //!
 //! | file | what is there |
 //! | --- | --- |
@@ -22,16 +23,17 @@ use super::workload::Workload;
 
 /// Runs workloads with faults at their reads, writes and timers, alone and in pairs.
 ///
-/// Each run begins with an empty store in memory, in virtual time. What fails goes on afterwards: the store
-/// answers again, a killed process is started again, a clock is set right. At the end of each run the
-/// contract is checked:
+/// Each run begins with an empty store in memory, in virtual time. What fails goes on afterwards:
+/// the store answers again, a killed process is started again, a clock is set right. At the end of
+/// each run the contract is checked:
 ///
 /// * what was acknowledged is in the store, and no outcome is recorded twice,
 /// * every plan has come to its end, its row says what its journal says, and no lock is left,
 /// * nothing more happens in the hour after that,
 /// * what the workload itself expects ([`Workload::client`], [`Workload::verdict`]).
 ///
-/// A run that does not end is a violation. A violation of a pair is told with one point if that is enough.
+/// A run that does not end is a violation. A violation of a pair is told with one point if that is
+/// enough.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Faults {
