@@ -9,8 +9,8 @@ const COLUMNS_MAX: usize = 100;
 const CRATES: &[(&str, usize)] = &[
     ("runtime/src", 0),
     ("runtime/extras/src", 0),
-    ("actors/src", 30),
-    ("actors/macros/src", 6),
+    ("actors/src", 22),
+    ("actors/macros/src", 4),
     ("engine/src", 600),
     ("src", 235),
 ];
