@@ -10,6 +10,9 @@ use crate::connect::ConnectError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::PAYLOAD_BYTES_MAX;
 
+/// The kind of the error of a step or a planning whose action a world does not know.
+pub(crate) const UNKNOWN_ACTION: &str = "unknown_action";
+
 /// An input, output or event that cannot be written or understood.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -232,3 +232,19 @@ pub const CLAIM_DATA_MAX: usize = 16 * 1_024;
 /// Messages that are kept for a plan while its planning is under way: orders, events, and plans that wait for
 /// its end. More are refused.
 pub const EARLY_MESSAGES_MAX: usize = 1_024;
+
+/// Sub-plans of one step that are under way at once if it says nothing: more would fill memory, and the
+/// mailbox of the plan that waits for them, without being done earlier.
+pub const SUB_PLANS_AT_ONCE: u32 = 1_024;
+
+/// The same at most, whatever the step says: below what the mailbox of a plan takes.
+pub const SUB_PLANS_AT_ONCE_MAX: u32 = 8_192;
+
+/// Sub-plans that are over of which a plan keeps the results by id; all of them are counted.
+pub const SUB_PLANS_KEPT: usize = 10_000;
+
+/// How often the clock is read while plans wait for a time, so that a jump of it is noticed.
+pub const CLOCK_CHECK: Duration = Duration::from_secs(60);
+
+/// How long work waits that finds no thread of the blocking pool free.
+pub const POOL_AGAIN: Duration = Duration::from_millis(20);

@@ -25,10 +25,16 @@ pub enum Next {
     Done,
     /// The step waits for an event; no thread is held. The text says what for.
     Suspend(String),
+    /// The step waits for the plans that it has asked for; no thread is held. If none of them is under way it
+    /// is called at once, with [`Cause::SubPlans`]. A call that was made for that, and asks for no more,
+    /// fails: nothing would come.
+    SubPlans,
 }
 
 impl Next {
-    /// Suspends the step until an event comes; `reason` says to people what it waits for.
+    /// Suspends the step until an event comes, or the plans that it has asked for are over; `reason` says to
+    /// people what it waits for. [`StepContext::wait_for_event`] and [`StepContext::wait_for_sub_plans`] name
+    /// which of the two.
     pub fn suspend(reason: impl Into<String>) -> Self {
         Self::Suspend(reason.into())
     }
@@ -239,6 +245,45 @@ impl<A: Action> StepContext<A> {
     /// How the plans that this step has asked for stand.
     pub fn sub_plans(&self) -> SubPlanCounts {
         self.facts.sub_plans
+    }
+
+    /// Ends the call, and suspends the step until the plans that it has asked for are over. It is called then
+    /// with [`Cause::SubPlans`]; at once if there are none.
+    ///
+    /// ```
+    /// use turnwheel_engine::{Action, ActionError, Cause, Next, RunAsync, RunsAsync, StepContext};
+    ///
+    /// /// Does what it is given in plans of their own, all of which must end well.
+    /// struct Parts;
+    /// # impl Action for Parts {
+    /// #     const NAME: &'static str = "parts";
+    /// #     type Input = Vec<u32>;
+    /// #     type Output = u32;
+    /// #     type Phases = RunsAsync;
+    /// # }
+    ///
+    /// impl RunAsync for Parts {
+    ///     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+    ///         if step.cause() == Cause::SubPlans {
+    ///             step.output = step.sub_plans().success;
+    ///             return Ok(Next::Done);
+    ///         }
+    ///         for _ in 0..step.input.len() {
+    ///             step.trigger::<Self>(&Vec::new())?;
+    ///         }
+    ///         // An empty list is no special case.
+    ///         Ok(step.wait_for_sub_plans())
+    ///     }
+    /// }
+    /// ```
+    pub fn wait_for_sub_plans(&self) -> Next {
+        Next::SubPlans
+    }
+
+    /// Ends the call, and suspends the step until an event comes: one that is [sent](crate::World::event), or
+    /// one of a timer. `what` says to people what it waits for.
+    pub fn wait_for_event(&self, what: impl Into<String>) -> Next {
+        Next::suspend(what)
     }
 
     /// Sends this step an event after a delay; durable, never early. What comes when the step has

@@ -55,7 +55,8 @@ impl SubPlanOptions {
 }
 
 impl<A: Action> StepContext<A> {
-    /// Asks for a plan of its own. When the call ends with [`Next::suspend`](super::Next::suspend), the plans
+    /// Asks for a plan of its own. When the call ends with
+    /// [`wait_for_sub_plans`](StepContext::wait_for_sub_plans), the plans
     /// it has asked for are made and run; when all are over the step is called again, with
     /// [`Cause::SubPlans`](super::Cause::SubPlans). They are made once, whatever happens in between.
     ///
@@ -85,7 +86,9 @@ impl<A: Action> StepContext<A> {
         Ok(plan)
     }
 
-    /// Lets at most so many of the plans that this call asks for be under way at once.
+    /// Lets at most so many of the plans that this call asks for be under way at once:
+    /// [`SUB_PLANS_AT_ONCE`](crate::limits::SUB_PLANS_AT_ONCE) if nothing is said, and never more than
+    /// [`SUB_PLANS_AT_ONCE_MAX`](crate::limits::SUB_PLANS_AT_ONCE_MAX).
     pub fn limit_sub_plans(&mut self, at_once: u32) {
         self.wishes.at_once = Some(at_once.max(1));
     }

@@ -22,6 +22,7 @@ use super::poll::{default_pause, FAILURES_MAX};
 use super::{panic_message, Action, Cause, Next, Poll, Polled, StepContext};
 use crate::error::ActionError;
 use crate::limits::{POLLS_TOGETHER, POLLS_WAITING_MAX, POLL_INTERVAL};
+use crate::run::on_pool;
 
 /// The run phase of an action that starts something outside and polls it together with what other steps
 /// of it have started: `type Phases = PollsTogether`.
@@ -378,7 +379,7 @@ impl<A: PollAll> Driver<A> {
             let result = result.unwrap_or_else(|panic| Err(panicked(&*panic)));
             (step, result)
         };
-        self.group.run_blocking(code, None).await.ok()
+        on_pool(self.group.clone(), code).await.ok()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Plans that a plan waits for: those that its steps have asked for, and those that it comes after.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{SubPlan, SubPlanLabels};
 use super::{Plan, PlanResult, PlanState};
 use crate::id::{PlanId, StepId};
+use crate::limits::{SUB_PLANS_AT_ONCE, SUB_PLANS_AT_ONCE_MAX, SUB_PLANS_KEPT};
 use crate::payload::Payload;
 use crate::time::Time;
 
@@ -28,7 +29,7 @@ pub struct Child {
 }
 
 /// How the plans of a step stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubPlanCounts {
     /// All that were asked for.
     pub total: u32,
@@ -41,12 +42,13 @@ pub struct SubPlanCounts {
 }
 
 impl SubPlanCounts {
-    fn add(&mut self, result: Option<PlanResult>) {
-        self.total += 1;
-        match result {
-            None => self.pending += 1,
-            Some(PlanResult::Success) => self.success += 1,
-            Some(_) => self.failed += 1,
+    /// One of them is over.
+    fn end(&mut self, result: PlanResult) {
+        self.pending -= 1;
+        if result == PlanResult::Success {
+            self.success += 1;
+        } else {
+            self.failed += 1;
         }
     }
 }
@@ -65,11 +67,17 @@ pub struct Delayed {
 }
 
 /// The children of all steps.
+///
+/// Cost: all that is done for one of them is done without looking at the others.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Children {
+    /// Those that are not over, and the newest of those that are.
     all: BTreeMap<PlanId, Child>,
-    /// For each step: how many are not over, how many of those have begun, and how many may at once.
+    /// Those that are over and kept, the oldest first.
+    over: VecDeque<PlanId>,
+    /// For each step that waits for some: which.
     open: BTreeMap<StepId, Open>,
+    counts: BTreeMap<StepId, SubPlanCounts>,
     /// Steps whose plans are all over, and that do not know it yet.
     untold: BTreeSet<StepId>,
     /// Those that may begin and were not told.
@@ -80,36 +88,37 @@ pub(crate) struct Children {
     asked_to_end: BTreeMap<StepId, bool>,
 }
 
+/// The children of a step that are not over.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Open {
-    waiting: Vec<PlanId>,
-    begun: u32,
-    at_once: Option<u32>,
+    /// The first that was asked for begins first.
+    waiting: BTreeSet<PlanId>,
+    begun: BTreeSet<PlanId>,
+    at_once: u32,
 }
 
 impl Children {
     pub(super) fn add(&mut self, step: StepId, plans: &[SubPlan], at_once: Option<u32>) {
         let open = self.open.entry(step).or_default();
-        open.at_once = at_once;
+        open.at_once = at_once.unwrap_or(SUB_PLANS_AT_ONCE).min(SUB_PLANS_AT_ONCE_MAX);
         for SubPlan { plan, action, input, labels } in plans {
             let (action, input, labels) = (action.clone(), input.clone(), labels.clone());
             let child = Child { step, action, input, labels, result: None, is_begun: false };
             self.all.insert(*plan, child);
-            open.waiting.push(*plan);
+            open.waiting.insert(*plan);
         }
-        // The first that was asked for begins first: they are taken from the end.
-        open.waiting.sort_unstable_by(|one, other| other.cmp(one));
+        let counts = self.counts.entry(step).or_default();
+        counts.total += plans.len() as u32;
+        counts.pending += plans.len() as u32;
         self.begin(step);
     }
 
     /// Lets as many begin as may.
     fn begin(&mut self, step: StepId) {
         let Some(open) = self.open.get_mut(&step) else { return };
-        let free =
-            open.at_once.map_or(usize::MAX, |at_once| at_once.saturating_sub(open.begun) as usize);
-        for _ in 0..free {
-            let Some(plan) = open.waiting.pop() else { break };
-            open.begun += 1;
+        while open.begun.len() < open.at_once as usize {
+            let Some(plan) = open.waiting.pop_first() else { break };
+            open.begun.insert(plan);
             if let Some(child) = self.all.get_mut(&plan) {
                 child.is_begun = true;
                 self.fresh.push(plan);
@@ -124,16 +133,17 @@ impl Children {
         child.result = Some(result);
         child.input = Payload::null();
         child.labels = SubPlanLabels::default();
-        let (step, is_begun) = (child.step, child.is_begun);
+        let step = child.step;
+        self.counts.entry(step).or_default().end(result);
+        self.over.push_back(plan);
+        if self.over.len() > SUB_PLANS_KEPT {
+            self.over.pop_front().and_then(|oldest| self.all.remove(&oldest));
+        }
         if let Some(open) = self.open.get_mut(&step) {
-            if is_begun {
-                open.begun -= 1;
-            } else {
-                open.waiting.retain(|waiting| *waiting != plan);
-            }
+            let _was_open = open.begun.remove(&plan) || open.waiting.remove(&plan);
         }
         self.begin(step);
-        if self.open.get(&step).is_some_and(|open| open.begun == 0 && open.waiting.is_empty()) {
+        if self.open.get(&step).is_some_and(|open| open.begun.is_empty()) {
             self.open.remove(&step);
             self.untold.insert(step);
         }
@@ -179,19 +189,20 @@ impl Children {
         self.open.contains_key(&step)
     }
 
-    /// Those of a step that are not over.
-    pub(crate) fn open_of(&self, step: StepId) -> Vec<PlanId> {
-        let is_open = |child: &Child| child.step == step && child.result.is_none();
-        self.all.iter().filter(|(_, child)| is_open(child)).map(|(plan, _)| *plan).collect()
+    /// Those of a step that have begun and are not over.
+    pub(crate) fn begun_of(&self, step: StepId) -> Vec<PlanId> {
+        self.open.get(&step).map_or_else(Vec::new, |open| open.begun.iter().copied().collect())
+    }
+
+    /// Those of a step that have not begun, the last one first.
+    pub(crate) fn waiting_of(&self, step: StepId) -> Vec<PlanId> {
+        let waiting = |open: &Open| open.waiting.iter().rev().copied().collect();
+        self.open.get(&step).map_or_else(Vec::new, waiting)
     }
 
     /// All that have begun and are not over.
     pub(crate) fn begun(&self) -> Vec<PlanId> {
-        if self.open.is_empty() {
-            return Vec::new();
-        }
-        let is_begun = |child: &Child| child.is_begun && child.result.is_none();
-        self.all.iter().filter(|(_, child)| is_begun(child)).map(|(plan, _)| *plan).collect()
+        self.open.values().flat_map(|open| open.begun.iter().copied()).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -199,25 +210,19 @@ impl Children {
     }
 
     pub(crate) fn counts(&self, step: StepId) -> SubPlanCounts {
-        let mut counts = SubPlanCounts::default();
-        for child in self.all.values().filter(|child| child.step == step) {
-            counts.add(child.result);
-        }
-        counts
+        self.counts.get(&step).copied().unwrap_or_default()
     }
 }
 
 impl Plan {
     /// How the plans of all steps stand that have asked for any.
     pub(crate) fn all_sub_plan_counts(&self) -> HashMap<StepId, SubPlanCounts> {
-        let mut all: HashMap<StepId, SubPlanCounts> = HashMap::new();
-        for child in self.children.all.values() {
-            all.entry(child.step).or_default().add(child.result);
-        }
-        all
+        self.children.counts.iter().map(|(step, counts)| (*step, *counts)).collect()
     }
 
-    /// The plans that its steps have asked for.
+    /// The plans that its steps have asked for: those that are not over, and of those that are the newest
+    /// [`SUB_PLANS_KEPT`]. All of them are counted, and all are found with
+    /// [`Filter::caller`](crate::store::Filter::caller).
     pub fn sub_plans(&self) -> impl Iterator<Item = (PlanId, &Child)> {
         self.children.all.iter().map(|(plan, child)| (*plan, child))
     }

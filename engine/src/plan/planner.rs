@@ -9,7 +9,7 @@ use super::record::{Planned as PlannedRecord, PlannedAction, PlannedStep};
 use super::reference::{needs_of, OutputRef};
 use super::state::StepKind;
 use crate::action::{panic_message, Action, PlanLock, Registry, DEFAULT_QUEUE};
-use crate::error::ActionError;
+use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::{PLANNING_DEPTH_MAX, STEPS_MAX};
 use crate::payload::Payload;
@@ -238,7 +238,7 @@ impl Planning {
         }
         let Some(action) = self.registry.get::<B>() else {
             let message = format!("no action «{}» is registered with this world", B::NAME);
-            return Err(ActionError::new("unknown_action", message).and_final());
+            return Err(ActionError::new(UNKNOWN_ACTION, message).and_final());
         };
         if self.depth >= PLANNING_DEPTH_MAX {
             return Err(self.too_deep(parent, B::NAME));

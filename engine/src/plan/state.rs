@@ -55,11 +55,11 @@ impl PlanState {
         use PlanState::{Paused, Pending, Planned, Planning, Running, Scheduled, Stopped};
         match self {
             Pending => matches!(next, Scheduled | Planning | Stopped),
-            Scheduled => matches!(next, Planning | Stopped),
+            Scheduled => matches!(next, Planning | Paused | Stopped),
             Planning => matches!(next, Planned | Stopped | Scheduled),
             Planned => matches!(next, Running | Stopped),
             Running => matches!(next, Paused | Stopped),
-            Paused => matches!(next, Running | Stopped),
+            Paused => matches!(next, Running | Scheduled | Stopped),
             Stopped => false,
         }
     }

@@ -107,6 +107,10 @@ impl Plan {
                     format!("the compensation of step {step} has failed: retry, skip or end it");
                 (Waiting::Decision, text)
             }
+            PlanState::Paused if self.steps.is_empty() => {
+                let text = "its action is not known: register it, and resume the plan".to_owned();
+                (Waiting::Decision, text)
+            }
             PlanState::Paused => {
                 let failed = self.failed_steps().next();
                 let text = failed.map_or_else(

@@ -63,6 +63,8 @@ pub(crate) struct PlanActor {
     pub(super) is_planning: bool,
     /// Whether hooks are being told.
     pub(super) is_hooking: bool,
+    /// The plan as of its head, to be stored with the next entry.
+    pub(super) snapshot: Option<Vec<u8>>,
     /// Plans that it waits for, as far as the newest entry says so.
     pub(super) followed: Vec<PlanId>,
     /// Signs of life that are not decided on.
@@ -118,6 +120,7 @@ impl Entity for PlanActor {
             effects: Vec::new(),
             is_planning: false,
             is_hooking: false,
+            snapshot: None,
             followed: Vec::new(),
             beats: Beats::default(),
             busy: None,
@@ -270,6 +273,9 @@ impl Handler<Order> for PlanActor {
             return self.hear_later(order);
         }
         let Order { kind, by, reply } = order;
+        if self.ends_damaged(&kind) {
+            return self.end_damaged(by, reply, cx);
+        }
         if self.is_planning && matches!(kind, OrderKind::Delay { .. }) {
             // What it plans goes on when that has ended: to accept it would be to promise what is not kept.
             let (plan, state) = (self.id, PlanState::Scheduled.name());

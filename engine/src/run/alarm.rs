@@ -4,6 +4,7 @@ use turnwheel_actors::Context;
 
 use super::message::Wake;
 use super::PlanActor;
+use crate::limits::CLOCK_CHECK;
 use crate::plan::Plan;
 
 impl PlanActor {
@@ -20,7 +21,8 @@ impl PlanActor {
         if let Some((_, timer)) = self.armed.take() {
             timer.cancel();
         }
-        match cx.tell_after(at.since(self.world.now()), Wake) {
+        // The clock may go back and forth: it is looked at again before a long time is over.
+        match cx.tell_after(at.since(self.world.now()).min(CLOCK_CHECK), Wake) {
             Ok(timer) => self.armed = Some((at, timer)),
             Err(error) => {
                 tracing::warn!(plan = %self.id, %error, "a plan's timer goes to the calendar");

@@ -12,11 +12,11 @@ use super::message::CallReturned;
 use super::migrate::check_version;
 use super::queue::Place;
 use super::traced::Traced;
-use super::PlanActor;
+use super::{on_pool, PlanActor};
 use crate::action::{
     panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Facts, Returned,
 };
-use crate::error::ActionError;
+use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::id::StepId;
 use crate::payload::Payload;
 use crate::plan::{resolve, Plan, PlanState, StepKind, StepState};
@@ -51,7 +51,7 @@ impl PlanActor {
                     drop(place);
                     (returned, (group.now_ns() - begun_ns) / 1_000)
                 };
-                cx.run_blocking(timed, None, move |outcome| {
+                cx.pipe(on_pool(cx.group(), timed), move |outcome| {
                     let (returned, ran_us) = outcome.unwrap_or_else(|failure| {
                         (Returned::failed(ActionError::new("failure", failure)), 0)
                     });
@@ -116,7 +116,7 @@ impl PlanActor {
                  renamed or removed?",
                 data.name
             );
-            return Err(ActionError::new("unknown_action", message).and_final());
+            return Err(ActionError::new(UNKNOWN_ACTION, message).and_final());
         };
         check_version(&**action, data)?;
         let input = self.input_of(plan, id)?;

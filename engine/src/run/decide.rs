@@ -153,12 +153,21 @@ impl Decisions<'_> {
         }
         let (kind, cause) = (step.kind, step.cause);
         let Returned { result, output, wishes, is_called } = returned;
+        let waits_for_plans = !wishes.plans.is_empty() || self.plan.children.are_open(id);
+        let names_plans = matches!(result, Ok(Next::SubPlans));
         let end = match result {
-            Ok(Next::Suspend(_)) if kind == StepKind::Finalize || is_reverting => {
+            Ok(Next::Suspend(_) | Next::SubPlans) if kind == StepKind::Finalize || is_reverting => {
                 let message = "only a run phase can be suspended";
                 End::Failed(ActionError::new("suspended", message).and_final())
             }
             Ok(Next::Suspend(reason)) => End::Suspended { reason, progress: wishes.progress },
+            Ok(Next::SubPlans) if cause == Cause::SubPlans && !waits_for_plans => {
+                let message = "it waits for sub-plans and has asked for none";
+                End::Failed(ActionError::new("no_sub_plans", message).and_final())
+            }
+            Ok(Next::SubPlans) => {
+                End::Suspended { reason: "its sub-plans".to_owned(), progress: wishes.progress }
+            }
             Ok(Next::Done) => match cause {
                 Cause::Cancel { .. } => End::Cancelled,
                 Cause::Skip => End::Skipped,
@@ -188,6 +197,9 @@ impl Decisions<'_> {
             self.ask_for_parts(id, wishes.parts, &wishes.drops);
             self.take_event(id);
             self.plans_are_over(id);
+            if names_plans && !waits_for_plans {
+                self.waits_for_no_plans(id);
+            }
         } else {
             self.part_ended(id);
         }
@@ -239,9 +251,10 @@ impl Decisions<'_> {
         if self.plan.state == PlanState::Stopped {
             return Err("it takes no events any more".to_owned());
         }
-        if !matches!(step.state, StepState::Suspended | StepState::Running | StepState::Retrying)
-            || step.kind != StepKind::Run
-        {
+        // One that has not begun takes it when it waits for events.
+        let takes =
+            [StepState::Pending, StepState::Suspended, StepState::Running, StepState::Retrying];
+        if !takes.contains(&step.state) || step.kind != StepKind::Run {
             let state = step.state.name();
             return Err(format!("its step {id} is {state} and takes no events"));
         }

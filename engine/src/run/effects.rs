@@ -5,9 +5,9 @@ use turnwheel_runtime::Completer;
 
 use super::decide::Effect;
 use super::message::{BeginChild, Begun, Delay, Follow, PlanEnded, PlannedNow};
-use super::PlanActor;
+use super::{on_pool, PlanActor};
 use crate::connect::Word;
-use crate::error::{ActionError, TriggerError};
+use crate::error::{ActionError, TriggerError, UNKNOWN_ACTION};
 use crate::id::PlanId;
 use crate::limits::LABELS_MAX;
 use crate::payload::Payload;
@@ -106,7 +106,7 @@ impl PlanActor {
         self.is_planning = true;
         let (id, world) = (self.id, std::sync::Arc::clone(&self.world));
         let planning = move || plan_by_name(&world, id, &action, &input);
-        cx.run_blocking(planning, None, move |planned| {
+        cx.pipe(on_pool(cx.group(), planning), move |planned| {
             let planned =
                 planned.unwrap_or_else(|failure| Err(ActionError::new("failure", failure)));
             PlannedNow { created, planned: planned.map(Box::new), reply }
@@ -139,7 +139,7 @@ fn plan_by_name(
 ) -> Result<Planned, ActionError> {
     let Some(action) = world.registry().find(name) else {
         let message = format!("no action «{name}» is registered with this world");
-        return Err(ActionError::new("unknown_action", message).and_final());
+        return Err(ActionError::new(UNKNOWN_ACTION, message).and_final());
     };
     Ok(action.plan(world.registry(), id, input, &|| world.now()))
 }

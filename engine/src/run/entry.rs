@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::journal::{encode, NewEntry, NotWritten, Tally};
 use crate::plan::{Plan, PlanState};
-use crate::store::{Append, Verdict};
+use crate::store::{Append, PlanRow, Verdict};
 use crate::world::Undelivered;
 
 /// An entry that was handed to the journal and is not durable.
@@ -185,7 +185,8 @@ impl PlanActor {
             follow,
             unfollow,
         };
-        let row = row(plan);
+        let snapshot = self.snapshot.take().map(|bytes| (self.head, bytes));
+        let row = PlanRow { snapshot, ..row(plan) };
         let effects = std::mem::take(&mut self.effects);
         let answers = std::mem::take(&mut self.answers);
         self.under_way = Some(UnderWay { effects, answers, ..UnderWay::default() });

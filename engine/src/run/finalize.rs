@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use turnwheel_actors::{Context, Handler};
 
 use super::decide::{Decisions, Effect};
-use super::PlanActor;
+use super::{on_pool, PlanActor};
 use crate::action::{panic_message, Begun, CancelFlag, Cause, Returned};
 use crate::error::ActionError;
 use crate::id::StepId;
@@ -98,7 +98,7 @@ impl PlanActor {
             }
             parts
         };
-        cx.run_blocking(work, None, |parts| Finalized(parts.unwrap_or_default()));
+        cx.pipe(on_pool(cx.group(), work), |parts| Finalized(parts.unwrap_or_default()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::decide::Decisions;
 use crate::action::Part;
-use crate::error::ActionError;
+use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::id::StepId;
 use crate::limits::STEPS_MAX;
 use crate::plan::{End, GrownStep, Record, StepState};
@@ -32,7 +32,7 @@ impl Decisions<'_> {
         let grown = parts.into_iter().map(|part| {
             let Some(action) = self.registry.find(part.action) else {
                 let message = format!("no action «{}» is registered with this world", part.action);
-                return Err(ActionError::new("unknown_action", message).and_final());
+                return Err(ActionError::new(UNKNOWN_ACTION, message).and_final());
             };
             Ok(GrownStep {
                 tag: part.tag,

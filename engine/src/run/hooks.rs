@@ -15,7 +15,7 @@ use turnwheel_actors::{Context, Handler};
 
 use super::decide::Effect;
 use super::message::HooksTold;
-use super::PlanActor;
+use super::{on_pool, PlanActor};
 use crate::action::{panic_message, Change, On, Registry};
 use crate::error::ActionError;
 use crate::id::ActionId;
@@ -53,7 +53,7 @@ impl PlanActor {
         let registry = Arc::clone(self.world.registry());
         let calls: Vec<Change> = due.iter().flat_map(|due| told(&registry, plan, due)).collect();
         let tell = move || calls.iter().for_each(|change| tell(&registry, change));
-        cx.run_blocking(tell, None, move |_told: Result<(), _>| HooksTold { last });
+        cx.pipe(on_pool(cx.group(), tell), move |_told: Result<(), _>| HooksTold { last });
     }
 }
 

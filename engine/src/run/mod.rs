@@ -2,6 +2,7 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
+//! | `damaged` | ends plans that cannot be read, by an order |
 //! | `decide` | from a plan and what happened: the records that follow, and the calls to make. Pure. |
 //! | `rescue` | the same, for steps that have failed |
 //! | `orders` | the same, for what people do |
@@ -21,6 +22,7 @@
 //! | `finalize` | calls the finalize phase in one transaction, if the world has them |
 //! | `call` | calls the code of its steps |
 //! | `places` | asks for places in queues before code is called |
+//! | `pool` | calls code that may block, when there is a thread for it |
 //! | `queue` | knows who has a place, `fair` who is next |
 //! | `locks` | takes the locks of plans and gives them back |
 //! | `wakes` | knows when plans that are not in memory have to do something |
@@ -34,6 +36,7 @@ mod beats;
 mod begin;
 mod call;
 mod chunks;
+mod damaged;
 mod decide;
 mod early;
 mod edit;
@@ -53,6 +56,7 @@ mod migrate;
 mod orders;
 mod places;
 mod plans;
+mod pool;
 mod quarantine;
 mod queue;
 mod refusal;
@@ -70,6 +74,7 @@ pub(crate) use message::{
     Report, Wake,
 };
 pub(crate) use orders::OrderKind;
+pub(crate) use pool::on_pool;
 pub(crate) use queue::Queues;
 pub(crate) use row::row;
 pub(crate) use wakes::Wakes;

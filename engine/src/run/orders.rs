@@ -75,6 +75,10 @@ impl Decisions<'_> {
     /// Goes on: failed steps are tried again.
     pub(super) fn resume(&mut self, by: &str) -> Result<(), String> {
         self.paused("be resumed")?;
+        if self.plan.steps.is_empty() {
+            self.resume_scheduled(by);
+            return Ok(());
+        }
         self.may_go_on()?;
         let failed: Vec<(StepId, StepKind)> =
             self.plan.failed_steps().map(|step| (step.id, step.kind)).collect();

@@ -6,7 +6,7 @@
 
 use super::decide::{Decisions, Effect};
 use crate::action::{AnyAction, Cause};
-use crate::error::ActionError;
+use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::id::{PlanId, StepId};
 use crate::plan::{PlanResult, PlanState, Record, StepState, SubPlan};
 use crate::time::Time;
@@ -56,6 +56,14 @@ impl Decisions<'_> {
         }
     }
 
+    /// A step waits for its plans and has none: they are over.
+    pub(super) fn waits_for_no_plans(&mut self, step: StepId) {
+        let is_suspended = self.plan.step(step).state == StepState::Suspended;
+        if is_suspended && self.plan.cancel.is_none() {
+            self.call(step, Cause::SubPlans);
+        }
+    }
+
     /// Calls a step whose plans are all over, if it waits and does not know it.
     pub(super) fn plans_are_over(&mut self, step: StepId) {
         let is_suspended = self.plan.step(step).state == StepState::Suspended;
@@ -75,18 +83,13 @@ impl Decisions<'_> {
     pub(super) fn cancel_plans_of(&mut self, step: StepId) -> bool {
         let is_forced = self.plan.cancel.as_ref().is_some_and(|cancel| cancel.is_forced);
         if self.plan.children.are_open(step) && self.plan.children.ask_to_end(step, is_forced) {
-            for plan in self.plan.children.open_of(step) {
-                if self.plan.children.find(plan).is_some_and(|child| child.is_begun) {
-                    self.effects.push(Effect::CancelPlan(plan));
-                }
-            }
+            let begun = self.plan.children.begun_of(step);
+            self.effects.extend(begun.into_iter().map(Effect::CancelPlan));
         }
         // The others will not be made. Backwards, so that the end of one lets no other begin.
-        for plan in self.plan.children.open_of(step).into_iter().rev() {
-            if self.plan.children.find(plan).is_some_and(|child| !child.is_begun) {
-                let result = PlanResult::Cancelled;
-                self.record(Record::PlanEnded { at: self.now, plan, result });
-            }
+        for plan in self.plan.children.waiting_of(step) {
+            let result = PlanResult::Cancelled;
+            self.record(Record::PlanEnded { at: self.now, plan, result });
         }
         self.plan.children.are_open(step)
     }
@@ -143,10 +146,24 @@ impl Decisions<'_> {
 
     /// The planning of a delayed plan has ended.
     pub(crate) fn planned_now(&mut self, next: Record) {
-        if self.plan.state == PlanState::Scheduled {
-            self.record(next);
-            self.begun();
+        if self.plan.state != PlanState::Scheduled {
+            return;
         }
+        if let Record::NotPlanned { error, .. } = &next {
+            if error.kind == UNKNOWN_ACTION {
+                // As a plan that runs: with its action it can go on.
+                return self.become_state(PlanState::Paused, &error.message.clone());
+            }
+        }
+        self.record(next);
+        self.begun();
+    }
+
+    /// A plan that was paused because it could not be planned is planned now.
+    pub(super) fn resume_scheduled(&mut self, by: &str) {
+        self.become_state(PlanState::Scheduled, &format!("resumed by {by}"));
+        self.follow();
+        self.wake_scheduled();
     }
 
     pub(super) fn not_planned(&mut self, error: ActionError) {

@@ -8,6 +8,7 @@ use turnwheel_runtime::{Completer, Context, Group, Mailbox, SpawnError, Task, Ti
 
 use super::{PlanKey, Wake};
 use crate::id::PlanId;
+use crate::limits::CLOCK_CHECK;
 use crate::time::Time;
 use crate::world::Shared;
 
@@ -86,7 +87,8 @@ impl Calendar {
         if let Some((_, timer)) = self.armed.take() {
             timer.cancel();
         }
-        let delay = at.since(world.now());
+        // The clock may go back and forth: it is looked at again before a long time is over.
+        let delay = at.since(world.now()).min(CLOCK_CHECK);
         match cx.after(delay, |calendar: &mut Self, cx| calendar.fire(cx)) {
             Ok(timer) => self.armed = Some((at, timer)),
             Err(error) => tracing::error!(%error, "plans that sleep cannot be woken"),

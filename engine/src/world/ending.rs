@@ -62,6 +62,9 @@ impl Drop for BusyPlan {
     }
 }
 
+/// What threads get to end, also if the code of steps has used up the limit.
+const LEAST_LIMIT: Duration = Duration::from_millis(100);
+
 impl World {
     /// Ends the world without its threads: code that runs may finish within the limit, what would come
     /// next is not called. Then its record goes, and other executors over the store go on with its plans;
@@ -74,13 +77,18 @@ impl World {
     ///
     /// The record could not be removed: the next executor that starts finds that nobody answers.
     pub async fn terminate(&self, limit: Duration) -> Result<bool, StoreError> {
+        let was_in_time = self.rest(limit).await;
+        self.leave().await?;
+        Ok(was_in_time)
+    }
+
+    /// Begins nothing from now on, and waits until what runs has ended. Whether it has, in time.
+    async fn rest(&self, limit: Duration) -> bool {
         let shared = self.shared();
         shared.busy.is_ending.store(true, Ordering::SeqCst);
         std::mem::take(&mut *shared.last_calls.lock()).call();
         let idle = shared.busy.idle();
-        let was_in_time = shared.group.timeout(idle, limit).await.is_ok();
-        self.leave().await?;
-        Ok(was_in_time)
+        shared.group.timeout(idle, limit).await.is_ok()
     }
 
     async fn leave(&self) -> Result<bool, StoreError> {
@@ -94,15 +102,21 @@ impl World {
         let hub = shared.hub();
         let has_own_threads = shared.own.iter().any(|group| group.name() == shared.group.name());
         let is_alone = hub.worlds().rows.iter().all(|row| row.epoch == self.id());
-        if !has_own_threads || !is_alone {
-            // Who shares threads or the store with others lets go of its plans first.
-            match block_on(self.terminate(limit)) {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "a world leaves its record behind"),
-                Err(refused) => tracing::debug!(%refused, "a world is left to its simulation"),
-            }
+        let begun_ns = shared.group.now_ns();
+        // What runs may end first: a step that was begun and never called would count as interrupted.
+        let ended = if has_own_threads && is_alone {
+            block_on(self.rest(limit)).map(Ok)
+        } else {
+            // Who shares threads or the store with others lets go of its plans too.
+            block_on(self.terminate(limit))
+        };
+        match ended {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a world leaves its record behind"),
+            Err(refused) => tracing::debug!(%refused, "a world is left to its simulation"),
         }
-        std::mem::take(&mut *shared.last_calls.lock()).call();
+        let took = Duration::from_nanos(shared.group.now_ns() - begun_ns);
+        let limit = limit.saturating_sub(took).max(LEAST_LIMIT);
         let flushed = block_on(shared.journal().flush());
         if let Ok(Ok(Err(error))) = flushed {
             tracing::warn!(%error, "rows stay behind their journal");

@@ -248,7 +248,8 @@ impl World {
         PlanHandle::new(self.clone(), id)
     }
 
-    /// Sends an event to a step that waits for one, or will. It completes when the event is durable.
+    /// Sends an event to a step that waits for one, or will: a step that has not begun gets it when it waits
+    /// for events, and leaves it as a dead letter if it never does. It completes when the event is durable.
     ///
     /// An event with an id is taken once: a second one with the same id as one of the newest
     /// [10,000](crate::limits::EVENT_IDS_MAX) of the step is answered as the first, and dropped. A step that

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::WorldBuilder;
-use crate::error::{ActionError, BuildError};
+use crate::error::{ActionError, BuildError, UNKNOWN_ACTION};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Plan, PlanState};
@@ -104,7 +104,7 @@ impl WorldBuilder {
     ) -> Result<(), ActionError> {
         let Some(action) = self.registry.find(name) else {
             let message = format!("no action «{name}» is registered: was it renamed or removed?");
-            return Err(ActionError::new("unknown_action", message));
+            return Err(ActionError::new(UNKNOWN_ACTION, message));
         };
         action.check(version.unwrap_or(action.version()), input, output)
     }

@@ -5,9 +5,11 @@ mod common;
 
 mod action_kit;
 mod batches;
+mod before;
 mod chains;
 mod execution;
 mod extends;
+mod many_sub_plans;
 mod middleware;
 mod order;
 mod outputs;

@@ -7,6 +7,7 @@ mod common;
 mod cleaner;
 mod codec;
 mod damage;
+mod damaged_ends;
 mod disk_full;
 mod entities;
 mod followers;
