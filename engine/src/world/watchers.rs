@@ -12,20 +12,48 @@ use crate::plan::Plan;
 
 pub(crate) type Watcher = Completer<Result<Arc<Plan>, PlanError>>;
 
+/// Watchers up to which nobody looks for those that have given up.
+const FEW: usize = 64;
+
 /// Those who wait, by plan.
 #[derive(Default)]
-pub(crate) struct Watchers(Mutex<HashMap<PlanId, Vec<Watcher>>>);
+pub(crate) struct Watchers(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    plans: HashMap<PlanId, Vec<Watcher>>,
+    /// Watchers at the last look, and since then.
+    count: usize,
+    /// At so many, those that have given up are dropped.
+    next_look: usize,
+}
+
+impl Waiting {
+    /// Cost: a look at all of them each time that they have doubled.
+    fn add(&mut self, plan: PlanId, watcher: Watcher) {
+        self.plans.entry(plan).or_default().push(watcher);
+        self.count += 1;
+        if self.count > self.next_look.max(FEW) {
+            self.plans.retain(|_, watchers| {
+                watchers.retain(|watcher| !watcher.is_cancelled());
+                !watchers.is_empty()
+            });
+            self.count = self.plans.values().map(Vec::len).sum();
+            self.next_look = self.count * 2;
+        }
+    }
+}
 
 impl Watchers {
     pub(crate) fn add(&self, plan: PlanId, watcher: Watcher) {
-        self.0.lock().entry(plan).or_default().push(watcher);
+        self.0.lock().add(plan, watcher);
     }
 
     /// Those who wait for plans that do not stay.
     pub(crate) fn leave(&self, stays: impl Fn(PlanId) -> bool) -> Vec<(PlanId, Vec<Watcher>)> {
-        let mut watchers = self.0.lock();
-        let leaving: Vec<PlanId> = watchers.keys().copied().filter(|plan| !stays(*plan)).collect();
-        leaving.into_iter().filter_map(|plan| watchers.remove_entry(&plan)).collect()
+        let plans = &mut self.0.lock().plans;
+        let leaving: Vec<PlanId> = plans.keys().copied().filter(|plan| !stays(*plan)).collect();
+        leaving.into_iter().filter_map(|plan| plans.remove_entry(&plan)).collect()
     }
 
     /// Tells all who wait for a plan; the outcome is made only if somebody does.
@@ -34,11 +62,35 @@ impl Watchers {
         plan: PlanId,
         outcome: impl FnOnce() -> Result<Arc<Plan>, PlanError>,
     ) {
-        let Some(watchers) = self.0.lock().remove(&plan) else { return };
+        let Some(watchers) = self.0.lock().plans.remove(&plan) else { return };
         let outcome = outcome();
         for watcher in watchers {
             // One that has given up is not there any more.
             let _gone = watcher.complete(outcome.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turnwheel_runtime::completion::completion;
+
+    use super::*;
+
+    #[test]
+    fn watchers_that_have_given_up_are_dropped_and_others_are_told() {
+        let watchers = Watchers::default();
+        let plan = |number: u128| PlanId::from_bytes(number.to_be_bytes());
+        let (watcher, waits) = completion();
+        watchers.add(plan(0), watcher);
+        for number in 0..10_000 {
+            let (watcher, gives_up) = completion();
+            drop(gives_up);
+            watchers.add(plan(number % 100), watcher);
+        }
+        let kept: usize = watchers.0.lock().plans.values().map(Vec::len).sum();
+        assert!(kept <= 2 * FEW, "{kept}");
+        watchers.tell(plan(0), || Err(PlanError::Unknown(plan(0))));
+        assert!(waits.is_done());
     }
 }
