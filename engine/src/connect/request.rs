@@ -34,6 +34,8 @@ pub(crate) enum RequestKind {
         id: Option<String>,
         payload: Payload,
         by: Option<String>,
+        /// Whether it becomes a dead letter if it is refused.
+        is_kept: bool,
     },
     Order {
         plan: PlanId,

@@ -63,7 +63,7 @@ impl World {
         let (reply, done) = completion();
         let id = id.map(str::to_owned);
         if !self.shared().owns(plan) {
-            let event = RequestKind::Event { plan, step, id, payload, by };
+            let event = RequestKind::Event { plan, step, id, payload, by, is_kept };
             self.shared().ask_elsewhere(plan, event, reply);
             return done;
         }

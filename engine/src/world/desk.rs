@@ -44,8 +44,8 @@ impl Shared {
                     AnswerKind::Begun(begun.map(|begun| begun.plan))
                 })
             }
-            RequestKind::Event { plan, step, id, payload, by } => {
-                self.order(plan, |reply| Deliver { step, id, payload, by, reply, is_kept: true })
+            RequestKind::Event { plan, step, id, payload, by, is_kept } => {
+                self.order(plan, |reply| Deliver { step, id, payload, by, reply, is_kept })
             }
             RequestKind::Order { plan, kind, by } => {
                 self.order(plan, |reply| Order { kind, by, reply })

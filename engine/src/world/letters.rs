@@ -5,6 +5,7 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Failure;
 
 use super::{Asking, World};
+use crate::connect::RequestKind;
 use crate::error::PlanError;
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
@@ -84,10 +85,16 @@ impl World {
             let (plan, id, payload) = (letter.plan, letter.id, letter.payload);
             let (reply, done) = completion();
             let step = to.unwrap_or(letter.step);
-            let deliver = Deliver { step, id, payload, by: None, reply, is_kept: false };
             let refused = |problem: String| PlanError::Refused { plan, problem };
-            let told = world.plan_ref(plan).tell(deliver);
-            told.map_err(|error| refused(error.kind.to_string()))?;
+            let (by, is_kept) = (None, false);
+            if world.shared.owns(plan) {
+                let deliver = Deliver { step, id, payload, by, reply, is_kept };
+                let told = world.plan_ref(plan).tell(deliver);
+                told.map_err(|error| refused(error.kind.to_string()))?;
+            } else {
+                let event = RequestKind::Event { plan, step, id, payload, by, is_kept };
+                world.shared.ask_elsewhere(plan, event, reply);
+            }
             done.await.map_err(|failure: Failure| refused(failure.to_string()))??;
             world.shared.letters.remove(number);
             Ok(())

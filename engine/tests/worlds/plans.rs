@@ -13,7 +13,7 @@ use turnwheel_runtime::Completer;
 
 use crate::common::calendar::{every, launches, set_clock, HOUR};
 use crate::common::worlds::Stage;
-use crate::common::{part, Play, Script};
+use crate::common::{part, step_of, Play, Script};
 
 fn over_both(test: impl Fn(Stage)) {
     test(Stage::over(MemoryStore::new()));
@@ -280,4 +280,31 @@ fn each_world_has_its_own_places_and_plans_that_come_to_it_wait_for_them() {
         });
         assert_eq!(attempts, [2, 1, 1], "only the code that ran was interrupted");
     });
+}
+
+#[test]
+fn a_dead_letter_is_delivered_again_by_a_world_that_does_not_own_the_plan() {
+    let stage = Stage::over(MemoryStore::new());
+    let (first, script) = stage.executor("first");
+    let client = stage.client("client");
+    script.on("a", |step| {
+        if step.has_event() {
+            return Ok(Next::Done);
+        }
+        if step.attempt() == 1 {
+            return Err(crate::common::error("broken"));
+        }
+        Ok(Next::suspend("a word"))
+    });
+    let plan = stage.perform(&first, "a");
+    let step = step_of(&stage.view(&plan), "a");
+    assert_eq!(stage.view(&plan).state, PlanState::Paused);
+    stage.passing(first.event(plan.id(), step, None, &1)).unwrap().expect_err("it has failed");
+    let letter = client.dead_letters().letters[0].number;
+    stage.passing(client.redeliver(letter, None)).expect_err("it still has");
+    assert_eq!(client.dead_letters().letters.len(), 1, "it is not there twice");
+    stage.passing(plan.resume("ann")).unwrap().expect("it goes on");
+    stage.passing(client.redeliver(letter, None)).expect("its owner takes it");
+    assert_eq!(stage.finished(&plan).state, PlanState::Stopped);
+    assert!(client.dead_letters().letters.is_empty());
 }
