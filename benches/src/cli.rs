@@ -148,6 +148,18 @@ pub(crate) struct EngineArgs {
     /// Instead of throughput: suspended, timers, first_step, fan_out, large, separated by commas
     #[arg(long, value_name = "C", value_delimiter = ',')]
     pub(crate) case: Vec<String>,
+    /// Instead of measuring: trouble of stores, clocks and processes at every moment of some workloads
+    #[arg(long)]
+    pub(crate) faults: bool,
+    /// Seeds of `--faults`
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) seeds: u64,
+    /// Points of `--faults` for each seed and workload [default: all]
+    #[arg(long, value_name = "N")]
+    pub(crate) points: Option<usize>,
+    /// Pairs of points of `--faults` for each seed and workload
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub(crate) pairs: usize,
     /// How many plans sleep in the cases suspended and timers
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) sleepers: usize,

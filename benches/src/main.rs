@@ -67,6 +67,9 @@ fn run(verb: Verb) -> Result<(), BenchError> {
             bar.finish_and_clear();
             report::emit(&rows, args.output.json.as_deref())
         }
+        Verb::Engine(args) if args.faults => {
+            engine::faults(args.seeds, args.points.unwrap_or(usize::MAX), args.pairs)
+        }
         Verb::Engine(args) => {
             let options = engine::Options {
                 folder: args.folder,

@@ -1,6 +1,7 @@
 //! `engine`: durable steps a second, and what they wait for.
 
 mod disk;
+mod faults;
 mod plans;
 mod scenes;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 use turnwheel_engine::SqliteSync;
 
 use self::disk::Disk;
+pub(crate) use self::faults::faults;
 pub(crate) use self::scenes::SceneRow;
 use crate::error::BenchError;
 use crate::report::{figure, Row};

@@ -12,8 +12,13 @@ use turnwheel_engine::testkit::{FaultReport, Faults};
 use flows::{Listening, Scheduled};
 use plans::{Plans, Subject};
 
-/// Tries all workloads, and tells after each how many points there were.
-pub(crate) fn all(options: &Faults, mut told: impl FnMut(&str, &FaultReport)) -> FaultReport {
+/// Tries all workloads, and tells after each what came of it. Schedules take minutes of virtual time, so that
+/// there may be fewer points of them.
+pub(crate) fn all(
+    options: &Faults,
+    schedules: &Faults,
+    mut told: impl FnMut(&str, &FaultReport),
+) -> FaultReport {
     let mut report = FaultReport::default();
     let mut add = |name: String, tried: FaultReport| {
         told(&name, &tried);
@@ -24,7 +29,7 @@ pub(crate) fn all(options: &Faults, mut told: impl FnMut(&str, &FaultReport)) ->
     }
     add("Flows".to_owned(), options.run(|| Listening));
     for overlap in Scheduled::ALL {
-        add(format!("Schedules {overlap:?}"), options.run(|| Scheduled::new(overlap)));
+        add(format!("Schedules {overlap:?}"), schedules.run(|| Scheduled::new(overlap)));
     }
     report
 }
