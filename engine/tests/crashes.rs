@@ -29,8 +29,8 @@ fn nothing_is_lost_or_done_twice_wherever_a_file_is_torn() {
 
 #[test]
 fn plans_go_on_after_all_kinds_of_trouble() {
-    // 11 x 42 + 4 x 10 points: `turnwheel-bench engine --faults` tries all.
-    let options = Faults::new().points(32).pairs(10);
+    // About 11 x 43 + 4 x 10 points: `turnwheel-bench engine --faults` tries all.
+    let options = Faults::new().points(32).pairs(12);
     let schedules = Faults::new().points(6).pairs(4);
     let report = faults::all(&options, &schedules, |name, report| eprintln!("{name}: {report}"));
     report.assert_clean();

@@ -7,7 +7,7 @@ use super::decide::Effect;
 use super::message::{BeginChild, Begun, Delay, Follow, PlanEnded, PlannedNow};
 use super::{on_pool, PlanActor};
 use crate::connect::Word;
-use crate::error::{ActionError, TriggerError, UNKNOWN_ACTION};
+use crate::error::{ActionError, StoreError, TriggerError, UNKNOWN_ACTION};
 use crate::id::PlanId;
 use crate::limits::LABELS_MAX;
 use crate::payload::Payload;
@@ -171,8 +171,12 @@ impl Handler<BeginChild> for PlanActor {
         if cx.is_closing() {
             return self.pass_on(message);
         }
-        if self.unreadable.is_some() {
-            // It exists, and must not be begun a second time.
+        if let Some(error) = &self.unreadable {
+            // It may exist, and must not be begun a second time. If the store only failed to answer, the
+            // plan that asks for it does so again.
+            if matches!(error, StoreError::Failed(_)) {
+                self.world.ask_again_later(message.caller.0);
+            }
             return cx.passivate();
         }
         if self.plan.is_some() || self.is_planning {

@@ -39,6 +39,9 @@ const QUIET: Duration = Duration::from_secs(3_600);
 const START_AGAIN: Duration = Duration::from_secs(10);
 const STARTS: u32 = 20;
 
+/// After how long a person asks again who was told that the store fails.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Turns of a simulation at one moment: more are a loop that never rests.
 const TURNS: u64 = 300_000;
 
@@ -205,7 +208,7 @@ impl<W: Workload> Run<'_, W> {
             let listed = pin!(async { world.list(filter).await });
             let rows = self.settled(life, listed, limit)?;
             let written = self.settled(life, pin!(world.write_rows()), limit)?;
-            let mut live = Vec::new();
+            let (mut live, mut has_failed) = (Vec::new(), false);
             match (rows, written) {
                 (Ok(rows), Ok(())) => {
                     for row in rows {
@@ -216,18 +219,32 @@ impl<W: Workload> Run<'_, W> {
                                 let (state, waits) = (view.state.name(), view.waits_for());
                                 live.push(format!("{} is {state}: {waits}", row.id));
                             }
-                            Err(error) => live.push(format!("{}: {error}", row.id)),
+                            Err(error) => {
+                                has_failed = true;
+                                live.push(format!("{}: {error}", row.id));
+                            }
                         }
                     }
                 }
-                (Err(error), _) => live.push(error.to_string()),
-                (_, Err(error)) => live.push(error.to_string()),
+                (Err(error), _) => {
+                    has_failed = true;
+                    live.push(error.to_string());
+                }
+                (_, Err(error)) => {
+                    has_failed = true;
+                    live.push(error.to_string());
+                }
             }
             if let Some(stop) = self.injector.stopped() {
                 return Ok(Some(stop));
             }
             if live.is_empty() {
                 return Ok(None);
+            }
+            if has_failed && life.sim.now() <= limit {
+                // Nobody but a person asks again.
+                life.sim.advance(ASK_AGAIN);
+                continue;
             }
             self.pass(life, limit).map_err(|late| format!("{late}: {}", live.join(", ")))?;
         }
