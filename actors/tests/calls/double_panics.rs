@@ -137,7 +137,8 @@ impl InterleavedHandler<Raise> for Robust {
         _: Raise,
         _: &mut Context<'_, Self>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        async { std::panic::panic_any(Payload) }
+        let payload = Payload;
+        async move { std::panic::panic_any(payload) }
     }
 }
 

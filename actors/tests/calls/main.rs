@@ -3,6 +3,7 @@
 mod abandoned;
 mod admission;
 mod backlog;
+mod backlog_simulated;
 mod cancelled;
 mod deadlines;
 mod double_panics;

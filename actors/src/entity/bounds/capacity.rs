@@ -104,7 +104,9 @@ impl<E: Entity> Directory<E> {
             let mut shard = self.shard(&key);
             match shard.take_waiting(&key) {
                 Some((pending, failures)) => {
-                    self.begin(&mut shard, &key, pending, failures, bytes);
+                    let failed = self.begin(&mut shard, &key, pending, failures, bytes);
+                    drop(shard);
+                    self.fail_all(failed);
                 }
                 None => self.free_place(bytes),
             }

@@ -9,6 +9,9 @@ use crate::entity::directory::Locked;
 use crate::entity::directory::{Active, Directory, Entry, Failures, Inactive, Leaving, Queue};
 use crate::entity::Entity;
 
+/// Messages that no activation took, and why.
+pub(crate) type Failed<E> = Vec<(Box<dyn Pending<E>>, Failure)>;
+
 impl<E: Entity> Leaving<E> {
     /// How many messages move on from it, or will.
     pub(crate) fn moving(&self) -> usize {
@@ -69,7 +72,9 @@ impl<E: Entity> Directory<E> {
             self.free_place(u64::from(bytes));
         } else {
             // The place of the old activation goes over to the new one.
-            self.begin(&mut shard, key, pending, failures, u64::from(bytes));
+            let failed = self.begin(&mut shard, key, pending, failures, u64::from(bytes));
+            drop(shard);
+            self.fail_all(failed);
             return;
         }
         self.next_waiting();
@@ -78,18 +83,23 @@ impl<E: Entity> Directory<E> {
     /// Takes a message that an activation has admitted and does not handle to the next one.
     pub(crate) fn pass_on(&self, key: &E::Key, id: u64, message: Box<dyn Pending<E>>) {
         let mut shard = self.shard(key);
+        let mut failed = Failed::new();
         match shard.get_mut(key) {
-            Some(Entry::Active(_)) => self.deliver(&mut shard, key, VecDeque::from([message])),
+            Some(Entry::Active(_)) => {
+                failed = self.deliver(&mut shard, key, VecDeque::from([message]));
+            }
             Some(Entry::Inactive(inactive)) => match &mut **inactive {
                 Inactive::Leaving(leaving) if leaving.id == id => {
                     leaving.forwarded.push_back(message)
                 }
                 Inactive::Leaving(leaving) => leaving.pending.push_back(message),
                 Inactive::Waiting { pending, .. } => pending.push_back(message),
-                Inactive::Held { failure, .. } => message.fail(&self.system, failure),
+                Inactive::Held { failure, .. } => failed.push((message, failure.clone())),
             },
             None => match (self.take_place(), VecDeque::from([message])) {
-                (Some(bytes), pending) => self.begin(&mut shard, key, pending, None, bytes),
+                (Some(bytes), pending) => {
+                    failed = self.begin(&mut shard, key, pending, None, bytes);
+                }
                 (None, pending) => match self.enqueue(key) {
                     Ok(()) => {
                         let waiting = Inactive::Waiting { pending, failures: None };
@@ -97,12 +107,21 @@ impl<E: Entity> Directory<E> {
                     }
                     Err(kind) => {
                         let failure = Failure::message(kind.to_string());
-                        pending
-                            .into_iter()
-                            .for_each(|message| message.fail(&self.system, &failure));
+                        failed
+                            .extend(pending.into_iter().map(|message| (message, failure.clone())));
                     }
                 },
             },
+        }
+        drop(shard);
+        self.fail_all(failed);
+    }
+
+    /// Tells the senders of messages that no activation took. Not under a lock: it wakes callers, drops
+    /// messages and calls the hook of dead letters.
+    pub(crate) fn fail_all(&self, failed: Failed<E>) {
+        for (message, failure) in failed {
+            message.fail(&self.system, &failure);
         }
     }
 
@@ -127,7 +146,7 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Activates a key for those who wait, in their order; its place was taken, and charged with
-    /// `bytes`.
+    /// `bytes`. Returns what was not taken.
     pub(crate) fn begin(
         &self,
         shard: &mut Locked<'_, E>,
@@ -135,20 +154,18 @@ impl<E: Entity> Directory<E> {
         pending: Queue<E>,
         failures: Option<Failures>,
         bytes: u64,
-    ) {
+    ) -> Failed<E> {
         let now_ns = self.system.group().recent_ns();
         match self.activate(shard, key, now_ns, failures, bytes, true) {
             Ok(_) => self.deliver(shard, key, pending),
-            Err(_) => {
-                let failure = Failure::Closed;
-                pending.into_iter().for_each(|message| message.fail(&self.system, &failure));
-            }
+            Err(_) => pending.into_iter().map(|message| (message, Failure::Closed)).collect(),
         }
     }
 
     /// Sends what has waited to the activation there is: under the lock of its shard, so that no
-    /// later message gets ahead.
-    fn deliver(&self, shard: &mut Locked<'_, E>, key: &E::Key, mut pending: Queue<E>) {
+    /// later message gets ahead. Returns what was not taken.
+    fn deliver(&self, shard: &mut Locked<'_, E>, key: &E::Key, mut pending: Queue<E>) -> Failed<E> {
+        let mut failed = Failed::new();
         let Some(entry) = shard.get_mut(key) else { unreachable!("it was just seen or made") };
         let Entry::Active(active) = entry else {
             unreachable!("only what is active gets messages")
@@ -161,12 +178,13 @@ impl<E: Entity> Directory<E> {
                     // for the lock, and finds them here.
                     pending.push_front(message);
                     *entry = Inactive::Leaving(Leaving::of(active, pending)).into();
-                    return;
+                    return failed;
                 }
                 Err(Unsent { kind, message }) => {
-                    message.fail(&self.system, &Failure::message(kind.to_string()));
+                    failed.push((message, Failure::message(kind.to_string())));
                 }
             }
         }
+        failed
     }
 }

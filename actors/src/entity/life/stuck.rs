@@ -163,7 +163,9 @@ impl<E: Entity> Directory<E> {
             self.free_place(u64::from(bytes));
             self.next_waiting();
         } else {
-            self.begin(&mut shard, key, pending, None, u64::from(bytes));
+            let failed = self.begin(&mut shard, key, pending, None, u64::from(bytes));
+            drop(shard);
+            self.fail_all(failed);
         }
     }
 
