@@ -1,6 +1,6 @@
 //! Draws programs from a seed.
 
-use crate::kind::{Body, Kind, Place, HOOKS, KINDS};
+use crate::kind::{Body, Kind, Place, ACTOR_HOOKS, HOOKS, KINDS};
 use crate::program::{Act, Program, Script};
 use crate::random::Random;
 
@@ -46,6 +46,7 @@ impl Table {
 pub struct Generator {
     main: Table,
     job: Table,
+    handler: Table,
     loose: Table,
 }
 
@@ -54,6 +55,7 @@ impl Default for Generator {
         Self {
             main: Table::new(Place::Main),
             job: Table::new(Place::Job),
+            handler: Table::new(Place::Handler),
             loose: Table::new(Place::Loose),
         }
     }
@@ -83,6 +85,7 @@ impl Draw<'_> {
         let table = match place {
             Place::Main => &self.tables.main,
             Place::Job => &self.tables.job,
+            Place::Handler => &self.tables.handler,
             Place::Loose => &self.tables.loose,
         };
         let kind = table.draw(&mut self.random);
@@ -113,6 +116,16 @@ impl Draw<'_> {
                     self.section(&mut acts, *hook, depth, 6);
                 }
                 self.section(&mut acts, Kind::OnDrop, depth, 4);
+            }
+            Body::ActorHooks => {
+                for hook in ACTOR_HOOKS {
+                    self.section(&mut acts, *hook, depth, 4);
+                }
+                self.section(&mut acts, Kind::OnDrop, depth, 4);
+            }
+            Body::Message => {
+                self.some(&mut acts, Place::Handler, depth, BODY_MAX);
+                self.section(&mut acts, Kind::OnDrop, depth, 5);
             }
             Body::Future => self.future(&mut acts, depth),
             Body::Value => self.section(&mut acts, Kind::OnDrop, depth, 3),

@@ -15,6 +15,10 @@ pub enum Body {
     Value,
     /// What a waker does when it is called and when it is dropped.
     Waker,
+    /// The hooks of an actor.
+    ActorHooks,
+    /// What the handler of a message does, and the destructor of the message.
+    Message,
     /// Operations without a context.
     Loose,
 }
@@ -26,6 +30,8 @@ pub enum Place {
     Main,
     /// In a job or hook with its context.
     Job,
+    /// In a handler of an actor.
+    Handler,
     /// In a destructor, a waker or the poll of a future: without a context.
     Loose,
 }
@@ -60,6 +66,7 @@ macro_rules! kinds {
                 match place {
                     Place::Main => main,
                     Place::Job => job,
+                    Place::Handler => loose + self.handler_weight(),
                     Place::Loose => loose,
                 }
             }
@@ -149,6 +156,26 @@ kinds! {
     Blocking "run-blocking" 0 2 0 Loose,
     CancelSubscription "cancel-subscription" 2 2 2 None,
     CancelAll "cancel-subscriptions" 0 1 0 None,
+    Actor "actor" 6 1 1 ActorHooks,
+    DropAddress "drop-address" 1 1 1 None,
+    Tell "tell" 8 3 5 Message,
+    TellUrgent "tell-urgent" 2 1 2 Message,
+    Ask "ask" 6 2 4 Message,
+    DropAsk "drop-ask" 2 1 1 None,
+    CloseActor "close-actor" 1 1 1 None,
+    StopActor "stop-actor" 1 1 1 None,
+    KillActor "kill-actor" 1 1 1 None,
+    EntityTell "entity-tell" 5 2 3 Message,
+    EntityAsk "entity-ask" 5 2 3 Message,
+    Passivate "passivate" 2 1 1 None,
+    FailActivation "fail-activation" 1 0 1 None,
+    Answer "answer" 3 2 2 None,
+    DropReply "drop-reply" 1 1 1 None,
+    Forward "forward" 0 0 0 Message,
+    TellSelf "tell-self" 0 0 0 Message,
+    TellAfter "tell-after" 0 0 0 Message,
+    Pipe "pipe" 0 0 0 Message,
+    FailActor "fail-own-actor" 0 0 0 None,
     Idle "idle" 12 0 0 None,
     Step "step" 5 0 0 None,
     Advance "advance" 8 0 0 None,
@@ -166,15 +193,31 @@ kinds! {
     OnFailed "on-failed" 0 0 0 Job,
     OnFailure "on-failure" 0 0 0 Job,
     OnInterrupted "on-interrupted" 0 0 0 Job,
+    OnEnded "on-ended" 0 0 0 Loose,
 }
 
 impl Kind {
+    /// The weight that it has in handlers alone.
+    fn handler_weight(self) -> usize {
+        match self {
+            Self::TellSelf | Self::TellAfter | Self::Forward => 5,
+            Self::Pipe => 4,
+            Self::FailActor => 2,
+            Self::Pend => 8,
+            _ => 0,
+        }
+    }
+
     /// The operation of this name.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         KINDS.iter().copied().find(|kind| kind.text() == text)
     }
 }
+
+/// The hooks of an actor.
+pub const ACTOR_HOOKS: &[Kind] =
+    &[Kind::OnStarting, Kind::OnClosing, Kind::OnFailure, Kind::OnEnded];
 
 /// The hooks of a task.
 pub const HOOKS: &[Kind] = &[

@@ -16,7 +16,7 @@ use crate::cli::Options;
 /// A child that says nothing for so long hangs. To shrink a program takes longer than to run it.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// A single program that runs for so long hangs.
-const PROGRAM_MAX: Duration = Duration::from_secs(3);
+const PROGRAM_MAX: Duration = Duration::from_secs(1);
 /// Processes that are started to make a program smaller, at most.
 const TRIES: usize = 600;
 

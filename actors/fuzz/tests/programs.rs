@@ -1,9 +1,28 @@
-//! A broken twin is found, programs shrink, and a printed program is the same when parsed.
+//! A bounded number of random programs keep the contract, and a broken twin is found.
+
+use std::time::{Duration, Instant};
 
 use turnwheel_fuzz::generate::Generator;
 use turnwheel_fuzz::program::Program;
 use turnwheel_fuzz::run::{run, Twin};
 use turnwheel_fuzz::shrink::shrink;
+
+/// How long programs are run here; `.ci/run fuzz` runs more.
+const LIMIT: Duration = Duration::from_secs(20);
+const PROGRAMS: u64 = 20_000;
+
+#[test]
+fn random_programs_keep_the_contract() {
+    let generator = Generator::default();
+    let begin = Instant::now();
+    for seed in 0..PROGRAMS {
+        if begin.elapsed() > LIMIT {
+            break;
+        }
+        let violations = run(&generator.program(seed), None);
+        assert!(violations.is_empty(), "seed {seed}: {violations:#?}");
+    }
+}
 
 #[test]
 fn a_lost_job_is_found_and_its_program_shrinks() {

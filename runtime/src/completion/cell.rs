@@ -203,7 +203,7 @@ impl<T> Completer<T> {
         if matches!(state.value, Value::Pending) {
             let before = state.on_cancel.replace(waker);
             drop(state);
-            drop(before);
+            contain("dropping a waker", || drop(before));
         } else if self.is_cancelled() {
             drop(state);
             wake(Some(waker));
@@ -322,7 +322,7 @@ impl<T> Future for Completion<T> {
         let same = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         let before = if same { None } else { state.waker.replace(cx.waker().clone()) };
         drop(state);
-        drop(before);
+        contain("dropping a waker", || drop(before));
         Poll::Pending
     }
 }

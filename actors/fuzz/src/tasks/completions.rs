@@ -266,7 +266,7 @@ fn sleep(act: &Act) {
 
 pub(super) fn continued(act: &Act, here: &mut Here<'_, '_, '_>) {
     let Here::Job(cx) = here else { return };
-    let number = (cx.task().tag() - 1) as u32;
+    let number = cx.task().tag() as u32;
     debug_assert_eq!(current(), Some(number));
     let is_holding = cx.phase() != Phase::Started;
     let role = Role::Future { task: number, is_exclusive: false, is_holding };

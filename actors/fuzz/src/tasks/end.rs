@@ -73,6 +73,7 @@ pub(super) fn end(sim: Sim) {
     });
     let mut tracked = Vec::new();
     give_up(slots, &mut tracked);
+    super::actors::give_up();
     guarded("the shutdown", || {
         let report = sim.shutdown(DEADLINE);
         if !report.left.is_empty() {
@@ -83,17 +84,21 @@ pub(super) fn end(sim: Sim) {
     for _ in 0..3 {
         let slots = with(|world| std::mem::take(&mut world.slots));
         give_up(slots, &mut tracked);
+        super::actors::give_up();
         guarded("the last turns", || {
             sim.run_until_idle();
         });
     }
     tracked.into_iter().for_each(check_tracked);
+    super::actors::check_calls();
+    super::actors::end_system();
     check_failures(&sim);
     guarded("the end of the simulation", || drop(sim));
     let group = with(|world| world.group.take());
     drop(group);
     let slots = with(|world| std::mem::take(&mut world.slots));
     give_up(slots, &mut Vec::new());
+    super::actors::drop_rest();
     with(World::check_end);
 }
 
@@ -217,7 +222,9 @@ fn check_memory() {
             let lanes = [&task.queue, &task.urgent, &task.fast];
             lanes.iter().all(|lane| lane.is_empty()) && !task.has_foreign
         });
-        (world.is_tight && is_quiet, world.group.clone())
+        // What actors have queued is not followed.
+        let has_actors = world.actors.has_messages();
+        (world.is_tight && is_quiet && !has_actors, world.group.clone())
     });
     let Some(group) = group.filter(|_| is_due) else { return };
     let bytes = group.metrics().mailbox_bytes;

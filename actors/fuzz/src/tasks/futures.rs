@@ -86,7 +86,7 @@ impl Acting {
 
 pub(super) fn begin(act: &Act, here: &mut Here<'_, '_, '_>) {
     let Here::Job(cx) = here else { return };
-    let task = (cx.task().tag() - 1) as u32;
+    let task = cx.task().tag() as u32;
     let is_exclusive = matches!(act.kind, Kind::Exclusive | Kind::RunExclusive);
     // A future that is registered too late is dropped at once, and keeps nothing out.
     let phase = cx.phase();
@@ -130,7 +130,7 @@ pub(super) fn cancel(act: &Act) {
 
 pub(super) fn block(act: &Act, here: &mut Here<'_, '_, '_>) {
     let Here::Job(cx) = here else { return };
-    let task = (cx.task().tag() - 1) as u32;
+    let task = cx.task().tag() as u32;
     let is_holding = cx.phase() != Phase::Started;
     let role = Role::Future { task, is_exclusive: false, is_holding };
     let (token, body) = (Token::new(Role::Other, &act.body), act.body.clone());

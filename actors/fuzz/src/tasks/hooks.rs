@@ -2,7 +2,7 @@
 
 use turnwheel_runtime::{Context, Failure, Lifecycle, OnFailure};
 
-use super::world::{current, violation, with, Code, Entered, Token};
+use super::world::{current, tag_of, violation, with, Code, Entered, Token};
 use super::{play, Here};
 use crate::kind::{Kind, HOOKS};
 use crate::program::{Act, Script};
@@ -74,7 +74,7 @@ impl Hooks {
 /// The state must be the one of the task whose job runs.
 pub(super) fn check(task: u32, state: &State, cx: &Context<'_, State>) {
     let tag = cx.task().tag();
-    if state.task != task || tag != u64::from(task) + 1 {
+    if state.task != task || tag != tag_of(task) {
         violation(format!("a job of task {task} got the state of {} ({tag})", state.task));
     }
 }
@@ -84,7 +84,8 @@ pub(super) fn raise_number(code: Code) -> String {
     let is_own = match code {
         Code::Job | Code::Poll => true,
         Code::Hook(kind) => kind != Kind::OnFailed && kind != Kind::OnFailure,
-        Code::Loose => false,
+        // What a handler raises may be caught on the way and told to its caller.
+        Code::Handler(_) | Code::Loose => false,
     };
     let number = with(|world| {
         world.raised.push(super::world::Raised { is_reported: is_own, asked: 0, seen: 0 });
@@ -186,6 +187,9 @@ pub(super) fn raise(here: &Here<'_, '_, '_>, is_raised: bool) {
     };
     if let (Some(task), false) = (current(), is_started) {
         with(|world| world.task(task).may_end());
+    }
+    if let Code::Handler(actor) = code {
+        with(|world| world.actors.may_end(actor));
     }
     let text = raise_number(code);
     if is_raised {

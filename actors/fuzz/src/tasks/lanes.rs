@@ -196,7 +196,9 @@ impl World {
             }
             _ => false,
         };
-        if !is_right || lane == Lane::Fast {
+        // The fast lane takes jobs in every phase but after the end.
+        let is_over = kind == SubmitErrorKind::Closed && model.may_close;
+        if !is_right || (lane == Lane::Fast && !is_over) {
             let why = format!("{queued} are queued, {:?} fit", model.capacity);
             self.violation(format!("job {job} of task {task} was refused: {kind:?}; {why}"));
         }

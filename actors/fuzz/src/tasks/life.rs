@@ -7,7 +7,7 @@ use turnwheel_runtime::{Budget, Failure, Mailbox, Overflow};
 use super::hooks::{Hooks, State};
 use super::lanes::{Policy, TaskModel};
 use super::slots::{slot, task, track, Handle, Tracked, SLOTS};
-use super::world::{group, violation, with, Role, Token};
+use super::world::{group, tag_of, violation, with, Role, Token};
 use super::Here;
 use crate::kind::Kind;
 use crate::program::Act;
@@ -87,7 +87,7 @@ fn spawn(act: &Act) {
         (world.tasks.len() - 1) as u32
     });
     let state = State { task: number, _token: Token::new(Role::State(number), &act.body) };
-    let mut builder = group.task(state).tag(u64::from(number) + 1);
+    let mut builder = group.task(state).tag(tag_of(number));
     if act.b % 8 > 0 {
         let mailbox = capacity.map_or(Mailbox::unbounded(), |most| Mailbox::bounded(most as u64));
         builder = builder.mailbox(match policy {
@@ -164,7 +164,7 @@ fn ends(task: u32, is_stop: bool) {
 
 pub(super) fn of_own(act: &Act, here: &mut Here<'_, '_, '_>) {
     let Here::Job(cx) = here else { return };
-    let number = (cx.task().tag() - 1) as u32;
+    let number = cx.task().tag() as u32;
     match act.kind {
         Kind::CloseSelf => {
             ends(number, false);

@@ -27,7 +27,10 @@ pub(super) fn run(program: &Program, twin: Option<Twin>) -> Vec<String> {
         builder = builder.memory_budget(TIGHT_BYTES);
     }
     match sim.build(builder) {
-        Ok(group) => with(|world| world.group = Some(group)),
+        Ok(group) => {
+            super::actors::begin(&group);
+            with(|world| world.group = Some(group));
+        }
         Err(error) => violation(format!("no group: {error}")),
     }
     for act in program.acts.iter() {

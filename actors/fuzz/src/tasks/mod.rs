@@ -1,5 +1,6 @@
 //! Programs on the API of `turnwheel-runtime`: the interpreter and its model.
 
+mod actors;
 mod completions;
 mod end;
 mod futures;
@@ -16,6 +17,7 @@ mod world;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::Context;
 
+use self::actors::Player;
 use self::hooks::State;
 use self::world::with;
 use crate::kind::Kind;
@@ -26,6 +28,8 @@ use crate::run::Twin;
 enum Here<'a, 'b, 'c> {
     /// On the thread of the simulation, outside of turns.
     Main(&'a Sim),
+    /// In a handler or hook of an actor.
+    Handler(&'b mut turnwheel_actors::Context<'c, Player>),
     /// In a job or hook.
     Job(&'b mut Context<'c, State>),
     /// Anywhere else.
@@ -111,6 +115,31 @@ fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
         }
         Kind::Blocking => futures::block(act, here),
         Kind::CancelSubscription => futures::cancel(act),
+        _ => perform_others(act, here),
+    }
+}
+
+/// Acts on actors, and those of the thread of the simulation.
+fn perform_others(act: &Act, here: &mut Here<'_, '_, '_>) {
+    match act.kind {
+        Kind::Actor
+        | Kind::DropAddress
+        | Kind::Tell
+        | Kind::TellUrgent
+        | Kind::Ask
+        | Kind::DropAsk
+        | Kind::CloseActor
+        | Kind::StopActor
+        | Kind::KillActor
+        | Kind::EntityTell
+        | Kind::EntityAsk
+        | Kind::Passivate
+        | Kind::FailActivation
+        | Kind::Answer
+        | Kind::DropReply => actors::perform(act),
+        Kind::Forward | Kind::TellSelf | Kind::TellAfter | Kind::Pipe | Kind::FailActor => {
+            actors::of_own(act, here)
+        }
         Kind::Idle | Kind::Step | Kind::Advance | Kind::LoseHints | Kind::SlowWorker => {
             main_thread::perform(act, here)
         }

@@ -121,7 +121,7 @@ pub(super) fn perform(act: &Act) {
 
 pub(super) fn of_own(act: &Act, here: &mut Here<'_, '_, '_>) {
     let Here::Job(cx) = here else { return };
-    let number = (cx.task().tag() - 1) as u32;
+    let number = cx.task().tag() as u32;
     let body = &act.body;
     match act.kind {
         Kind::RunSelf => {

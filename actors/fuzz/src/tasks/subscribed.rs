@@ -95,7 +95,7 @@ fn channel(argument: u8) -> Option<(usize, Channel<Item>)> {
 
 pub(super) fn register(act: &Act, here: &mut Here<'_, '_, '_>) {
     let Here::Job(cx) = here else { return };
-    let task = (cx.task().tag() - 1) as u32;
+    let task = cx.task().tag() as u32;
     let body = act.body.clone();
     if act.kind == Kind::Consume {
         let Some((index, channel)) = channel(act.a) else { return };

@@ -19,7 +19,7 @@ const PERIODS_MS: [u64; 4] = [1, 2, 7, 50];
 pub(super) fn arm(act: &Act, here: &mut Here<'_, '_, '_>) {
     let Here::Job(cx) = here else { return };
     let Some(group) = group() else { return };
-    let task = (cx.task().tag() - 1) as u32;
+    let task = cx.task().tag() as u32;
     let is_recurring = matches!(act.kind, Kind::Every | Kind::EveryAfter);
     let period = Duration::from_millis(PERIODS_MS[usize::from(act.b) % PERIODS_MS.len()]);
     let delay = if is_recurring { period } else { delay(act.b) };

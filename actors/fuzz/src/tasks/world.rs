@@ -6,6 +6,7 @@ use std::cell::RefCell;
 
 use turnwheel_runtime::{current_task, Group};
 
+use super::actors::Actors;
 use super::lanes::{Job, TaskModel};
 use super::slots::Slots;
 use super::subscribed::{ChannelModel, CompletionModel, ConditionModel, TimerModel};
@@ -41,6 +42,8 @@ pub(super) enum Code {
     Hook(Kind),
     /// The poll of a future.
     Poll,
+    /// A handler or hook of an actor.
+    Handler(u32),
     /// A destructor, a waker, a blocking closure.
     Loose,
 }
@@ -83,6 +86,7 @@ pub(super) struct World {
     pub(super) completions: Vec<CompletionModel>,
     pub(super) channels: [ChannelModel; 2],
     pub(super) slots: Slots,
+    pub(super) actors: Actors,
 }
 
 impl World {
@@ -121,10 +125,22 @@ impl World {
     }
 }
 
+/// Marks the tags of a program's own tasks: actors have tags too.
+const TAG: u64 = 0x4655_5a5a << 32;
+
+/// The tag of a task.
+pub(super) fn tag_of(task: u32) -> u64 {
+    TAG | u64::from(task)
+}
+
+/// The task with this tag, if it is one of the program's own.
+pub(super) fn number_of(tag: u64) -> Option<u32> {
+    (tag & !u64::from(u32::MAX) == TAG).then_some(tag as u32)
+}
+
 /// The task whose turn runs on this thread, as the runtime says.
 pub(super) fn current() -> Option<u32> {
-    let tag = current_task()?.tag();
-    u32::try_from(tag.checked_sub(1)?).ok()
+    number_of(current_task()?.tag())
 }
 
 /// The group of the program.
@@ -160,6 +176,10 @@ pub(super) enum Role {
     Item(u32),
     /// A future, or a continuation, of a task; whether it holds back the others, and the phase.
     Future { task: u32, is_exclusive: bool, is_holding: bool },
+    /// A message to an actor.
+    Message(u32),
+    /// An actor.
+    Actor(u32),
     /// Something else.
     Other,
 }
@@ -201,6 +221,8 @@ impl World {
                 self.task(task).exclusive -= u32::from(is_exclusive);
                 self.task(task).holds -= u32::from(is_holding);
             }
+            Role::Message(message) => self.message_dropped(message),
+            Role::Actor(actor) => self.actor_dropped(actor),
             Role::Item(_) | Role::Other => {}
         }
     }
@@ -227,6 +249,12 @@ impl Entered {
     /// Code that belongs to no turn of its own.
     pub(super) fn loose() -> Self {
         with(|world| world.frames.push(Frame { code: Code::Loose }));
+        Self { task: None }
+    }
+
+    /// A handler or hook of an actor, or the poll of a handler's future.
+    pub(super) fn handler(actor: u32) -> Self {
+        with(|world| world.frames.push(Frame { code: Code::Handler(actor) }));
         Self { task: None }
     }
 

@@ -118,6 +118,9 @@ impl Turn {
 
     #[cold]
     fn urgent_jobs_now(&mut self) -> bool {
+        if self.is_signalled() {
+            return false;
+        }
         // Cleared before the lane is looked at: a job that comes later sets its signal again.
         self.owner().has_urgent.set(false);
         let Some(extra) = self.header().extra() else { return true };
