@@ -91,7 +91,7 @@ pub use group::{
 };
 pub use handoff::oneshot;
 #[cfg(not(turnwheel_loom))]
-pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer};
+pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer, TimerError};
 #[cfg(not(turnwheel_loom))]
 pub use task::{
     current_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow, Permit, Phase,

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use turnwheel_runtime::{Completion, Failure, Group, Late, Phase, Subscription, Timer, TimersFull};
+use turnwheel_runtime::{
+    Completion, Failure, Group, Late, Phase, Subscription, Timer, TimerError, TimersFull,
+};
 
 use crate::actor::address::Address;
 use crate::actor::cell::envelope::Envelope;
@@ -211,13 +213,13 @@ impl<'a, A: Actor> Context<'a, A> {
     ///
     /// # Errors
     ///
-    /// As [`Context::tell_after`].
+    /// [`TimerError::ZeroPeriod`]; [`TimerError::Full`].
     pub fn tell_every<M, K>(
         &mut self,
         period: Duration,
         late: Late,
         mut message: impl FnMut() -> M + Send + 'static,
-    ) -> Result<Timer, TimersFull>
+    ) -> Result<Timer, TimerError>
     where
         A: Receive<M, K>,
         M: Send + 'static,

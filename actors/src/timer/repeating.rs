@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Condition, ConditionMode, Timer, TimersFull};
+use turnwheel_runtime::{self as runtime, Condition, ConditionMode, Timer, TimersFull};
 
 use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
@@ -90,6 +90,16 @@ pub enum TimerError {
     /// The timer was disposed of, or its actor or activation has ended.
     #[error("the timer is over: it was disposed of, or its actor has ended")]
     Over,
+}
+
+impl From<runtime::TimerError> for TimerError {
+    fn from(error: runtime::TimerError) -> Self {
+        match error {
+            runtime::TimerError::Full(full) => Self::Full(full),
+            // The only other reason there is.
+            _ => Self::ZeroPeriod,
+        }
+    }
 }
 
 /// A timer of an actor. Clones are the same timer; dropping them changes nothing.

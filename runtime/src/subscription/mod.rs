@@ -15,7 +15,7 @@ pub(crate) use condition::run_step;
 pub use condition::{Condition, ConditionMode};
 pub(crate) use slab::{Job, Kind, Slot, Step, Subscriptions};
 pub(crate) use timer::{abandon, fire, run_recurring, Recurring, Rhythm};
-pub use timer::{Cancelled, Late, Timer};
+pub use timer::{Cancelled, Late, Timer, TimerError};
 pub(crate) use waker::waker;
 pub(crate) use word::TimerState;
 

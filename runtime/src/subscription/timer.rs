@@ -1,8 +1,10 @@
 //! Timers of a task: handle, states, and what happens when one is due.
 
+use std::fmt;
+
 use super::word::TimerState;
 use super::{Source, Step};
-use crate::group::{GroupShared, TimerKey};
+use crate::group::{GroupShared, TimerKey, TimersFull};
 use crate::sync::{Arc, Ordering};
 use crate::task::Turn;
 
@@ -30,6 +32,33 @@ pub enum Late {
     Skip,
     /// The next is one period after now.
     Delay,
+}
+
+/// Why a recurring timer was not armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimerError {
+    /// It would never stop firing.
+    ZeroPeriod,
+    /// The group holds as many timers as it may.
+    Full(TimersFull),
+}
+
+impl fmt::Display for TimerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroPeriod => f.write_str("a recurring timer with a period of zero"),
+            Self::Full(full) => full.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TimerError {}
+
+impl From<TimersFull> for TimerError {
+    fn from(full: TimersFull) -> Self {
+        Self::Full(full)
+    }
 }
 
 /// Handle of a timer. Dropping it does not cancel the timer. Usable from any thread.

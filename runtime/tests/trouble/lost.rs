@@ -15,7 +15,8 @@ use std::time::Duration;
 use turnwheel_runtime::completion::{completion, Completer};
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{
-    Completion, Failure, Flow, Group, Mailbox, Pinning, ShutdownError, SubmitErrorKind, Task,
+    Completion, Failure, Flow, Group, Late, Mailbox, Pinning, ShutdownError, SubmitErrorKind, Task,
+    TimerError,
 };
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -259,6 +260,20 @@ fn a_peek_leaves_the_outcome_where_it_is() -> Outcome {
     });
     assert!(std::panic::catch_unwind(panics).is_err());
     assert_eq!(answer.wait()?, 3);
+    Ok(())
+}
+
+#[test]
+fn a_recurring_timer_with_a_period_of_zero_is_refused() -> Outcome {
+    let sim = Sim::fifo();
+    let task = sim.group("cpu").spawn(0_u64)?;
+    let armed = task.call(|_, cx| {
+        let rates = [Late::Burst, Late::Skip, Late::Delay];
+        let mut armed = rates.map(|late| cx.every(Duration::ZERO, late, |_, _| ())).to_vec();
+        armed.push(cx.every_after(Duration::ZERO, |_, _| ()));
+        armed.into_iter().map(|armed| armed.err()).collect::<Vec<_>>()
+    });
+    assert_eq!(sim.wait(armed)?, [Some(TimerError::ZeroPeriod); 4]);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turnwheel_runtime::{Cancelled, Context, Late, Timer, TimersFull};
+use turnwheel_runtime::{Cancelled, Context, Late, Timer, TimerError};
 
 use super::hooks::{check, State};
 use super::life::delay;
@@ -42,15 +42,15 @@ pub(super) fn arm(act: &Act, here: &mut Here<'_, '_, '_>) {
     let token = Token::new(Role::Timer(timer), &act.body);
     let body = act.body.clone();
     let armed = match act.kind {
-        Kind::After => cx.after(delay, once(timer, token, body)),
-        Kind::At => cx.at(group.wall() + delay, once(timer, token, body)),
+        Kind::After => cx.after(delay, once(timer, token, body)).map_err(TimerError::from),
+        Kind::At => cx.at(group.wall() + delay, once(timer, token, body)).map_err(TimerError::from),
         Kind::EveryAfter => cx.every_after(period, repeated(timer, token, body)),
         _ => cx.every(period, late, repeated(timer, token, body)),
     };
     keep(act.a, timer, armed);
 }
 
-fn keep(argument: u8, timer: u32, armed: Result<Timer, TimersFull>) {
+fn keep(argument: u8, timer: u32, armed: Result<Timer, TimerError>) {
     match armed {
         Ok(handle) => {
             let entry = Some((handle, timer));
@@ -58,7 +58,7 @@ fn keep(argument: u8, timer: u32, armed: Result<Timer, TimersFull>) {
                 with(|world| std::mem::replace(&mut world.slots.timers[slot(argument)], entry));
             drop(old);
         }
-        Err(full) => violation(format!("timer {timer} was refused: {full}")),
+        Err(error) => violation(format!("timer {timer} was refused: {error}")),
     }
 }
 

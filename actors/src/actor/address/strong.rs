@@ -1,6 +1,7 @@
 //! The address of an actor: how anybody sends it messages.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Permit, Phase, SubmitError, SubmitErrorKind, Task};
@@ -44,6 +45,13 @@ impl<A: Actor> PartialEq for Address<A> {
 }
 
 impl<A: Actor> Eq for Address<A> {}
+
+/// By identity, as `Eq`.
+impl<A: Actor> Hash for Address<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
 
 impl<A: Actor> fmt::Debug for Address<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

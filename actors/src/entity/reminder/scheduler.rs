@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
-use turnwheel_runtime::{Failure, Late, Timer};
+use turnwheel_runtime::{Failure, Late, Timer, TimerError};
 
 use super::agenda::{Done, Record, Seen, Work};
 use super::schedule::{next, step, time_of, Step};
@@ -54,6 +54,7 @@ impl Actor for ReminderScheduler {
         let refresh = self.service.settings.refresh;
         let armed = cx
             .tell_after(Duration::ZERO, Refresh)
+            .map_err(TimerError::from)
             .and_then(|_| cx.tell_every(refresh, Late::Delay, || Refresh));
         if let Err(error) = armed {
             tracing::error!(%error, "reminders of other processes are not found");

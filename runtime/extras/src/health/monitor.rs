@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Condition, ConditionMode, Context, Failure, Group, Task, TimersFull};
+use turnwheel_runtime::{Condition, ConditionMode, Context, Failure, Group, Task, TimerError};
 
 use super::{HealthComponent, HealthIssue, HealthReport, HealthStatus};
 use crate::limits::{HEALTH_DEPTH_MAX, HEALTH_FIRST_CHECK, HEALTH_INTERVAL_DEFAULT};
@@ -429,7 +429,7 @@ impl Watch {
             let again = cx.every_after(interval, |watch: &mut Self, _| watch.check());
             warn_without_timer(again.err());
         });
-        warn_without_timer(armed.err());
+        warn_without_timer(armed.err().map(TimerError::from));
     }
 
     /// Asks the probes and looks whether the status has changed.
@@ -474,8 +474,8 @@ fn ask(component: &HealthComponent, probe: &mut Probe) {
     };
 }
 
-fn warn_without_timer(full: Option<TimersFull>) {
-    if let Some(error) = full {
+fn warn_without_timer(error: Option<TimerError>) {
+    if let Some(error) = error {
         tracing::warn!(%error, "health is looked at only when a component reports");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use turnwheel_extras::Runtime;
 use turnwheel_runtime::time::{Clock, ManualClock};
-use turnwheel_runtime::{Cancelled, Late, Pinning, Task, Timer, TimersFull};
+use turnwheel_runtime::{Cancelled, Late, Pinning, Task, Timer, TimerError, TimersFull};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -166,7 +166,7 @@ impl World {
                 }
             };
             timers.push(cx.every(period, Late::Burst, job)?);
-            Ok::<_, TimersFull>(())
+            Ok::<_, TimerError>(())
         });
         armed.wait()??;
         Ok(())

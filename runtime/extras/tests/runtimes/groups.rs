@@ -235,7 +235,7 @@ fn fire_all(group: &Group, clock: &ManualClock) -> Result<Vec<(u8, String)>, Box
             }
         })?;
         *recurring = Some(timer);
-        Ok::<_, turnwheel_runtime::TimersFull>(())
+        Ok::<_, turnwheel_runtime::TimerError>(())
     });
     armed.wait()??;
     let mut all = Vec::new();

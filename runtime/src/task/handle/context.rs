@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::group::{Group, TimersFull};
 use crate::subscription::{
     self, Condition, ConditionMode, Job, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
+    TimerError,
 };
 use crate::sync::Arc;
 use crate::task::lane::node::Flow;
@@ -286,8 +287,8 @@ impl<S: Send + 'static> Context<'_, S> {
     ///
     /// # Errors
     ///
-    /// As [`Context::after`].
-    pub fn every_after<F>(&mut self, period: Duration, job: F) -> Result<Timer, TimersFull>
+    /// As [`Context::after`]; [`TimerError::ZeroPeriod`].
+    pub fn every_after<F>(&mut self, period: Duration, job: F) -> Result<Timer, TimerError>
     where
         F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
@@ -298,8 +299,8 @@ impl<S: Send + 'static> Context<'_, S> {
     ///
     /// # Errors
     ///
-    /// As [`Context::after`].
-    pub fn every<F>(&mut self, period: Duration, late: Late, job: F) -> Result<Timer, TimersFull>
+    /// As [`Context::after`]; [`TimerError::ZeroPeriod`].
+    pub fn every<F>(&mut self, period: Duration, late: Late, job: F) -> Result<Timer, TimerError>
     where
         F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
@@ -311,13 +312,15 @@ impl<S: Send + 'static> Context<'_, S> {
         period: Duration,
         rhythm: Rhythm,
         mut job: F,
-    ) -> Result<Timer, TimersFull>
+    ) -> Result<Timer, TimerError>
     where
         F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
     {
+        if period.is_zero() {
+            return Err(TimerError::ZeroPeriod);
+        }
         let deadline_ns = self.turn.header().group.deadline_after(period);
-        // A period of zero would never let the clock pass it.
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let mut recurring = Recurring { period_ns, deadline_ns, rhythm };
         let source = self.add(
             Kind::Timer,
@@ -326,7 +329,7 @@ impl<S: Send + 'static> Context<'_, S> {
                 subscription::run_recurring(source, &mut recurring, turn, &mut run)
             }),
         );
-        self.arm(source, deadline_ns)
+        Ok(self.arm(source, deadline_ns)?)
     }
 
     fn arm(&mut self, source: Arc<Source>, deadline_ns: u64) -> Result<Timer, TimersFull> {
