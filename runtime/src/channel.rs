@@ -9,7 +9,7 @@ use std::fmt;
 use std::task::{Context as PollContext, Poll, Waker};
 
 use crate::completion::{completion, Completer, Completion};
-use crate::failure::Failure;
+use crate::failure::{contain, Failure};
 use crate::subscription::{Condition, ConditionMode};
 use crate::sync::{Arc, Mutex};
 use crate::task::Context;
@@ -151,7 +151,7 @@ impl<T: Send + 'static> Channel<T> {
             state.items.push_back(item);
             std::mem::take(&mut state.pollers)
         };
-        pollers.into_iter().for_each(Waker::wake);
+        wake_all(pollers);
         // To every consumer, also if others wait already: whom an earlier signal was meant for may
         // be gone. Who finds nothing goes idle again.
         self.shared.listeners.signal();
@@ -170,6 +170,8 @@ impl<T: Send + 'static> Channel<T> {
         if let Some(item) = self.shared.take() {
             return Poll::Ready(Some(item));
         }
+        // Code of the user: cloned before the lock, and dropped after it.
+        let own = cx.waker().clone();
         let mut state = self.shared.state.lock();
         if !state.items.is_empty() {
             // Sent between the two looks.
@@ -181,7 +183,7 @@ impl<T: Send + 'static> Channel<T> {
             return Poll::Ready(None);
         }
         if !state.pollers.iter().any(|poller| poller.will_wake(cx.waker())) {
-            state.pollers.push(cx.waker().clone());
+            state.pollers.push(own);
         }
         Poll::Pending
     }
@@ -205,7 +207,7 @@ impl<T: Send + 'static> Channel<T> {
             state.is_closed = true;
             std::mem::take(&mut state.pollers)
         };
-        pollers.into_iter().for_each(Waker::wake);
+        wake_all(pollers);
     }
 
     /// Whether it refuses items.
@@ -254,6 +256,13 @@ impl<T: Send + 'static> Channel<T> {
         condition.signal();
         let listener = self.shared.listeners.add(&condition);
         Consumer { condition, slot, _listener: listener }
+    }
+}
+
+/// Wakes those who poll, with nothing locked; one that panics takes no others with it.
+fn wake_all(pollers: Vec<Waker>) {
+    for waker in pollers {
+        contain("the waker of a channel", || waker.wake());
     }
 }
 

@@ -31,6 +31,8 @@ struct WakerSlots {
 impl Watchers {
     /// Leaves a waker, in the slot that this one has already.
     fn leave(&self, slot: &mut Option<usize>, waker: &Waker) {
+        // Cloned before the lock, and dropped after it: code of the user.
+        let mut own = Some(waker.clone());
         let mut slots = self.0.lock();
         let slots = slots.get_or_insert_default();
         let slot = *slot.get_or_insert_with(|| {
@@ -45,17 +47,18 @@ impl Watchers {
         }
         let known = &mut slots.wakers[slot];
         if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
-            *known = Some(waker.clone());
+            mem::swap(known, &mut own);
         }
     }
 
     fn give_back(&self, slot: usize) {
-        if let Some(slots) = &mut *self.0.lock() {
-            if let Some(waker) = slots.wakers.get_mut(slot) {
-                *waker = None;
-                slots.free.push(slot);
-            }
-        }
+        let mut slots = self.0.lock();
+        let Some(taken) = slots.as_mut() else { return };
+        let Some(known) = taken.wakers.get_mut(slot) else { return };
+        let waker = known.take();
+        taken.free.push(slot);
+        drop(slots);
+        drop(waker);
     }
 
     fn wake_all(&self) {

@@ -194,13 +194,15 @@ impl<M: Send + 'static> Subscriber<M> {
     async fn room(&self) -> Option<Result<RecipientPlace<M>, Failure>> {
         let mut reserving = pin!(self.recipient.reserve());
         std::future::poll_fn(|cx| {
-            {
+            let own = cx.waker().clone();
+            let before = {
                 let mut kept = self.kept.lock();
                 if kept.is_over {
                     return Poll::Ready(None);
                 }
-                kept.waker = Some(cx.waker().clone());
-            }
+                kept.waker.replace(own)
+            };
+            drop(before);
             reserving.as_mut().poll(cx).map(Some)
         })
         .await
@@ -213,12 +215,14 @@ impl<M: Send + 'static> Subscriber<M> {
     /// Whether anything is kept; if not, the pump is over.
     fn has_kept(&self) -> bool {
         let mut kept = self.kept.lock();
-        let has_kept = !kept.messages.is_empty();
-        if !has_kept {
-            kept.waker = None;
-            self.is_pumping.store(false, Ordering::Release);
+        if !kept.messages.is_empty() {
+            return true;
         }
-        has_kept
+        let waker = kept.waker.take();
+        self.is_pumping.store(false, Ordering::Release);
+        drop(kept);
+        drop(waker);
+        false
     }
 
     /// Its mailbox promises no places: what is kept now is missed.

@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{poll_fn, Future};
-use std::pin::pin;
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::pin::{pin, Pin};
+use std::sync::{mpsc, Arc, Mutex};
+use std::task::{Context as PollContext, Poll, Wake, Waker};
+use std::thread;
 use std::time::Duration;
 
 use turnwheel_actors::{
@@ -432,5 +433,51 @@ fn what_stands_still_for_an_exclusive_handler_sees_it_when_it_goes_on() -> Outco
         sim.run_until_idle();
         assert_eq!(notes_of(&notes), ["alone given up", "beside given up"]);
     }
+    Ok(())
+}
+
+/// Hands out what tells that its caller has given up, and never answers.
+struct LendAbandoned(mpsc::Sender<Abandoned>);
+
+impl AsyncHandler<LendAbandoned> for Worker {
+    type Reply = ();
+
+    async fn handle(&mut self, LendAbandoned(lent): LendAbandoned, cx: AsyncContext<Self>) {
+        for _ in 0..2 {
+            let _ = lent.send(cx.abandoned());
+        }
+        std::future::pending().await
+    }
+}
+
+/// A waker that ends another wait when it is dropped.
+struct EndsOther {
+    _other: Pin<Box<Abandoned>>,
+}
+
+impl Wake for EndsOther {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_that_ends_another_wait_for_the_same_call_is_dropped_without_a_lock() -> Outcome {
+    let sim = Sim::new(1);
+    let system = System::new(&sim.group("cpu"));
+    let (worker, _notes) = worker(&system)?;
+    let (lend, lent) = mpsc::channel();
+    let _ask = worker.ask(LendAbandoned(lend));
+    sim.run_until_idle();
+    let (mut one, mut other) = (Box::pin(lent.recv()?), Box::pin(lent.recv()?));
+    let (told, done) = mpsc::channel();
+    thread::spawn(move || {
+        let mut noop = PollContext::from_waker(Waker::noop());
+        assert!(other.as_mut().poll(&mut noop).is_pending());
+        let ends = Waker::from(Arc::new(EndsOther { _other: other }));
+        assert!(one.as_mut().poll(&mut PollContext::from_waker(&ends)).is_pending());
+        drop(ends);
+        assert!(one.as_mut().poll(&mut noop).is_pending());
+        let _ = told.send(());
+    });
+    done.recv_timeout(Duration::from_secs(60))?;
     Ok(())
 }

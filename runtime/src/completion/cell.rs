@@ -319,8 +319,17 @@ impl<T> Future for Completion<T> {
         if let Some(result) = state.take() {
             return Poll::Ready(result);
         }
-        let same = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        let before = if same { None } else { state.waker.replace(cx.waker().clone()) };
+        if state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        drop(state);
+        // Code of the user: without the lock, and the value may have come meanwhile.
+        let own = cx.waker().clone();
+        let mut state = self.shared.state.lock();
+        if let Some(result) = state.take() {
+            return Poll::Ready(result);
+        }
+        let before = state.waker.replace(own);
         drop(state);
         contain("dropping a waker", || drop(before));
         Poll::Pending

@@ -185,7 +185,7 @@ const AGAIN: u8 = 2;
 type Outcome<T> = Result<T, Failure>;
 type Then<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 
-/// Polls a future from its own wakers; one poll at a time.
+/// Polls a future from its own wakers; one poll at a time, which has the work out of its lock.
 struct Driver<F, T> {
     state: AtomicU8,
     work: Mutex<Option<(F, Then<T>)>>,
@@ -203,22 +203,21 @@ where
 
     fn poll(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
-        let mut work = self.work.lock();
-        let Some((future, _)) = work.as_mut() else { return };
+        let work = self.work.lock().take();
+        let Some((mut future, then)) = work else { return };
         let polled = catch_unwind(AssertUnwindSafe(|| {
-            Pin::new(future).poll(&mut Context::from_waker(&waker))
+            Pin::new(&mut future).poll(&mut Context::from_waker(&waker))
         }));
         let outcome = match polled {
-            Ok(Poll::Pending) => return,
+            Ok(Poll::Pending) => {
+                *self.work.lock() = Some((future, then));
+                return;
+            }
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => Err(Failure::from_panic(panic)),
         };
-        let done = work.take();
-        drop(work);
-        if let Some((future, then)) = done {
-            drop(future);
-            then(outcome);
-        }
+        drop(future);
+        then(outcome);
     }
 
     fn run(self: &Arc<Self>) {

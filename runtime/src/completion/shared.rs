@@ -184,8 +184,8 @@ impl<T: Clone + Send + Sync + 'static> Future for SharedCompletion<T> {
         state.value = Some(Arc::clone(&value));
         let done = state.source.take();
         drop(state);
-        drop((done, before));
         inner.wake_all();
+        drop((done, before));
         // User code, with nothing locked and everybody told.
         Poll::Ready((*value).clone())
     }

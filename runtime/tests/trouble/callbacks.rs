@@ -47,7 +47,7 @@ fn asked(group: &Group) -> Result<(Task<u32>, mpsc::Receiver<String>), Box<dyn E
 type Plant = fn(&mut Context<'_, u32>);
 
 /// One-shot jobs of every kind, each of which panics once.
-const ONE_SHOTS: [(&str, Plant); 9] = [
+const ONE_SHOTS: [(&str, Plant); 11] = [
     ("a job", |_| panic!("planted")),
     ("a job of the fast lane", |cx| cx.run(|_, _| panic!("planted")).expect("room")),
     ("a repeated job", |cx| cx.run_again(|_, _| -> Flow { panic!("planted") }).expect("room")),
@@ -67,7 +67,33 @@ const ONE_SHOTS: [(&str, Plant); 9] = [
     ("what follows an exclusive future", |cx| {
         cx.await_exclusive(async {}, |_, _, ()| panic!("planted"));
     }),
+    ("an interleaved future that panics in poll and in drop", |cx| {
+        cx.await_interleaved(PanicsTwice { is_polled: false }, |_, _, ()| ());
+    }),
+    ("an exclusive future that panics in poll and in drop", |cx| {
+        cx.await_exclusive(PanicsTwice { is_polled: false }, |_, _, ()| ());
+    }),
 ];
+
+/// Panics in poll, and in drop once it was polled.
+struct PanicsTwice {
+    is_polled: bool,
+}
+
+impl Future for PanicsTwice {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut PollContext<'_>) -> Poll<()> {
+        self.is_polled = true;
+        panic!("planted");
+    }
+}
+
+impl Drop for PanicsTwice {
+    fn drop(&mut self) {
+        assert!(!self.is_polled, "planted in drop");
+    }
+}
 
 #[test]
 fn a_panic_in_a_job_of_any_kind_is_asked_for_once_and_the_task_goes_on() -> Outcome {

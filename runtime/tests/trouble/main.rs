@@ -8,3 +8,4 @@ mod lost;
 mod memory;
 mod misuse;
 mod stuck;
+mod wakers;
