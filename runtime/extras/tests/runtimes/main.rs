@@ -3,3 +3,4 @@
 mod at_random;
 mod groups;
 mod startup;
+mod tokio_host;
