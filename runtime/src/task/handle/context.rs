@@ -9,8 +9,7 @@ use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::group::{Group, TimersFull};
 use crate::subscription::{
-    self, Condition, ConditionMode, Job, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
-    TimerError,
+    self, Condition, ConditionMode, Job, Kind, Late, Rhythm, Source, Step, Timer, TimerError,
 };
 use crate::sync::Arc;
 use crate::task::lane::node::Flow;
@@ -321,7 +320,7 @@ impl<S: Send + 'static> Context<'_, S> {
         }
         let deadline_ns = self.turn.header().group.deadline_after(period);
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        let mut recurring = Recurring { period_ns, deadline_ns, rhythm };
+        let mut recurring = subscription::Recurring { period_ns, deadline_ns, rhythm };
         let source = self.add(
             Kind::Timer,
             Box::new(move |turn, source| {
