@@ -117,8 +117,8 @@ impl<E: Entity> Directory<E> {
         self.fail_all(failed);
     }
 
-    /// Tells the senders of messages that no activation took. Not under a lock: it wakes callers, drops
-    /// messages and calls the hook of dead letters.
+    /// Tells the senders of messages that no activation took. Not under a lock: it wakes callers,
+    /// drops messages and calls the hook of dead letters.
     pub(crate) fn fail_all(&self, failed: Failed<E>) {
         for (message, failure) in failed {
             message.fail(&self.system, &failure);
