@@ -41,6 +41,9 @@ pub enum Outcome {
         message: String,
         /// Whether trying again cannot help.
         is_final: bool,
+        /// The attempt of the step that the worker had. A later attempt is called with the same
+        /// event, and offers the task again.
+        attempt: u32,
     },
 }
 
@@ -78,11 +81,13 @@ impl RunAsync for External {
                 step.output = output;
                 return Ok(Next::Done);
             }
-            Some(Outcome::Failed { kind, message, is_final }) => {
+            Some(Outcome::Failed { kind, message, is_final, attempt })
+                if is_final || attempt >= step.attempt() =>
+            {
                 let error = ActionError::new(kind, message);
                 return Err(if is_final { error.and_final() } else { error });
             }
-            None => {}
+            Some(Outcome::Failed { .. }) | None => {}
         }
         let topic = &step.input.topic;
         if topic.is_empty() || topic.len() > TOPIC_BYTES_MAX {

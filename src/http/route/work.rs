@@ -190,7 +190,7 @@ pub(in crate::http) async fn complete(
     NameAt(name): NameAt,
     Json(done): Json<TaskComplete>,
 ) -> Result<Answer<TaskDone>, Problem> {
-    let outcome = answer(&api, &who, &name, Outcome::Completed(done.output)).await;
+    let outcome = answer(&api, &who, &name, |_| Outcome::Completed(done.output)).await;
     let text = outcome.as_ref().map_or_else(Problem::detail, |_| "done");
     trace::audit(&who, "complete", &name, text);
     outcome
@@ -209,7 +209,8 @@ pub(in crate::http) async fn fail(
     Json(failed): Json<TaskFail>,
 ) -> Result<Answer<TaskDone>, Problem> {
     let TaskFail { kind, message, is_final } = failed;
-    let outcome = answer(&api, &who, &name, Outcome::Failed { kind, message, is_final }).await;
+    let failed = |attempt| Outcome::Failed { kind, message, is_final, attempt };
+    let outcome = answer(&api, &who, &name, failed).await;
     let text = outcome.as_ref().map_or_else(Problem::detail, |_| "done");
     trace::audit(&who, "fail", &name, text);
     outcome
@@ -219,9 +220,10 @@ async fn answer(
     api: &Api,
     who: &Principal,
     name: &str,
-    outcome: Outcome,
+    outcome_of: impl FnOnce(u32) -> Outcome,
 ) -> Result<Answer<TaskDone>, Problem> {
     let offer = held(api, name).await?;
+    let outcome = outcome_of(offer.attempt);
     let (plan, step) = (offer.plan, offer.step);
     let id = event_id(plan, step, offer.attempt);
     let told = api.world().event_by(plan, step, Some(&id), &outcome, &who.name).await?;
