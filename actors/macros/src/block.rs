@@ -46,7 +46,8 @@ pub(crate) const ADDRESS_METHODS: &[&str] = &[
 ];
 
 /// Methods of `EntityRef` that `Address` has not.
-pub(crate) const ENTITY_METHODS: &[&str] = &["is_active", "key", "not_owner", "passivate", "reminders"];
+pub(crate) const ENTITY_METHODS: &[&str] =
+    &["is_active", "key", "not_owner", "passivate", "reminders"];
 
 /// A block whose marked methods are messages.
 pub(crate) struct Block {
