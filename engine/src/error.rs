@@ -249,7 +249,7 @@ pub enum BuildError {
     Queue {
         /// The queue.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A world that joins a store cannot have a codec of its own.
@@ -277,7 +277,7 @@ pub enum TriggerError {
     Input {
         /// The action.
         action: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A label cannot be stored.

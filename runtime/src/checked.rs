@@ -51,7 +51,7 @@ mod on {
 
     use crate::sync::{AtomicU64, Mutex, Ordering};
 
-    /// What freed memory is filled with.
+    /// Pattern that fills freed memory.
     const POISON: u8 = 0xdb;
     const POISON_WORD: u64 = u64::from_ne_bytes([POISON; 8]);
     /// Bytes that tell whether a place is freed already: no living thing begins like that.

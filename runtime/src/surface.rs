@@ -163,7 +163,7 @@ pub struct ReceiverIsCovariant;
 /// ```
 pub struct CompleterIsInvariant;
 
-/// Whoever has a value on loan writes it, and the lender reads it back.
+/// The borrower writes the value on loan, and the lender reads it back.
 ///
 /// ```
 /// use turnwheel_runtime::internal::{Lender, Lent};
@@ -255,7 +255,7 @@ pub struct ScopedStaysOnItsThread;
 /// ```
 pub struct PerWorkerIsInvariant;
 
-/// What goes from thread to thread must be able to.
+/// Values that move between threads must be `Send`.
 ///
 /// ```
 /// use std::rc::Rc;

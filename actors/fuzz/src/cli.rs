@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use turnwheel_fuzz::run::Twin;
 
-/// What the command line means.
+/// Parsed command line.
 pub(crate) const USAGE: &str = "\
 turnwheel-fuzz: random programs over the public API, checked against a model of the contract
 
@@ -18,7 +18,7 @@ turnwheel-fuzz: random programs over the public API, checked against a model of 
   --file PATH    runs a printed program and shrinks it if it breaks the contract
   --twin         breaks the contract on purpose; a violation must be found";
 
-/// What is asked for.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) verb: Verb,

@@ -1,6 +1,6 @@
 //! The operations of programs, with the weights of the generator.
 
-/// What the body of an operation describes.
+/// Meaning of an operation's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Nothing: the operation has no body.
@@ -13,11 +13,11 @@ pub enum Body {
     Future,
     /// The destructor of a value.
     Value,
-    /// What a waker does when it is called and when it is dropped.
+    /// Behaviour of a waker when it is called and when it is dropped.
     Waker,
     /// The hooks of an actor.
     ActorHooks,
-    /// What the handler of a message does, and the destructor of the message.
+    /// Behaviour of a message's handler, and of the message's destructor.
     Message,
     /// Operations without a context.
     Loose,
@@ -71,7 +71,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// What its body describes.
+            /// The description in its body.
             #[must_use]
             pub fn body(self) -> Body {
                 match self {

@@ -12,13 +12,13 @@ use crate::kind::Kind;
 /// is valid anywhere and the deletion of an act never invalidates another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
-    /// What is done.
+    /// The operation.
     pub kind: Kind,
     /// First argument, mostly the slot.
     pub a: u8,
     /// Second argument, mostly a variant.
     pub b: u8,
-    /// What the created job, hook, future or destructor does.
+    /// Behaviour of the created job, hook, future or destructor.
     pub body: Script,
 }
 
@@ -32,7 +32,7 @@ pub struct Program {
     pub seed: u64,
     /// Virtual workers and the group's memory budget, see [`Program::workers`].
     pub shape: u8,
-    /// What the thread of the simulation does, in order.
+    /// Operations of the simulation's thread, in order.
     pub acts: Script,
 }
 

@@ -20,7 +20,7 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// Kinds of violations after which `--all` ends.
 const FOUND_MAX: usize = 20;
 
-/// What has been run.
+/// Counts of a run.
 #[derive(Debug, Default)]
 struct Sums {
     programs: u64,

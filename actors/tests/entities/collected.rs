@@ -118,7 +118,7 @@ fn old_ones_are_collected_though_they_are_in_use() -> Outcome {
     sim.advance(SECOND * 10);
     get(&sim, &entities, 1)?;
     get(&sim, &entities, 3)?;
-    // What was sent before is handled first.
+    // Messages sent before are handled first.
     let asked = entities.get::<Cache>(1_u64).ask(Get(5));
     assert_eq!(entities.collect::<Cache>(Collect::OlderThan(SECOND * 9)), 2);
     sim.run_until_idle();

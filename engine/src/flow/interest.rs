@@ -1,4 +1,4 @@
-//! What the filters of a listening task say about an event without the data of a flow.
+//! Answers of a listening task's filters about an event, without the data of a flow.
 //!
 //! A filter has parts that are the same for all plans of the flow (fixed values, expressions that
 //! look at the event alone, the value that an event correlates by) and parts that only the task can
@@ -24,7 +24,7 @@ pub(super) enum Meant {
     Yes,
 }
 
-/// What one filter says about an event.
+/// Answer of one filter about an event.
 #[derive(Debug)]
 pub(super) struct Judged {
     /// The number of the filter.
@@ -49,7 +49,7 @@ struct Interest {
     data: Option<Pattern>,
     /// Expressions that see nothing but an attribute.
     tests: Vec<(String, Arc<Program>)>,
-    /// What gives the value of each correlation; nothing if it looks at more than the event.
+    /// Expression for each correlation's value; none if it reads more than the event.
     correlations: Vec<Option<Arc<Program>>>,
     /// Whether the task decides by more than that.
     is_open: bool,

@@ -73,7 +73,7 @@ pub struct Delayed {
 pub(crate) struct Children {
     /// Those that are not over, and the newest of those that are.
     all: BTreeMap<PlanId, Child>,
-    /// Those that are over and kept, the oldest first.
+    /// Ended sub-plans that are kept, the oldest first.
     over: VecDeque<PlanId>,
     /// For each step that waits for some: which.
     open: BTreeMap<StepId, Open>,

@@ -13,7 +13,7 @@ use crate::payload::Payload;
 use crate::plan::{Created, Plan, PlanState};
 use crate::store::{Filter, Order, PlanRow};
 
-/// What the store still knows of a damaged plan that somebody ends.
+/// The store's remaining knowledge of a damaged plan that an operator ends.
 pub(super) struct EndDamaged {
     row: Result<Result<Vec<PlanRow>, StoreError>, Failure>,
     by: String,

@@ -251,7 +251,7 @@ impl Decisions<'_> {
         if self.plan.state == PlanState::Stopped {
             return Err("it takes no events any more".to_owned());
         }
-        // One that has not begun takes it when it waits for events.
+        // A step that has not begun takes the event when it waits for events.
         let takes =
             [StepState::Pending, StepState::Suspended, StepState::Running, StepState::Retrying];
         if !takes.contains(&step.state) || step.kind != StepKind::Run {

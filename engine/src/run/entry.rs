@@ -120,7 +120,7 @@ impl PlanActor {
         self.settle(cx);
     }
 
-    /// What was decided here does not count.
+    /// Decisions made here do not count.
     fn moved_away(&mut self, under_way: UnderWay, error: StoreError, cx: &mut Context<'_, Self>) {
         let more = std::mem::take(&mut self.answers);
         for answer in under_way.answers.into_iter().chain(more) {
@@ -152,7 +152,7 @@ impl PlanActor {
         self.world.journal().append(entry, ticket);
     }
 
-    /// Whoever looks at the plan is told that the store fails.
+    /// Views of the plan say that the store fails.
     fn note_trouble(&mut self, error: Option<&StoreError>) {
         if let Some(plan) = &mut self.plan {
             plan.trouble = error.map(ToString::to_string);

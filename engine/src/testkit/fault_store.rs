@@ -51,7 +51,7 @@ pub(super) struct Script {
     injector: Option<Arc<dyn Injector>>,
 }
 
-/// What is done with a store.
+/// Operations on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Read,

@@ -47,7 +47,7 @@ pub trait Workload {
         false
     }
 
-    /// What is wrong with the plans at the end of a run, beyond what holds for all workloads.
+    /// Problems of the plans at the end of a run, beyond the checks of all workloads.
     ///
     /// # Errors
     ///

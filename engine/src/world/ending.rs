@@ -103,11 +103,11 @@ impl World {
         let has_own_threads = shared.own.iter().any(|group| group.name() == shared.group.name());
         let is_alone = hub.worlds().rows.iter().all(|row| row.epoch == self.id());
         let begun_ns = shared.group.now_ns();
-        // What runs may end first: a step that was begun and never called would count as interrupted.
+        // Running steps may end first: a step begun and never called would count as interrupted.
         let ended = if has_own_threads && is_alone {
             block_on(self.rest(limit)).map(Ok)
         } else {
-            // Who shares threads or the store with others lets go of its plans too.
+            // A world that shares threads or the store lets go of its plans too.
             block_on(self.terminate(limit))
         };
         match ended {

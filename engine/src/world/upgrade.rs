@@ -22,7 +22,7 @@ pub struct BrokenPlan {
     pub step: Option<StepId>,
     /// The action.
     pub action: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 

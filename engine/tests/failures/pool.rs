@@ -43,7 +43,7 @@ fn a_full_pool_lets_plannings_and_steps_wait_and_fails_none_of_them() {
     assert!(waits.iter().any(|wait| wait.is_done()), "some are refused");
     let planned = world.trigger::<Work>(()).wait().unwrap();
     let delayed = world.delay::<Work>(Delay::by(Duration::ZERO), ()).wait().unwrap();
-    // Who looks is answered after what was decided before was tried.
+    // A viewer is answered after earlier decisions were tried.
     let view = delayed.view().wait().unwrap();
     assert_eq!(view.state, PlanState::Scheduled, "{:?}", view.planning_error);
     let view = planned.view().wait().unwrap();

@@ -97,7 +97,7 @@ impl Drop for Call {
     }
 }
 
-/// What a leaf does.
+/// Behaviour of a leaf.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Do {
     /// Adds one and a number.

@@ -9,7 +9,7 @@ use turnwheel_engine::{
 
 use super::actions::{actions, Ask, Do, Leaf, Log, Made, Narrow, Only, Tree};
 
-/// What a workload is about.
+/// Subject of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Trees,
@@ -239,7 +239,7 @@ async fn cancels(client: &Client) -> Result<(), String> {
     }
     for plan in plans {
         let result = client.finished(plan).await?.result();
-        // What has ended before cannot be cancelled any more.
+        // A call that has ended before cannot be cancelled any more.
         if !matches!(result, PlanResult::Cancelled | PlanResult::Success) {
             return Err(format!("plan {plan} ends as {}", result.name()));
         }

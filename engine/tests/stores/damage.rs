@@ -60,7 +60,7 @@ fn a_plan_that_can_be_read_again_goes_on_and_its_row_says_so() {
     let (sim, world) = open(&file, 2);
     sim.advance(std::time::Duration::from_secs(60));
     drop((world, sim));
-    // What was changed is put right.
+    // The run undoes its changes.
     damage(&file, plan);
     let (sim, world) = open(&file, 3);
     let view = sim.block_on(world.plan(plan).view()).expect("it ends").expect("it can be read");

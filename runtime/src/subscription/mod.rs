@@ -128,7 +128,7 @@ impl Source {
         // for us to schedule it.
         let header = unsafe { header.as_ref() };
         group::with_worker_of(header, |local| {
-            // Who schedules it elsewhere uses the header after somebody may have run it to its end.
+            // The scheduler uses the header after another worker may have run the task to its end.
             let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
             // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
             put(unsafe { header.extra_or_make().subscriptions_owner() }, self);

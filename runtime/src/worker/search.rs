@@ -21,7 +21,7 @@ struct Sibling {
     at_ns: u64,
 }
 
-/// What one search remembers of the siblings.
+/// State of one search about the siblings.
 #[derive(Debug)]
 pub(crate) struct Search {
     siblings: Vec<Sibling>,

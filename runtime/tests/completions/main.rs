@@ -1,4 +1,4 @@
-//! What is waited for: completions, channels, work that blocks, values that are lent.
+//! Waits: completions, channels, blocking work, lent values.
 
 mod blocking;
 mod channel;

@@ -146,7 +146,7 @@ impl Formats {
     }
 }
 
-/// What is formatted goes nowhere.
+/// Formatted text is discarded.
 struct Nowhere;
 
 impl tracing::field::Visit for Nowhere {

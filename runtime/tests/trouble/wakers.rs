@@ -17,7 +17,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// Long enough for any machine; no test waits for it unless it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a waker does besides waking nobody.
+/// Behaviour of a waker that wakes nobody.
 type Hook = Box<dyn Fn(Moment) + Send + Sync>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What must hold when nothing is left to do, and at the end of a program.
+//! Conditions that must hold when nothing is left to do, and at the end of a program.
 
 use std::future::Future;
 use std::task::{Context as PollContext, Poll, Waker};
@@ -80,7 +80,7 @@ pub(super) fn end(sim: Sim) {
             violation(format!("tasks do not end: {report:?}"));
         }
     });
-    // What the end of the tasks has put there.
+    // Jobs that the end of the tasks has put there.
     for _ in 0..3 {
         let slots = with(|world| std::mem::take(&mut world.slots));
         give_up(slots, &mut tracked);
@@ -222,7 +222,7 @@ fn check_memory() {
             let lanes = [&task.queue, &task.urgent, &task.fast];
             lanes.iter().all(|lane| lane.is_empty()) && !task.has_foreign
         });
-        // What actors have queued is not followed.
+        // The model does not follow the queues of actors.
         let has_actors = world.actors.has_messages();
         (world.is_tight && is_quiet && !has_actors, world.group.clone())
     });

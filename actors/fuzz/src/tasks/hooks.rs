@@ -84,7 +84,7 @@ pub(super) fn raise_number(code: Code) -> String {
     let is_own = match code {
         Code::Job | Code::Poll => true,
         Code::Hook(kind) => kind != Kind::OnFailed && kind != Kind::OnFailure,
-        // What a handler raises may be caught on the way and told to its caller.
+        // A handler's panic may be caught on the way and told to its caller.
         Code::Handler(_) | Code::Loose => false,
     };
     let number = with(|world| {

@@ -46,7 +46,7 @@ pub(super) struct Job {
     pub(super) is_call: bool,
 }
 
-/// What a mailbox does beyond its bound.
+/// Policy of a mailbox beyond its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Policy {
     #[default]
@@ -55,7 +55,7 @@ pub(super) enum Policy {
     Coalesce,
 }
 
-/// What the contract says of one task.
+/// Contract of one task.
 #[derive(Debug, Default)]
 pub(super) struct TaskModel {
     pub(super) capacity: Option<usize>,
@@ -242,7 +242,7 @@ impl World {
             (true, Some(urgent)) => *urgent == job,
             (true, None) => model.queue.front() == Some(&job),
         };
-        // What a job leaves in the fast lane belongs to it.
+        // Jobs that a job leaves in the fast lane belong to it.
         let is_late = !is_fast && model.ended.is_some_and(|ended| since < ended);
         let is_kept_out = !is_fast && model.exclusive > 0;
         let lanes = format!("{:?} {:?} {:?}", model.fast, model.urgent, model.queue);
@@ -269,7 +269,7 @@ impl World {
         }
     }
 
-    /// What a job holds is dropped.
+    /// The values that a job holds are dropped.
     pub(super) fn job_dropped(&mut self, job: u32) {
         let Job { task, fate, is_displaced, is_refused, is_trying, is_call, .. } =
             self.jobs[job as usize];

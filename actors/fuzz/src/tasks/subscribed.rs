@@ -251,7 +251,7 @@ fn send(act: &Act) {
     drop(refused);
 }
 
-/// What a value's destructor does.
+/// Behaviour of a value's destructor.
 pub(super) fn item(number: u32, body: &Script) -> Item {
     Item { number, _token: Token::new(Role::Item(number), body) }
 }

@@ -33,7 +33,7 @@ pub(super) fn violation(text: String) {
     with(|world| world.violation(text));
 }
 
-/// Whose code runs.
+/// Owner of the code that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     /// A job of a task, of whatever lane or subscription.
@@ -161,7 +161,7 @@ pub(super) struct Token {
     on_drop: Option<Script>,
 }
 
-/// Whose token it is.
+/// Owner of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A job in a lane of a task.

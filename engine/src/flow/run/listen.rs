@@ -52,7 +52,7 @@ impl Machine<'_> {
                 let expect = correlation.expect.as_ref();
                 let is_steady = |it: &&Template| it.expressions().into_iter().all(is_steady);
                 if let Some(template) = expect.filter(is_steady) {
-                    // What cannot be evaluated is told when an event comes.
+                    // A filter that cannot be evaluated is reported when an event comes.
                     if let Ok(value) = self.env.fill_own(template) {
                         values.insert(correlation.name.clone(), value);
                     }

@@ -80,7 +80,7 @@ impl Log {
             return Ok(());
         };
         let mut pages = self.0.lock();
-        // What was added meanwhile is not forgotten.
+        // Entries added meanwhile are kept.
         pages.added -= before.min(pages.added);
         pages.length = log;
         pages.restart_at = LOG_PAGES_MAX;

@@ -47,7 +47,7 @@ struct State {
     waker: Option<Waker>,
     /// Whether nothing is read or written any more, in this life.
     is_dead: bool,
-    /// What fails until when.
+    /// The operation that fails, and until when.
     fails: Option<(Trouble, u64)>,
     loses_answer: bool,
     /// When the clock is set right, and by how much.

@@ -281,7 +281,7 @@ impl<W: Workload> Run<'_, W> {
         Ok(())
     }
 
-    /// What must hold at the end.
+    /// Conditions that must hold at the end.
     fn check(&self, store: &MemoryStore) -> Result<(), String> {
         let text = |error: crate::StoreError| error.to_string();
         let mut reader = store.reader().map_err(text)?;

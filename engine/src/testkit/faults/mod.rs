@@ -86,7 +86,7 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// What is wrong.
+    /// The problem.
     pub fn once<W: Workload>(workload: &W, seed: u64, points: &[FaultPoint]) -> Result<(), String> {
         tried(workload, seed, points).map(|_| ())
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::life::Counts;
 
-/// What goes wrong.
+/// The trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Trouble {

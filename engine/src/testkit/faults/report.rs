@@ -1,4 +1,4 @@
-//! What came of fault runs.
+//! Results of fault runs.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::point::FaultPoint;
 /// Violations that are told in full.
 const VIOLATIONS_KEPT: usize = 50;
 
-/// What came of fault runs.
+/// Results of fault runs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FaultReport {
@@ -29,7 +29,7 @@ pub struct FaultViolation {
     pub seed: u64,
     /// The trouble that is enough for it; none if the run without any is wrong.
     pub points: Vec<FaultPoint>,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 

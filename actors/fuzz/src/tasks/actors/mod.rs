@@ -239,7 +239,7 @@ fn forward(act: &Act, number: u32) {
         (address.is_some().then(|| world.actors.replies.pop()).flatten(), address)
     });
     let (Some((reply, asked)), Some((address, _))) = (reply, address) else { return };
-    // Whoever asked is answered with the number of the message that was forwarded.
+    // The caller is answered with the number of the forwarded message.
     with(|world| world.actors.alias(number, asked));
     let letter = Letter::new(number, &act.body);
     let result = address.forward(Plain(letter), reply);

@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// What a call must have come to, if it was answered.
+    /// The result that an answered call must have.
     pub(super) fn answered(&mut self, message: u32, answer: Option<u32>) {
         let fate = self.actors.messages[message as usize].fate;
         let is_right = match answer {

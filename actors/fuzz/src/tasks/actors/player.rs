@@ -18,7 +18,7 @@ use crate::tasks::life::delay;
 use crate::tasks::world::{group, with, Code, Entered, Role, Token};
 use crate::tasks::{play, Here};
 
-/// What the handler of a message does.
+/// Behaviour of a message's handler.
 #[derive(Debug)]
 pub(in crate::tasks) struct Letter {
     pub(super) number: u32,
