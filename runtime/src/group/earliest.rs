@@ -37,7 +37,7 @@ impl Earliest {
     pub(crate) fn lower_locked(&self, wheel: usize, deadline_ns: u64) -> bool {
         let next_ns = &self.next_ns[wheel];
         if deadline_ns >= next_ns.load(Ordering::Relaxed) {
-            // Whoever made it so early has lowered `earliest_ns` too, under this lock.
+            // The thread that made it so early has lowered `earliest_ns` too, under this lock.
             return false;
         }
         next_ns.store(deadline_ns, Ordering::Release);

@@ -3,95 +3,76 @@
 //! Any worker services any wheel, so a blocked worker delays nobody's timer. `earliest` is never
 //! later than the earliest deadline of all wheels once the arming call has returned.
 
+use crossbeam_utils::CachePadded;
+
 use super::earliest::Earliest;
 use crate::completion::Completer;
 use crate::failure::contain;
 use crate::limits::{TIMERS_FIRED_MAX, TIMERS_PENDING_MAX};
 use crate::subscription::{fire, Source, TimerState};
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::task::{bits, TaskRef};
 use crate::time::wheel::{Key, Wheel};
 
-/// Wheels of one group, at most: the shard has five bits in a packed key.
-const SHARDS_MAX: usize = 32;
-/// Bits for the place of an entry in its wheel.
-const INDEX_BITS: u32 = 27;
+/// Wheels of one group, at most; workers share them beyond.
+const WHEELS_MAX: usize = 32;
 
-const _: () = assert!(TIMERS_PENDING_MAX <= 1 << INDEX_BITS);
-const _: () = assert!(SHARDS_MAX == 1 << (32 - INDEX_BITS));
-
-/// What a due timer does.
-#[derive(Debug)]
+/// The action of a due timer.
 pub(crate) enum TimerEntry {
     /// A subscription becomes ready.
     Source(Arc<Source>),
     /// A completion is done.
     Complete(Completer<()>),
-    /// A completion fails as timed out.
-    Expire(Box<dyn Expire>, std::time::Duration),
     /// A closing task is stopped.
     Stop(TaskRef),
+    /// Something else is called. Must not block.
+    Call(Box<dyn FnOnce() + Send>),
 }
 
-/// Something that can time out.
-pub(crate) trait Expire: Send + std::fmt::Debug {
-    /// The time is over.
-    fn expire(&self, limit: std::time::Duration);
-}
-
-impl<T: Send> Expire for Completer<T> {
-    fn expire(&self, limit: std::time::Duration) {
-        // It was in time after all.
-        let _ = self.fail(crate::Failure::TimedOut(limit));
-    }
-}
-
-/// Where a pending timer is.
+/// Place of a pending timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimerKey {
-    shard: u8,
+    wheel: u32,
     key: Key,
 }
 
 impl TimerKey {
-    /// A stale key.
-    const NONE: Self = Self { shard: 0, key: Key { index: 0, generation: 0 } };
+    /// A key that finds nothing.
+    const NONE: Self = Self { wheel: 0, key: Key { index: 0, sequence: 0 } };
+}
 
-    fn pack(self) -> u64 {
-        let place = self.key.index | (u32::from(self.shard) << INDEX_BITS);
-        (u64::from(self.key.generation) << 32) | u64::from(place)
+/// Key of a subscription's timer: stored by the thread that arms it, read by the one that cancels.
+#[derive(Debug, Default)]
+pub(crate) struct KeyCell {
+    place: AtomicU64,
+    sequence: AtomicU64,
+}
+
+impl KeyCell {
+    fn set(&self, TimerKey { wheel, key }: TimerKey) {
+        self.place.store((u64::from(wheel) << 32) | u64::from(key.index), Ordering::Relaxed);
+        // Release: pairs with the load in `get`.
+        self.sequence.store(key.sequence, Ordering::Release);
     }
 
-    /// From `Source::timer_key`.
-    pub(crate) fn unpack(packed: u64) -> Self {
-        let place = packed as u32;
-        let key = Key { index: place & ((1 << INDEX_BITS) - 1), generation: (packed >> 32) as u32 };
-        Self { shard: (place >> INDEX_BITS) as u8, key }
+    /// The last key, or one that finds nothing, also while a first key is being stored.
+    pub(crate) fn get(&self) -> TimerKey {
+        let sequence = self.sequence.load(Ordering::Acquire);
+        let place = self.place.load(Ordering::Relaxed);
+        TimerKey { wheel: (place >> 32) as u32, key: Key { index: place as u32, sequence } }
     }
 }
 
 /// The group holds as many timers as it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{TIMERS_PENDING_MAX} timers are pending in one wheel, which is the limit")]
 #[non_exhaustive]
 pub struct TimersFull;
-
-impl std::fmt::Display for TimersFull {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{TIMERS_PENDING_MAX} timers are pending in one wheel, which is the limit")
-    }
-}
-
-impl std::error::Error for TimersFull {}
-
-#[derive(Debug)]
-struct Shard {
-    wheel: Mutex<Wheel<TimerEntry>>,
-}
 
 /// All wheels of a group.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    shards: Box<[crossbeam_utils::CachePadded<Shard>]>,
+    wheels: Box<[CachePadded<Mutex<Wheel<TimerEntry>>>]>,
     earliest: Earliest,
     /// Whether the group has ended. Set before the wheels are emptied, looked at under their locks.
     is_closed: AtomicBool,
@@ -99,20 +80,17 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new(workers: usize, now_ns: u64) -> Self {
-        let shard = || {
-            crossbeam_utils::CachePadded::new(Shard {
-                wheel: Mutex::new(Wheel::with_limit(now_ns, TIMERS_PENDING_MAX)),
-            })
-        };
+        let wheels = (workers + 1).min(WHEELS_MAX);
+        let wheel = || CachePadded::new(Mutex::new(Wheel::with_limit(now_ns, TIMERS_PENDING_MAX)));
         Self {
-            shards: (0..(workers + 1).min(SHARDS_MAX)).map(|_| shard()).collect(),
-            earliest: Earliest::new((workers + 1).min(SHARDS_MAX)),
+            wheels: (0..wheels).map(|_| wheel()).collect(),
+            earliest: Earliest::new(wheels),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    fn shard_of(&self, worker: Option<usize>) -> usize {
-        worker.map_or(0, |index| 1 + index % (self.shards.len() - 1).max(1)) % self.shards.len()
+    fn wheel_of(&self, worker: Option<usize>) -> usize {
+        worker.map_or(0, |index| 1 + index % (self.wheels.len() - 1).max(1)) % self.wheels.len()
     }
 
     /// Arms a timer. Returns its key and whether it is now the earliest of the group. After the end
@@ -123,20 +101,19 @@ impl Timers {
         deadline_ns: u64,
         entry: TimerEntry,
     ) -> Result<(TimerKey, bool), TimersFull> {
-        let index = self.shard_of(worker);
-        let shard = &self.shards[index];
+        let index = self.wheel_of(worker);
         let source = match &entry {
             TimerEntry::Source(source) => Arc::as_ptr(source),
             _ => std::ptr::null(),
         };
-        let mut wheel = shard.wheel.lock();
+        let mut wheel = self.wheels[index].lock();
         if self.is_closed.load(Ordering::Acquire) {
             drop(wheel);
             contain("dropping what a timer held", || drop(entry));
             return Ok((TimerKey::NONE, false));
         }
         let key = match wheel.arm(deadline_ns, entry) {
-            Ok(key) => TimerKey { shard: index as u8, key },
+            Ok(key) => TimerKey { wheel: index as u32, key },
             Err(refused) => {
                 // Dropped outside of the lock: it may hold a user's waker.
                 drop(wheel);
@@ -160,18 +137,14 @@ impl Timers {
 
     /// Tells a source its key; a source whose job runs is armed again unless it was cancelled.
     fn name(source: &Source, key: TimerKey) -> bool {
-        // Release: pairs with the load of whoever cancels.
-        source.timer_key.store(key.pack(), Ordering::Release);
+        source.timer_key.set(key);
         source.timer.step(TimerState::Running, TimerState::Armed)
             || source.timer.get() == TimerState::Armed
     }
 
     /// Takes a pending timer out of its wheel; a stale key finds nothing.
     pub(crate) fn cancel(&self, key: TimerKey) {
-        let Some(shard) = self.shards.get(usize::from(key.shard)) else {
-            return;
-        };
-        let entry = shard.wheel.lock().cancel(key.key);
+        let entry = self.wheels[key.wheel as usize].lock().cancel(key.key);
         contain("dropping what a timer held", || drop(entry));
     }
 
@@ -195,10 +168,10 @@ impl Timers {
         }
         let seen = self.earliest_ns();
         let mut due = Vec::new();
-        for (index, shard) in self.shards.iter().enumerate() {
+        for (index, wheel) in self.wheels.iter().enumerate() {
             if self.earliest.is_due(index, now_ns) {
-                let mut wheel = shard.wheel.lock();
-                wheel.expire(now_ns, TIMERS_FIRED_MAX, &mut |_, _, entry| due.push(entry));
+                let mut wheel = wheel.lock();
+                wheel.expire(now_ns, TIMERS_FIRED_MAX, &mut |_, entry| due.push(entry));
                 self.earliest.served_locked(index, wheel.next_deadline().unwrap_or(u64::MAX));
             }
         }
@@ -220,7 +193,7 @@ impl Timers {
                 // The sleeper may have given up.
                 let _ = completer.complete(());
             }
-            TimerEntry::Expire(completer, limit) => completer.expire(limit),
+            TimerEntry::Call(call) => call(),
             TimerEntry::Stop(task) => {
                 crate::task::close_admission(&task);
                 task.signal(bits::STOP);
@@ -231,9 +204,9 @@ impl Timers {
     /// Drops all pending timers, when the group has ended, and those that come later.
     pub(crate) fn clear(&self) {
         self.is_closed.store(true, Ordering::Release);
-        for (index, shard) in self.shards.iter().enumerate() {
+        for (index, wheel) in self.wheels.iter().enumerate() {
             let fresh = Wheel::with_limit(0, TIMERS_PENDING_MAX);
-            let mut wheel = shard.wheel.lock();
+            let mut wheel = wheel.lock();
             let old = std::mem::replace(&mut *wheel, fresh);
             self.earliest.cleared_locked(index);
             drop(wheel);
@@ -243,6 +216,6 @@ impl Timers {
 
     /// Pending timers, cancelled ones excluded.
     pub(crate) fn pending(&self) -> usize {
-        self.shards.iter().map(|shard| shard.wheel.lock().len()).sum()
+        self.wheels.iter().map(|wheel| wheel.lock().pending()).sum()
     }
 }

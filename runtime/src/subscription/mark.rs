@@ -7,7 +7,7 @@ const QUEUED: u8 = 1;
 /// It was removed from its task: nothing makes it ready any more.
 const DETACHED: u8 = 2;
 
-/// The mark. Who sets it queues the subscription; only the turn that takes it from there clears it.
+/// The mark. The thread that sets it queues the subscription; the turn that visits it clears it.
 #[derive(Debug)]
 pub(crate) struct Mark(AtomicU8);
 

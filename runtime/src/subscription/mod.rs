@@ -22,8 +22,8 @@ pub(crate) use word::TimerState;
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 
-use crate::group;
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::group::{self, KeyCell};
+use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use crate::task::turn::current;
 use crate::task::{bits, Header, WeakRef};
 use mark::Mark;
@@ -47,8 +47,8 @@ pub(crate) struct Source {
     pub(crate) count: AtomicU32,
     /// Where a timer is in its life (timers).
     pub(crate) timer: TimerWord,
-    /// Key in the wheel, packed (timers).
-    pub(crate) timer_key: AtomicU64,
+    /// Key in the wheel (timers).
+    pub(crate) timer_key: KeyCell,
 }
 
 impl Source {
@@ -62,7 +62,7 @@ impl Source {
             is_cancelled: AtomicBool::new(false),
             count: AtomicU32::new(0),
             timer: TimerWord::new(),
-            timer_key: AtomicU64::new(u64::MAX),
+            timer_key: KeyCell::default(),
         })
     }
 
@@ -76,7 +76,7 @@ impl Source {
         self.is_cancelled = AtomicBool::new(false);
         self.count = AtomicU32::new(0);
         self.timer = TimerWord::new();
-        self.timer_key = AtomicU64::new(u64::MAX);
+        self.timer_key = KeyCell::default();
     }
 
     /// Makes the subscription ready, once, and brings its task back. Does nothing after the

@@ -6,7 +6,7 @@ use super::{Source, TimerState};
 use crate::sync::{Arc, Ordering};
 use crate::task::{Header, Phase, Turn};
 
-/// What a subscription's job answers.
+/// Result of a subscription's job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is finished: remove it.
@@ -166,7 +166,7 @@ impl Subscriptions {
         Arc::ptr_eq(&slot.source, source).then_some(slot)
     }
 
-    /// What becomes of a subscription whose job panicked: a condition's signal counts as consumed,
+    /// Next step for a subscription whose job panicked: a condition's signal counts as consumed,
     /// a recurring timer has been armed again, a one-shot is gone.
     pub(crate) fn step_after_panic(&mut self, source: &Arc<Source>) -> Step {
         match self.get(source).map(|slot| slot.kind) {
@@ -238,7 +238,7 @@ impl Subscriptions {
         self.free.len() == self.slots.len()
     }
 
-    /// Forgets what is ready: the task is over. What is queued here holds its memory.
+    /// Takes the queued sources when the task is over: they hold its memory.
     #[must_use]
     pub(crate) fn take_queued(&mut self) -> [VecDeque<Arc<Source>>; 3] {
         self.owed = 0;
@@ -246,7 +246,7 @@ impl Subscriptions {
         [std::mem::take(&mut self.ready), std::mem::take(&mut self.waiting), woken]
     }
 
-    /// What waited for a phase, or for the end of an exclusive future, becomes ready, ahead of the
+    /// Makes sources ready that waited for a phase or for an exclusive future, ahead of the
     /// rest. Returns how many.
     pub(crate) fn release_waiting(&mut self) -> usize {
         if self.waiting.is_empty() {

@@ -1,14 +1,12 @@
 //! Timers of a task: handle, states, and what happens when one is due.
 
-use std::fmt;
-
 use super::word::TimerState;
 use super::{Source, Step};
-use crate::group::{GroupShared, TimerKey, TimersFull};
-use crate::sync::{Arc, Ordering};
+use crate::group::{GroupShared, TimersFull};
+use crate::sync::Arc;
 use crate::task::Turn;
 
-/// What a cancel met.
+/// Result of cancelling a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cancelled {
@@ -22,7 +20,7 @@ pub enum Cancelled {
     TooLate,
 }
 
-/// What a recurring timer at a fixed rate does about firings it has missed.
+/// Policy of a recurring timer at a fixed rate for missed firings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Late {
@@ -35,30 +33,15 @@ pub enum Late {
 }
 
 /// Why a recurring timer was not armed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimerError {
     /// It would never stop firing.
+    #[error("a recurring timer with a period of zero")]
     ZeroPeriod,
     /// The group holds as many timers as it may.
-    Full(TimersFull),
-}
-
-impl fmt::Display for TimerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ZeroPeriod => f.write_str("a recurring timer with a period of zero"),
-            Self::Full(full) => full.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for TimerError {}
-
-impl From<TimersFull> for TimerError {
-    fn from(full: TimersFull) -> Self {
-        Self::Full(full)
-    }
+    #[error(transparent)]
+    Full(#[from] TimersFull),
 }
 
 /// Handle of a timer. Dropping it does not cancel the timer. Usable from any thread.
@@ -88,8 +71,7 @@ impl Timer {
 
     fn forget(&self, met: Cancelled) {
         if met == Cancelled::BeforeFiring {
-            let key = TimerKey::unpack(self.source.timer_key.load(Ordering::Acquire));
-            self.group.timers.cancel(key);
+            self.group.timers.cancel(self.source.timer_key.get());
         }
         if !self.source.remove_in_turn() {
             // The task drops the job in its next turn.
@@ -197,6 +179,6 @@ pub(crate) fn abandon(slot: &super::Slot, group: &GroupShared) {
         return;
     }
     if slot.source.timer.end(TimerState::Done) == TimerState::Armed {
-        group.timers.cancel(TimerKey::unpack(slot.source.timer_key.load(Ordering::Acquire)));
+        group.timers.cancel(slot.source.timer_key.get());
     }
 }

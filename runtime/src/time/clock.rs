@@ -184,71 +184,9 @@ impl CustomClock {
     }
 }
 
-/// The listeners of a clock that can be moved.
-#[derive(Default)]
-pub(super) struct Listeners(Vec<Weak<dyn ClockListener>>);
-
-impl Listeners {
-    /// Adds one and forgets those that are gone, so that the list is bounded by the living.
-    pub(super) fn add(&mut self, listener: Weak<dyn ClockListener>) {
-        self.0.retain(|listener| listener.strong_count() > 0);
-        self.0.push(listener);
-    }
-
-    /// The living ones, to be told when the clock's lock is released.
-    pub(super) fn living(&self) -> Vec<Arc<dyn ClockListener>> {
-        self.0.iter().filter_map(Weak::upgrade).collect()
-    }
-}
-
-impl fmt::Debug for Listeners {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} listeners", self.0.len())
-    }
-}
-
 /// Nanoseconds of a duration; the end of time for more than 584 years.
 #[inline]
-pub(super) fn as_ns(duration: Duration) -> u64 {
+pub(crate) fn as_ns(duration: Duration) -> u64 {
     let seconds_ns = duration.as_secs().saturating_mul(1_000_000_000);
     seconds_ns.saturating_add(u64::from(duration.subsec_nanos()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::ManualClock;
-
-    #[test]
-    fn a_long_duration_saturates() {
-        assert_eq!(as_ns(Duration::MAX), u64::MAX);
-        assert_eq!(as_ns(Duration::new(2, 3)), 2_000_000_003);
-        let source = ClockSource::system();
-        assert_eq!(source.deadline_after(Duration::MAX), u64::MAX);
-    }
-
-    #[test]
-    fn a_source_stands_still_while_its_clock_is_behind() {
-        let clock = ManualClock::new();
-        let source = ClockSource::custom(Arc::new(clock.clone()));
-        clock.advance(Duration::from_nanos(100));
-        assert_eq!(source.now_ns(), 100);
-        clock.inject_jump_back(Duration::from_nanos(70));
-        assert_eq!(clock.now_ns(), 30);
-        assert_eq!(source.now_ns(), 100);
-        clock.advance(Duration::from_nanos(50));
-        assert_eq!(source.now_ns(), 100);
-        clock.advance(Duration::from_nanos(50));
-        assert_eq!(source.now_ns(), 130);
-    }
-
-    #[test]
-    fn a_date_becomes_a_deadline_by_the_wall_time_of_now() {
-        let clock = ManualClock::new();
-        let source = ClockSource::custom(Arc::new(clock.clone()));
-        clock.advance(Duration::from_secs(10));
-        let wall = source.wall();
-        assert_eq!(source.deadline_at(wall + Duration::from_secs(5)), 15_000_000_000);
-        assert_eq!(source.deadline_at(wall - Duration::from_secs(5)), 10_000_000_000);
-    }
 }

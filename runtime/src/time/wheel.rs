@@ -9,7 +9,7 @@
 //! Invariant: a timer whose tick is after `tick` is in the slot that its highest six-bit digit
 //! different from `tick` names, every other timer is in the heap. So each slot's timers are all
 //! earlier than those of later slots and of higher levels. See `README.md`; property tests are in
-//! `wheel_tests.rs`.
+//! `tests/jobs/wheel.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -17,13 +17,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-pub(crate) use super::entries::Key;
-use super::entries::{Entries, Place, NONE};
+pub use super::entries::Key;
+use super::entries::{Entries, EntryState, NONE};
 
 /// Timers that one `expire` moves to a lower level or into the heap, at most. It bounds the time
 /// for which the owner's lock is held to some 100 µs (with a million timers a move costs 50 to
 /// 150 ns, most of it cache misses); the rest is moved by the next call.
-pub(crate) const MOVES_MAX: usize = 1_024;
+pub const MOVES_MAX: usize = 1_024;
 
 /// Cancelled timers that may stay in the heap before it is rebuilt without them.
 const STALE_MAX: usize = 64;
@@ -38,24 +38,29 @@ const TICK_BITS: u32 = 16;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 
-/// Eight levels cover all 2^64 ns (584 years), so that there is no overflow to treat.
+/// Eight levels cover all 2^64 ns, so that there is no overflow to treat.
+///
+/// | level | a slot spans | the level reaches |
+/// | --- | --- | --- |
+/// | 0 | 65.5 µs | 4.19 ms |
+/// | 1 | 4.19 ms | 268 ms |
+/// | 2 | 268 ms | 17.2 s |
+/// | 3 | 17.2 s | 18.3 min |
+/// | 4 | 18.3 min | 19.5 h |
+/// | 5 | 19.5 h | 52 days |
+/// | 6 | 52 days | 9.1 years |
+/// | 7 | 9.1 years | 584 years |
 const LEVELS: usize = 8;
 
 const _: () = assert!(LEVELS as u32 * SLOT_BITS + TICK_BITS == u64::BITS);
-const _: () = assert!(LEVELS <= u8::BITS as usize && LEVELS * SLOTS <= u16::MAX as usize);
-
-/// Error of [`Wheel::arm`]: as many timers are pending as the wheel may hold. Returns the value.
-#[derive(PartialEq, Eq)]
-pub(crate) struct WheelFull<T>(pub(crate) T);
+const _: () = assert!(LEVELS * SLOTS <= u16::MAX as usize);
 
 /// Pending timers, each with a value of type `T`.
-pub(crate) struct Wheel<T> {
+pub struct Wheel<T> {
     entries: Entries<T>,
     slots: Box<[Slot; LEVELS * SLOTS]>,
     /// For each level, which slots hold timers.
     occupied: [u64; LEVELS],
-    /// Which levels hold timers.
-    levels: u8,
     /// The tick up to which, inclusive, all timers have left the slots.
     tick: u64,
     /// Latest time that `expire` was called with.
@@ -95,12 +100,11 @@ impl<T> Wheel<T> {
     /// # Panics
     ///
     /// If the limit is above 2^31.
-    pub(crate) fn with_limit(now_ns: u64, limit: usize) -> Self {
+    pub fn with_limit(now_ns: u64, limit: usize) -> Self {
         Self {
             entries: Entries::with_limit(limit),
             slots: Box::new([EMPTY; LEVELS * SLOTS]),
             occupied: [0; LEVELS],
-            levels: 0,
             tick: now_ns >> TICK_BITS,
             now_ns,
             emptying: None,
@@ -110,15 +114,9 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Timers that are pending.
-    pub(crate) fn len(&self) -> usize {
+    /// Number of pending timers.
+    pub fn pending(&self) -> usize {
         self.entries.len()
-    }
-
-    #[cfg(test)]
-    /// Whether no timer is pending.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Adds a timer. A deadline that has passed is delivered by the next `expire`.
@@ -127,10 +125,10 @@ impl<T> Wheel<T> {
     ///
     /// # Errors
     ///
-    /// [`WheelFull`] with the value if the limit is reached.
-    pub(crate) fn arm(&mut self, deadline_ns: u64, value: T) -> Result<Key, WheelFull<T>> {
+    /// The value, if as many timers are pending as the wheel may hold.
+    pub fn arm(&mut self, deadline_ns: u64, value: T) -> Result<Key, T> {
         let sequence = self.next_sequence();
-        let key = self.entries.insert(deadline_ns, sequence, value).map_err(WheelFull)?;
+        let key = self.entries.insert(deadline_ns, sequence, value)?;
         self.place(key.index, deadline_ns, sequence);
         Ok(key)
     }
@@ -139,28 +137,11 @@ impl<T> Wheel<T> {
     /// cancelled, or not of this wheel's present timers. A stale key never hits another timer.
     ///
     /// Constant time (amortised, if the timer's tick has been reached).
-    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+    pub fn cancel(&mut self, key: Key) -> Option<T> {
         self.displace(key)?;
         let value = self.entries.remove(key.index);
         self.forget_stale();
         Some(value)
-    }
-
-    #[cfg(test)]
-    /// Gives a timer a new deadline, behind all timers armed before with the same one. The key
-    /// stays valid. Answers whether there was such a timer.
-    #[must_use]
-    pub(crate) fn rearm(&mut self, key: Key, deadline_ns: u64) -> bool {
-        if self.displace(key).is_none() {
-            return false;
-        }
-        let sequence = self.next_sequence();
-        let entry = self.entries.entry_mut(key.index);
-        entry.deadline_ns = deadline_ns;
-        entry.sequence = sequence;
-        self.place(key.index, deadline_ns, sequence);
-        self.forget_stale();
-        true
     }
 
     /// The earliest deadline; constant time.
@@ -169,14 +150,11 @@ impl<T> Wheel<T> {
     /// a call of `expire` at the returned time then makes it exact, by moving that slot's timers.
     /// Each timer moves at most eight times, so an owner that calls `expire` whenever this time has
     /// come does not loop for ever.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
+    pub fn next_deadline(&self) -> Option<u64> {
         let due = self.due.peek().map(|Reverse(due)| due.deadline_ns);
         let first = due.or_else(|| Some(self.slots[self.first_slot()?].earliest_ns));
         let emptying = self.emptying.map(|slot| self.slots[usize::from(slot)].earliest_ns);
-        match (first, emptying) {
-            (Some(first), Some(emptying)) => Some(first.min(emptying)),
-            (first, emptying) => first.or(emptying),
-        }
+        [first, emptying].into_iter().flatten().min()
     }
 
     /// Delivers timers whose deadline is at or before `now_ns`, in the order of their deadlines and
@@ -190,12 +168,7 @@ impl<T> Wheel<T> {
     /// # Panics
     ///
     /// If `deliver` panics; its timer is gone then, all others are kept.
-    pub(crate) fn expire(
-        &mut self,
-        now_ns: u64,
-        max: usize,
-        deliver: &mut impl FnMut(Key, u64, T),
-    ) -> usize {
+    pub fn expire(&mut self, now_ns: u64, max: usize, deliver: &mut impl FnMut(u64, T)) -> usize {
         debug_assert!(max > 0, "a call that may deliver nothing makes no progress");
         self.now_ns = self.now_ns.max(now_ns);
         let mut moves = MOVES_MAX;
@@ -213,16 +186,9 @@ impl<T> Wheel<T> {
         delivered
     }
 
-    /// Elements of the heap, stale ones included.
-    #[cfg(test)]
-    pub(super) fn heap_len(&self) -> usize {
-        self.due.len()
-    }
-
-    /// Chunks of entries that hold memory.
-    #[cfg(test)]
-    pub(super) fn chunks_with_memory(&self) -> usize {
-        self.entries.chunks_with_memory()
+    /// Returns the elements of the heap, stale ones included, and the chunks that hold memory.
+    pub fn memory(&self) -> (usize, usize) {
+        (self.due.len(), self.entries.chunks_with_memory())
     }
 
     fn next_sequence(&mut self) -> u64 {
@@ -235,7 +201,7 @@ impl<T> Wheel<T> {
     fn place(&mut self, index: u32, deadline_ns: u64, sequence: u64) {
         let tick = deadline_ns >> TICK_BITS;
         if tick <= self.tick {
-            self.entries.entry_mut(index).place = Place::Due;
+            self.entries.entry_mut(index).place = EntryState::Due;
             self.due.push(Reverse(Due { deadline_ns, sequence, index }));
         } else {
             self.link(index, deadline_ns, tick);
@@ -249,7 +215,6 @@ impl<T> Wheel<T> {
         let digit = (tick >> (level * SLOT_BITS)) as usize % SLOTS;
         let number = level as usize * SLOTS + digit;
         self.occupied[level as usize] |= 1 << digit;
-        self.levels |= 1 << level;
         let slot = &mut self.slots[number];
         let previous = slot.tail;
         slot.tail = index;
@@ -262,14 +227,14 @@ impl<T> Wheel<T> {
         let entry = self.entries.entry_mut(index);
         entry.next = NONE;
         entry.previous = previous;
-        entry.place = Place::Slot(number as u16);
+        entry.place = EntryState::Slot(number as u16);
     }
 
     #[inline]
     fn unlink(&mut self, index: u32, number: u16) {
         let entry = self.entries.entry(index);
         let (previous, next) = (entry.previous, entry.next);
-        debug_assert_eq!(entry.place, Place::Slot(number), "an entry knows its slot");
+        debug_assert_eq!(entry.place, EntryState::Slot(number), "an entry knows its slot");
         let slot = &mut self.slots[usize::from(number)];
         if previous == NONE {
             slot.head = next;
@@ -290,9 +255,6 @@ impl<T> Wheel<T> {
         let (level, digit) = (usize::from(number) / SLOTS, usize::from(number) % SLOTS);
         self.slots[usize::from(number)] = EMPTY;
         self.occupied[level] &= !(1 << digit);
-        if self.occupied[level] == 0 {
-            self.levels &= !(1 << level);
-        }
         if self.emptying == Some(number) {
             self.emptying = None;
         }
@@ -302,9 +264,9 @@ impl<T> Wheel<T> {
     #[inline]
     fn displace(&mut self, key: Key) -> Option<()> {
         match self.entries.find(key)?.place {
-            Place::Slot(number) => self.unlink(key.index, number),
-            Place::Due => self.stale += 1,
-            Place::Free => unreachable!("an entry with a value is in a slot or in the heap"),
+            EntryState::Slot(number) => self.unlink(key.index, number),
+            EntryState::Due => self.stale += 1,
+            EntryState::Free => unreachable!("an entry with a value is in a slot or in the heap"),
         }
         Some(())
     }
@@ -336,10 +298,7 @@ impl<T> Wheel<T> {
     /// `tick`, so a level never has to be searched from its middle.
     #[inline]
     fn first_slot(&self) -> Option<usize> {
-        if self.levels == 0 {
-            return None;
-        }
-        let level = self.levels.trailing_zeros() as usize;
+        let level = self.occupied.iter().position(|slots| *slots != 0)?;
         Some(level * SLOTS + self.occupied[level].trailing_zeros() as usize)
     }
 
@@ -389,7 +348,7 @@ impl<T> Wheel<T> {
         true
     }
 
-    fn deliver_due(&mut self, max: usize, deliver: &mut impl FnMut(Key, u64, T)) -> usize {
+    fn deliver_due(&mut self, max: usize, deliver: &mut impl FnMut(u64, T)) -> usize {
         for delivered in 0..max {
             match self.due.peek() {
                 Some(Reverse(due)) if due.deadline_ns <= self.now_ns => {}
@@ -399,34 +358,22 @@ impl<T> Wheel<T> {
                 return delivered;
             };
             debug_assert!(is_live(&self.entries, &due), "the top of the heap is live");
-            let generation = self.entries.entry(due.index).generation;
             let value = self.entries.remove(due.index);
             // Before `deliver`, which may panic.
             self.forget_stale();
-            deliver(Key { index: due.index, generation }, due.deadline_ns, value);
+            deliver(due.deadline_ns, value);
         }
         max
     }
 }
 
-/// Whether an element of the heap still stands for a timer: sequences are never used twice.
+/// Returns whether an element of the heap still stands for a timer.
 fn is_live<T>(entries: &Entries<T>, due: &Due) -> bool {
-    let entry = entries.at(due.index);
-    entry.is_some_and(|entry| entry.place == Place::Due && entry.sequence == due.sequence)
-}
-
-impl<T> fmt::Debug for WheelFull<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WheelFull")
-    }
+    entries.find(Key { index: due.index, sequence: due.sequence }).is_some()
 }
 
 impl<T> fmt::Debug for Wheel<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wheel")
-            .field("entries", &self.entries)
-            .field("now_ns", &self.now_ns)
-            .field("next_deadline", &self.next_deadline())
-            .finish_non_exhaustive()
+        f.debug_struct("Wheel").field("pending", &self.pending()).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,8 @@
 //! Jobs, their order, conditions and timers: the reference's functional cases, in simulation where
 //! order is the point and on 1, 2 and 4 workers where threads are.
 
+mod backoff;
+mod clocks;
 mod conditions;
 mod order;
 mod rounds;
@@ -10,6 +12,7 @@ mod timers;
 mod urgent;
 mod wakers;
 mod weak;
+mod wheel;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
