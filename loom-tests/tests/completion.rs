@@ -249,7 +249,7 @@ fn of_two_completers_one_wins_and_the_other_keeps_its_value() {
         let theirs = thread::spawn(move || other.complete(1).err().map(|late| late.0));
         let mine = completer.complete(2).err().map(|late| late.0);
         drop(completer);
-        let value = wait(&answer).ok();
+        let value = wait(answer).ok();
         match (mine, theirs.join().unwrap()) {
             (None, Some(1)) => assert_eq!(value, Some(2)),
             (Some(2), None) => assert_eq!(value, Some(1)),
@@ -273,7 +273,7 @@ fn complete_and_cancel_have_one_winner_and_both_sides_know_it() {
         assert_ne!(is_first, is_cancelled, "one of them");
         assert_eq!(sees_cancel, is_cancelled);
         assert_eq!(told.times(), usize::from(is_cancelled));
-        assert_eq!(wait(&answer).ok(), is_first.then_some(7));
+        assert_eq!(wait(answer).ok(), is_first.then_some(7));
     });
 }
 
@@ -313,7 +313,7 @@ fn twin_that_decides_by_look_and_store_has_two_winners() {
 fn a_blocked_thread_gets_the_value() {
     loom::model(|| {
         let (completer, answer) = completion();
-        let waiting = thread::spawn(move || wait(&answer));
+        let waiting = thread::spawn(move || wait(answer));
         assert!(completer.complete(7).is_ok());
         drop(completer);
         assert_eq!(waiting.join().unwrap().ok(), Some(7));
@@ -348,7 +348,7 @@ fn the_last_completer_to_go_ends_the_wait() {
     loom::model(|| {
         let (completer, answer) = completion::<u32>();
         let other = completer.clone();
-        let waiting = thread::spawn(move || wait(&answer));
+        let waiting = thread::spawn(move || wait(answer));
         let dropping = thread::spawn(move || drop(other));
         drop(completer);
         dropping.join().unwrap();
@@ -364,7 +364,7 @@ fn a_value_given_before_the_last_completer_goes_is_no_abandonment() {
         let completing = thread::spawn(move || completer.complete(7).is_ok());
         drop(other);
         assert!(completing.join().unwrap());
-        assert_eq!(wait(&answer).ok(), Some(7));
+        assert_eq!(wait(answer).ok(), Some(7));
     });
 }
 

@@ -23,7 +23,7 @@ pub const MAILBOX_JOBS_DEFAULT: u64 = 16_384;
 pub const URGENT_JOBS_MAX: usize = 1_024;
 
 /// Bound of a mailbox with the policy «reject», at most: its count has 20 bits of the task's state
-/// word. Whoever wants more wants [`Mailbox::unbounded`](crate::Mailbox::unbounded) and the group's
+/// word. For more, use [`Mailbox::unbounded`](crate::Mailbox::unbounded) and the group's
 /// memory budget.
 pub const MAILBOX_JOBS_MAX: u64 = (1 << 20) - 1;
 

@@ -4,7 +4,10 @@
 
 mod future;
 
+use std::future::Future as _;
+use std::pin::Pin;
 use std::ptr::{self, NonNull};
+use std::task::{Context, Poll, Wake};
 
 use crate::completion::Completion;
 use crate::earliest::Earliest;
@@ -283,9 +286,22 @@ impl Task {
     }
 }
 
-/// Waits as a plain thread does.
-pub fn wait<T>(completion: &Completion<T>) -> Result<T, Failure> {
-    completion.wait_blocked()
+/// Waits as a plain thread does: polls, and parks in between.
+pub fn wait<T>(mut completion: Completion<T>) -> Result<T, Failure> {
+    struct Unpark(loom::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(loom::thread::current())).into();
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(outcome) = Pin::new(&mut completion).poll(&mut cx) {
+            return outcome;
+        }
+        loom::thread::park();
+    }
 }
 
 /// A timer's word.

@@ -9,10 +9,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::failure::{contain, Failure};
-use crate::sync::{wait_told, Arc, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 
-/// What a completer meets that is too late; gives the value back.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Error of a completer that comes too late; gives the value back.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the completion was completed already")]
 #[must_use]
 pub struct AlreadyCompleted<T>(pub T);
 
@@ -22,14 +23,6 @@ impl<T> fmt::Debug for AlreadyCompleted<T> {
     }
 }
 
-impl<T> fmt::Display for AlreadyCompleted<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the completion was completed already")
-    }
-}
-
-impl<T> std::error::Error for AlreadyCompleted<T> {}
-
 /// The value's way.
 enum Value<T> {
     Pending,
@@ -37,19 +30,17 @@ enum Value<T> {
     Taken,
 }
 
-pub(super) struct State<T> {
+struct State<T> {
     value: Value<T>,
-    /// Who polls.
+    /// Waker of the consumer.
     waker: Option<Waker>,
-    /// Whom to tell that nobody waits any more.
+    /// Waker of the producer for a consumer that gives up.
     on_cancel: Option<Waker>,
 }
 
-/// What both sides share; one heap allocation.
-pub(super) struct Shared<T> {
-    pub(super) state: Mutex<State<T>>,
-    /// Tells threads that wait blocked.
-    pub(super) changed: Condvar,
+/// State shared by both sides; one heap allocation.
+struct Inner<T> {
+    state: Mutex<State<T>>,
     is_done: AtomicBool,
     is_cancelled: AtomicBool,
     completers: AtomicUsize,
@@ -57,7 +48,7 @@ pub(super) struct Shared<T> {
 
 impl<T> State<T> {
     /// Takes the value if there is one; a value taken before is a failure.
-    pub(super) fn take(&mut self) -> Option<Result<T, Failure>> {
+    fn take(&mut self) -> Option<Result<T, Failure>> {
         match std::mem::replace(&mut self.value, Value::Taken) {
             Value::Ready(result) => Some(result),
             Value::Taken => Some(Err(Failure::Refused("the value was taken already"))),
@@ -69,12 +60,11 @@ impl<T> State<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> Inner<T> {
     fn new(value: Value<T>, completers: usize) -> Arc<Self> {
         let is_done = !matches!(value, Value::Pending);
         Arc::new(Self {
             state: Mutex::new(State { value, waker: None, on_cancel: None }),
-            changed: Condvar::new(),
             is_done: AtomicBool::new(is_done),
             is_cancelled: AtomicBool::new(false),
             completers: AtomicUsize::new(completers),
@@ -92,7 +82,6 @@ impl<T> Shared<T> {
         let waker = state.waker.take();
         let on_cancel = state.on_cancel.take();
         drop(state);
-        self.changed.notify_all();
         wake(waker);
         contain("dropping a waker", || drop(on_cancel));
         Ok(())
@@ -114,7 +103,6 @@ impl<T> Shared<T> {
             self.is_done.store(true, Ordering::Release);
             (state.waker.take(), state.on_cancel.take())
         };
-        self.changed.notify_all();
         wake(on_cancel);
         // Nobody polls it any more; the producer may keep the rest for long.
         contain("dropping a waker", || drop(waker));
@@ -138,14 +126,14 @@ fn wake(waker: Option<Waker>) {
 /// # Ok::<(), turnwheel_runtime::Failure>(())
 /// ```
 pub fn completion<T>() -> (Completer<T>, Completion<T>) {
-    let shared = Shared::new(Value::Pending, 1);
+    let shared = Inner::new(Value::Pending, 1);
     (Completer { shared: Arc::clone(&shared) }, Completion { shared, is_detached: false })
 }
 
 /// The producing side. Clones race: the first completion wins. If the last one is dropped without
 /// an answer, the consumer gets [`Failure::Abandoned`].
 pub struct Completer<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Inner<T>>,
 }
 
 impl<T> Completer<T> {
@@ -237,20 +225,20 @@ impl<T> Drop for Completer<T> {
 
 /// The consuming side: a standard future of one value. Dropping it tells the producer.
 pub struct Completion<T> {
-    pub(super) shared: Arc<Shared<T>>,
+    shared: Arc<Inner<T>>,
     /// Dropping it gives nothing up.
     is_detached: bool,
 }
 
 impl<T> Completion<T> {
-    /// One that is completed.
+    /// Returns a completed one.
     pub fn done(value: T) -> Self {
-        Self { shared: Shared::new(Value::Ready(Ok(value)), 0), is_detached: false }
+        Self { shared: Inner::new(Value::Ready(Ok(value)), 0), is_detached: false }
     }
 
-    /// One that has failed.
+    /// Returns a failed one.
     pub fn failed(failure: Failure) -> Self {
-        Self { shared: Shared::new(Value::Ready(Err(failure)), 0), is_detached: false }
+        Self { shared: Inner::new(Value::Ready(Err(failure)), 0), is_detached: false }
     }
 
     /// Whether it is completed. One load.
@@ -261,7 +249,7 @@ impl<T> Completion<T> {
     /// Calls `look` with the outcome if it is there and not taken; it stays there.
     pub fn peek<R>(&mut self, look: impl FnOnce(&Result<T, Failure>) -> R) -> Option<R> {
         /// Puts the outcome back, also when `look` panics.
-        struct PutBack<'a, T>(&'a Shared<T>, Option<Result<T, Failure>>);
+        struct PutBack<'a, T>(&'a Inner<T>, Option<Result<T, Failure>>);
         impl<T> Drop for PutBack<'_, T> {
             fn drop(&mut self) {
                 if let Some(result) = self.1.take() {
@@ -287,22 +275,17 @@ impl<T> Completion<T> {
         self.shared.state.lock().take()
     }
 
-    /// Blocks the thread until there is a value. [`Completion::wait`] says where that is refused.
-    pub(crate) fn wait_blocked(&self) -> Result<T, Failure> {
-        let mut state = self.shared.state.lock();
-        loop {
-            if let Some(result) = state.take() {
-                return result;
-            }
-            // Who completes tells after it has put the value there under this lock.
-            state = wait_told(&self.shared.changed, state);
-        }
-    }
-
     /// Gives up: it completes with [`Failure::Cancelled`]. Returns whether it came before the
     /// producer.
     pub fn cancel(&self) -> bool {
         self.shared.cancel()
+    }
+
+    /// Cancels it and returns `failure`; a value that came before the cancel is not lost.
+    #[cfg(not(turnwheel_loom))]
+    pub(super) fn give_up(&mut self, failure: Failure) -> Result<T, Failure> {
+        let late = if self.cancel() { None } else { self.try_take() };
+        late.unwrap_or(Err(failure))
     }
 
     /// Lets the producer go on although nobody waits: it is not told that it was cancelled.

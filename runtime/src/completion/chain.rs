@@ -3,7 +3,6 @@
 //! The standard adapters (`async` blocks) are lazy: they run when somebody polls them. The chains
 //! here are eager: they run when the completion is done, whether or not anybody looks.
 
-use std::fmt;
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
@@ -14,16 +13,9 @@ use crate::failure::Failure;
 use crate::sync::{Arc, AtomicU8, Mutex, Ordering};
 
 /// An executor takes no more work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the executor takes no more work")]
 pub struct Rejected;
-
-impl fmt::Display for Rejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the executor takes no more work")
-    }
-}
-
-impl std::error::Error for Rejected {}
 
 /// Something that runs closures: a task, a thread, the caller itself.
 pub trait Executor: Send + Sync {
@@ -168,10 +160,10 @@ where
 pub(super) fn spawn_inline<F, T>(future: F) -> Completion<T>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, Failure>> + Send + Unpin + 'static,
+    F: Future<Output = Result<T, Failure>> + Send + 'static,
 {
     let (completer, answer) = completion();
-    Driver::start(future, move |outcome| {
+    Driver::start(Box::pin(future), move |outcome| {
         // Nobody may wait any more.
         let _ = completer.complete_with(outcome);
     });

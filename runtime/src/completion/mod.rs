@@ -30,6 +30,6 @@ pub use shared::SharedCompletion;
 #[cfg(not(turnwheel_loom))]
 pub use stamp::Stamped;
 #[cfg(not(turnwheel_loom))]
-pub use wait::{block_on, block_on_timeout};
+pub(crate) use wait::{allow_blocking, blocking_refused, refuse_blocking};
 #[cfg(not(turnwheel_loom))]
-pub(crate) use wait::{blocking_refused, mark_worker_thread};
+pub use wait::{block_on, block_on_timeout};

@@ -1,14 +1,14 @@
 //! A completion with many consumers.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::Weak;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::chain::spawn_inline;
-use super::{block_on, block_on_timeout, completion, Completer, Completion};
+use super::{block_on, block_on_timeout, completion, Completion};
 use crate::failure::{contain, Failure};
 use crate::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ struct Inner<T> {
 struct State<T> {
     source: Option<Completion<T>>,
     value: Option<Arc<Result<T, Failure>>>,
-    /// Whom to wake; a clone that is dropped leaves its place to the next one.
+    /// Wakers of the clones; a clone that is dropped leaves its place to the next one.
     wakers: Vec<Option<Waker>>,
 }
 
@@ -113,34 +113,22 @@ impl<T: Clone + Send + Sync + 'static> SharedCompletion<T> {
     /// A completion of its own for one consumer. Dropping it gives up this consumer only.
     pub fn subscribe(&self) -> Completion<T> {
         let (completer, answer) = completion();
-        spawn_inline(Subscribed { source: self.clone(), completer }).detach();
+        let mut source = self.clone();
+        let forward = poll_fn(move |cx| {
+            if let Poll::Ready(outcome) = Pin::new(&mut source).poll(cx) {
+                // The consumer may have given up.
+                let _ = completer.complete_with(outcome);
+                return Poll::Ready(Ok(()));
+            }
+            completer.on_cancel(cx.waker().clone());
+            // It may have given up before the waker was stored.
+            if completer.is_cancelled() {
+                return Poll::Ready(Ok(()));
+            }
+            Poll::Pending
+        });
+        spawn_inline(forward).detach();
         answer
-    }
-}
-
-/// Hands the value on to one consumer, until that one gives up.
-struct Subscribed<T> {
-    source: SharedCompletion<T>,
-    completer: Completer<T>,
-}
-
-// Nothing in it is pinned.
-impl<T> Unpin for Subscribed<T> {}
-
-impl<T: Clone + Send + Sync + 'static> Future for Subscribed<T> {
-    type Output = Result<(), Failure>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(outcome) = Pin::new(&mut self.source).poll(cx) {
-            // A consumer that gave up meanwhile is no error.
-            let _ = self.completer.complete_with(outcome);
-            return Poll::Ready(Ok(()));
-        }
-        self.completer.on_cancel(cx.waker().clone());
-        if self.completer.is_cancelled() {
-            return Poll::Ready(Ok(()));
-        }
-        Poll::Pending
     }
 }
 

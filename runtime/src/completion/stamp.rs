@@ -5,7 +5,7 @@ use crate::failure::Failure;
 /// An outcome and the time at which it was given.
 #[derive(Clone, Debug)]
 pub struct Stamped<T> {
-    /// What the completion was completed with.
+    /// The outcome of the completion.
     pub outcome: Result<T, Failure>,
     /// When, in nanoseconds on the monotonic clock of the group that was asked.
     pub completed_ns: u64,

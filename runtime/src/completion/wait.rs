@@ -10,19 +10,25 @@ use super::Completion;
 use crate::failure::Failure;
 
 thread_local! {
-    /// Whether this thread is a worker, or runs a simulation's turn: waiting here would stop the
-    /// very work that is waited for.
-    static ON_WORKER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    /// Reasons to refuse blocking waits: the thread is a worker, or simulations live on it. Waiting
+    /// would stop the very work that is waited for.
+    static REFUSALS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    static UNPARK: Waker = unpark_waker();
 }
 
-/// Says whether blocking waits are refused on this thread. Returns what held before.
-pub(crate) fn mark_worker_thread(is_worker: bool) -> bool {
-    ON_WORKER.replace(is_worker)
+/// Refuses blocking waits on this thread.
+pub(crate) fn refuse_blocking() {
+    REFUSALS.set(REFUSALS.get() + 1);
+}
+
+/// Takes one [`refuse_blocking`] back.
+pub(crate) fn allow_blocking() {
+    REFUSALS.set(REFUSALS.get() - 1);
 }
 
 /// Whether blocking waits are refused on this thread.
 pub(crate) fn blocking_refused() -> bool {
-    ON_WORKER.get()
+    REFUSALS.get() > 0
 }
 
 impl<T> Completion<T> {
@@ -33,10 +39,7 @@ impl<T> Completion<T> {
     ///
     /// The failure it was completed with.
     pub fn wait(self) -> Result<T, Failure> {
-        if blocking_refused() && !self.is_done() {
-            return Err(Failure::WouldBlock);
-        }
-        self.wait_blocked()
+        self.wait_until(None)
     }
 
     /// As [`Completion::wait`] for at most `limit` in all; then it is [`Failure::TimedOut`], and
@@ -46,25 +49,14 @@ impl<T> Completion<T> {
     ///
     /// The failure it was completed with, or the time-out.
     pub fn wait_timeout(self, limit: Duration) -> Result<T, Failure> {
-        if blocking_refused() && !self.is_done() {
-            return Err(Failure::WouldBlock);
+        self.wait_until(Some(limit))
+    }
+
+    fn wait_until(mut self, limit: Option<Duration>) -> Result<T, Failure> {
+        if let Some(outcome) = self.try_take() {
+            return outcome;
         }
-        let deadline = crate::sync::deadline(limit);
-        let mut state = self.shared.state.lock();
-        loop {
-            if let Some(result) = state.take() {
-                return result;
-            }
-            if self.shared.changed.wait_until(&mut state, deadline).timed_out() {
-                drop(state);
-                // Decided by one exchange: the producer is told that it lost, or its value counts.
-                if self.cancel() {
-                    return Err(Failure::TimedOut(limit));
-                }
-                let late = self.shared.state.lock().take();
-                return late.unwrap_or(Err(Failure::TimedOut(limit)));
-            }
-        }
+        block_until(&mut self, limit).unwrap_or_else(|failure| self.give_up(failure))
     }
 }
 
@@ -75,6 +67,10 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+fn unpark_waker() -> Waker {
+    Waker::from(Arc::new(Unpark(std::thread::current())))
 }
 
 /// Polls a future on this plain thread until it is done, parked in between.
@@ -105,7 +101,9 @@ pub fn block_on_timeout<F: Future>(future: F, limit: Duration) -> Result<F::Outp
 
 fn block_until<F: Future>(future: F, limit: Option<Duration>) -> Result<F::Output, Failure> {
     let deadline = limit.map(crate::sync::deadline);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    // One allocation for each thread that ever waits.
+    let waker = UNPARK.try_with(Waker::clone);
+    let waker = waker.unwrap_or_else(|_| unpark_waker());
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {

@@ -34,22 +34,3 @@ impl<T> Mutex<T> {
         self.0.try_lock().ok()
     }
 }
-
-/// A condition variable with `parking_lot`'s signatures.
-#[derive(Debug)]
-pub(crate) struct Condvar(loom::sync::Condvar);
-
-impl Condvar {
-    pub(crate) fn new() -> Self {
-        Self(loom::sync::Condvar::new())
-    }
-
-    pub(crate) fn notify_all(&self) {
-        self.0.notify_all();
-    }
-}
-
-/// Waits until the condition variable is told, with the lock given back meanwhile.
-pub(crate) fn wait_told<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    condvar.0.wait(guard).expect("a model never panics while it holds a lock")
-}

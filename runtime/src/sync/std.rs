@@ -7,15 +7,6 @@ pub(crate) use ::std::sync::atomic::{
 pub(crate) use ::std::sync::Arc;
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Waits until the condition variable is told, with the lock given back meanwhile.
-pub(crate) fn wait_told<'a, T>(
-    condvar: &Condvar,
-    mut guard: MutexGuard<'a, T>,
-) -> MutexGuard<'a, T> {
-    condvar.wait(&mut guard);
-    guard
-}
-
 /// Parks the calling thread until it is unparked, at most for `limit`.
 #[expect(clippy::disallowed_methods, reason = "this module is where parking is wrapped")]
 pub(crate) fn park(limit: Option<::std::time::Duration>) {
