@@ -52,7 +52,7 @@ unsafe impl<T: Send> Send for Lent<T> {}
 unsafe impl<T: Sync> Sync for Lent<T> {}
 
 impl<T> Lender<T> {
-    /// One that has lent nothing. Without an allocation.
+    /// Returns a lender that has lent nothing. No allocation.
     pub const fn new() -> Self {
         Self(None)
     }

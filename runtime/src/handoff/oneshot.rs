@@ -138,19 +138,26 @@ impl<N> Oneshot<N> {
     where
         N: Metadata,
     {
-        let mut seen = self.word.load(Ordering::Relaxed);
+        if let Ok(before) = self.settle(EXPIRED) {
+            wake(self.settled_waker(before));
+            self.notify_watchers(before);
+        }
+    }
+
+    /// Sets a bit of `SETTLED` and returns the word before; an error with the word if another bit
+    /// was set first.
+    fn settle(&self, bit: u64) -> Result<u64, u64> {
+        let mut seen = self.word.load(Ordering::Acquire);
         while seen & SETTLED == 0 {
-            let next = seen | EXPIRED;
+            let next = seen | bit;
             // AcqRel: shows the waker stored before `WAKER` was set. One compare-exchange decides
-            // between sender, receiver and expiry.
-            match self.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => {
-                    wake(self.settled_waker(seen));
-                    return self.notify_watchers(seen);
-                }
+            // between sender, receiver and expiry. Acquire on failure: shows the value.
+            match self.word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(seen),
                 Err(newer) => seen = newer,
             }
         }
+        Err(seen)
     }
 
     /// Calls [`Metadata::abandoned`] if it was requested. `before` is the word before it was
@@ -372,26 +379,14 @@ impl<T, N: Metadata> Receiver<T, N> {
     /// Closes the channel; drops the value if it was sent.
     fn close(&self) {
         let shared = self.state();
-        let mut seen = shared.word.load(Ordering::Acquire);
-        while seen & SETTLED == 0 {
-            // AcqRel: one compare-exchange decides between sender, receiver and expiry.
-            let over = shared.word.compare_exchange(
-                seen,
-                seen | CLOSED,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            match over {
-                Ok(_) => {
-                    drop(shared.settled_waker(seen));
-                    return shared.notify_watchers(seen);
-                }
-                Err(newer) => seen = newer,
+        match shared.settle(CLOSED) {
+            Ok(before) => {
+                drop(shared.settled_waker(before));
+                shared.notify_watchers(before);
             }
-        }
-        if seen & SENT != 0 {
             // SAFETY: sent and not received; the receiver is dropped after this.
-            drop(unsafe { self.read() });
+            Err(seen) if seen & SENT != 0 => drop(unsafe { self.read() }),
+            Err(_) => {}
         }
     }
 }
