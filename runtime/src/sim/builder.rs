@@ -28,7 +28,7 @@ impl SimBuilder {
         Self { seed: Some(0), workers: SIM_WORKERS_DEFAULT, turns_max: SIM_TURNS_MAX, wall: None }
     }
 
-    /// What decides all that a real machine decides by chance; by default 0.
+    /// Sets the seed of all choices that a real machine makes by chance; by default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self

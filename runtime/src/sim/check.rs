@@ -1,6 +1,5 @@
 //! Many seeds, one test: finding the seed that fails, and replaying it.
 
-use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 use super::builder::SimBuilder;
@@ -14,25 +13,17 @@ const SEED_VARIABLE: &str = "TURNWHEEL_SEED";
 const EVENTS_SHOWN: usize = 40;
 
 /// A seed under which a test has failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("seed {seed} failed; replay with {SEED_VARIABLE}={seed}: {failure}")]
 #[non_exhaustive]
 pub struct FailingSeed {
     /// The seed; [`Sim::new`] with it repeats the run.
     pub seed: u64,
     /// The panic of the test.
     pub failure: Failure,
-    /// What was recorded, if the test has called [`Sim::record`].
+    /// The recorded events, if the test has called [`Sim::record`].
     pub events: Events,
 }
-
-impl fmt::Display for FailingSeed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, failure, .. } = self;
-        write!(f, "seed {seed} failed; replay with {SEED_VARIABLE}={seed}: {failure}")
-    }
-}
-
-impl std::error::Error for FailingSeed {}
 
 /// Runs a test once for each seed. If one fails, says which, shows the last recorded events, and
 /// fails with it.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::queues::{Found, Picked};
+use super::queues::Picked;
 use super::random::Random;
 use super::record::{EventKind, Recorder};
 use super::state::{Sim, SimGroup, SimState};
@@ -12,7 +12,7 @@ use crate::group::Budget;
 use crate::sync::Ordering;
 use crate::task::{run_simulated_turn, After};
 
-/// What a step was.
+/// Kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A turn of a task.
@@ -34,7 +34,7 @@ enum Choice {
 impl Sim {
     /// Runs until nothing is left to do at the present time. Returns the number of turns.
     ///
-    /// What waits for a later time, for a permit or for another thread is no reason to go on.
+    /// Work that waits for a later time, a permit or another thread is left.
     ///
     /// # Panics
     ///
@@ -112,15 +112,14 @@ impl SimState {
         Step::Idle
     }
 
-    /// What is due goes first, in the order of the groups, then the oldest ready task.
+    /// Chooses due timers first, in the order of the groups, then the oldest ready task.
     fn first(&self, groups: &[SimGroup]) -> Option<Choice> {
         let now_ns = self.common.clock.now_ns();
         let all = || groups.iter().enumerate();
         if let Some((group, _)) = all().find(|(_, group)| group.shared.timers.is_due(now_ns)) {
             return Some(Choice::Timers { group });
         }
-        let is_over = |end_ns: Option<u64>| end_ns.is_some_and(|end_ns| end_ns <= now_ns);
-        if let Some((group, _)) = all().find(|(_, group)| is_over(group.hub.next_end_ns())) {
+        if let Some((group, _)) = all().find(|(_, group)| group.hub.is_blocking_over(now_ns)) {
             return Some(Choice::Blocking { group });
         }
         let oldest = all().filter_map(|(index, group)| Some((group.hub.oldest()?, index))).min();
@@ -135,7 +134,7 @@ impl SimState {
             if simulated.shared.timers.is_due(now_ns) {
                 choices.push(Choice::Timers { group });
             }
-            if simulated.hub.next_end_ns().is_some_and(|end_ns| end_ns <= now_ns) {
+            if simulated.hub.is_blocking_over(now_ns) {
                 choices.push(Choice::Blocking { group });
             }
             simulated.hub.able(|worker| choices.push(Choice::Worker { group, worker }));
@@ -195,7 +194,7 @@ impl SimState {
         if is_parked[picked.worker].replace(false) {
             worker.stats.wakes.add_owner(1);
         }
-        if let Found::Stolen { victim } = picked.found {
+        if let Some(victim) = picked.victim {
             worker.stats.steals.add_owner(1);
             tell(EventKind::Steal { victim });
         }

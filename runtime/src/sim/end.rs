@@ -8,7 +8,6 @@ use super::state::{call_hook, Sim, SimGroup, SimState};
 use crate::group::{begin_shutdown, GroupShared, ShutdownReport};
 use crate::limits::SIM_TURNS_MAX;
 use crate::sync::Ordering;
-use crate::time::clock::Clock;
 
 impl Sim {
     /// Ends all groups in order, one after the other: closes the tasks, lets up to `deadline` of
@@ -45,16 +44,8 @@ impl SimState {
     fn shut_down(&self, group: &SimGroup, deadline: Duration) -> ShutdownReport {
         let shared = &group.shared;
         let tasks = begin_shutdown(shared, deadline);
-        let limit_ns = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
-        let end_ns = self.clock.now_ns().saturating_add(limit_ns);
-        self.run_until_idle();
-        while shared.registry.live() > 0 {
-            let Some(next_ns) = self.next_deadline_ns().filter(|next| *next <= end_ns) else {
-                break;
-            };
-            self.move_to(next_ns);
-            self.run_until_idle();
-        }
+        let end_ns = self.common.clock.deadline_after(deadline);
+        self.run_through(end_ns, || shared.registry.live() > 0);
         self.finish(shared, tasks)
     }
 
@@ -97,7 +88,7 @@ impl SimState {
     }
 }
 
-/// What comes after the last turn of a group.
+/// Last steps of a group, after its last turn.
 fn end(shared: &GroupShared) {
     shared.timers.clear();
     // AcqRel: whoever is first calls the hooks.

@@ -40,43 +40,27 @@ pub enum Fault {
     },
 }
 
-/// A panic to come.
-#[derive(Debug)]
-struct Panic {
-    task: Option<String>,
-    left: u64,
-}
-
-/// A worker that is slow.
-#[derive(Clone, Debug)]
-pub(super) struct Slow {
-    pub(super) group: String,
-    pub(super) worker: usize,
-    pub(super) one_in: u32,
-    pub(super) turn: Duration,
-}
-
 /// The faults that tasks and queues meet; shared by all groups of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    panics: Mutex<Vec<Panic>>,
+    /// Panics to come: the name of the task, and the number of its jobs until then.
+    panics: Mutex<Vec<(Option<String>, u64)>>,
     /// 0: no hint is lost.
     lose_one_in: AtomicU64,
     hints: AtomicU64,
-    pub(super) slow: Mutex<Vec<Slow>>,
+    /// Slow workers: group, number, once in how many choices, time of a turn.
+    slow: Mutex<Vec<(String, usize, u32, Duration)>>,
 }
 
 impl Faults {
     fn add(&self, fault: Fault) {
         match fault {
-            Fault::PanicAtJob { task, job } => {
-                self.panics.lock().push(Panic { task, left: job.max(1) });
-            }
+            Fault::PanicAtJob { task, job } => self.panics.lock().push((task, job.max(1))),
             Fault::LoseHint { one_in } => {
                 self.lose_one_in.store(u64::from(one_in.max(1)), Ordering::Relaxed);
             }
             Fault::SlowWorker { group, worker, one_in, turn } => {
-                self.slow.lock().push(Slow { group, worker, one_in: one_in.max(1), turn });
+                self.slow.lock().push((group, worker, one_in.max(1), turn));
             }
         }
     }
@@ -91,13 +75,13 @@ impl Faults {
     pub(super) fn is_to_panic(&self, header: &Header) -> bool {
         let mut panics = self.panics.lock();
         let mut is_now = false;
-        panics.retain_mut(|panic| {
-            if panic.task.as_deref().is_some_and(|task| task != header.name()) {
+        panics.retain_mut(|(task, left)| {
+            if task.as_deref().is_some_and(|task| task != header.name()) {
                 return true;
             }
-            panic.left -= 1;
-            is_now |= panic.left == 0;
-            panic.left > 0
+            *left -= 1;
+            is_now |= *left == 0;
+            *left > 0
         });
         is_now
     }
@@ -116,15 +100,15 @@ impl Faults {
     /// Whether this worker is passed over this time.
     pub(super) fn is_passed_over(&self, group: &str, worker: usize, random: &Random) -> bool {
         let slow = self.slow.lock();
-        let mut own = slow.iter().filter(|slow| slow.group == group && slow.worker == worker);
-        own.any(|slow| !random.one_in(slow.one_in as usize))
+        let mut own = slow.iter().filter(|slow| slow.0 == group && slow.1 == worker);
+        own.any(|(.., one_in, _)| !random.one_in(*one_in as usize))
     }
 
     /// Virtual time that a turn of this worker takes on top.
     pub(super) fn turn_time(&self, group: &str, worker: usize) -> Duration {
         let slow = self.slow.lock();
-        let own = slow.iter().filter(|slow| slow.group == group && slow.worker == worker);
-        own.map(|slow| slow.turn).sum()
+        let own = slow.iter().filter(|slow| slow.0 == group && slow.1 == worker);
+        own.map(|(.., turn)| *turn).sum()
     }
 }
 

@@ -1,15 +1,14 @@
-//! What stands where a real group has its threads.
+//! The hub of a simulated group: its queues, in place of worker threads.
 //!
 //! Any thread may make a task ready; only the simulation's thread takes one out of the queues. So
 //! the runner of every task of the group is that thread.
 
 use std::cell::Cell;
-use std::fmt;
 use std::ptr;
 use std::time::Duration;
 
 use super::fault::Faults;
-use super::queues::{Entry, Found, Picked, Queues};
+use super::queues::{Picked, Queues, ReadyTask};
 use super::random::Random;
 use super::record::{EventKind, Recorder};
 use crate::completion::Completer;
@@ -19,7 +18,7 @@ use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::task::{Header, Phase, TaskPtr};
 use crate::time::clock::ClockSource;
 
-/// What all groups of a simulation share.
+/// State shared by all groups of a simulation.
 #[derive(Debug)]
 pub(super) struct Common {
     /// The clock as groups read it: never backwards.
@@ -83,30 +82,24 @@ pub(super) struct Hub {
     state: Mutex<State>,
 }
 
-impl fmt::Debug for Hub {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub").field("group", &self.group).finish_non_exhaustive()
-    }
-}
-
 /// The virtual worker whose turn runs on this thread.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct VirtualWorker {
     hub: *const Hub,
     worker: usize,
 }
 
 thread_local! {
-    static PLACE: Cell<Option<Place>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<VirtualWorker>> = const { Cell::new(None) };
 }
 
 /// Makes a virtual worker the one of this thread until it is dropped.
 #[derive(Debug)]
-pub(super) struct Entered(Option<Place>);
+pub(super) struct Entered(Option<VirtualWorker>);
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        PLACE.set(self.0);
+        CURRENT.set(self.0);
     }
 }
 
@@ -124,18 +117,18 @@ impl Hub {
 
     /// Begins a turn of a virtual worker on this thread.
     pub(super) fn enter(&self, worker: usize) -> Entered {
-        Entered(PLACE.replace(Some(Place { hub: ptr::from_ref(self), worker })))
+        Entered(CURRENT.replace(Some(VirtualWorker { hub: ptr::from_ref(self), worker })))
     }
 
     /// The virtual worker of this thread, if it is one of this group.
     fn worker(&self) -> Option<usize> {
-        let place = PLACE.try_with(Cell::get).ok().flatten()?;
+        let place = CURRENT.try_with(Cell::get).ok().flatten()?;
         ptr::eq(place.hub, self).then_some(place.worker)
     }
 
     /// The virtual worker of this thread, of whichever group.
     fn any_worker() -> Option<usize> {
-        PLACE.try_with(Cell::get).ok().flatten().map(|place| place.worker)
+        CURRENT.try_with(Cell::get).ok().flatten().map(|place| place.worker)
     }
 
     /// Ready tasks.
@@ -149,6 +142,11 @@ impl Hub {
             // SAFETY: a task in a queue is alive; nobody takes it out under the lock.
             look(unsafe { entry.task.header() }.name());
         });
+    }
+
+    /// Whether a blocking closure has ended by then.
+    pub(super) fn is_blocking_over(&self, now_ns: u64) -> bool {
+        self.next_end_ns().is_some_and(|end_ns| end_ns <= now_ns)
     }
 
     /// When the next blocking closure ends.
@@ -210,7 +208,7 @@ impl Hub {
         // SAFETY: the turn is over and has left the task to us.
         let header = unsafe { picked.task.header() };
         let entry = self.entry(header);
-        state.queues.push_shared(entry, picked.found == Found::System);
+        state.queues.push_shared(entry);
     }
 
     /// No task is run any more.
@@ -223,11 +221,11 @@ impl Hub {
     }
 
     /// The entry for a task that is ready now. Every turn is measured: virtual time costs nothing.
-    fn entry(&self, header: &Header) -> Entry {
+    fn entry(&self, header: &Header) -> ReadyTask {
         header.scheduled_ns.store(self.common.clock.now_ns().max(1), Ordering::Relaxed);
         // Relaxed: the lock of the queues orders the numbers of one group.
         let order = self.common.order.fetch_add(1, Ordering::Relaxed);
-        Entry { task: TaskPtr(header.into()), order }
+        ReadyTask { task: TaskPtr(header.into()), order, is_system: header.system }
     }
 
     fn record(&self, header: &Header, kind: EventKind) {
@@ -240,7 +238,6 @@ impl Simulated for Hub {
         // SAFETY: the task is scheduled, by the caller, and nobody has it yet.
         let header = unsafe { task.header() };
         self.record(header, EventKind::Ready);
-        let is_system = header.system;
         let is_lost = self.common.faults.is_lost();
         if is_lost {
             self.record(header, EventKind::Fault { fault: "lost hint" });
@@ -250,11 +247,11 @@ impl Simulated for Hub {
         match self.worker() {
             // Nobody runs tasks any more: the entry is forgotten, its task's memory with it.
             _ if state.is_over => {}
-            _ if is_lost => state.queues.lose(entry, is_system),
-            Some(worker) if !is_system => {
-                state.queues.push_own(worker, entry, self.common.is_random);
+            _ if is_lost => state.queues.lose(entry),
+            Some(worker) if self.common.is_random && !entry.is_system => {
+                state.queues.push_own(worker, entry);
             }
-            _ => state.queues.push_shared(entry, is_system),
+            _ => state.queues.push_shared(entry),
         }
     }
 
@@ -301,8 +298,7 @@ impl Simulated for Hub {
     }
 
     fn shut_down_later(&self, tasks: usize, within: Duration, report: Completer<ShutdownReport>) {
-        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
-        let end_ns = self.common.clock.now_ns().saturating_add(within_ns);
+        let end_ns = self.common.clock.deadline_after(within);
         let mut state = self.state.lock();
         if !state.is_over {
             return state.endings.push(Ending { tasks, end_ns, report });

@@ -13,50 +13,20 @@ const LOST_STEPS: u32 = 32;
 
 /// A ready task, and when it became ready among all others.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct ReadyTask {
     pub(super) task: TaskPtr,
     pub(super) order: u64,
-}
-
-/// What one virtual worker has.
-#[derive(Debug, Default)]
-pub(super) struct Own {
-    /// The task made ready last by the worker's own turn.
-    slot: Option<Entry>,
-    queue: VecDeque<Entry>,
-}
-
-/// A ready task that nobody was told of.
-#[derive(Debug)]
-struct Lost {
-    entry: Entry,
-    is_system: bool,
-    steps_left: u32,
+    pub(super) is_system: bool,
 }
 
 /// All queues of a group.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    system: VecDeque<Entry>,
-    injector: VecDeque<Entry>,
-    workers: Vec<Own>,
-    lost: Vec<Lost>,
-}
-
-/// Where a task was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// In the system queue.
-    System,
-    /// In the worker's own slot or queue.
-    Own,
-    /// In the injector.
-    Injected,
-    /// With a sibling.
-    Stolen {
-        /// From whom.
-        victim: usize,
-    },
+    system: VecDeque<ReadyTask>,
+    injector: VecDeque<ReadyTask>,
+    workers: Vec<VecDeque<ReadyTask>>,
+    /// Ready tasks that no worker was told of, each with the steps until one finds it.
+    lost: Vec<(ReadyTask, u32)>,
 }
 
 /// A task taken out of its queue: its turn is the taker's.
@@ -64,50 +34,29 @@ pub(super) enum Found {
 pub(super) struct Picked {
     pub(super) task: TaskPtr,
     pub(super) worker: usize,
-    pub(super) found: Found,
-}
-
-impl Own {
-    fn len(&self) -> usize {
-        self.queue.len() + usize::from(self.slot.is_some())
-    }
-
-    fn take(&mut self, random: &Random) -> Option<Entry> {
-        let index = random.below(self.len());
-        if index == self.queue.len() {
-            return self.slot.take();
-        }
-        self.queue.remove(index)
-    }
+    /// The worker that it was stolen from.
+    pub(super) victim: Option<usize>,
 }
 
 impl Queues {
     pub(super) fn new(workers: usize) -> Self {
-        Self { workers: (0..workers).map(|_| Own::default()).collect(), ..Self::default() }
+        Self { workers: vec![VecDeque::new(); workers], ..Self::default() }
     }
 
-    /// Queues a task that a worker's turn has made ready: into its run-next slot if it has one.
-    pub(super) fn push_own(&mut self, worker: usize, entry: Entry, has_slot: bool) {
-        let own = &mut self.workers[worker];
-        if has_slot {
-            own.queue.extend(own.slot.replace(entry));
-        } else {
-            own.queue.push_back(entry);
-        }
+    /// Queues a task that a worker's turn has made ready.
+    pub(super) fn push_own(&mut self, worker: usize, entry: ReadyTask) {
+        self.workers[worker].push_back(entry);
     }
 
     /// Queues a task for all workers.
-    pub(super) fn push_shared(&mut self, entry: Entry, is_system: bool) {
-        if is_system {
-            self.system.push_back(entry);
-        } else {
-            self.injector.push_back(entry);
-        }
+    pub(super) fn push_shared(&mut self, entry: ReadyTask) {
+        let queue = if entry.is_system { &mut self.system } else { &mut self.injector };
+        queue.push_back(entry);
     }
 
     /// Keeps a task from the workers for a while.
-    pub(super) fn lose(&mut self, entry: Entry, is_system: bool) {
-        self.lost.push(Lost { entry, is_system, steps_left: LOST_STEPS });
+    pub(super) fn lose(&mut self, entry: ReadyTask) {
+        self.lost.push((entry, LOST_STEPS));
     }
 
     /// The worker on watch comes by: finds what was lost long ago, or first if nothing else is
@@ -115,116 +64,83 @@ impl Queues {
     pub(super) fn watch(&mut self) {
         let mut is_wanted = self.len() == self.lost.len();
         let mut found = Vec::new();
-        self.lost.retain_mut(|lost| {
-            lost.steps_left = lost.steps_left.saturating_sub(1);
-            if !is_wanted && lost.steps_left > 0 {
+        self.lost.retain_mut(|(entry, steps_left)| {
+            *steps_left = steps_left.saturating_sub(1);
+            if !is_wanted && *steps_left > 0 {
                 return true;
             }
             is_wanted = false;
-            found.push((lost.entry, lost.is_system));
+            found.push(*entry);
             false
         });
-        for (entry, is_system) in found {
-            self.push_shared(entry, is_system);
-        }
+        found.into_iter().for_each(|entry| self.push_shared(entry));
     }
 
-    /// Ready tasks.
+    /// Number of ready tasks.
     pub(super) fn len(&self) -> usize {
-        let own: usize = self.workers.iter().map(Own::len).sum();
+        let own: usize = self.workers.iter().map(VecDeque::len).sum();
         own + self.system.len() + self.injector.len() + self.lost.len()
     }
 
-    pub(super) fn each(&self, look: impl FnMut(&Entry)) {
-        let own = self.workers.iter().flat_map(|own| own.queue.iter().chain(&own.slot));
-        let lost = self.lost.iter().map(|lost| &lost.entry);
-        own.chain(&self.system).chain(&self.injector).chain(lost).for_each(look);
+    pub(super) fn each(&self, look: impl FnMut(&ReadyTask)) {
+        let lost = self.lost.iter().map(|(entry, _)| entry);
+        let shared = self.system.iter().chain(&self.injector);
+        self.workers.iter().flatten().chain(shared).chain(lost).for_each(look);
     }
 
-    /// Virtual workers that could take a task now.
+    /// Calls `tell` with each virtual worker that could take a task now.
     pub(super) fn able(&self, is_stealing: bool, mut tell: impl FnMut(usize)) {
         let is_shared = !self.system.is_empty()
             || !self.injector.is_empty()
-            || (is_stealing && self.workers.iter().any(|own| own.len() > 0));
+            || (is_stealing && self.workers.iter().any(|own| !own.is_empty()));
         for (index, own) in self.workers.iter().enumerate() {
-            if is_shared || own.len() > 0 {
+            if is_shared || !own.is_empty() {
                 tell(index);
             }
         }
     }
 
-    /// When the oldest ready task became ready; the system class first.
+    /// When the first ready task of the shared queues became ready; the system class goes first.
     pub(super) fn oldest(&self) -> Option<u64> {
-        if let Some(entry) = self.system.front() {
-            return Some(entry.order);
-        }
-        let own = self.workers.iter().filter_map(|own| own.queue.front());
-        own.chain(self.injector.front()).map(|entry| entry.order).min()
+        self.system.front().or(self.injector.front()).map(|entry| entry.order)
     }
 
-    /// Takes the oldest ready task; the system class first.
+    /// Takes the first ready task of the shared queues, for the workers by turns.
     pub(super) fn pick_oldest(&mut self) -> Option<Picked> {
-        if let Some(entry) = self.system.pop_front() {
-            return Some(Picked { task: entry.task, worker: 0, found: Found::System });
-        }
-        let injected = self.injector.front().map(|entry| entry.order);
-        let own = self.workers.iter().enumerate();
-        let own = own.filter_map(|(index, own)| Some((own.queue.front()?.order, index))).min();
-        match (injected, own) {
-            (injected, Some((order, worker))) if injected.is_none_or(|other| order < other) => {
-                let task = self.workers[worker].queue.pop_front()?.task;
-                Some(Picked { task, worker, found: Found::Own })
-            }
-            (Some(_), _) => {
-                let entry = self.injector.pop_front()?;
-                // All workers get their share, by turns.
-                let worker = (entry.order % self.workers.len() as u64) as usize;
-                Some(Picked { task: entry.task, worker, found: Found::Injected })
-            }
-            (None, _) => None,
-        }
+        let entry = self.system.pop_front().or_else(|| self.injector.pop_front())?;
+        let worker = (entry.order % self.workers.len() as u64) as usize;
+        Some(Picked { task: entry.task, worker, victim: None })
     }
 
-    /// Takes a task as this worker might, by chance: from any place it could look at, and from
-    /// anywhere in that place. The system class still goes first.
+    /// Takes a task as this worker might, by chance: from any queue that it could look at, and from
+    /// any place in that queue. The system class still goes first.
     pub(super) fn pick_random(
         &mut self,
         worker: usize,
         is_stealing: bool,
         random: &Random,
     ) -> Option<Picked> {
-        let take = |queue: &mut VecDeque<Entry>| queue.remove(random.below(queue.len()));
-        if let Some(entry) = take(&mut self.system) {
-            return Some(Picked { task: entry.task, worker, found: Found::System });
+        if let Some(entry) = take(&mut self.system, random) {
+            return Some(Picked { task: entry.task, worker, victim: None });
         }
-        let mut places = Vec::with_capacity(self.workers.len() + 1);
-        if !self.injector.is_empty() {
-            places.push(Found::Injected);
-        }
-        for (victim, own) in self.workers.iter().enumerate() {
-            if own.len() > 0 && victim == worker {
-                places.push(Found::Own);
-            } else if own.len() > 0 && is_stealing {
-                places.push(Found::Stolen { victim });
+        let injector = (!self.injector.is_empty()).then_some(None);
+        let own = self.workers.iter().enumerate().filter(|(_, own)| !own.is_empty());
+        let own = own.map(|(owner, _)| owner).filter(|owner| is_stealing || *owner == worker);
+        let places: Vec<_> = injector.into_iter().chain(own.map(Some)).collect();
+        let place = *places.get(random.below(places.len()))?;
+        let entry = take(place.map_or(&mut self.injector, |own| &mut self.workers[own]), random)?;
+        let victim = place.filter(|owner| *owner != worker);
+        if let Some(victim) = victim {
+            // By chance up to half of the others come along.
+            for _ in 0..random.extra(self.workers[victim].len() / 2) {
+                let moved = self.workers[victim].pop_front()?;
+                self.workers[worker].push_back(moved);
             }
         }
-        let found = *places.get(random.below(places.len()))?;
-        let entry = match found {
-            Found::System | Found::Injected => take(&mut self.injector),
-            Found::Own => self.workers[worker].take(random),
-            Found::Stolen { victim } => self.steal(victim, worker, random),
-        };
-        Some(Picked { task: entry?.task, worker, found })
+        Some(Picked { task: entry.task, worker, victim })
     }
+}
 
-    /// One task for the thief's turn, and by chance up to half of the others for its queue.
-    fn steal(&mut self, victim: usize, thief: usize, random: &Random) -> Option<Entry> {
-        let entry = self.workers[victim].take(random)?;
-        let more = random.extra(self.workers[victim].queue.len() / 2);
-        for _ in 0..more {
-            let moved = self.workers[victim].queue.pop_front()?;
-            self.workers[thief].queue.push_back(moved);
-        }
-        Some(entry)
-    }
+fn take(queue: &mut VecDeque<ReadyTask>, random: &Random) -> Option<ReadyTask> {
+    queue.remove(random.below(queue.len()))
 }

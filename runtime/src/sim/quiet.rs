@@ -1,4 +1,4 @@
-//! What a simulation has left to do, and who is left over.
+//! Work and tasks that are left in a simulation.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl fmt::Display for Leak {
     }
 }
 
-/// What there is to do, now and later; see [`Sim::quiescence`].
+/// Work that is ready, and work for later; see [`Sim::quiescence`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quiescence {
@@ -83,7 +83,7 @@ impl fmt::Display for Quiescence {
 }
 
 impl Sim {
-    /// What there is left to do.
+    /// Returns the work that is left.
     ///
     /// ```
     /// use std::time::Duration;
@@ -104,10 +104,9 @@ impl Sim {
     pub fn quiescence(&self) -> Quiescence {
         let groups = self.state.all();
         let now_ns = self.state.common.clock.now_ns();
-        let is_due = |time_ns: Option<u64>| time_ns.is_some_and(|time_ns| time_ns <= now_ns);
         let due = groups.iter().filter(|group| {
             let timers = &group.shared.timers;
-            (timers.pending() > 0 && timers.is_due(now_ns)) || is_due(group.hub.next_end_ns())
+            (timers.pending() > 0 && timers.is_due(now_ns)) || group.hub.is_blocking_over(now_ns)
         });
         Quiescence {
             now: self.now(),

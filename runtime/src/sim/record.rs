@@ -34,7 +34,7 @@ pub struct Event {
     pub worker: Option<usize>,
     /// The task that it concerns, if it concerns one.
     pub task: Option<EventTask>,
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
 }
 
@@ -206,7 +206,7 @@ impl fmt::Display for FailedJob {
     }
 }
 
-/// What all groups of a simulation write to.
+/// The recorder that all groups of a simulation share.
 #[derive(Debug)]
 pub(super) struct Recorder {
     clock: Arc<ClockSource>,
@@ -234,7 +234,7 @@ impl Recorder {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Who a task is, while it lives.
+    /// Id and name of a task that lives.
     pub(super) fn name(header: &Header) -> EventTask {
         EventTask { id: header.group.registry.id_of(header), name: header.name().into() }
     }

@@ -44,7 +44,7 @@ pub(super) struct SimState {
 }
 
 /// One group of a simulation.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct SimGroup {
     pub(super) shared: Arc<GroupShared>,
     pub(super) hub: Arc<Hub>,
@@ -161,7 +161,7 @@ impl Sim {
         self.state.common.recorder.switch(false);
     }
 
-    /// What was recorded, at most the first million events. Equal seeds and equal programs give
+    /// Returns the recorded events, at most the first million. Equal seeds and equal programs give
     /// equal events, to the byte.
     #[must_use]
     pub fn events(&self) -> Events {
@@ -208,14 +208,12 @@ impl SimState {
 /// Calls a hook that a real group calls on a worker's thread.
 pub(super) fn call_hook(hook: Option<&WorkerHook>, worker: usize) {
     let Some(hook) = hook else { return };
-    contain("a hook of a virtual worker", || (hook.0)(worker));
+    contain("a hook of a virtual worker", || hook(worker));
 }
 
 thread_local! {
     /// Simulations that live on this thread.
     static LIVING: RefCell<Vec<Weak<SimState>>> = const { RefCell::new(Vec::new()) };
-    /// How many of them there are, and whether waits were refused before the first.
-    static REFUSED: Cell<(usize, bool)> = const { Cell::new((0, false)) };
 }
 
 /// Refuses blocking waits on this thread while a simulation lives on it.
@@ -224,20 +222,14 @@ struct OnThread;
 
 impl OnThread {
     fn enter() -> Self {
-        let (count, before) = REFUSED.get();
-        let is_refused = completion::mark_worker_thread(true);
-        REFUSED.set((count + 1, if count == 0 { is_refused } else { before }));
+        completion::refuse_blocking();
         Self
     }
 }
 
 impl Drop for OnThread {
     fn drop(&mut self) {
-        let (count, before) = REFUSED.get();
-        REFUSED.set((count - 1, before));
-        if count == 1 {
-            completion::mark_worker_thread(before);
-        }
+        completion::allow_blocking();
         // A simulation that is dropped at the end of its thread may find the list gone.
         let _ = LIVING.try_with(|living| {
             living.borrow_mut().retain(|state| state.strong_count() > 0);

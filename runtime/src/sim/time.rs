@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::state::{Sim, SimState};
+use super::state::{Sim, SimGroup, SimState};
 use crate::sync::Ordering;
-use crate::time::clock::Clock;
+use crate::time::clock::{as_ns, Clock};
 use crate::time::ManualClock;
 
 impl Sim {
@@ -32,13 +32,9 @@ impl Sim {
     /// As [`Sim::run_until_idle`].
     pub fn advance(&self, duration: Duration) -> usize {
         let state = &self.state;
-        let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let target_ns = state.clock.now_ns().saturating_add(duration_ns);
-        let mut turns = state.run_until_idle();
-        while let Some(next_ns) = state.next_deadline_ns().filter(|next| *next <= target_ns) {
-            state.move_to(next_ns);
-            turns += state.run_until_idle();
-        }
+        // Of the clock itself: after a jump back the time of groups stands still for a while.
+        let target_ns = state.clock.now_ns().saturating_add(as_ns(duration));
+        let turns = state.run_through(target_ns, || true);
         state.move_to(target_ns);
         turns
     }
@@ -61,12 +57,25 @@ impl Sim {
     /// A closure runs on the simulation's thread when that time is over. Beware: a blocking wait
     /// inside of it is refused.
     pub fn block_for(&self, duration: Duration) {
-        let block_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.state.common.block_ns.store(block_ns, Ordering::Relaxed);
+        self.state.common.block_ns.store(as_ns(duration), Ordering::Relaxed);
     }
 }
 
 impl SimState {
+    /// Runs until idle at each deadline up to this time, while `goes_on`. Returns the number of
+    /// turns.
+    pub(super) fn run_through(&self, end_ns: u64, goes_on: impl Fn() -> bool) -> usize {
+        let mut turns = self.run_until_idle();
+        while goes_on() {
+            let Some(next_ns) = self.next_deadline_ns().filter(|next| *next <= end_ns) else {
+                break;
+            };
+            self.move_to(next_ns);
+            turns += self.run_until_idle();
+        }
+        turns
+    }
+
     /// Moves to the next time at which something fires. False if there is none.
     pub(super) fn advance_to_next(&self) -> bool {
         while let Some(next_ns) = self.next_deadline_ns() {
@@ -95,21 +104,17 @@ impl SimState {
     /// Sets the clock forward.
     pub(super) fn move_to(&self, time_ns: u64) {
         let delta_ns = time_ns.saturating_sub(self.clock.now_ns());
-        if delta_ns > 0 {
-            self.clock.advance(Duration::from_nanos(delta_ns));
-        }
+        self.clock.advance(Duration::from_nanos(delta_ns));
     }
 
     /// Whether anything is due, after deadlines left behind by cancelled timers are forgotten.
     fn service_due(&self) -> bool {
         let now_ns = self.common.clock.now_ns();
-        let is_over = |end_ns: Option<u64>| end_ns.is_some_and(|end_ns| end_ns <= now_ns);
         let mut is_due = false;
-        for group in self.all().iter() {
-            let hub = &group.hub;
-            is_due |= group.shared.timers.service(now_ns, || {}) > 0
-                || is_over(hub.next_end_ns())
-                || is_over(hub.next_ending_ns());
+        for SimGroup { shared, hub, .. } in self.all().iter() {
+            is_due |= shared.timers.service(now_ns, || {}) > 0
+                || hub.is_blocking_over(now_ns)
+                || hub.next_ending_ns().is_some_and(|end_ns| end_ns <= now_ns);
         }
         is_due
     }

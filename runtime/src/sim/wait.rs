@@ -1,6 +1,5 @@
 //! Waiting for a future by running the simulation.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -14,22 +13,14 @@ use crate::failure::Failure;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// A future did not end although nothing was left to do at the present time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the simulation is idle and the future is not done; {left}")]
 #[non_exhaustive]
 pub struct Stuck {
-    /// What lies ahead, and the live tasks.
+    /// The work that is left, and why it does not run.
     pub left: Quiescence,
 }
 
-impl fmt::Display for Stuck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the simulation is idle and the future is not done; {}", self.left)
-    }
-}
-
-impl std::error::Error for Stuck {}
-
-/// Remembers that a future wants to be polled.
 #[derive(Debug)]
 struct Woken(AtomicBool);
 
@@ -73,8 +64,7 @@ impl Sim {
     /// As [`Sim::run_until_idle`].
     pub fn wait_for<T>(&self, completion: Completion<T>, limit: Duration) -> Result<T, Failure> {
         let mut future = pin!(completion);
-        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let end_ns = self.state.common.clock.now_ns().saturating_add(limit_ns);
+        let end_ns = self.state.common.clock.deadline_after(limit);
         loop {
             let stuck = match self.block_on(future.as_mut()) {
                 Ok(answer) => return answer,
