@@ -17,7 +17,7 @@ pub(crate) use self::{
     handle::weak::WeakRef,
     lane::inbox::bits,
     lane::mail::Mail,
-    turn::lifecycle::Fixed,
+    turn::lifecycle::{Fixed, Hooks},
     turn::phases::close_admission,
     turn::run::{run_simulated_turn, run_turn, After, Report, Turn},
 };

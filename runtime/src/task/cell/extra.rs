@@ -1,4 +1,4 @@
-//! The cold part of a task: made at first use, so that a plain task stays small.
+//! The optional part of a task: made at first use, so that a plain task stays small.
 
 use crate::completion::Completer;
 use crate::failure::Failure;
@@ -27,9 +27,9 @@ pub(crate) struct Extra {
     pub(crate) ready: ReadyStack,
     /// Subscriptions. The runner only.
     subscriptions: UnsafeCell<Subscriptions>,
-    /// Who waits for room. Any thread.
+    /// Producers that wait for room. Any thread.
     pub(crate) room: Mutex<Room>,
-    /// Who waits for start and end, and how it ended. Any thread.
+    /// Waiters for start and end, and the outcome. Any thread.
     pub(crate) life: Mutex<Life>,
 }
 

@@ -25,7 +25,7 @@ use crate::task::Context;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// What the type-erased code needs to know of a task's types.
+/// Functions and offsets by which type-erased code reaches a task's state and hooks.
 pub(crate) struct Vtable {
     /// Calls a lifecycle hook.
     pub(crate) hook: unsafe fn(NonNull<Header>, &mut Turn, Hook<'_>) -> Result<OnFailure, Failure>,
@@ -39,7 +39,7 @@ pub(crate) struct Vtable {
     pub(crate) bytes: usize,
 }
 
-/// What only the runner of a task touches. Cells: a turn and the code that its jobs call look at it
+/// Fields that only the runner of a task touches. Cells: a turn and the code that its jobs call look at it
 /// one within the other, so nobody has a borrow for itself.
 #[derive(Debug)]
 pub(crate) struct Owner {
@@ -77,7 +77,7 @@ pub(crate) struct Header {
     pub(crate) system: bool,
     /// A number of the layer above, whose senders look at it; fixed.
     pub(crate) tag: u64,
-    // Second line: the runner, and what is cold.
+    // Second line: fields of the runner, and fields that are rarely used.
     owner: Owner,
     extra: AtomicPtr<Extra>,
     /// Handles, plus one of the task's own until it is over.
@@ -108,7 +108,7 @@ impl fmt::Debug for Header {
     }
 }
 
-/// What a new task is made of.
+/// Parts of a new task.
 pub(crate) struct Parts<S> {
     pub(crate) state: S,
     /// A number of the layer above.
@@ -248,7 +248,7 @@ unsafe fn drop_state<S, L>(header: NonNull<Header>) {
 
 unsafe fn dealloc<S, L>(header: NonNull<Header>) {
     let cell = header.cast::<TaskCell<S, L>>().as_ptr();
-    // What users gave it may panic: a turn whose task has ended by itself must not unwind into it.
+    // Destructors of user values may panic: a turn whose task has ended by itself must not unwind into it.
     // SAFETY: the last reference is gone.
     contain("dropping what a task kept", || unsafe { std::ptr::drop_in_place(cell) });
     // SAFETY: it came from the slab with this layout.
@@ -256,7 +256,7 @@ unsafe fn dealloc<S, L>(header: NonNull<Header>) {
 }
 
 impl Header {
-    /// What only the runner touches.
+    /// The fields that only the runner touches.
     ///
     /// # Safety
     ///
@@ -280,7 +280,7 @@ impl Header {
         let _ = start;
     }
 
-    /// The cold part, if there is one.
+    /// The optional part, if it was made.
     #[inline(always)]
     pub(crate) fn extra(&self) -> Option<&Extra> {
         // Acquire: pairs with the exchange in `extra_or_make`.
@@ -289,7 +289,7 @@ impl Header {
         unsafe { extra.as_ref() }
     }
 
-    /// The cold part; one allocation at its first use.
+    /// The optional part; one allocation at its first use.
     #[inline(always)]
     pub(crate) fn extra_or_make(&self) -> &Extra {
         match self.extra() {

@@ -29,7 +29,7 @@ fn check(refs: u64) {
     }
 }
 
-/// What a handle that goes must do.
+/// Next step of a handle that is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
     /// Nothing: it is counted out.

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use super::task::{queue_len, Task};
+use super::task::Task;
 use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::task::cell::layout::Header;
@@ -13,7 +13,7 @@ use crate::task::turn::lifecycle::Phase;
 
 /// A task whose type is not known here: from listings, for operators.
 #[derive(Clone, Debug)]
-pub struct AnyTask(pub(in crate::task) TaskRef);
+pub struct AnyTask(pub(in crate::task) Task<()>);
 
 impl AnyTask {
     /// From the registry's entry.
@@ -23,41 +23,37 @@ impl AnyTask {
     /// The caller holds the registration of the task.
     pub(crate) unsafe fn registered(header: NonNull<Header>) -> Self {
         // SAFETY: forwarded to the caller.
-        Self(unsafe { TaskRef::new_ref(header) })
+        Self(Task::new(unsafe { TaskRef::new_ref(header) }))
     }
 
     pub(crate) fn header(&self) -> &Header {
-        &self.0
-    }
-
-    fn typed(&self) -> Task<()> {
-        Task::new(self.0.clone())
+        self.0.header()
     }
 
     /// As [`Task::name`].
     pub fn name(&self) -> String {
-        self.typed().name()
+        self.0.name()
     }
 
     /// As [`Task::class`].
     pub fn class(&self) -> String {
-        self.typed().class()
+        self.0.class()
     }
 
     /// The labels given when it was spawned: with name and class what a log line wants to say.
     pub fn labels(&self) -> Vec<(String, String)> {
-        let labels = self.0.extra().map_or(&[][..], |extra| &extra.labels);
+        let labels = self.header().extra().map_or(&[][..], |extra| &extra.labels);
         labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
     }
 
     /// As [`Task::id`].
     pub fn id(&self) -> u64 {
-        self.typed().id()
+        self.0.id()
     }
 
     /// As [`Task::tag`].
     pub fn tag(&self) -> u64 {
-        self.0.tag
+        self.0.tag()
     }
 
     /// As [`Task::phase`].
@@ -67,42 +63,42 @@ impl AnyTask {
 
     /// As [`Task::queue_len`].
     pub fn queue_len(&self) -> u64 {
-        queue_len(&self.0)
+        self.0.queue_len()
     }
 
     /// As [`Task::close_within`].
     pub fn close_within(&self, deadline: Duration) -> Completion<()> {
-        self.typed().close_within(deadline)
+        self.0.close_within(deadline)
     }
 
     /// As [`Task::stop`].
     pub fn stop(&self) -> Completion<()> {
-        self.typed().stop()
+        self.0.stop()
     }
 
     /// As [`Task::kill`].
     pub fn kill(&self) -> Completion<()> {
-        self.typed().kill()
+        self.0.kill()
     }
 
     /// Settles the futures of a task whose job never returns, also those asked for later: nobody
     /// will run it again.
     pub(crate) fn give_up(&self) {
         let (started, closed) = {
-            let mut life = self.0.extra_or_make().life.lock();
+            let mut life = self.header().extra_or_make().life.lock();
             life.is_given_up = true;
             life.failure.get_or_insert(Failure::Killed);
             (std::mem::take(&mut life.started), std::mem::take(&mut life.closed))
         };
         for waiter in started.into_iter().chain(closed) {
-            // Who gave up waiting needs no answer.
+            // The waiter may have given up.
             let _ = waiter.fail(Failure::Killed);
         }
     }
 
     /// As [`Task::closed`].
     pub fn closed(&self) -> Completion<()> {
-        self.typed().closed()
+        self.0.closed()
     }
 }
 
@@ -110,10 +106,10 @@ impl AnyTask {
 /// for whom it was. That need not be the task whose turn runs here: a job may push another out of a
 /// mailbox.
 pub fn losing_task() -> Option<AnyTask> {
-    current::losing_ref().map(AnyTask)
+    current::losing_ref().map(|task| AnyTask(Task::new(task)))
 }
 
 /// The task whose turn runs on this thread, if any.
 pub fn current_task() -> Option<AnyTask> {
-    current::current_ref().map(AnyTask)
+    current::current_ref().map(|task| AnyTask(Task::new(task)))
 }

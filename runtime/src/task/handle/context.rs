@@ -1,15 +1,17 @@
-//! What a job may do besides touching its state.
+//! Context of a job: timers, subscriptions, futures, further jobs.
 
 use std::future::Future;
 use std::marker::PhantomData;
 use std::time::{Duration, SystemTime};
 
+use super::continuation::{call, call_mut};
 use super::task::{request_fail, Task};
 use crate::completion::Completion;
 use crate::failure::Failure;
 use crate::group::{Group, TimersFull};
 use crate::subscription::{
-    self, Condition, ConditionMode, Job, Kind, Late, Rhythm, Source, Step, Timer, TimerError,
+    self, Condition, ConditionMode, Job, Kind, Late, Recurring, Rhythm, Source, Step, Timer,
+    TimerError,
 };
 use crate::sync::Arc;
 use crate::task::lane::node::Flow;
@@ -17,6 +19,7 @@ use crate::task::lane::submit::{self, Once, Repeated, SubmitError};
 use crate::task::turn::phases;
 use crate::task::turn::run::Turn;
 use crate::task::{AnyTask, Phase, Subscription};
+use crate::time::clock::as_ns;
 
 /// The running task as its own job sees it. Lives for one job and cannot leave it.
 ///
@@ -319,8 +322,7 @@ impl<S: Send + 'static> Context<'_, S> {
             return Err(TimerError::ZeroPeriod);
         }
         let deadline_ns = self.turn.header().group.deadline_after(period);
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        let mut recurring = subscription::Recurring { period_ns, deadline_ns, rhythm };
+        let mut recurring = Recurring { period_ns: as_ns(period), deadline_ns, rhythm };
         let source = self.add(
             Kind::Timer,
             Box::new(move |turn, source| {
@@ -483,18 +485,4 @@ impl<S: Send + 'static> Context<'_, S> {
         let removed = unsafe { extra.subscriptions_owner() }.remove(source);
         drop(removed);
     }
-}
-
-/// Calls a job of this task within its turn.
-pub(in crate::task) fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
-    turn.announce();
-    let state = turn.state.cast::<S>();
-    // SAFETY: the job was registered by a context of this task, whose state is an `S`, and the
-    // runner has it for itself.
-    let state = unsafe { &mut *state };
-    job(state, &mut Context::new(turn));
-}
-
-fn call_mut<S>(turn: &mut Turn, job: &mut impl FnMut(&mut S, &mut Context<'_, S>)) {
-    call(turn, |state, cx| job(state, cx));
 }

@@ -4,9 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context as PollContext, Poll};
 
-use super::context::{call, Context};
+use super::context::Context;
 use crate::subscription::{waker, Kind, Source, Step};
 use crate::sync::{Arc, Ordering};
+use crate::task::Turn;
 
 /// The handle of a continuation; lets the task give it up.
 #[derive(Clone, Debug)]
@@ -95,4 +96,18 @@ impl<S: Send + 'static> Context<'_, S> {
             own.woken = Some(source);
         }
     }
+}
+
+/// Calls a job of this task within its turn.
+pub(super) fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
+    turn.announce();
+    let state = turn.state.cast::<S>();
+    // SAFETY: the job was registered by a context of this task, whose state is an `S`, and the
+    // runner has it for itself.
+    let state = unsafe { &mut *state };
+    job(state, &mut Context::new(turn));
+}
+
+pub(super) fn call_mut<S>(turn: &mut Turn, job: &mut impl FnMut(&mut S, &mut Context<'_, S>)) {
+    call(turn, |state, cx| job(state, cx));
 }

@@ -1,4 +1,4 @@
-//! What users hold of a task: handles from outside, the context inside of a job.
+//! Handles of a task for users: from outside, and the context inside of a job.
 
 pub(super) mod any;
 pub(super) mod context;

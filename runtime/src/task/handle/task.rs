@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
 use crate::completion::{completion, Completer, Completion, Executor, OrClosed, Rejected};
@@ -122,7 +123,8 @@ impl<S> Task<S> {
 
     /// Submitted jobs not yet run, about.
     pub fn queue_len(&self) -> u64 {
-        queue_len(&self.inner)
+        let mail = self.inner.extra().and_then(|extra| extra.mail.as_ref());
+        mail.map_or_else(|| self.inner.inbox.queued(), |mail| mail.lock().len() as u64)
     }
 
     /// Jobs displaced by the overflow policy `DropOldest` since the task was spawned.
@@ -172,7 +174,7 @@ impl<S> Task<S> {
         let waiters = waiters(&mut life);
         let mut gone = Vec::new();
         if waiters.len() == waiters.capacity() {
-            // Who gave up waiting leaves nothing behind on a task that lives long.
+            // Waiters that gave up are removed, so that a long life does not pile them up.
             (gone, *waiters) = waiters.drain(..).partition(Completer::is_cancelled);
             waiters.reserve(waiters.len().max(1));
         }
@@ -227,14 +229,8 @@ impl<S> Task<S> {
 
     /// The task as seen from listings, without its type.
     pub fn erased(&self) -> AnyTask {
-        AnyTask(self.inner.clone())
+        AnyTask(Task::new(self.inner.clone()))
     }
-}
-
-/// Submitted jobs not yet run, about; with a mailbox behind a lock those that it holds.
-pub(crate) fn queue_len(header: &Header) -> u64 {
-    let mail = header.extra().and_then(|extra| extra.mail.as_ref());
-    mail.map_or_else(|| header.inbox.queued(), |mail| mail.lock().len() as u64)
 }
 
 /// Asks a task to fail.
@@ -351,16 +347,15 @@ impl<S: Send + 'static> Task<S> {
         let (completer, answer) = completion();
         let reply = OrClosed(completer);
         let submitted = self.submit(move |state, cx| {
-            let value = match contained(|| job(state, cx)) {
-                Ok(value) => value,
-                Err((failure, panic)) => {
+            match catch_unwind(AssertUnwindSafe(|| job(state, cx))) {
+                // Nobody may wait any more.
+                Ok(value) => drop(reply.0.complete(value)),
+                Err(panic) => {
                     // The caller may have given up; the panic goes on to the policy hook.
-                    let _ = reply.0.fail(failure);
-                    std::panic::resume_unwind(panic);
+                    let _ = reply.0.fail(Failure::from_panic_ref(panic.as_ref()));
+                    resume_unwind(panic);
                 }
-            };
-            // The caller may have given up: its answer is dropped.
-            let _ = reply.0.complete(value);
+            }
         });
         match submitted {
             Ok(()) => answer,
@@ -413,13 +408,6 @@ impl<S: Send + 'static> Task<S> {
             Err(_) => Err(SubmitError { kind: SubmitErrorKind::TimedOut, job }),
         }
     }
-}
-
-type Panic = Box<dyn std::any::Any + Send>;
-
-fn contained<R>(run: impl FnOnce() -> R) -> Result<R, (Failure, Panic)> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-        .map_err(|panic| (Failure::from_panic_ref(panic.as_ref()), panic))
 }
 
 impl<S: Send + 'static> Executor for Task<S> {

@@ -19,7 +19,7 @@ pub(crate) mod bits {
     pub(crate) const CLOSE: u32 = 1 << 1;
     /// Stop was asked for: skip what is queued, close in order.
     pub(crate) const STOP: u32 = 1 << 2;
-    /// Fail was asked for; the failure lies in the cold part.
+    /// Fail was requested; the failure is in `Extra`.
     pub(crate) const FAIL: u32 = 1 << 3;
     /// Kill was asked for: no hooks but the clean-up.
     pub(crate) const KILL: u32 = 1 << 4;
@@ -36,7 +36,7 @@ pub(crate) mod bits {
     /// Everything that must wake a task.
     pub(crate) const WAKE: u32 =
         READY | CLOSE | STOP | FAIL | KILL | ORPHAN | MAIL | ROOM | URGENT | INTERRUPT;
-    /// What must be looked at before the next submitted job.
+    /// Signals that go before the next submitted job.
     pub(crate) const SYSTEM: u32 = STOP | FAIL | KILL | URGENT | INTERRUPT;
     /// Largest address that is not a node.
     pub(crate) const LANE_EMPTY_MAX: usize = super::STUB;
@@ -55,7 +55,7 @@ pub(crate) enum Refusal {
     Closed,
 }
 
-/// What a signal led to.
+/// Result of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signalled {
     /// The caller must put the task into a run queue.

@@ -5,9 +5,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::inbox::Refusal;
 use super::node::Node;
+use crate::task::cell::layout::Header;
 
-/// What happens to a submission when the mailbox is full.
+/// Policy for submissions to a full mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overflow {
@@ -44,7 +46,7 @@ impl Mailbox {
         self.capacity
     }
 
-    /// What happens beyond.
+    /// Policy when it is full.
     pub const fn overflow_policy(self) -> Overflow {
         self.overflow
     }
@@ -97,15 +99,6 @@ pub(crate) struct Mail {
     dropped: u64,
 }
 
-/// How a submission ended.
-#[derive(Debug)]
-pub(crate) enum Posted {
-    /// Queued.
-    Queued,
-    /// Queued; this older job was displaced.
-    Displaced(Queued),
-}
-
 impl Mail {
     pub(crate) fn new(capacity: usize, overflow: Overflow) -> Self {
         Self {
@@ -120,8 +113,7 @@ impl Mail {
     }
 
     /// Whether a submission with this key would be taken.
-    pub(crate) fn admits(&self, key: Option<u64>) -> Result<(), super::inbox::Refusal> {
-        use super::inbox::Refusal;
+    pub(crate) fn admits(&self, key: Option<u64>) -> Result<(), Refusal> {
         if self.is_closed {
             return Err(Refusal::Closed);
         }
@@ -138,13 +130,13 @@ impl Mail {
         self.overflow == Overflow::CoalesceByKey
     }
 
-    /// Queues a job that `admits` has accepted under the same lock.
-    pub(crate) fn post(&mut self, node: Queued, key: Option<u64>) -> Posted {
+    /// Queues a job that `admits` has accepted under the same lock. Returns the job it displaced.
+    pub(crate) fn post(&mut self, node: Queued, key: Option<u64>) -> Option<Queued> {
         let key = key.filter(|_| self.coalesces());
         if let Some(sequence) = key.and_then(|key| self.keys.get(&key)) {
             let index = (sequence - self.front) as usize;
             let old = std::mem::replace(&mut self.entries[index].node, node);
-            return Posted::Displaced(old);
+            return Some(old);
         }
         let mut displaced = None;
         if self.entries.len() >= self.capacity {
@@ -155,7 +147,7 @@ impl Mail {
             self.keys.insert(key, self.front + self.entries.len() as u64);
         }
         self.entries.push_back(Entry { node, key });
-        displaced.map_or(Posted::Queued, Posted::Displaced)
+        displaced
     }
 
     /// Takes the oldest job.
@@ -181,4 +173,15 @@ impl Mail {
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
+}
+
+/// Jobs in the mailbox of a task whose policy is not «reject».
+pub(in crate::task) fn mail_len(header: &Header) -> usize {
+    let mail = header.extra().and_then(|extra| extra.mail.as_ref());
+    mail.map_or(0, |mail| mail.lock().len())
+}
+
+/// Takes the oldest job of that mailbox.
+pub(in crate::task) fn pop_mail(header: &Header) -> Option<Queued> {
+    header.extra()?.mail.as_ref()?.lock().pop()
 }

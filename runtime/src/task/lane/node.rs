@@ -15,7 +15,7 @@ pub(crate) const PAYLOAD_WORDS: usize = 6;
 /// The link of the submitted lane; the first field of a node, so that a node is also a link.
 pub(crate) type Link = AtomicPtr<Node>;
 
-/// What is to be done with a node's payload.
+/// Whether a node's payload is run or discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Run the job.

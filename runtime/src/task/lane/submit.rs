@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::inbox::{bits, Refusal};
-use super::mail::{Posted, Queued};
+use super::mail::Queued;
 use super::node::{self, charge, Flow, Job, Node, NodeFn, Payload, Use};
 use crate::failure::Failure;
 use crate::task::cell::layout::Header;
@@ -32,6 +32,8 @@ pub enum SubmitErrorKind {
 }
 
 /// A submission that was not taken; gives the job back.
+#[derive(thiserror::Error)]
+#[error("{}", kind.text())]
 #[must_use]
 pub struct SubmitError<J> {
     /// Why.
@@ -46,43 +48,45 @@ impl<J> fmt::Debug for SubmitError<J> {
     }
 }
 
-impl fmt::Display for SubmitErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl SubmitErrorKind {
+    fn text(self) -> &'static str {
+        match self {
             Self::Full => "the mailbox of the task is full",
             Self::GroupMemory => "the mailboxes of the group hold as many bytes as they may",
             Self::Closed => "the task is closed",
             Self::OnWorker => "waiting for room is refused on a worker thread",
             Self::TimedOut => "there was no room in the mailbox within the time given",
             Self::Refused => "it was refused before it was sent",
-        })
+        }
     }
 }
 
-impl<J> fmt::Display for SubmitError<J> {
+impl From<Refusal> for SubmitErrorKind {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => Self::Full,
+            Refusal::Closed => Self::Closed,
+        }
+    }
+}
+
+impl fmt::Display for SubmitErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
+        f.write_str(self.text())
     }
 }
-
-impl<J> std::error::Error for SubmitError<J> {}
 
 impl<J> From<SubmitError<J>> for Failure {
     fn from(error: SubmitError<J>) -> Self {
         match error.kind {
             SubmitErrorKind::Closed => Self::Closed,
-            SubmitErrorKind::Full => Self::Refused("the mailbox of the task is full"),
-            SubmitErrorKind::GroupMemory => {
-                Self::Refused("the mailboxes of the group hold as many bytes as they may")
-            }
             SubmitErrorKind::OnWorker => Self::WouldBlock,
-            SubmitErrorKind::TimedOut => Self::Refused("no room within the time given"),
-            SubmitErrorKind::Refused => Self::Refused("it was refused before it was sent"),
+            kind => Self::Refused(kind.text()),
         }
     }
 }
 
-/// What a task can be given to do, once: any `FnOnce(&mut S, &mut Context<S>)`, or a type of its
+/// Work that a task does once: any `FnOnce(&mut S, &mut Context<S>)`, or a type of its
 /// own that a refused submission gives back with what it holds.
 ///
 /// For layers on top of tasks, whose jobs carry a message that must come back when it is refused.
@@ -258,10 +262,7 @@ fn refused<J: Job>(
     if header.capacity == 0 {
         return post(header, key, job);
     }
-    match refusal {
-        Refusal::Full => Err((SubmitErrorKind::Full, job)),
-        Refusal::Closed => Err((SubmitErrorKind::Closed, job)),
-    }
+    Err((refusal.into(), job))
 }
 
 /// Submits to a mailbox with another policy than «reject».
@@ -274,19 +275,17 @@ pub(crate) fn post<J: Job>(
         return submit(header, job);
     };
     let mut locked = mail.lock();
-    match locked.admits(key) {
-        Err(Refusal::Full) => return Err((SubmitErrorKind::Full, job)),
-        Err(Refusal::Closed) => return Err((SubmitErrorKind::Closed, job)),
-        Ok(()) if header.group.memory.is_exceeded() => {
-            return Err((SubmitErrorKind::GroupMemory, job));
-        }
-        Ok(()) => {}
+    if let Err(refusal) = locked.admits(key) {
+        return Err((refusal.into(), job));
+    }
+    if header.group.memory.is_exceeded() {
+        return Err((SubmitErrorKind::GroupMemory, job));
     }
     crate::group::count_queued(header, charge::<J>());
-    let posted = locked.post(Queued(node::make(header, job)), key);
+    let displaced = locked.post(Queued(node::make(header, job)), key);
     drop(locked);
     header.signal(bits::MAIL);
-    if let Posted::Displaced(old) = posted {
+    if let Some(old) = displaced {
         let bytes = discard_outside(header, old);
         crate::group::count_queued(header, -bytes);
     }

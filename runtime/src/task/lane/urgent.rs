@@ -5,11 +5,10 @@
 //! both under the lock, so that what is in the lane when it is found empty last is there for good.
 
 use std::collections::VecDeque;
-use std::ptr;
 
 use super::inbox::bits;
 use super::mail::Queued;
-use super::node::{self, charge, Flow, Job};
+use super::node::{self, charge, Job};
 use super::submit::{Once, SubmitError, SubmitErrorKind, TaskJob};
 use crate::limits::URGENT_JOBS_MAX;
 use crate::task::cell::layout::Header;
@@ -92,7 +91,7 @@ pub(in crate::task) fn close(header: &Header) {
 }
 
 /// Whether an urgent job waits; the runner then knows of it, also if its signal is still under way.
-pub(in crate::task) fn is_waiting_owner(turn: &mut Turn) -> bool {
+pub(in crate::task) fn is_waiting_owner(turn: &Turn) -> bool {
     let extra = turn.header().extra();
     let is_waiting = extra.is_some_and(|extra| !extra.urgent.lock().jobs.is_empty());
     turn.owner().has_urgent.set(turn.owner().has_urgent.get() || is_waiting);
@@ -101,12 +100,14 @@ pub(in crate::task) fn is_waiting_owner(turn: &mut Turn) -> bool {
 
 /// Drops what is in the lane, unrun.
 pub(in crate::task) fn discard(turn: &mut Turn) {
-    let Some(extra) = turn.header().extra() else { return };
-    let jobs = std::mem::take(&mut extra.urgent.lock().jobs);
-    for queued in jobs {
+    while let Some(queued) = pop(turn.header()) {
         // SAFETY: the node was in the lane, its job unrun.
         unsafe { node::discard(queued.0, turn) };
     }
+}
+
+fn pop(header: &Header) -> Option<Queued> {
+    header.extra()?.urgent.lock().jobs.pop_front()
 }
 
 impl Turn {
@@ -123,21 +124,10 @@ impl Turn {
         }
         // Cleared before the lane is looked at: a job that comes later sets its signal again.
         self.owner().has_urgent.set(false);
-        let Some(extra) = self.header().extra() else { return true };
         loop {
-            let Some(queued) = extra.urgent.lock().jobs.pop_front() else {
-                return true;
-            };
-            // Set again in case this job ends the turn, by a panic or otherwise.
+            let Some(queued) = pop(self.header()) else { return true };
             self.owner().has_urgent.set(true);
-            self.running = queued.0;
-            let flow = self.call(queued.0);
-            self.running = ptr::null_mut();
-            match flow {
-                // SAFETY: the payload is consumed and the node is in no lane.
-                Flow::Done => unsafe { node::free(queued.0) },
-                Flow::Again => self.keep_current(queued.0),
-            }
+            self.run_node(queued.0);
             let may_go_on = self.fast_jobs() && self.may_go_on();
             if !may_go_on || !self.owner().open.get() || self.is_signalled() {
                 return false;

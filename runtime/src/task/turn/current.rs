@@ -1,4 +1,4 @@
-//! What runs on this thread: the task of the turn under way and its fast lane's insertion point.
+//! The turn of this thread: its task, and the insertion point of the fast lane.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -13,7 +13,7 @@ use crate::task::lane::node::Node;
 struct Current {
     header: *const Header,
     /// The job of the fast lane that the next one goes behind: the last that the current job has
-    /// made. Null: the next one goes to the head. Whoever takes a job out of the lane resets it.
+    /// made. Null: the next one goes to the head. Taking a job out of the lane resets it.
     insert: *mut Node,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn start_job() {
     CURRENT.set(Current { header, insert: ptr::null_mut() });
 }
 
-/// Takes the first job out of the fast lane. What is made next goes to the head.
+/// Takes the first job out of the fast lane. Jobs that it makes go to the head.
 #[inline(always)]
 pub(crate) fn take_fast(owner: &Owner) -> Option<*mut Node> {
     let node = owner.fast.get();

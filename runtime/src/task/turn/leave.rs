@@ -38,7 +38,7 @@ impl Turn {
     #[inline(always)]
     pub(crate) fn go_idle(&mut self) -> Left {
         let header = self.header();
-        if header.inbox.signals() & bits::WAKE != 0 || self.has_ready() {
+        if header.inbox.signals() & bits::WAKE != 0 || phases::has_ready(self) {
             return Left::Stays;
         }
         let position = self.owner().position.get();
@@ -76,13 +76,5 @@ impl Turn {
         } else {
             Left::Stays
         }
-    }
-
-    fn has_ready(&self) -> bool {
-        let Some(extra) = self.header().extra() else {
-            return false;
-        };
-        // SAFETY: we are the runner and the borrow ends here.
-        unsafe { extra.subscriptions_owner() }.has_ready()
     }
 }

@@ -43,7 +43,7 @@ impl Phase {
     }
 }
 
-/// What happens to a task one of whose jobs failed in phase Started.
+/// Decision about a task after a failed job in phase Started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
@@ -66,8 +66,7 @@ pub trait Lifecycle<S>: Send + 'static {
     /// # Errors
     ///
     /// A failure ends the task: `started` and `closed` complete with it.
-    fn starting(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
-        let _ = (state, cx);
+    fn starting(&mut self, _state: &mut S, _cx: &mut Context<'_, S>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -76,8 +75,7 @@ pub trait Lifecycle<S>: Send + 'static {
     /// # Errors
     ///
     /// A failure goes to `on_failure`.
-    fn started(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
-        let _ = (state, cx);
+    fn started(&mut self, _state: &mut S, _cx: &mut Context<'_, S>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -86,8 +84,7 @@ pub trait Lifecycle<S>: Send + 'static {
     /// # Errors
     ///
     /// A failure ends the task as failed.
-    fn close_requested(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
-        let _ = (state, cx);
+    fn close_requested(&mut self, _state: &mut S, _cx: &mut Context<'_, S>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -96,8 +93,7 @@ pub trait Lifecycle<S>: Send + 'static {
     /// # Errors
     ///
     /// A failure ends the task as failed.
-    fn closing(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
-        let _ = (state, cx);
+    fn closing(&mut self, _state: &mut S, _cx: &mut Context<'_, S>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -106,25 +102,21 @@ pub trait Lifecycle<S>: Send + 'static {
     /// # Errors
     ///
     /// A failure makes the `closed` future fail with it; the task is over all the same.
-    fn closed(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
-        let _ = (state, cx);
+    fn closed(&mut self, _state: &mut S, _cx: &mut Context<'_, S>) -> Result<(), Failure> {
         Ok(())
     }
 
     /// Clean-up of a task that failed, whatever the way. Runs once.
-    fn failed(&mut self, state: &mut S, cx: &mut Context<'_, S>, failure: &Failure) {
-        let _ = (state, cx, failure);
-    }
+    fn failed(&mut self, _state: &mut S, _cx: &mut Context<'_, S>, _failure: &Failure) {}
 
-    /// Told of every failed job and hook. Its answer counts in phase Started; in any other phase
+    /// Called after every failed job and hook. Its answer counts in phase Started; in any other phase
     /// a failure ends the task.
     fn on_failure(
         &mut self,
-        state: &mut S,
-        cx: &mut Context<'_, S>,
-        failure: &Failure,
+        _state: &mut S,
+        _cx: &mut Context<'_, S>,
+        _failure: &Failure,
     ) -> OnFailure {
-        let _ = (state, cx, failure);
         OnFailure::Resume
     }
 
@@ -135,8 +127,7 @@ pub trait Lifecycle<S>: Send + 'static {
     /// # Errors
     ///
     /// A failure goes to `on_failure`.
-    fn interrupted(&mut self, state: &mut S, cx: &mut Context<'_, S>) -> Result<(), Failure> {
-        let _ = (state, cx);
+    fn interrupted(&mut self, _state: &mut S, _cx: &mut Context<'_, S>) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -154,7 +145,7 @@ pub(crate) enum Hook<'a> {
     Interrupted,
 }
 
-/// What a cell holds in the place of its hooks.
+/// Storage of the hooks in a task cell.
 pub(crate) trait Hooks<S>: Send + 'static {
     /// The hooks, if there are any.
     fn look(&mut self) -> Option<&mut dyn Lifecycle<S>>;

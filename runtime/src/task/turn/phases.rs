@@ -1,4 +1,4 @@
-//! The life of a task: signals, phases, failures and the end. The cold half of a turn.
+//! The life of a task: signals, phases, failures and the end; the rare part of a turn.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
@@ -11,13 +11,13 @@ use crate::sync::Ordering;
 use crate::task::cell::layout::Header;
 use crate::task::cell::reference;
 use crate::task::lane::inbox::bits;
+use crate::task::lane::mail::{mail_len, pop_mail};
 use crate::task::lane::node;
 use crate::task::lane::urgent;
 
 /// Carries out what other threads asked for.
 pub(crate) fn take_signals(turn: &mut Turn) -> Left {
-    let header = turn.header();
-    let set = header.inbox.take_signals_owner();
+    let set = turn.header().inbox.take_signals_owner();
     if set & bits::ORPHAN != 0 {
         turn.owner().orphaned.set(true);
     }
@@ -33,7 +33,7 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     if set & bits::KILL != 0 {
         end_failed(turn, Failure::Killed);
     } else if set & bits::FAIL != 0 {
-        let failure = header.extra().and_then(|extra| {
+        let failure = turn.header().extra().and_then(|extra| {
             let mut life = extra.life.lock();
             std::mem::take(&mut life.is_fail_requested).then(|| life.failure.clone()).flatten()
         });
@@ -88,7 +88,7 @@ fn advance_started(turn: &mut Turn) -> Left {
     if !header.inbox.is_closed() {
         let is_unreachable = turn.owner().orphaned.get() && header.is_unreferenced();
         turn.owner().orphaned.set(is_unreachable);
-        if !is_unreachable || has_subscriptions(header) {
+        if !is_unreachable || has_subscriptions(turn) {
             return turn.go_idle();
         }
         close_admission(header);
@@ -96,7 +96,7 @@ fn advance_started(turn: &mut Turn) -> Left {
     if turn.owner().open.get() && urgent::is_waiting_owner(turn) {
         return Left::Stays;
     }
-    if !is_drained(turn) || !is_mail_empty(header) {
+    if !is_drained(turn) || mail_len(header) > 0 {
         return turn.go_idle();
     }
     request_close(turn);
@@ -106,22 +106,18 @@ fn advance_started(turn: &mut Turn) -> Left {
 /// An exclusive future has ended: the subscriptions that it kept waiting are visited before any
 /// other job, and the lanes are open again unless another exclusive future follows.
 pub(crate) fn exclusive_ended(turn: &mut Turn) {
-    let Some(extra) = turn.header().extra() else {
-        return;
-    };
-    // SAFETY: we are the runner and the borrow ends here.
-    let own = unsafe { extra.subscriptions_owner() };
-    own.owed += own.release_waiting();
+    turn.subscriptions(|own| own.owed += own.release_waiting());
     open_lanes(turn);
 }
 
 /// Opens the lanes if nothing keeps them shut. The signal of a policy mailbox may have been taken
 /// while they were shut, so it is set again.
-fn open_lanes(turn: &mut Turn) {
+fn open_lanes(turn: &Turn) {
     let header = turn.header();
-    let is_open = turn.phase() == Phase::Started && !is_exclusive(header);
+    let is_exclusive = turn.subscriptions(|own| !own.exclusive.is_empty()).unwrap_or(false);
+    let is_open = turn.phase() == Phase::Started && !is_exclusive;
     turn.owner().open.set(is_open);
-    if is_open && !is_mail_empty(header) {
+    if is_open && mail_len(header) > 0 {
         header.inbox.signal(bits::MAIL);
     }
 }
@@ -139,10 +135,9 @@ pub(crate) fn close_admission(header: &Header) -> bool {
 fn become_started(turn: &mut Turn) {
     enter(turn, Phase::Started);
     turn.owner().open.set(true);
-    // RMW: either we see the cold part and its waiters, or whoever makes it sees the phase.
+    // RMW: either we see `Extra` and its waiters, or the thread that makes it sees the phase.
     if let Some(extra) = turn.header().extra_settled() {
-        // SAFETY: we are the runner and the borrow ends here.
-        unsafe { extra.subscriptions_owner() }.release_waiting();
+        turn.subscriptions(|own| own.release_waiting());
         let waiters = std::mem::take(&mut extra.life.lock().started);
         for waiter in waiters {
             // A waiter that gave up has completed it as cancelled.
@@ -235,15 +230,13 @@ pub(crate) fn cancel_subscriptions(turn: &mut Turn) {
     open_lanes(turn);
 }
 
-fn retire(turn: &mut Turn, phase: Phase) {
-    let Some(extra) = turn.header().extra() else {
-        return;
-    };
-    // SAFETY: we are the runner and the borrow ends here.
-    let own = unsafe { extra.subscriptions_owner() };
-    let retired = own.retire(phase);
-    own.release_waiting();
-    for slot in retired {
+fn retire(turn: &Turn, phase: Phase) {
+    let retired = turn.subscriptions(|own| {
+        let retired = own.retire(phase);
+        own.release_waiting();
+        retired
+    });
+    for slot in retired.into_iter().flatten() {
         crate::subscription::abandon(&slot, &turn.header().group);
         contain("dropping a subscription", || drop(slot));
     }
@@ -280,7 +273,7 @@ impl Drop for LastSteps {
 }
 
 /// Settles the futures.
-fn settle(turn: &mut Turn) {
+fn settle(turn: &Turn) {
     let header = turn.header();
     let stub = header.inbox.stub();
     let position = turn.owner().position.replace(stub);
@@ -290,7 +283,7 @@ fn settle(turn: &mut Turn) {
     }
     let group = crate::sync::Arc::clone(&header.group);
     group.registry.remove(header);
-    // RMW: either we see the waiter's cold part, or the waiter sees that the task is settled.
+    // RMW: either we see the waiter's `Extra`, or the waiter sees that the task is settled.
     header.is_settled.swap(true, Ordering::AcqRel);
     if let Some(extra) = header.extra_settled() {
         let (started, closed, failure, deadline) = {
@@ -319,8 +312,7 @@ fn settle(turn: &mut Turn) {
     if let Some(extra) = header.extra() {
         // Before this, what became ready was left here; from now on its waker takes it back.
         extra.ready.clear();
-        // SAFETY: we are the runner of the last turn and the borrow ends here.
-        let queued = unsafe { extra.subscriptions_owner() }.take_queued();
+        let queued = turn.subscriptions(|own| own.take_queued());
         drop(queued);
     }
     group.registry.ended();
@@ -328,7 +320,7 @@ fn settle(turn: &mut Turn) {
 
 /// Wakes as many producers as there is room for; all of them when nothing is queued, since some may
 /// have given up, and there may be no later round to wake the next.
-pub(crate) fn give_room(turn: &mut Turn) {
+pub(crate) fn give_room(turn: &Turn) {
     let header = turn.header();
     let Some(extra) = header.extra() else { return };
     let capacity = header.capacity;
@@ -351,21 +343,15 @@ fn discard_fast(turn: &mut Turn) {
 }
 
 fn discard_submitted(turn: &mut Turn) {
-    let header = turn.header();
     urgent::discard(turn);
-    if let Some(mail) = header.extra().and_then(|extra| extra.mail.as_ref()) {
-        loop {
-            let Some(queued) = mail.lock().pop() else {
-                break;
-            };
-            // SAFETY: the node was in the queue, its job unrun.
-            unsafe { node::discard(queued.0, turn) };
-        }
+    while let Some(queued) = pop_mail(turn.header()) {
+        // SAFETY: the node was in the queue, its job unrun.
+        unsafe { node::discard(queued.0, turn) };
     }
     loop {
         let position = turn.owner().position.get();
         // SAFETY: we are the runner and this is our position.
-        let node = unsafe { header.inbox.next_owner(position) };
+        let node = unsafe { turn.header().inbox.next_owner(position) };
         if node.is_null() {
             return;
         }
@@ -409,53 +395,24 @@ fn report(header: &Header, failure: &Failure) {
     }
 }
 
-fn has_ready(turn: &Turn) -> bool {
-    let Some(extra) = turn.header().extra() else {
-        return false;
-    };
-    // SAFETY: we are the runner and the borrow ends here.
-    unsafe { extra.subscriptions_owner() }.has_ready()
+pub(crate) fn has_ready(turn: &Turn) -> bool {
+    turn.subscriptions(|own| own.has_ready()).unwrap_or(false)
 }
 
 fn is_held(turn: &Turn, phase: Phase) -> bool {
-    let Some(extra) = turn.header().extra() else {
-        return false;
-    };
-    // SAFETY: we are the runner and the borrow ends here.
-    let own = unsafe { extra.subscriptions_owner() };
-    !own.exclusive.is_empty() || own.is_held(phase)
+    let is_held = turn.subscriptions(|own| !own.exclusive.is_empty() || own.is_held(phase));
+    is_held.unwrap_or(false)
 }
 
-/// What would keep the task from closing.
+/// Number of completions and futures that keep the task from closing.
 pub(crate) fn holding(turn: &Turn) -> u32 {
-    let Some(extra) = turn.header().extra() else {
-        return 0;
-    };
-    // SAFETY: we are the runner and the borrow ends here.
-    unsafe { extra.subscriptions_owner() }.holding()
+    turn.subscriptions(|own| own.holding()).unwrap_or(0)
 }
 
-fn is_exclusive(header: &Header) -> bool {
-    let Some(extra) = header.extra() else {
-        return false;
-    };
-    // SAFETY: we are the runner and the borrow ends here.
-    !unsafe { extra.subscriptions_owner() }.exclusive.is_empty()
-}
-
-fn has_subscriptions(header: &Header) -> bool {
-    let Some(extra) = header.extra() else {
-        return false;
-    };
-    // SAFETY: we are the runner and the borrow ends here.
-    !unsafe { extra.subscriptions_owner() }.is_empty()
+fn has_subscriptions(turn: &Turn) -> bool {
+    turn.subscriptions(|own| !own.is_empty()).unwrap_or(false)
 }
 
 fn is_drained(turn: &Turn) -> bool {
     turn.header().inbox.is_drained_owner(turn.owner().position.get())
-}
-
-fn is_mail_empty(header: &Header) -> bool {
-    let mail = header.extra().and_then(|extra| extra.mail.as_ref());
-    mail.is_none_or(|mail| mail.lock().len() == 0)
 }

@@ -12,13 +12,15 @@ use super::phases;
 use crate::failure::{contain, Failure};
 use crate::group::Budget;
 use crate::limits::{CLOCK_STRIDE_JOBS_MAX, DONE_PUBLISH_JOBS};
+use crate::subscription::Subscriptions;
 use crate::sync::Ordering;
 use crate::task::cell::layout::{Header, Owner, TaskPtr};
 use crate::task::lane::inbox::bits;
+use crate::task::lane::mail::{mail_len, pop_mail};
 use crate::task::lane::node::{self, Flow, Node, Use};
 use crate::task::Phase;
 
-/// What becomes of a task after its turn.
+/// Next step for a task after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     /// Its budget is used up, or it yielded: behind all queued tasks with it.
@@ -27,7 +29,7 @@ pub(crate) enum After {
     Leave,
 }
 
-/// What a turn tells its worker.
+/// Result of a turn, for its worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) after: After,
@@ -156,30 +158,14 @@ impl Turn {
 
     /// A stand-in for discarding a job outside of a turn: only its account is used.
     pub(crate) fn for_discard(header: NonNull<Header>) -> Self {
-        Self {
-            header,
-            state: ptr::null_mut(),
-            running: ptr::null_mut(),
-            now_ns: 0,
-            end_ns: 0,
-            stride_left: 0,
-            stride: 1,
-            jobs_left: 0,
-            jobs: 0,
-            consumed: 0,
-            bytes: 0,
-            is_interrupted: false,
-            is_yielding: false,
-            is_among_jobs: false,
-            is_simulated: false,
-            failures: 0,
-        }
+        let turn = Self::new(TaskPtr(header), Budget { jobs: 1, time_ns: 0 }, 0);
+        Self { state: ptr::null_mut(), ..turn }
     }
 
     /// The task's header.
     #[inline(always)]
-    pub(crate) fn header<'a>(&self) -> &'a Header {
-        // SAFETY: the task lives for its turn; nobody keeps this borrow beyond it.
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: the task lives as long as its turn.
         unsafe { self.header.as_ref() }
     }
 
@@ -191,6 +177,17 @@ impl Turn {
     pub(crate) fn owner(&self) -> &Owner {
         // SAFETY: a turn is the runner of its task.
         unsafe { self.header().owner() }
+    }
+
+    /// Calls `look` with the task's subscriptions, if it has made any. `look` runs no user code.
+    #[inline(always)]
+    pub(in crate::task) fn subscriptions<R>(
+        &self,
+        look: impl FnOnce(&mut Subscriptions) -> R,
+    ) -> Option<R> {
+        let extra = self.header().extra()?;
+        // SAFETY: a turn is the runner of its task, and the borrow ends with this call.
+        Some(look(unsafe { extra.subscriptions_owner() }))
     }
 
     /// Asks for the end of the turn after this job; the task goes behind all others.
@@ -299,6 +296,12 @@ impl Turn {
         // Only a job that leaves something in the fast lane moves the insertion point, so it is put
         // back where that lane is emptied.
         let Some(node) = current::take_fast(self.owner()) else { return };
+        self.run_node(node);
+    }
+
+    /// Runs the job of a node that is in no lane, and frees the node unless the job goes on.
+    #[inline(always)]
+    pub(in crate::task) fn run_node(&mut self, node: *mut Node) {
         self.running = node;
         let flow = self.call(node);
         self.running = ptr::null_mut();
@@ -364,9 +367,8 @@ impl Turn {
         if self.is_signalled() {
             return false;
         }
-        let header = self.header();
-        let mark = header.inbox.mark_owner();
-        if header.capacity == 0 && !self.mailed_jobs() {
+        let mark = self.header().inbox.mark_owner();
+        if self.header().capacity == 0 && !self.mailed_jobs() {
             return false;
         }
         while self.owner().position.get().addr() != mark && mark > bits::LANE_EMPTY_MAX {
@@ -375,7 +377,7 @@ impl Turn {
             }
             let position = self.owner().position.get();
             // SAFETY: we are the runner and this is our position.
-            let node = unsafe { header.inbox.next_owner(position) };
+            let node = unsafe { self.header().inbox.next_owner(position) };
             if node.is_null() {
                 // A producer stands between its two steps; going idle will wait for it.
                 return true;
@@ -414,7 +416,7 @@ impl Turn {
 
     /// Moves to the next node of the submitted lane and frees the one that was held.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, node: *mut Node) {
+    pub(crate) fn advance(&self, node: *mut Node) {
         let owner = self.owner();
         let before = owner.position.get();
         owner.position.set(node.cast());
@@ -434,25 +436,14 @@ impl Turn {
 
     /// Jobs of a mailbox with another policy than «reject».
     fn mailed_jobs(&mut self) -> bool {
-        let Some(mail) = self.header().extra().and_then(|extra| extra.mail.as_ref()) else {
-            return true;
-        };
-        let present = mail.lock().len();
-        for _ in 0..present {
+        for _ in 0..mail_len(self.header()) {
             if !self.may_go_on() {
                 return false;
             }
-            let Some(queued) = mail.lock().pop() else {
+            let Some(queued) = pop_mail(self.header()) else {
                 break;
             };
-            self.running = queued.0;
-            let flow = self.call(queued.0);
-            self.running = ptr::null_mut();
-            match flow {
-                // SAFETY: the payload is consumed and the node is in no lane.
-                Flow::Done => unsafe { node::free(queued.0) },
-                Flow::Again => self.keep_current(queued.0),
-            }
+            self.run_node(queued.0);
             if !self.fast_jobs() || self.is_signalled() || !self.owner().open.get() {
                 return false;
             }
@@ -470,7 +461,7 @@ impl Turn {
     }
 
     #[inline(always)]
-    fn give_room(&mut self) {
+    fn give_room(&self) {
         if self.owner().room_wanted.get() {
             phases::give_room(self);
         }
