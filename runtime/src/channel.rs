@@ -43,10 +43,10 @@ use crate::task::Context;
 #[doc(alias = "ConsumableChannel")]
 #[doc(alias = "ConcurrentQueueChannel")]
 pub struct Channel<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<Inner<T>>,
 }
 
-struct Shared<T> {
+struct Inner<T> {
     capacity: usize,
     state: Mutex<State<T>>,
     listeners: Listeners,
@@ -55,24 +55,27 @@ struct Shared<T> {
 struct State<T> {
     items: VecDeque<T>,
     is_closed: bool,
-    /// Who waits until everything is taken.
+    /// Completers of [`Channel::drained`].
     drained: Vec<Completer<()>>,
-    /// Who polls for an item.
+    /// Wakers of the tasks that poll for an item.
     pollers: Vec<Waker>,
 }
 
 /// Why an item was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelErrorKind {
     /// As many items as the channel holds are waiting.
+    #[error("the channel is full")]
     Full,
     /// The channel is closed.
+    #[error("the channel is closed")]
     Closed,
 }
 
 /// An item that was not sent; gives it back.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
 #[must_use]
 pub struct ChannelError<T> {
     /// Why.
@@ -86,17 +89,6 @@ impl<T> fmt::Debug for ChannelError<T> {
         f.debug_struct("ChannelError").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
-
-impl<T> fmt::Display for ChannelError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            ChannelErrorKind::Full => "the channel is full",
-            ChannelErrorKind::Closed => "the channel is closed",
-        })
-    }
-}
-
-impl<T> std::error::Error for ChannelError<T> {}
 
 impl<T> Clone for Channel<T> {
     fn clone(&self) -> Self {
@@ -126,7 +118,7 @@ impl<T: Send + 'static> Channel<T> {
             pollers: Vec::new(),
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(Inner {
                 capacity: capacity.max(1),
                 state: Mutex::new(state),
                 listeners: Listeners::new(),
@@ -153,7 +145,7 @@ impl<T: Send + 'static> Channel<T> {
         };
         wake_all(pollers);
         // To every consumer, also if others wait already: whom an earlier signal was meant for may
-        // be gone. Who finds nothing goes idle again.
+        // be gone. A consumer that finds nothing goes idle again.
         self.shared.listeners.signal();
         Ok(())
     }
@@ -252,7 +244,7 @@ impl<T: Send + 'static> Channel<T> {
             job(state, cx, item);
         });
         *slot.lock() = Some(condition.clone());
-        // What was sent before is there to be taken.
+        // Items that were sent before are there already.
         condition.signal();
         let listener = self.shared.listeners.add(&condition);
         Consumer { condition, slot, _listener: listener }
@@ -266,7 +258,7 @@ fn wake_all(pollers: Vec<Waker>) {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> Inner<T> {
     fn take(&self) -> Option<T> {
         let (item, drained) = {
             let mut state = self.state.lock();
@@ -283,7 +275,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for Inner<T> {
     fn drop(&mut self) {
         for waiting in std::mem::take(&mut self.state.lock().drained) {
             let _ = waiting.fail(Failure::Closed);

@@ -2,33 +2,42 @@
 
 use std::any::Any;
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a job, a task or a completion ended without a value. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// An error returned by user code.
+    #[error(transparent)]
     Error(Arc<dyn Error + Send + Sync + 'static>),
     /// User code panicked; the text of the panic.
+    #[error("panicked: {0}")]
     Panicked(Arc<str>),
     /// The task is closed.
+    #[error("the task is closed")]
     Closed,
     /// Cancelled before it completed.
+    #[error("cancelled")]
     Cancelled,
     /// The task was killed.
+    #[error("the task was killed")]
     Killed,
     /// Not done within this time.
+    #[error("not done within {0:?}")]
     TimedOut(Duration),
     /// Every completer was dropped without an answer.
+    #[error("every completer was dropped without an answer")]
     Abandoned,
     /// A blocking wait was asked for on a worker thread, where waiting is refused.
+    #[error("a blocking wait is refused on a worker thread: use `on_completion` or an async wait")]
     WouldBlock,
     /// Refused, with what and why.
+    #[error("refused: {0}")]
     Refused(&'static str),
     /// Several failures, in the order of their sources.
+    #[error("{} failures:{}", .0.len(), listed(.0))]
     Many(Arc<[Failure]>),
 }
 
@@ -133,36 +142,8 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Error(error) => error.fmt(f),
-            Self::Panicked(text) => write!(f, "panicked: {text}"),
-            Self::Closed => f.write_str("the task is closed"),
-            Self::Cancelled => f.write_str("cancelled"),
-            Self::Killed => f.write_str("the task was killed"),
-            Self::TimedOut(limit) => write!(f, "not done within {limit:?}"),
-            Self::Abandoned => f.write_str("every completer was dropped without an answer"),
-            Self::WouldBlock => f.write_str(
-                "a blocking wait is refused on a worker thread: \
-                 use `on_completion` or an async wait",
-            ),
-            Self::Refused(why) => write!(f, "refused: {why}"),
-            Self::Many(failures) => {
-                write!(f, "{} failures:", failures.len())?;
-                failures.iter().try_for_each(|failure| write!(f, " [{failure}]"))
-            }
-        }
-    }
-}
-
-impl Error for Failure {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Error(error) => error.source(),
-            _ => None,
-        }
-    }
+fn listed(failures: &[Failure]) -> String {
+    failures.iter().map(|failure| format!(" [{failure}]")).collect()
 }
 
 /// Runs user code for whose outcome nobody waits: a panic of it is logged and ends nothing else.

@@ -110,4 +110,6 @@ pub mod internal {
     pub use crate::handoff::{Lender, Lent};
     #[cfg(not(turnwheel_loom))]
     pub use crate::task::losing_task;
+    #[cfg(not(turnwheel_loom))]
+    pub use crate::time::wheel::{Key, Wheel, MOVES_MAX};
 }

@@ -18,11 +18,11 @@ const CLASSES: usize = 16;
 const BATCH: usize = 64;
 
 /// Free memory of one class.
-struct Place(*mut u8);
+struct FreeBlock(*mut u8);
 // SAFETY: a free place is owned memory without any reference into it.
-unsafe impl Send for Place {}
+unsafe impl Send for FreeBlock {}
 
-type Batch = Vec<Place>;
+type Batch = Vec<FreeBlock>;
 
 static COMMON: [Mutex<Vec<Batch>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
 
@@ -88,7 +88,7 @@ pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
         if batch.len() == batch.capacity() {
             make_room(batch, class);
         }
-        batch.push(Place(place));
+        batch.push(FreeBlock(place));
     });
     if kept.is_err() {
         give_at_thread_exit(place, class);
@@ -111,7 +111,7 @@ fn make_room(batch: &mut Batch, class: usize) {
 #[cold]
 #[inline(never)]
 fn give_at_thread_exit(place: *mut u8, class: usize) {
-    COMMON[class].lock().push(vec![Place(place)]);
+    COMMON[class].lock().push(vec![FreeBlock(place)]);
 }
 
 /// Fills an empty batch, and answers one of its places.
@@ -131,7 +131,7 @@ fn fresh(class: usize) -> Batch {
     // The last is handed out first: ascending addresses.
     let mut batch = Vec::with_capacity(2 * BATCH);
     // SAFETY: the chunk is `BATCH` places long.
-    batch.extend((0..BATCH).rev().map(|index| Place(unsafe { chunk.add(index * size) })));
+    batch.extend((0..BATCH).rev().map(|index| FreeBlock(unsafe { chunk.add(index * size) })));
     batch
 }
 

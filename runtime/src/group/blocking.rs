@@ -14,26 +14,19 @@ const QUEUE_MAX: usize = 16_384;
 /// How long a thread waits for the next closure before it ends.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-type Job = Box<dyn FnOnce() + Send>;
+type Closure = Box<dyn FnOnce() + Send>;
 
-#[derive(Debug)]
-pub(crate) struct BlockingPool(Arc<Shared>);
+pub(crate) struct BlockingPool(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     name: String,
     state: Mutex<State>,
     work: Condvar,
 }
 
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BlockingPool").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Job>,
+    queue: VecDeque<Closure>,
     threads: usize,
     idle: usize,
     made: u64,
@@ -42,7 +35,7 @@ struct State {
 
 impl BlockingPool {
     pub(crate) fn new(group: &str) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Inner {
             name: format!("{group}-blocking"),
             state: Mutex::default(),
             work: Condvar::new(),
@@ -50,7 +43,7 @@ impl BlockingPool {
     }
 
     /// Runs a closure on a thread of the pool.
-    pub(crate) fn run(&self, job: Job) -> Result<(), Failure> {
+    pub(crate) fn run(&self, job: Closure) -> Result<(), Failure> {
         let mut state = self.0.state.lock();
         if state.is_closed {
             return Err(Failure::Closed);
@@ -98,7 +91,7 @@ impl BlockingPool {
     }
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &Inner) {
     let mut state = shared.state.lock();
     loop {
         if let Some(job) = state.queue.pop_front() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::shared::{Config, Hook};
+use super::shared::Config;
 use super::{Group, GroupShared};
 use crate::failure::Failure;
 use crate::limits::{
@@ -12,7 +12,7 @@ use crate::limits::{
 };
 use crate::sync::Arc;
 use crate::task::{AnyTask, Mailbox};
-use crate::time::clock::{Clock, ClockSource};
+use crate::time::clock::{as_ns, Clock, ClockSource};
 use crate::worker::{self, Pinning};
 
 /// How much one turn of a task may take before the task goes behind all queued tasks.
@@ -25,8 +25,7 @@ pub struct Budget {
 impl Budget {
     /// At most `jobs` jobs and about `time`; both are raised to at least one job.
     pub fn new(jobs: u32, time: Duration) -> Self {
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Self { jobs: jobs.max(1), time_ns }
+        Self { jobs: jobs.max(1), time_ns: as_ns(time) }
     }
 }
 
@@ -36,7 +35,7 @@ impl Default for Budget {
     }
 }
 
-/// What a worker does when it finds no work.
+/// Behaviour of a worker without work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdlePolicy {
@@ -143,7 +142,7 @@ pub enum BuildError {
         group: String,
         /// Which worker.
         worker: usize,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
@@ -153,6 +152,7 @@ const STACK_BYTES_MIN: usize = 64 << 10;
 
 /// Describes a group; every value has a default but the name.
 #[doc(alias = "ActorThreadGroup")]
+#[must_use = "a group is made by `build`"]
 pub struct GroupBuilder {
     config: Config,
     clock: ClockSource,
@@ -173,7 +173,7 @@ impl GroupBuilder {
             pinning: Pinning::EachToACore,
             stack_bytes: STACK_BYTES_DEFAULT,
             budget: Budget::default(),
-            idle: super::shared::Idle { spin_ns: IdlePolicy::LatencyFirst.spin_ns() },
+            spin_ns: IdlePolicy::LatencyFirst.spin_ns(),
             mailbox: Mailbox::default(),
             memory_bytes: GROUP_MAILBOX_BYTES_DEFAULT,
             is_stealing: true,
@@ -189,7 +189,6 @@ impl GroupBuilder {
     }
 
     /// Number of workers; by default what cpuset and control-group quota allow.
-    #[must_use]
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = Some(count);
         self
@@ -197,93 +196,81 @@ impl GroupBuilder {
 
     /// Where the workers run; by default each is pinned to a core if there is one for each. A pin
     /// that the system refuses is a warning, no error.
-    #[must_use]
     pub fn pinning(mut self, pinning: Pinning) -> Self {
         self.config.pinning = pinning;
         self
     }
 
     /// Stack of each worker in bytes, by default 2 MiB.
-    #[must_use]
     pub fn stack_bytes(mut self, bytes: usize) -> Self {
         self.config.stack_bytes = bytes;
         self
     }
 
     /// Runs on each worker's thread before its first task; gets the worker's number.
-    #[must_use]
     pub fn on_worker_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.config.on_start = Some(Hook(Arc::new(hook)));
+        self.config.on_start = Some(Arc::new(hook));
         self
     }
 
     /// Runs on each worker's thread after its last task; gets the worker's number.
-    #[must_use]
     pub fn on_worker_stop(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.config.on_stop = Some(Hook(Arc::new(hook)));
+        self.config.on_stop = Some(Arc::new(hook));
         self
     }
 
-    /// Told of each failure that a task's policy hook escalated.
-    #[must_use]
+    /// Sets a hook for failures that a task's policy hook escalates.
     pub fn on_escalate(
         mut self,
         hook: impl Fn(&AnyTask, &Failure) + Send + Sync + 'static,
     ) -> Self {
-        self.config.on_escalate = Some(Hook(Arc::new(hook)));
+        self.config.on_escalate = Some(Arc::new(hook));
         self
     }
 
-    /// Told of each turn that holds a worker longer than `limit`, while it does: the task, and for
+    /// Sets a hook for turns that hold a worker longer than `limit`, called meanwhile: the task, and for
     /// how long so far. By default a warning is logged after 500 ms.
-    #[must_use]
     pub fn on_long_turn(
         mut self,
         limit: Duration,
         hook: impl Fn(&AnyTask, Duration) + Send + Sync + 'static,
     ) -> Self {
         self.config.long_turn = limit;
-        self.config.on_long_turn = Some(Hook(Arc::new(hook)));
+        self.config.on_long_turn = Some(Arc::new(hook));
         self
     }
 
-    /// What a worker does when it finds no work; by default latency first.
-    #[must_use]
+    /// Sets the behaviour of a worker without work; by default latency first.
     pub fn idle(mut self, policy: IdlePolicy) -> Self {
-        self.config.idle.spin_ns = policy.spin_ns();
+        self.config.spin_ns = policy.spin_ns();
         self
     }
 
     /// Another clock than the system's.
-    #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = ClockSource::custom(clock);
         self
     }
 
     /// How much one turn may take, unless a task has a budget of its own.
-    #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.config.budget = budget;
         self
     }
 
     /// Mailbox of tasks that are spawned without one of their own.
-    #[must_use]
     pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
         self.config.mailbox = mailbox;
         self
     }
 
     /// Bytes that all mailboxes together may hold, to within 32 KiB a worker; by default 2 GiB.
-    #[must_use]
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.config.memory_bytes = bytes;
         self
     }
 
     /// Makes each worker keep its own tasks: for measurements.
-    #[must_use]
     pub fn without_stealing(mut self) -> Self {
         self.config.is_stealing = false;
         self
@@ -291,7 +278,6 @@ impl GroupBuilder {
 
     /// Makes a tokio runtime's I/O and timers usable from futures of the group's tasks.
     #[cfg(feature = "tokio")]
-    #[must_use]
     pub fn tokio(mut self, handle: tokio::runtime::Handle) -> Self {
         self.config.tokio = Some(handle);
         self

@@ -1,4 +1,4 @@
-//! What a group tells about itself: counters, latencies, the live tasks.
+//! Metrics of a group: counters, latencies, the live tasks.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub struct WorkerMetrics {
 }
 
 /// Sampled latencies of one class: about one turn in 256.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClassMetrics {
     /// Name of the class.
@@ -188,8 +188,8 @@ impl Group {
     /// in a group that is well. Cost: for each of them a look through the list of live tasks.
     pub fn long_turns(&self) -> Vec<TaskInfo> {
         let shared = self.shared();
-        let lasts = |worker: &&crate::worker::Shared| held_ns(worker, shared.now_ns()).is_some();
-        let running = |worker: &crate::worker::Shared| {
+        let lasts = |worker: &&crate::worker::Remote| held_ns(worker, shared.now_ns()).is_some();
+        let running = |worker: &crate::worker::Remote| {
             shared.registry.find(worker.running.load(Ordering::Acquire))
         };
         let tasks = shared.workers.iter().filter(lasts).filter_map(running);
@@ -209,20 +209,16 @@ impl Group {
     fn info(&self, task: &AnyTask) -> TaskInfo {
         let shared = self.shared();
         let header = task.header();
-        let is_here = |worker: &crate::worker::Shared| {
+        let is_here = |worker: &crate::worker::Remote| {
             std::ptr::eq(worker.running.load(Ordering::Acquire), header)
         };
         let age = |since| Duration::from_nanos(shared.now_ns().saturating_sub(since));
-        let waiting = match header.scheduled_ns.load(Ordering::Relaxed) {
-            0 => None,
-            since => Some(age(since)),
-        };
+        let scheduled_ns = header.scheduled_ns.load(Ordering::Relaxed);
         let running_on = shared.workers.iter().position(is_here);
-        let held_since = running_on.and_then(|index| {
+        let running_ns = running_on.and_then(|index| {
             let worker = &shared.workers[index];
-            let since = worker.held.since_ns(worker.stats.turns.get());
             // Still the same task, so it was its turn.
-            since.filter(|_| is_here(worker))
+            held_ns(worker, shared.now_ns()).filter(|_| is_here(worker))
         });
         TaskInfo {
             id: shared.registry.id_of(header),
@@ -231,9 +227,9 @@ impl Group {
             labels: task.labels(),
             phase: header.phase(),
             queued: task.queue_len(),
-            waiting,
+            waiting: (scheduled_ns > 0).then(|| age(scheduled_ns)),
             running_on,
-            running_for: held_since.map(age),
+            running_for: running_ns.map(Duration::from_nanos),
             bytes: header.vtable.bytes,
         }
     }
@@ -246,43 +242,27 @@ impl crate::group::GroupShared {
             found.push((class.index(), class.name().to_owned(), class.sampled()))
         });
         let live = self.registry.by_class(found.len());
-        let none = Latency::default();
         let metrics = |(index, class, sampled): (usize, String, Option<Sampled>)| {
-            let tasks = live[index];
-            match sampled {
-                None if tasks == 0 => None,
-                None => {
-                    let (waited_spread, ran_spread) = (Vec::new(), Vec::new());
-                    let (waited, ran, turns, jobs) = (none, none, 0, 0);
-                    Some(ClassMetrics {
-                        class,
-                        tasks,
-                        turns,
-                        jobs,
-                        waited,
-                        ran,
-                        waited_spread,
-                        ran_spread,
-                    })
-                }
-                Some(sampled) => Some(ClassMetrics {
-                    class,
-                    tasks,
-                    turns: sampled.ran.len(),
-                    jobs: sampled.jobs,
-                    waited: Latency::of(&sampled.waited),
-                    ran: Latency::of(&sampled.ran),
-                    waited_spread: spread(&sampled.waited),
-                    ran_spread: spread(&sampled.ran),
-                }),
-            }
+            let unsampled = ClassMetrics { class, tasks: live[index], ..ClassMetrics::default() };
+            let Some(sampled) = sampled else {
+                return (unsampled.tasks > 0).then_some(unsampled);
+            };
+            Some(ClassMetrics {
+                turns: sampled.ran.len(),
+                jobs: sampled.jobs,
+                waited: Latency::of(&sampled.waited),
+                ran: Latency::of(&sampled.ran),
+                waited_spread: spread(&sampled.waited),
+                ran_spread: spread(&sampled.ran),
+                ..unsampled
+            })
         };
         found.into_iter().filter_map(metrics).collect()
     }
 }
 
 /// For how long the turn of a worker lasts, if the watchdog has seen it.
-fn held_ns(worker: &crate::worker::Shared, now_ns: u64) -> Option<u64> {
+fn held_ns(worker: &crate::worker::Remote, now_ns: u64) -> Option<u64> {
     if worker.running.load(Ordering::Acquire).is_null() {
         return None;
     }
@@ -290,7 +270,7 @@ fn held_ns(worker: &crate::worker::Shared, now_ns: u64) -> Option<u64> {
     Some(now_ns.saturating_sub(since_ns))
 }
 
-fn worker_metrics(worker: &crate::worker::Shared, now_ns: u64) -> WorkerMetrics {
+fn worker_metrics(worker: &crate::worker::Remote, now_ns: u64) -> WorkerMetrics {
     let stats = &worker.stats;
     WorkerMetrics {
         turns: stats.turns.get(),

@@ -27,7 +27,7 @@ pub(crate) use shutdown::begin as begin_shutdown;
 pub use shutdown::{ShutdownError, ShutdownReport};
 pub use spawn::{SpawnError, SpawnErrorKind, TaskBuilder};
 pub use timers::TimersFull;
-pub(crate) use timers::{TimerEntry, TimerKey};
+pub(crate) use timers::{KeyCell, TimerEntry, TimerKey};
 
 use std::cell::Cell;
 use std::fmt;
@@ -194,15 +194,16 @@ impl Group {
     {
         let (completer, done) = completion();
         if let Some(limit) = limit {
-            let entry = TimerEntry::Expire(Box::new(completer.clone()), limit);
-            if let Err(full) = self.shared.arm_entry(limit, entry) {
+            let late = completer.clone();
+            let expire = move || drop(late.fail(Failure::TimedOut(limit)));
+            if let Err(full) = self.shared.arm_entry(limit, TimerEntry::Call(Box::new(expire))) {
                 return Completion::failed(Failure::error(full));
             }
         }
         let for_refusal = completer.clone();
         let job = Box::new(move || {
             let run = std::panic::AssertUnwindSafe(block);
-            // Who gave up waiting has completed it; the late result is dropped.
+            // The caller may have given up; then the late result is dropped.
             let _ = match std::panic::catch_unwind(run) {
                 Ok(value) => completer.complete(value).map_err(drop),
                 Err(panic) => completer.fail(Failure::from_panic(panic)).map_err(drop),
@@ -248,14 +249,14 @@ thread_local! {
 fn worker_thread(group: Arc<GroupShared>, index: usize, queue: Worker<TaskPtr>) {
     GROUP_OF_THREAD.set(Arc::as_ptr(&group));
     pin(&group, index);
-    completion::mark_worker_thread(true);
+    completion::refuse_blocking();
     #[cfg(feature = "tokio")]
     let handle = group.config.tokio.clone();
     #[cfg(feature = "tokio")]
     let _tokio = handle.as_ref().map(tokio::runtime::Handle::enter);
-    let call = |hook: &Option<shared::Hook<dyn Fn(usize) + Send + Sync>>, which| {
+    let call = |hook: &Option<WorkerHook>, which| {
         let Some(hook) = hook else { return };
-        contain(which, || (hook.0)(index));
+        contain(which, || hook(index));
     };
     call(&group.config.on_start, "the start hook of a worker");
     let local = Local::new(Arc::clone(&group), index, queue);

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::sync::{AtomicU32, AtomicUsize, Condvar, Mutex, Ordering};
-use crate::task::{AnyTask, Header};
+use crate::task::{AnyTask, Header, TaskPtr};
 
 /// Independent parts of the list, so that workers rarely meet. A power of two.
 const SHARDS: usize = 16;
@@ -32,14 +32,10 @@ struct Shard {
 
 #[derive(Debug)]
 struct Entry {
-    task: Option<Registered>,
+    /// Only dereferenced under the shard's lock, which a task takes before it ends.
+    task: Option<TaskPtr>,
     generation: u32,
 }
-
-#[derive(Debug)]
-struct Registered(NonNull<Header>);
-// SAFETY: it is only dereferenced under the shard's lock, which a task takes before it ends.
-unsafe impl Send for Registered {}
 
 impl Registry {
     pub(crate) fn new() -> Self {
@@ -60,7 +56,7 @@ impl Registry {
         if list.is_closed {
             return Err(Closed);
         }
-        let task = Some(Registered(NonNull::from(header)));
+        let task = Some(TaskPtr(NonNull::from(header)));
         let index = if let Some(index) = list.free.pop() {
             list.entries[index as usize].task = task;
             index

@@ -1,4 +1,4 @@
-//! What all workers and tasks of a group share.
+//! State shared by all workers and tasks of a group.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,60 +20,38 @@ use crate::subscription::Source;
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
 use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
 use crate::time::clock::{ClockListener, ClockSource};
-use crate::worker::{self, sleep::Sleep, Local, Pinning, Shared};
-
-/// A user's closure in the configuration.
-pub(crate) struct Hook<F: ?Sized>(pub(crate) Arc<F>);
-
-impl<F: ?Sized> Clone for Hook<F> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<F: ?Sized> fmt::Debug for Hook<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hook")
-    }
-}
+use crate::worker::{self, sleep::Sleep, Local, Pinning, Remote};
 
 /// Hook for escalated failures.
-pub(crate) type EscalateFn = dyn Fn(&AnyTask, &Failure) + Send + Sync;
+pub(crate) type EscalateHook = Arc<dyn Fn(&AnyTask, &Failure) + Send + Sync>;
 /// Hook for turns that last too long.
-pub(crate) type LongTurnFn = dyn Fn(&AnyTask, Duration) + Send + Sync;
-
-/// Told of the start or stop of a worker.
-pub(crate) type WorkerHook = Hook<dyn Fn(usize) + Send + Sync>;
-
-/// What a worker does without work.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Idle {
-    pub(crate) spin_ns: u64,
-}
+pub(crate) type LongTurnHook = Arc<dyn Fn(&AnyTask, Duration) + Send + Sync>;
+/// Hook for the start or stop of a worker.
+pub(crate) type WorkerHook = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// A group's description.
-#[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) name: String,
     pub(crate) workers: usize,
     pub(crate) pinning: Pinning,
     pub(crate) stack_bytes: usize,
     pub(crate) budget: Budget,
-    pub(crate) idle: Idle,
+    /// Time for which a worker without work spins before it parks.
+    pub(crate) spin_ns: u64,
     pub(crate) mailbox: Mailbox,
     pub(crate) memory_bytes: u64,
     pub(crate) is_stealing: bool,
     pub(crate) long_turn: Duration,
     pub(crate) on_start: Option<WorkerHook>,
     pub(crate) on_stop: Option<WorkerHook>,
-    pub(crate) on_escalate: Option<Hook<EscalateFn>>,
-    pub(crate) on_long_turn: Option<Hook<LongTurnFn>>,
+    pub(crate) on_escalate: Option<EscalateHook>,
+    pub(crate) on_long_turn: Option<LongTurnHook>,
     #[cfg(feature = "tokio")]
     pub(crate) tokio: Option<tokio::runtime::Handle>,
 }
 
 /// Where tasks go that are made ready when there is no worker thread: the simulation.
-pub(crate) trait Simulated: Send + Sync + fmt::Debug {
+pub(crate) trait Simulated: Send + Sync {
     /// A task is ready.
     fn ready(&self, task: TaskPtr);
     /// A blocking closure is to run.
@@ -98,7 +76,6 @@ const RUNNING: u8 = 0;
 const STOPPING: u8 = 1;
 
 /// A running group.
-#[derive(Debug)]
 pub(crate) struct GroupShared {
     pub(crate) config: Config,
     pub(crate) clock: ClockSource,
@@ -106,7 +83,7 @@ pub(crate) struct GroupShared {
     pub(crate) injector: Injector<TaskPtr>,
     /// Tasks of the system class: never behind others.
     pub(crate) system: Injector<TaskPtr>,
-    pub(crate) workers: Box<[Shared]>,
+    pub(crate) workers: Box<[Remote]>,
     pub(crate) sleep: Sleep,
     pub(crate) timers: Timers,
     pub(crate) registry: Registry,
@@ -124,6 +101,12 @@ pub(crate) struct GroupShared {
     pub(crate) simulation: Option<Arc<dyn Simulated>>,
 }
 
+impl fmt::Debug for GroupShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupShared").field("name", &self.config.name).finish_non_exhaustive()
+    }
+}
+
 impl GroupShared {
     /// A group without threads yet, and the queues for its workers.
     pub(crate) fn new(
@@ -135,7 +118,7 @@ impl GroupShared {
         let shared = Self {
             injector: Injector::new(),
             system: Injector::new(),
-            workers: queues.iter().map(|queue| Shared::new(queue.stealer())).collect(),
+            workers: queues.iter().map(|queue| Remote::new(queue.stealer())).collect(),
             sleep: Sleep::new(config.workers),
             timers: Timers::new(config.workers, clock.now_ns()),
             registry: Registry::new(),
@@ -308,13 +291,13 @@ impl GroupShared {
         if let Some(hook) = &self.config.on_escalate {
             // SAFETY: the task is registered until its last turn ends, and this is a turn of it.
             let task = unsafe { AnyTask::registered(NonNull::from(header)) };
-            contain("the escalation hook of a group", || (hook.0)(&task, failure));
+            contain("the escalation hook of a group", || hook(&task, failure));
         }
     }
 }
 
 impl ClockListener for GroupShared {
-    /// Whoever keeps the time looks at the clock again; workers that are awake do so by themselves.
+    /// Makes the timekeeper read the clock again; workers that are awake do so by themselves.
     fn clock_moved(&self) {
         self.wake_keeper();
     }

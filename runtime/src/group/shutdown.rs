@@ -14,7 +14,7 @@ const STOP_SHARE: u32 = 8;
 /// How long the end waits for tasks that were killed, and for threads.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// What a shutdown has left behind.
+/// Report of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
@@ -100,7 +100,7 @@ impl Group {
 pub(crate) fn begin(group: &GroupShared, deadline: Duration) -> usize {
     // 1. No task is added any more.
     group.registry.close();
-    // 2. Every task closes in order. One that has not by then is stopped, with time left to end in
+    // 2. Every task closes in order. A task that has not is stopped then, with time left to end in
     // order before it is killed.
     let tasks = group.registry.all();
     let stop = deadline - deadline / STOP_SHARE;
@@ -115,7 +115,7 @@ fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
     let mut report = ShutdownReport::default();
     let count = begin(group, deadline);
     if !group.registry.wait_empty(deadline) {
-        // 3. What is left is killed.
+        // 3. The tasks that are left are killed.
         let late = group.registry.all();
         for task in &late {
             report.killed.push(task.name());

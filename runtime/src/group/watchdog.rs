@@ -15,14 +15,6 @@ pub(crate) struct Watchdog {
     long_turns: AtomicU64,
 }
 
-/// What was seen of one worker.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    turns: u64,
-    since_ns: u64,
-    is_reported: bool,
-}
-
 impl Watchdog {
     pub(crate) fn new() -> Self {
         Self {
@@ -56,7 +48,7 @@ impl Watchdog {
     /// The watchdog's thread.
     pub(crate) fn run(group: &Arc<GroupShared>) {
         *group.watchdog.thread.lock() = Some(std::thread::current());
-        let mut seen = vec![Seen::default(); group.workers.len()];
+        let mut are_reported = vec![false; group.workers.len()];
         while !group.is_stopping() {
             if group.sleep.is_everybody_parked() {
                 group.watchdog.is_asleep.store(true, Ordering::SeqCst);
@@ -71,24 +63,25 @@ impl Watchdog {
             }
             park(Some(WATCHDOG_PERIOD));
             let now_ns = group.now_ns();
-            for (index, seen) in seen.iter_mut().enumerate() {
-                look(group, index, seen, now_ns);
+            for (index, is_reported) in are_reported.iter_mut().enumerate() {
+                look(group, index, is_reported, now_ns);
             }
         }
     }
 }
 
-fn look(group: &Arc<GroupShared>, index: usize, seen: &mut Seen, now_ns: u64) {
+/// Reports the turn of a worker once, if it lasts too long.
+fn look(group: &Arc<GroupShared>, index: usize, is_reported: &mut bool, now_ns: u64) {
     let worker = &group.workers[index];
     let turns = worker.stats.turns.get();
     let running = worker.running.load(Ordering::Acquire);
-    if running.is_null() || turns != seen.turns {
-        *seen = Seen { turns, since_ns: now_ns, is_reported: false };
-        worker.held.see_owner(turns, now_ns);
-        return;
-    }
-    let held = Duration::from_nanos(now_ns.saturating_sub(seen.since_ns));
-    if held < group.config.long_turn || seen.is_reported {
+    let since_ns = worker.held.since_ns(turns).filter(|_| !running.is_null());
+    let Some(since_ns) = since_ns else {
+        *is_reported = false;
+        return worker.held.see_owner(turns, now_ns);
+    };
+    let held = Duration::from_nanos(now_ns.saturating_sub(since_ns));
+    if held < group.config.long_turn || *is_reported {
         return;
     }
     // A task ends inside its turn, and leaves the list first: found and still the same turn means
@@ -99,10 +92,10 @@ fn look(group: &Arc<GroupShared>, index: usize, seen: &mut Seen, now_ns: u64) {
     if worker.stats.turns.get() != turns {
         return;
     }
-    seen.is_reported = true;
+    *is_reported = true;
     group.watchdog.long_turns.fetch_add(1, Ordering::Relaxed);
     match &group.config.on_long_turn {
-        Some(hook) => contain("the long-turn hook of a group", || (hook.0)(&task, held)),
+        Some(hook) => contain("the long-turn hook of a group", || hook(&task, held)),
         None => tracing::warn!(
             task = task.name(),
             worker = index,

@@ -1,4 +1,4 @@
-//! What belongs to one worker: its queue, its run-next slot, its part of the accounts.
+//! State of one worker: its queue, its run-next slot, its share of the memory count.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -15,7 +15,7 @@ use crate::task::{Header, TaskPtr};
 
 /// The part of a worker that siblings see.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Remote {
     pub(crate) stealer: Stealer<TaskPtr>,
     /// The task made ready last by the task now running; runs next.
     pub(crate) slot: Slot<Header>,
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) thread: Mutex<Option<std::thread::Thread>>,
 }
 
-impl Shared {
+impl Remote {
     pub(crate) fn new(stealer: Stealer<TaskPtr>) -> Self {
         Self {
             stealer,
@@ -53,7 +53,7 @@ impl Shared {
     }
 }
 
-/// What the watchdog has last seen of a worker; written by the watchdog alone.
+/// Last observation of a worker by the watchdog, which alone writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// Turns begun at that time: while no other has begun, the same turn lasts.
@@ -137,7 +137,7 @@ impl Local {
         ptr::eq(&*self.group, group)
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Remote {
         &self.group.workers[self.index]
     }
 
@@ -230,7 +230,7 @@ impl Local {
         Some(task)
     }
 
-    /// What came along with a batch must not wait behind a long turn while a sibling sleeps.
+    /// Wakes a sibling for the rest of a batch, which must not wait behind a long turn.
     fn hand_on_batch(&self) {
         if self.queue.is_empty() {
             return;

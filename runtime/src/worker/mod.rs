@@ -16,7 +16,7 @@ mod stats;
 pub use self::pin::Pinning;
 #[cfg(not(turnwheel_loom))]
 pub(crate) use self::{
-    local::{with_current, Local, Shared},
+    local::{with_current, Local, Remote},
     pin::{pin_to, usable_cores, usable_workers},
     run::start,
     stats::Stats,

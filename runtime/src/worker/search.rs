@@ -45,9 +45,7 @@ impl Search {
             if let Some(task) = self.look(local, machine_ns, now_ns) {
                 return Some(task);
             }
-            if machine_ns.saturating_sub(start_ns) >= group.config.idle.spin_ns
-                || group.is_stopping()
-            {
+            if machine_ns.saturating_sub(start_ns) >= group.config.spin_ns || group.is_stopping() {
                 return None;
             }
             for _ in 0..SPINS_PER_LOOK {

@@ -53,12 +53,12 @@ struct Parked {
     /// Index and mode of each, latest last.
     list: Vec<(usize, ParkMode)>,
     /// The worker that parks until the next timer, for all others.
-    keeper: Option<Keeper>,
+    keeper: Option<Timekeeper>,
 }
 
 /// The worker that wakes for timers, and the deadline that it knows.
 #[derive(Clone, Copy, Debug)]
-struct Keeper {
+struct Timekeeper {
     worker: usize,
     until_ns: u64,
 }
@@ -268,7 +268,7 @@ impl Sleep {
             .keeper
             .is_none_or(|keeper| keeper.worker == worker || until_ns < keeper.until_ns);
         if keeps {
-            parked.keeper = Some(Keeper { worker, until_ns });
+            parked.keeper = Some(Timekeeper { worker, until_ns });
         }
         keeps
     }

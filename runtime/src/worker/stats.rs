@@ -19,7 +19,7 @@ impl Count {
     }
 }
 
-/// What a worker counts.
+/// Counters of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     /// Turns begun. Siblings judge by it whether the worker makes progress.
