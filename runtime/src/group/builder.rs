@@ -228,8 +228,8 @@ impl GroupBuilder {
         self
     }
 
-    /// Sets a hook for turns that hold a worker longer than `limit`, called meanwhile: the task, and for
-    /// how long so far. By default a warning is logged after 500 ms.
+    /// Sets a hook that is called while a turn holds a worker longer than `limit`, with the task
+    /// and the time so far. By default a warning is logged after 500 ms.
     pub fn on_long_turn(
         mut self,
         limit: Duration,

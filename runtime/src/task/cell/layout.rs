@@ -39,8 +39,8 @@ pub(crate) struct Vtable {
     pub(crate) bytes: usize,
 }
 
-/// Fields that only the runner of a task touches. Cells: a turn and the code that its jobs call look at it
-/// one within the other, so nobody has a borrow for itself.
+/// Fields that only the runner of a task touches. Cells: a turn and the code that its jobs call use
+/// them one within the other, so neither has a borrow for itself.
 #[derive(Debug)]
 pub(crate) struct Owner {
     /// Stub, or the node last taken from the submitted lane.
@@ -248,7 +248,7 @@ unsafe fn drop_state<S, L>(header: NonNull<Header>) {
 
 unsafe fn dealloc<S, L>(header: NonNull<Header>) {
     let cell = header.cast::<TaskCell<S, L>>().as_ptr();
-    // Destructors of user values may panic: a turn whose task has ended by itself must not unwind into it.
+    // User destructors may panic: a turn whose task has ended by itself must not unwind into it.
     // SAFETY: the last reference is gone.
     contain("dropping what a task kept", || unsafe { std::ptr::drop_in_place(cell) });
     // SAFETY: it came from the slab with this layout.

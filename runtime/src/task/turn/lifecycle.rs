@@ -109,7 +109,7 @@ pub trait Lifecycle<S>: Send + 'static {
     /// Clean-up of a task that failed, whatever the way. Runs once.
     fn failed(&mut self, _state: &mut S, _cx: &mut Context<'_, S>, _failure: &Failure) {}
 
-    /// Called after every failed job and hook. Its answer counts in phase Started; in any other phase
+    /// Called after every failed job and hook. The answer counts in phase Started; in other phases
     /// a failure ends the task.
     fn on_failure(
         &mut self,
