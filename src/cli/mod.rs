@@ -7,10 +7,13 @@ mod check;
 mod completions;
 mod config;
 mod delete;
+#[cfg(feature = "server")]
+mod descriptors;
 mod doctor;
 mod event;
 mod exit;
 mod find;
+mod hidden;
 mod list;
 mod logs;
 mod many;
@@ -101,6 +104,17 @@ enum Verb {
     Bench(bench::Arguments),
 }
 
+impl Verb {
+    /// Whether flows are run in this process, which may run commands.
+    fn runs_flows(&self) -> bool {
+        #[cfg(feature = "server")]
+        if matches!(self, Self::Serve(_)) {
+            return true;
+        }
+        matches!(self, Self::Run(_))
+    }
+}
+
 /// Parses the command line, runs the verb and returns the exit code.
 pub(crate) fn run() -> ExitCode {
     let command = Command::command().after_help(format!("{AFTER_HELP}\n\n{}", exit::CODES));
@@ -127,6 +141,9 @@ fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
         Verb::Completions(arguments) => return completions::run(arguments),
         Verb::Doctor(arguments) => return doctor::run(arguments),
         _ => {}
+    }
+    if verb.runs_flows() {
+        hidden::leave()?;
     }
     let settings = Settings::load(flags)?;
     match verb {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use turnwheel::io::{HostIo, IoOptions};
+use turnwheel::io::{HostIo, IoOptions, KeptSecrets};
 
+use super::hidden;
 use super::settings::Settings;
 
 pub(crate) fn host_io(settings: &Settings) -> HostIo {
@@ -24,5 +25,6 @@ pub(crate) fn host_io(settings: &Settings) -> HostIo {
     options.command_timeout = settings.length("io.command-timeout");
     options.command_grace = settings.length("io.command-grace");
     options.output_max = settings.bytes("io.output-max").min(options.output_max);
+    options.kept_secrets = KeptSecrets::new(hidden::of_flows());
     HostIo::new(options)
 }

@@ -11,10 +11,11 @@ use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;
 use turnwheel::work::Workers;
 
+use super::descriptors;
 use super::exit::Exit;
 use super::outside::host_io;
 use super::place::Place;
-use super::settings::{self, Settings};
+use super::settings::{self, Origin, Settings};
 use super::span;
 use super::traces;
 
@@ -67,9 +68,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// Connections at once; others wait to be accepted [default: 4096].
+    /// Connections at once; for a further one the connection that is idle longest is closed [default: 4096,
+    /// and fewer where fewer files may be open].
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: Option<u32>,
+
+    /// Let flows run shell commands, scripts and containers. Without tokens that has to be said, because
+    /// everybody on this machine could add such a flow; with tokens it is allowed unless
+    /// io.allow-shell forbids it.
+    #[arg(long)]
+    allow_shell: bool,
 
     /// Requests a second that each token may make in the long run; as many as there are by default.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
@@ -122,6 +130,10 @@ impl Arguments {
         settings.take("serve.write-within", self.write_within.clone());
         settings.take("serve.stop-within", self.stop_within.clone());
         settings.take("otlp", self.otlp.clone());
+        settings.take("io.allow-shell", self.allow_shell.then(|| "true".to_owned()));
+        if !is_guarded(&settings) && *settings.get("io.allow-shell").1 == Origin::Default {
+            settings.take("io.allow-shell", Some("false".to_owned()));
+        }
         settings.take("serve.log-format", self.log_format.clone());
         settings.take("serve.log", self.log.clone());
         settings
@@ -299,8 +311,14 @@ fn listen(settings: &Settings) -> Result<Listen, Exit> {
         let place = settings.place("serve.listen");
         wrong(&format!("{place}: {problem}"), "give another address with --listen")
     })?;
+    let wanted = settings.count("serve.connections-max") as usize;
+    let descriptors = descriptors::raise();
+    let connections = descriptors::connections(wanted, descriptors);
+    if connections < wanted {
+        tracing::warn!(wanted, connections, ?descriptors, "open files limit the connections");
+    }
     let listen = Listen::at(at)
-        .connections_max(settings.count("serve.connections-max") as usize)
+        .connections_max(connections)
         .head_within(settings.length("serve.head-within"))
         .write_within(settings.length("serve.write-within"))
         .stop_within(settings.length("serve.stop-within"));
@@ -343,10 +361,8 @@ pub(crate) fn problems(settings: &Settings) -> Vec<String> {
             problems.push(format!("{}: {file}: {error}", settings.place(name)));
         }
     }
-    let is_guarded =
-        ["serve.tokens", "serve.token"].iter().any(|name| settings.text(name).is_some());
     let at = settings.get("serve.listen").0;
-    if !is_guarded && address(at).is_ok_and(|address| !address.ip().is_loopback()) {
+    if !is_guarded(settings) && address(at).is_ok_and(|address| !address.ip().is_loopback()) {
         problems.push(format!(
             "{}: {at} can be reached from other machines, and nobody needs a token: set \
              «serve.tokens», or listen on 127.0.0.1",
@@ -354,6 +370,11 @@ pub(crate) fn problems(settings: &Settings) -> Vec<String> {
         ));
     }
     problems
+}
+
+/// Whether a token is needed.
+fn is_guarded(settings: &Settings) -> bool {
+    ["serve.tokens", "serve.token"].iter().any(|name| settings.text(name).is_some())
 }
 
 fn options(settings: &Settings) -> Result<Options, Exit> {

@@ -11,6 +11,7 @@ use base64::Engine as _;
 
 use super::code::Code;
 use super::problem::Problem;
+use super::site;
 use super::state::Api;
 
 /// The header by which somebody on this machine says who they are, if no tokens are needed.
@@ -105,6 +106,11 @@ pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Ne
         let detail = format!("«{name}» may read, and {method} changes something");
         return Problem::new(Code::Forbidden, detail).into_response();
     }
+    if !is_read {
+        if let Err(problem) = site::refuse_other_sites(&request) {
+            return problem.into_response();
+        }
+    }
     if let Err(seconds) = api.rates().take(&principal.name) {
         let detail = format!("«{}» asks too often: wait {seconds} s", principal.name);
         let problem = Problem::new(Code::TooManyRequests, detail).again_after(seconds);
@@ -174,9 +180,7 @@ fn name_of(request: &Request) -> Option<&str> {
 }
 
 fn refuse_strangers(request: &Request) -> Result<(), Problem> {
-    let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let host = text(header::HOST).or_else(|| request.uri().authority().map(|a| a.as_str()));
-    let Some(host) = host else {
+    let Some(host) = site::host(request) else {
         return Err(Problem::new(Code::HostRefused, "the request names no host"));
     };
     if !is_local(host) {
@@ -186,14 +190,7 @@ fn refuse_strangers(request: &Request) -> Result<(), Problem> {
         );
         return Err(Problem::new(Code::HostRefused, detail));
     }
-    if let Some(origin) = text(header::ORIGIN) {
-        let of = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-        if of != host {
-            let detail = format!("the request comes from a page of «{origin}», not of «{host}»");
-            return Err(Problem::new(Code::OriginRefused, detail));
-        }
-    }
-    Ok(())
+    site::is_own_origin(request)
 }
 
 fn is_local(host: &str) -> bool {

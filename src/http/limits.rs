@@ -18,7 +18,11 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1_024;
 /// How long the handshake of TLS may take.
 pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connections at once: each costs a file descriptor and some kilobytes. Further ones wait to be accepted.
+/// How long a new connection may say nothing at all: each holds a file descriptor.
+pub const SILENT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connections at once: each costs a file descriptor and some kilobytes. For a further one the connection
+/// that has been idle longest is closed.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
 /// Requests of one connection that are under way at once, in HTTP/2: as many as one page of a browser asks

@@ -16,7 +16,7 @@
 //! | `route` | the operations, by what they are about |
 //! | `body`, `cursor` | what requests say, checked; places in lists |
 //! | `show`, `picture` | plans and steps of the engine in the shapes of the API |
-//! | `access`, `rate` | who may ask, and how often |
+//! | `access`, `site`, `rate` | who may ask, from which pages, and how often |
 //! | `trace`, `figures`, `health` | traces, log and audit; figures; the probe |
 //! | `serve` | listening: connections, TLS, an orderly stop |
 
@@ -35,6 +35,7 @@ mod route;
 mod router;
 pub mod serve;
 mod show;
+mod site;
 mod state;
 mod trace;
 

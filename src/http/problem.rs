@@ -77,8 +77,10 @@ impl IntoResponse for Problem {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if code == Code::Unauthorized {
-            let ways = HeaderValue::from_static("Bearer, Basic realm=\"turnwheel\"");
-            headers.insert(header::WWW_AUTHENTICATE, ways);
+            // One header for each way: not every client parses a list of them.
+            for way in ["Bearer realm=\"turnwheel\"", "Basic realm=\"turnwheel\""] {
+                headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(way));
+            }
         }
         answer.extensions_mut().insert(Refused(code));
         answer

@@ -46,6 +46,7 @@ use turnwheel_engine::flow::{
 };
 
 pub use options::IoOptions;
+pub use secrets::KeptSecrets;
 
 /// How often it is looked whether commands have ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -122,8 +123,8 @@ impl HostIo {
         if self.inner.options.allow_shell {
             return Ok(());
         }
-        let message =
-            "commands, scripts and containers are not allowed here: io.allow-shell is false";
+        let message = "commands, scripts and containers are not allowed here: allow them by the \
+                       setting io.allow-shell or, without tokens, by turnwheel serve --allow-shell";
         Err(IoError::new(IoErrorKind::Forbidden, message))
     }
 
@@ -184,6 +185,10 @@ impl Io for HostIo {
         self.engine().err().map(|error| error.message)
     }
 
+    fn command_problem(&self) -> Option<String> {
+        self.may_run().err().map(|error| error.message)
+    }
+
     fn script_problem(&self, language: ScriptLanguage) -> Option<String> {
         if let Err(error) = self.may_run() {
             return Some(error.message);
@@ -212,7 +217,7 @@ impl Io for HostIo {
     }
 
     fn secret(&self, name: &str) -> Result<Option<Value>, IoError> {
-        secrets::find(self.inner.options.secrets.as_deref(), name)
+        secrets::find(&self.inner.options, name)
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use turnwheel_engine::flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
+use super::secrets::KeptSecrets;
+
 /// What flows may do outside, and how much of it. Every value has a default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -12,6 +14,8 @@ pub struct IoOptions {
     /// A folder with a file for each secret; without one they are in variables of the environment
     /// with names that begin with `TURNWHEEL_SECRET_`.
     pub secrets: Option<PathBuf>,
+    /// Secrets that are in this process and not in its environment any more.
+    pub kept_secrets: KeptSecrets,
     /// Whether commands, scripts and containers may be run.
     pub allow_shell: bool,
     /// The command line of the engine of containers, a name or a path; `none` if there are to be no
@@ -40,6 +44,7 @@ impl Default for IoOptions {
         let variables = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
         Self {
             secrets: None,
+            kept_secrets: KeptSecrets::default(),
             allow_shell: true,
             container_engine: None,
             environment: variables.map(str::to_owned).to_vec(),

@@ -1,12 +1,18 @@
 //! Secrets: read at each use, kept nowhere, in no message.
 
+use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 use turnwheel_engine::flow::{IoError, IoErrorKind};
+
+use super::options::IoOptions;
 
 /// Variables of the environment that are secrets begin with this.
 const VARIABLE: &str = "TURNWHEEL_SECRET_";
@@ -14,8 +20,26 @@ const VARIABLE: &str = "TURNWHEEL_SECRET_";
 /// Bytes of one secret. Larger ones are no secrets but files.
 const SECRET_BYTES_MAX: u64 = 64 * 1_024;
 
-/// A secret by its name: from a file of the folder if there is one, else from the environment.
-pub(super) fn find(folder: Option<&Path>, name: &str) -> Result<Option<Value>, IoError> {
+/// Secrets by the names of their variables, for a process that has removed them from its environment.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct KeptSecrets(Arc<BTreeMap<String, String>>);
+
+impl KeptSecrets {
+    /// These, each with the name of its variable, which begins with `TURNWHEEL_SECRET_`.
+    pub fn new(variables: BTreeMap<String, String>) -> Self {
+        Self(Arc::new(variables))
+    }
+}
+
+impl fmt::Debug for KeptSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A secret by its name: from a file of the folder if there is one, else one that is kept, else from
+/// the environment.
+pub(super) fn find(options: &IoOptions, name: &str) -> Result<Option<Value>, IoError> {
     let is_name = !name.is_empty()
         && !name.starts_with('.')
         && name.chars().all(|sign| sign.is_alphanumeric() || "-_.".contains(sign));
@@ -23,9 +47,9 @@ pub(super) fn find(folder: Option<&Path>, name: &str) -> Result<Option<Value>, I
         let message = format!("«{name}» cannot name a secret: take letters, digits, - _ and .");
         return Err(IoError::new(IoErrorKind::Forbidden, message));
     }
-    match folder {
+    match &options.secrets {
         Some(folder) => from_file(folder, name),
-        None => from_environment(name),
+        None => from_variables(&options.kept_secrets, name),
     }
 }
 
@@ -49,13 +73,15 @@ fn from_file(folder: &Path, name: &str) -> Result<Option<Value>, IoError> {
     Ok(Some(value(text.strip_suffix('\n').unwrap_or(&text))))
 }
 
-fn from_environment(name: &str) -> Result<Option<Value>, IoError> {
+fn from_variables(kept: &KeptSecrets, name: &str) -> Result<Option<Value>, IoError> {
     let upper: String = name
         .chars()
         .map(|sign| if sign.is_ascii_alphanumeric() { sign.to_ascii_uppercase() } else { '_' })
         .collect();
-    let found =
-        [name, upper.as_str()].iter().find_map(|name| env::var_os(format!("{VARIABLE}{name}")));
+    let found = [name, upper.as_str()].iter().find_map(|name| {
+        let variable = format!("{VARIABLE}{name}");
+        kept.0.get(&variable).map(OsString::from).or_else(|| env::var_os(variable))
+    });
     let Some(found) = found else { return Ok(None) };
     let text = found.into_string().map_err(|_| {
         IoError::new(IoErrorKind::Forbidden, format!("the secret «{name}» is no text"))

@@ -88,6 +88,53 @@ fn a_page_of_another_site_cannot_use_the_readers_browser() {
 }
 
 #[test]
+fn a_page_of_another_site_cannot_use_a_browser_that_knows_a_password() {
+    let served = guarded();
+    // ann:s3cret, as the browser sends it again by itself.
+    let ann = ("authorization", "Basic YW5uOnMzY3JldA==");
+    let evil = ("origin", "http://evil.example");
+    let text = ("content-type", "text/plain");
+    let json = ("content-type", "application/json");
+    let body = json!({"action": "ask"});
+    for path in ["/api/v1/flows", "/api/v1/plans", "/api/v1/schedules/s/trigger", "/api/v1/orders"]
+    {
+        for kind in [text, json] {
+            let refused = served.send("POST", path, &[ann, evil, kind], Some(&body));
+            refused.is_problem(403, "origin-refused");
+        }
+        served
+            .send("POST", path, &[ann, ("origin", "null")], None)
+            .is_problem(403, "origin-refused");
+        for site in ["cross-site", "same-site"] {
+            let refused =
+                served.send("POST", path, &[ann, json, ("sec-fetch-site", site)], Some(&body));
+            refused.is_problem(403, "origin-refused");
+        }
+        // A form can say these types only; a browser of an old kind names no origin.
+        for kind in
+            ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"]
+        {
+            let refused = served.send("POST", path, &[ann, ("content-type", kind)], Some(&body));
+            refused.is_problem(415, "body-type-wrong");
+        }
+    }
+    let own = ("origin", served.url.as_str());
+    let started = served.send("POST", "/api/v1/plans", &[ann, own, json], Some(&body));
+    assert_eq!(started.status, 201, "{}", started.text);
+    // Behind a proxy the host is another one; the browser itself says that the page is the server's own.
+    let proxied =
+        [ann, json, ("origin", "https://wheel.example"), ("sec-fetch-site", "same-origin")];
+    assert_eq!(served.send("POST", "/api/v1/plans", &proxied, Some(&body)).status, 201);
+}
+
+#[test]
+fn each_way_to_say_who_one_is_has_a_header_of_its_own() {
+    let answer = guarded().get("/api/v1/plans");
+    let ways: Vec<_> = answer.headers.get_all("www-authenticate").iter().collect();
+    assert_eq!(ways, ["Bearer realm=\"turnwheel\"", "Basic realm=\"turnwheel\""]);
+}
+
+#[test]
 fn whoever_asks_too_often_is_told_when_to_come_back() {
     let options = Options::new(Access::Loopback).rate(1, 3);
     let served = Served::with(world(MemoryStore::new()), options);

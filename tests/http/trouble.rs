@@ -83,16 +83,33 @@ fn what_is_no_http_is_answered_or_cut_and_harms_nobody() {
 }
 
 #[test]
-fn more_connections_than_allowed_wait_for_their_turn() {
+fn idle_connections_make_way_for_new_ones_and_busy_ones_stay() {
     let options = Options::new(Access::Loopback);
     let served =
         Served::listening(world(MemoryStore::new()), options, |listen| listen.connections_max(2));
-    let one = TcpStream::connect(served.address()).unwrap();
-    let two = TcpStream::connect(served.address()).unwrap();
-    let request = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let third = raw(&served, request);
-    drop((one, two));
+    let live = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    // Silent ones, one that has begun a head, one that keeps its connection after an answer.
+    let mut idle: Vec<_> = (0..20).map(|_| raw(&served, b"")).collect();
+    idle.push(raw(&served, b"GET /health/live HTTP/1.1\r\nhost: lo"));
+    idle.push(raw(&served, b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+    assert!(answer(raw(&served, live)).contains("204"));
+    // Two wait for an answer: a third connection has to wait, and none of them is cut.
+    let plan = served.start("ask", &json!(null));
+    let step = served.suspended(&plan);
+    let wait = format!(
+        "GET /api/v1/plans/{plan}?wait_ms=60000 HTTP/1.1\r\nhost: localhost\r\n\
+         connection: close\r\n\r\n"
+    );
+    let busy = [raw(&served, wait.as_bytes()), raw(&served, wait.as_bytes())];
+    let third = raw(&served, live);
+    let id: turnwheel::engine::PlanId = plan.parse().unwrap();
+    let step = turnwheel::engine::StepId(step);
+    served.world.event(id, step, None, &json!(7)).wait().unwrap().unwrap();
+    for waiting in busy {
+        assert!(answer(waiting).contains("\"output\":7"));
+    }
     assert!(answer(third).contains("204"));
+    drop(idle);
 }
 
 #[test]

@@ -53,6 +53,58 @@ fn roles_are_read_or_operate_and_other_machines_need_a_token() {
     }
 }
 
+const ENVIRONMENT: &str = "document: { dsl: '1.0.3', namespace: test, name: peek, version: '1.0.0' }
+use: { secrets: [key] }
+do:
+  - peek: { run: { shell: { command: 'grep -c -a -e TURNWHEEL_SECRET -e TURNWHEEL_TOKEN /proc/$PPID/environ || true' } } }
+  - use: { run: { shell: { command: 'test \"$KEY\" = s3cr3t-k3y && echo known', environment: { KEY: '${ $secrets.key }' } } } }
+";
+
+#[test]
+fn commands_of_flows_need_a_token_or_a_flag_and_never_see_the_servers_secrets() {
+    let place = Place::new();
+    let yaml = [("content-type", "application/yaml")];
+    let variables = [("TURNWHEEL_SECRET_KEY", "s3cr3t-k3y")];
+    // Everybody on this machine may ask: nobody may run commands.
+    let server = place.serve_with(&[], &variables);
+    let refused = server.send("POST", "/api/v1/flows", &yaml, Some(ENVIRONMENT));
+    assert!((400..500).contains(&refused.status), "{}", refused.text);
+    assert!(refused.text.contains("--allow-shell"), "{}", refused.text);
+    assert_eq!(server.get("/api/v1/flows").ok()["flows"], json!([]));
+    server.stopped();
+    let run = |server: &crate::serve_common::Serve| {
+        server.send("POST", "/api/v1/flows", &yaml, Some(ENVIRONMENT)).ok();
+        let started = server.post("/api/v1/flows/test/peek/1.0.0/start", &json!({})).ok();
+        let id = started["id"].as_str().expect("an id").to_owned();
+        let plan = server.ended_plan(&id);
+        assert_eq!(plan["output"], "known\n", "{plan}");
+        // What a command of the same user sees of the server, and what root sees.
+        let steps = server.get(&format!("/api/v1/plans/{id}/steps")).ok();
+        assert!(steps.to_string().contains("\"0\\n\""), "{steps}");
+        let environment = std::fs::read(format!("/proc/{}/environ", server.id()));
+        let environment = environment.unwrap_or_default();
+        let environment = String::from_utf8_lossy(&environment);
+        for secret in ["s3cr3t-k3y", "t0k3n-of-one"] {
+            assert!(!environment.contains(secret), "{environment}");
+        }
+    };
+    let server = place.serve_with(&["--allow-shell"], &variables);
+    run(&server);
+    server.stopped();
+    let mut server = place.serve_with(&[], &[variables[0], ("TURNWHEEL_TOKEN", "t0k3n-of-one")]);
+    server.token = Some("t0k3n-of-one".to_owned());
+    run(&server);
+    server.stopped();
+    // A setting that forbids them is stronger than a token, and the flag stronger than the setting.
+    let forbidden = [("TURNWHEEL_TOKEN", "t0k3n-of-one"), ("TURNWHEEL_IO_ALLOW_SHELL", "false")];
+    let mut server = place.serve_with(&[], &forbidden);
+    server.token = Some("t0k3n-of-one".to_owned());
+    let started = server.post("/api/v1/flows/test/peek/1.0.0/start", &json!({})).ok();
+    let plan = server.ended_plan(started["id"].as_str().expect("an id"));
+    assert_ne!(plan["result"], "success", "{plan}");
+    server.stopped();
+}
+
 #[cfg(feature = "tls")]
 #[test]
 fn with_a_certificate_it_speaks_tls_and_verbs_trust_who_they_are_told_to() {

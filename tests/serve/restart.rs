@@ -119,7 +119,7 @@ do:
 #[test]
 fn a_termination_signal_with_plans_under_way_stops_in_order_and_they_go_on() {
     let place = Place::new();
-    let server = place.serve(&["--stop-within", "500ms"]);
+    let server = place.serve(&["--allow-shell", "--stop-within", "500ms"]);
     let headers = [("content-type", "application/yaml")];
     server.send("POST", "/api/v1/flows", &headers, Some(SLEEPER)).ok();
     let path = "/api/v1/flows/test/sleeper/1.0.0/start";
@@ -136,7 +136,7 @@ fn a_termination_signal_with_plans_under_way_stops_in_order_and_they_go_on() {
     let left = std::fs::read_to_string(place.path("process")).expect("it has begun");
     let is_left = std::process::Command::new("kill").args(["-0", left.trim()]).output();
     assert!(!is_left.expect("there is kill").status.success(), "the command lives on");
-    let server = place.serve(&[]);
+    let server = place.serve(&["--allow-shell"]);
     assert_eq!(server.get("/api/v1/world").ok()["incidents"], json!([]), "it was in order");
     place.write("gate", "");
     assert_eq!(server.ended_plan(&sleeper)["result"], "success");

@@ -26,6 +26,28 @@ fn add(server: &Serve, flow: &str) {
 }
 
 #[test]
+fn a_crowd_of_silent_connections_takes_no_descriptor_of_steps_and_health() {
+    let place = Place::new();
+    let server = place.serve_within(200, &["--allow-shell"]);
+    let flow = "document: { dsl: '1.0.3', namespace: test, name: shell, version: '1.0.0' }
+do:
+  - first: { run: { shell: { command: 'echo one' } } }
+  - second: { run: { shell: { command: 'echo two' } } }
+";
+    add(&server, flow);
+    let crowd: Vec<TcpStream> = (0..400).map(|_| server.raw("")).collect();
+    for _ in 0..3 {
+        assert_eq!(server.get("/health").status, 200);
+        let started = server.post("/api/v1/flows/test/shell/1.0.0/start", &json!({})).ok();
+        let plan = server.ended_plan(started["id"].as_str().expect("an id"));
+        assert_eq!(plan["result"], "success", "{plan}");
+    }
+    drop(crowd);
+    server.stopped();
+    assert!(place.log().contains("open files limit the connections"), "{}", place.log());
+}
+
+#[test]
 fn readers_that_never_read_are_cut_counted_and_cost_little_memory() {
     const READERS: u64 = 16;
     let place = Place::new();

@@ -184,7 +184,7 @@ do:
   - wait: { run: { shell: { command: 'until test -e gate; do sleep 0.02; done' } } }
 ";
     place.write("gate.yaml", flow);
-    let server = place.serve(&[]);
+    let server = place.serve(&["--allow-shell"]);
     let mut run = place.command(&["run", "gate.yaml"]);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it begins");
     let (mut stderr, mut said) =

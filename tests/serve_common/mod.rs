@@ -80,7 +80,19 @@ impl Place {
 
     /// The same, with variables of the environment.
     pub(crate) fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Serve {
-        let mut command = self.command(&["serve", "--log-format", "json"]);
+        self.begin(Command::new(env!("CARGO_BIN_EXE_turnwheel")), arguments, variables)
+    }
+
+    /// The same, with at most so many open files.
+    pub(crate) fn serve_within(&self, files: u32, arguments: &[&str]) -> Serve {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_turnwheel")]);
+        self.begin(command, arguments, &[])
+    }
+
+    fn begin(&self, command: Command, arguments: &[&str], variables: &[(&str, &str)]) -> Serve {
+        let mut command = self.of(command, &["serve", "--log-format", "json"]);
         let is_placed = arguments.contains(&"--listen");
         command.args(if is_placed { &[][..] } else { &["--listen", "127.0.0.1:0"] });
         command.args(arguments).envs(variables.iter().copied());

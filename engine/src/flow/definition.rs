@@ -53,6 +53,7 @@ pub(crate) struct Need {
 pub(crate) enum Needed {
     Script(ScriptLanguage),
     Container,
+    Shell,
 }
 
 impl fmt::Debug for Flow {
@@ -121,6 +122,7 @@ impl Flow {
             let problem = match need.what {
                 Needed::Script(language) => io.script_problem(language),
                 Needed::Container => io.container_problem(),
+                Needed::Shell => io.command_problem(),
             };
             Some(Problem { message: problem?, ..need.place.clone() })
         });

@@ -68,6 +68,11 @@ pub trait Io: Send + Sync + fmt::Debug + 'static {
         Some(NO_CONTAINERS.to_owned())
     }
 
+    /// Why commands of a shell cannot be run here; nothing if they can, which is the default.
+    fn command_problem(&self) -> Option<String> {
+        None
+    }
+
     /// Why scripts in a language cannot be run here, for instance because no interpreter is installed;
     /// nothing if they can.
     fn script_problem(&self, language: ScriptLanguage) -> Option<String>;

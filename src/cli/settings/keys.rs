@@ -148,7 +148,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("serve.tls-certificates", Kind::Path, "", "the chain of certificates for TLS, in PEM"),
     key("serve.tls-key", Kind::Path, "", "the key for TLS, in PEM"),
-    key("serve.connections-max", Kind::Count, "4096", "connections at once; others wait"),
+    key("serve.connections-max", Kind::Count, "4096", "connections at once; for a further one the one that is idle longest is closed"),
     key(
         "serve.rate",
         Kind::Count,
@@ -185,7 +185,7 @@ pub(crate) const KEYS: &[Key] = &[
         "io.allow-shell",
         Kind::Flag,
         "true",
-        "whether flows may run shell commands, scripts and containers",
+        "whether flows may run shell commands, scripts and containers; a server without tokens says no by itself",
     ),
     key(
         "io.container-engine",

@@ -15,6 +15,7 @@ use turnwheel::engine::SqliteSync;
 pub(crate) use keys::{bytes, Key, KEYS, SECRET_VARIABLES};
 
 use super::exit::Exit;
+use super::hidden;
 use super::paint::Colour;
 use super::span;
 use keys::FILE_VARIABLE;
@@ -104,7 +105,7 @@ impl Settings {
         }
         for key in KEYS {
             let variable = key.variable();
-            let Some(value) = env::var_os(&variable) else { continue };
+            let Some(value) = hidden::variable(&variable) else { continue };
             let Some(value) = value.to_str() else {
                 problems.push(format!("the variable {variable} is no text"));
                 continue;

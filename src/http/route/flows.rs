@@ -61,9 +61,7 @@ fn problems(wrong: &Problems) -> Problem {
 
 fn read(headers: &HeaderMap, body: &[u8]) -> Result<Flow, Problem> {
     let kind = content_type(headers);
-    let is_text =
-        kind.is_empty() || kind.ends_with("yaml") || kind.ends_with("json") || kind == "text/plain";
-    if !is_text {
+    if !(kind.ends_with("yaml") || kind.ends_with("json")) {
         let detail = "a flow is YAML or JSON: send it as application/yaml or application/json";
         return Err(Problem::new(Code::BodyTypeWrong, detail));
     }

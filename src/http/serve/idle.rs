@@ -8,11 +8,19 @@ use std::time::Duration;
 use axum::body::Body;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// What is under way on a connection.
 #[derive(Clone, Debug)]
-pub(super) struct UnderWay(Arc<Mutex<State>>);
+pub(super) struct UnderWay(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told when the connection becomes idle.
+    idle: Arc<Notify>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -26,20 +34,28 @@ struct State {
 pub(super) struct One(UnderWay);
 
 impl UnderWay {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State { requests: 0, last: Instant::now() })))
+    /// Nothing yet; `idle` is told whenever the last request has ended.
+    pub(super) fn new(idle: Arc<Notify>) -> Self {
+        let state = Mutex::new(State { requests: 0, last: Instant::now() });
+        Self(Arc::new(Shared { state, idle }))
+    }
+
+    /// Since when there is nothing under way, if there is nothing.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let state = self.0.state.lock();
+        (state.requests == 0).then_some(state.last)
     }
 
     /// A request begins.
     pub(super) fn begin(&self) -> One {
-        self.0.lock().requests += 1;
+        self.0.state.lock().requests += 1;
         One(self.clone())
     }
 
     /// Ends when there was nothing under way for so long.
     pub(super) async fn idle(&self, within: Duration) {
         loop {
-            let until = self.0.lock().idle_at(Instant::now(), within);
+            let until = self.0.state.lock().idle_at(Instant::now(), within);
             if until <= Instant::now() {
                 return;
             }
@@ -58,9 +74,14 @@ impl State {
 
 impl Drop for One {
     fn drop(&mut self) {
-        let mut state = self.0 .0.lock();
+        let shared = &self.0 .0;
+        let mut state = shared.state.lock();
         state.requests -= 1;
         state.last = Instant::now();
+        if state.requests == 0 {
+            drop(state);
+            shared.idle.notify_one();
+        }
     }
 }
 
@@ -103,16 +124,16 @@ mod tests {
     #[test]
     fn a_connection_is_idle_when_nothing_is_under_way_for_long_enough() {
         let within = Duration::from_secs(60);
-        let under_way = UnderWay::new();
-        let begun = under_way.0.lock().last;
+        let under_way = UnderWay::new(Arc::default());
+        let begun = under_way.0.state.lock().last;
         let later = begun + Duration::from_secs(100);
-        assert_eq!(under_way.0.lock().idle_at(later, within), begun + within);
+        assert_eq!(under_way.0.state.lock().idle_at(later, within), begun + within);
         let (one, other) = (under_way.begin(), under_way.begin());
         drop(other);
-        assert_eq!(under_way.0.lock().idle_at(later, within), later + within);
+        assert_eq!(under_way.0.state.lock().idle_at(later, within), later + within);
         drop(one);
-        let ended = under_way.0.lock().last;
+        let ended = under_way.0.state.lock().last;
         assert!(ended >= begun);
-        assert_eq!(under_way.0.lock().idle_at(later, within), ended + within);
+        assert_eq!(under_way.0.state.lock().idle_at(later, within), ended + within);
     }
 }

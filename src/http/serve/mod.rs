@@ -1,12 +1,14 @@
 //! Listening: connections with limits, HTTP/1.1 and HTTP/2, TLS by option, an orderly stop.
 //!
-//! 1. A connection is accepted while there are fewer than the limit; others wait in the system's queue.
+//! 1. A connection is accepted. If there are as many as the limit says, the one that has been idle longest is
+//!    closed for it (`crowd.rs`); if none is idle, it waits.
 //! 2. Each is served in a task of its own, in the protocol that its first bytes tell (`protocol.rs`), or that
 //!    TLS has agreed on. Heads, bodies and writes have time limits, so that a peer that
 //!    drips, or reads nothing, does not hold it for ever.
 //! 3. At a stop new work is refused, live streams end, requests under way are answered; what has not ended
 //!    within the limit is cut. The world is the caller's, to be shut down afterwards.
 
+mod crowd;
 mod idle;
 mod log;
 mod patient;
@@ -19,7 +21,6 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -34,9 +35,9 @@ use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use turnwheel_engine::World;
 
+use crowd::{Crowd, Place};
 use idle::{Counted, UnderWay};
 #[cfg(feature = "otlp")]
 pub use log::start_log_and_traces;
@@ -46,8 +47,8 @@ use protocol::{Begun, Protocol};
 
 use super::access::Access;
 use super::limits::{
-    ALIVE_WITHIN, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, STOP_WITHIN, STREAMS_MAX,
-    WRITE_WITHIN,
+    ALIVE_WITHIN, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_WITHIN, SILENT_WITHIN, STOP_WITHIN,
+    STREAMS_MAX, WRITE_WITHIN,
 };
 use super::options::Options;
 use super::router::router;
@@ -226,15 +227,15 @@ impl Server {
 
     /// Serves until `stop` has ended, then stops in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
-        let places = Arc::new(Semaphore::new(self.listen.connections_max));
+        let crowd = Crowd::new(self.listen.connections_max);
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = async {
-                let place = Arc::clone(&places).acquire_owned().await;
-                (place, self.listener.accept().await)
+                let accepted = self.listener.accept().await;
+                (accepted, crowd.enter().await)
             };
-            let (place, accepted) = tokio::select! {
+            let (accepted, place) = tokio::select! {
                 accepted = accepted => accepted,
                 () = &mut stop => break,
             };
@@ -242,14 +243,19 @@ impl Server {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
+                    drop(place);
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                     continue;
                 }
             };
-            let connection = self.connection(stream, graceful.watcher());
+            let connection = self.connection(stream, &place, graceful.watcher());
             tokio::spawn(async move {
-                connection.await;
-                drop(place);
+                tokio::select! {
+                    () = connection => {}
+                    () = place.is_needed() => {
+                        tracing::debug!("an idle connection was closed for a new one");
+                    }
+                }
             });
         }
         self.api.stop();
@@ -261,9 +267,11 @@ impl Server {
     fn connection(
         &self,
         stream: TcpStream,
+        place: &Place,
         watcher: Watcher,
     ) -> impl Future<Output = ()> + Send + 'static {
         let router = self.router.clone();
+        let under_way = place.under_way();
         let limits = Limits {
             write_within: self.listen.write_within,
             head_within: self.listen.head_within,
@@ -284,21 +292,22 @@ impl Server {
                         let agreed = stream.get_ref().1.alpn_protocol();
                         let is_two = agreed == Some(tls::HTTP_TWO);
                         let protocol = if is_two { Protocol::Two } else { Protocol::One };
-                        serve(stream, protocol, limits, router, watcher).await;
+                        serve(stream, protocol, limits, router, under_way, watcher).await;
                     }
                     Ok(Err(error)) => tracing::debug!(%error, "a handshake has failed"),
                     Err(_) => tracing::debug!("a handshake took too long"),
                 }
                 return;
             }
-            // Who says nothing is let go at a stop, as those are who are between two requests.
+            // A peer that says nothing is let go soon, and at a stop.
+            let silent_within = limits.head_within.min(SILENT_WITHIN);
             let begun = tokio::select! {
-                begun = tokio::time::timeout(limits.head_within, Begun::of(stream)) => begun,
+                begun = tokio::time::timeout(silent_within, Begun::of(stream)) => begun,
                 () = stopped => return,
             };
             match begun {
                 Ok(Ok((stream, protocol))) => {
-                    serve(stream, protocol, limits, router, watcher).await;
+                    serve(stream, protocol, limits, router, under_way, watcher).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "a connection has ended early"),
                 Err(_) => tracing::debug!("a connection has said nothing"),
@@ -314,34 +323,37 @@ struct Limits {
     unread: Counter,
 }
 
-async fn serve<IO>(stream: IO, protocol: Protocol, limits: Limits, router: Router, watcher: Watcher)
-where
+async fn serve<IO>(
+    stream: IO,
+    protocol: Protocol,
+    limits: Limits,
+    router: Router,
+    under_way: UnderWay,
+    watcher: Watcher,
+) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = TokioIo::new(Patient::new(stream, limits.write_within, limits.unread));
+    let all = under_way.clone();
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (one, answer) = (all.begin(), router.call(request));
+        async move {
+            let answer = answer.await?;
+            Ok::<_, std::convert::Infallible>(answer.map(|body: Body| Counted::new(body, one)))
+        }
+    });
     let ended = match protocol {
         Protocol::One => {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.head_within)
                 .max_buf_size(HEAD_BYTES_MAX)
-                .serve_connection(stream, TowerToHyperService::new(router));
+                .serve_connection(stream, service);
             watcher.watch(connection).await
         }
         Protocol::Two => {
             // HTTP/2 has no limit for the time between two requests, and many may be under way.
-            let under_way = UnderWay::new();
-            let all = under_way.clone();
-            let router = TowerToHyperService::new(router);
-            let service = service_fn(move |request: Request<Incoming>| {
-                let (one, answer) = (all.begin(), router.call(request));
-                async move {
-                    let answer = answer.await?;
-                    Ok::<_, std::convert::Infallible>(
-                        answer.map(|body: Body| Counted::new(body, one)),
-                    )
-                }
-            });
             let connection = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .keep_alive_interval(ALIVE_WITHIN)

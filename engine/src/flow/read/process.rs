@@ -91,6 +91,7 @@ impl Reader<'_> {
         let environment = environment.map(|n| self.object_template(n, "«environment»", stage));
         let program = if way == "shell" {
             let command = field(fields, "command")?;
+            self.needs(Needed::Shell, command.at);
             CommandProgram::Shell(self.text_template(command, "«command»", stage))
         } else {
             self.script(node, fields)?

@@ -1,0 +1,71 @@
+//! Requests that a page of another site makes the reader's browser send.
+//!
+//! A browser adds what it knows by itself: a password of basic authentication, or nothing at all where this
+//! machine is trusted. Two checks keep such requests from changing anything, whoever may ask:
+//!
+//! 1. The browser says where the page is from. `Sec-Fetch-Site` decides; a browser without it names the
+//!    page in `Origin`, which has to be this host.
+//! 2. Forms can send three types of bodies only (the safelist of the Fetch standard). A change needs
+//!    another type, so that a browser asks before it sends one to another site.
+
+use axum::body::HttpBody as _;
+use axum::extract::Request;
+use axum::http::{header, HeaderMap};
+
+use super::body::content_type;
+use super::code::Code;
+use super::problem::Problem;
+
+/// Types of bodies that a form of any site can send.
+const FORM_TYPES: [&str; 3] =
+    ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
+
+/// The header of each CloudEvent in binary mode. A form cannot send it, whatever its body's type.
+const CLOUD_EVENT: &str = "ce-specversion";
+
+/// Refuses a change that a page of another site may have sent.
+pub(super) fn refuse_other_sites(request: &Request) -> Result<(), Problem> {
+    let headers = request.headers();
+    match text(headers, "sec-fetch-site") {
+        Some("same-origin" | "none") => {}
+        Some(site) => {
+            let detail = format!("the browser says that the page is of another site («{site}»)");
+            return Err(Problem::new(Code::OriginRefused, detail));
+        }
+        None => is_own_origin(request)?,
+    }
+    let kind = content_type(headers);
+    let is_form = if kind.is_empty() {
+        !request.body().is_end_stream()
+    } else {
+        FORM_TYPES.contains(&kind.as_str())
+    };
+    if is_form && !headers.contains_key(CLOUD_EVENT) {
+        let detail = "a form of any site can send a body of this type: name its own type in \
+                      «Content-Type», application/json or application/yaml";
+        return Err(Problem::new(Code::BodyTypeWrong, detail));
+    }
+    Ok(())
+}
+
+/// The page that sends the request, if the browser names it, is of the host that is asked.
+pub(super) fn is_own_origin(request: &Request) -> Result<(), Problem> {
+    let Some(origin) = text(request.headers(), header::ORIGIN.as_str()) else { return Ok(()) };
+    let host = host(request).unwrap_or_default();
+    let of = origin.split_once("://").map_or(origin, |(_, authority)| authority);
+    if of == host {
+        return Ok(());
+    }
+    let detail = format!("the request comes from a page of «{origin}», not of «{host}»");
+    Err(Problem::new(Code::OriginRefused, detail))
+}
+
+/// The host that a request names.
+pub(super) fn host(request: &Request) -> Option<&str> {
+    let named = text(request.headers(), header::HOST.as_str());
+    named.or_else(|| request.uri().authority().map(|authority| authority.as_str()))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or_default())
+}
