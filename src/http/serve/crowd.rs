@@ -2,11 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::idle::UnderWay;
+
+/// How long a connection is idle before it makes place: a new one may be about to send its request.
+const IDLE_AT_LEAST: Duration = Duration::from_millis(50);
 
 /// The open connections of a server. Clones share it.
 #[derive(Clone, Debug)]
@@ -49,29 +54,42 @@ impl Crowd {
     }
 
     /// Takes a place. If all are taken, the connection that has been idle longest is told to leave; if
-    /// none is idle, this waits.
+    /// none is idle for [`IDLE_AT_LEAST`], this waits.
     ///
     /// Cost: with all places taken one look at each connection.
     pub(super) async fn enter(&self) -> Place {
         loop {
-            if let Some(place) = self.enter_now() {
-                return place;
+            let until = match self.enter_at(Instant::now()) {
+                Ok(place) => return place,
+                Err(until) => until,
+            };
+            let idle_enough = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.0.changed.notified() => {}
+                () = idle_enough => {}
             }
-            self.0.changed.notified().await;
         }
     }
 
-    fn enter_now(&self) -> Option<Place> {
+    /// A place, or when to look again if nothing changes before.
+    fn enter_at(&self, now: Instant) -> Result<Place, Option<Instant>> {
         let mut open = self.0.open.lock();
         if open.connections.len() >= self.0.max {
-            let idle = open
-                .connections
-                .values()
-                .filter_map(|one| Some((one.under_way.idle_since()?, one)));
-            if let Some((_, longest)) = idle.min_by_key(|(since, _)| *since) {
+            let all = open.connections.values();
+            let idle = all.filter_map(|one| Some((one.under_way.idle_since()?, one)));
+            let Some((since, longest)) = idle.min_by_key(|(since, _)| *since) else {
+                return Err(None);
+            };
+            if now >= since + IDLE_AT_LEAST {
                 longest.leave.notify_one();
             }
-            return None;
+            // It may have a request by then and stay: another one is looked for.
+            return Err(Some(now.max(since) + IDLE_AT_LEAST));
         }
         let id = open.next;
         open.next += 1;
@@ -79,7 +97,7 @@ impl Crowd {
         let leave = Arc::new(Notify::new());
         let one = Connection { under_way: under_way.clone(), leave: Arc::clone(&leave) };
         open.connections.insert(id, one);
-        Some(Place { crowd: self.clone(), id, under_way, leave })
+        Ok(Place { crowd: self.clone(), id, under_way, leave })
     }
 }
 
@@ -110,48 +128,64 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use std::future::Future;
-    use std::pin::pin;
+    use std::pin::{pin, Pin};
     use std::task::{Context, Poll, Waker};
 
     use super::*;
 
-    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn is_told(place: &Place) -> bool {
+        poll(pin!(place.is_needed())).is_ready()
     }
 
     #[test]
     fn the_connection_that_is_idle_longest_makes_place() {
         let crowd = Crowd::new(2);
-        let enter = || crowd.enter_now().expect("there is place");
-        let (busy, idle) = (enter(), enter());
+        let later = Instant::now() + Duration::from_secs(1);
+        let enter = || crowd.enter_at(later);
+        let (busy, idle) = (enter().expect("a place"), enter().expect("a place"));
         let request = busy.under_way().begin();
-        let mut next = pin!(crowd.enter());
-        assert!(poll(next.as_mut()).is_pending());
-        assert!(poll(pin!(idle.is_needed())).is_ready());
-        assert!(poll(pin!(busy.is_needed())).is_pending());
+        assert!(enter().is_err());
+        assert!(is_told(&idle) && !is_told(&busy));
         drop(idle);
-        let Poll::Ready(third) = poll(next) else { panic!("there is place") };
+        let third = enter().expect("a place");
         // All are busy: the first to become idle is told.
         let other = third.under_way().begin();
-        let mut next = pin!(crowd.enter());
-        assert!(poll(next.as_mut()).is_pending());
-        assert!(poll(pin!(third.is_needed())).is_pending());
+        assert_eq!(enter().expect_err("all are busy"), None);
+        assert!(!is_told(&third) && !is_told(&busy));
         drop(request);
-        assert!(poll(next.as_mut()).is_pending());
-        assert!(poll(pin!(busy.is_needed())).is_ready());
+        assert!(poll(pin!(crowd.0.changed.notified())).is_ready(), "a change is told");
+        assert!(enter().is_err());
+        assert!(is_told(&busy) && !is_told(&third));
         drop((busy, other));
-        assert!(poll(next).is_ready());
+        assert!(enter().is_ok());
+    }
+
+    #[test]
+    fn a_connection_that_has_just_come_is_left_the_time_to_ask() {
+        let crowd = Crowd::new(1);
+        let only = crowd.enter_at(Instant::now()).expect("a place");
+        let since = only.under_way().idle_since().expect("it is idle");
+        let until = crowd.enter_at(since).expect_err("it is taken");
+        assert_eq!(until, Some(since + IDLE_AT_LEAST));
+        assert!(!is_told(&only));
+        assert!(crowd.enter_at(since + IDLE_AT_LEAST).is_err());
+        assert!(is_told(&only));
     }
 
     #[test]
     fn a_connection_with_a_request_stays_though_it_was_told_before() {
         let crowd = Crowd::new(1);
-        let only = crowd.enter_now().expect("there is place");
-        assert!(crowd.enter_now().is_none());
+        let later = Instant::now() + Duration::from_secs(1);
+        let only = crowd.enter_at(later).expect("a place");
+        assert!(crowd.enter_at(later).is_err());
         let request = only.under_way().begin();
-        assert!(poll(pin!(only.is_needed())).is_pending());
+        assert!(!is_told(&only));
         drop(request);
-        assert!(crowd.enter_now().is_none());
-        assert!(poll(pin!(only.is_needed())).is_ready());
+        assert!(crowd.enter_at(later).is_err());
+        assert!(is_told(&only));
     }
 }
