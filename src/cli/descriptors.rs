@@ -3,8 +3,8 @@
 /// Descriptors that are kept back from connections: for the store, and for what steps open.
 const KEPT_BACK: u64 = 256;
 
-/// The soft limit is raised to this, as far as the hard one allows. A command of a flow inherits it, and
-/// some programs look at each descriptor that they could have.
+/// The soft limit is raised to this, as far as the hard one allows. A command of a flow inherits
+/// it, and some programs look at each descriptor that they could have.
 #[cfg(unix)]
 const RAISED_TO: u64 = 65_536;
 

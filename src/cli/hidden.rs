@@ -1,9 +1,10 @@
 //! Secrets leave the environment before commands of flows are run.
 //!
-//! A command is run by the same user as this process, and a process shows its first environment for as long
-//! as it lives (`/proc/PID/environ`), whatever it removes from it later. So the program is executed anew
-//! without its secrets, which it hands to itself in a file that has no name (`memfd_create`), and empties
-//! when it has read them. It also says that it is not to be dumped, so that only root looks into it.
+//! A command is run by the same user as this process, and a process shows its first environment for
+//! as long as it lives (`/proc/PID/environ`), whatever it removes from it later. So the program is
+//! executed anew without its secrets, which it hands to itself in a file that has no name
+//! (`memfd_create`), and empties when it has read them. It also says that it is not to be dumped,
+//! so that only root looks into it.
 //!
 //! On other systems than Linux secrets stay where they are.
 

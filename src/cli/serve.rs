@@ -68,13 +68,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
 
-    /// Connections at once; for a further one the connection that is idle longest is closed [default: 4096,
-    /// and fewer where fewer files may be open].
+    /// Connections at once; for a further one the connection that is idle longest is closed
+    /// [default: 4096, and fewer where fewer files may be open].
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: Option<u32>,
 
-    /// Let flows run shell commands, scripts and containers. Without tokens that has to be said, because
-    /// everybody on this machine could add such a flow; with tokens it is allowed unless
+    /// Let flows run shell commands, scripts and containers. Without tokens that has to be said,
+    /// because everybody on this machine could add such a flow; with tokens it is allowed unless
     /// io.allow-shell forbids it.
     #[arg(long)]
     allow_shell: bool,

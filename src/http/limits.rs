@@ -21,8 +21,8 @@ pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// How long a new connection may say nothing at all: each holds a file descriptor.
 pub const SILENT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connections at once: each costs a file descriptor and some kilobytes. For a further one the connection
-/// that has been idle longest is closed.
+/// Connections at once: each costs a file descriptor and some kilobytes. For a further one the
+/// connection that has been idle longest is closed.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
 /// Requests of one connection that are under way at once, in HTTP/2: as many as one page of a browser asks

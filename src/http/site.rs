@@ -1,12 +1,13 @@
 //! Requests that a page of another site makes the reader's browser send.
 //!
-//! A browser adds what it knows by itself: a password of basic authentication, or nothing at all where this
-//! machine is trusted. Two checks keep such requests from changing anything, whoever may ask:
+//! A browser adds what it knows by itself: a password of basic authentication, or nothing at all
+//! where this machine is trusted. Two checks keep such requests from changing anything, whoever may
+//! ask:
 //!
-//! 1. The browser says where the page is from. `Sec-Fetch-Site` decides; a browser without it names the
-//!    page in `Origin`, which has to be this host.
-//! 2. Forms can send three types of bodies only (the safelist of the Fetch standard). A change needs
-//!    another type, so that a browser asks before it sends one to another site.
+//! 1. The browser says where the page is from. `Sec-Fetch-Site` decides; a browser without it names
+//!    the page in `Origin`, which has to be this host.
+//! 2. Forms can send three types of bodies only (the safelist of the Fetch standard). A change
+//!    needs another type, so that a browser asks before it sends one to another site.
 
 use axum::extract::Request;
 use axum::http::{header, HeaderMap};

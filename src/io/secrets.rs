@@ -20,7 +20,8 @@ const VARIABLE: &str = "TURNWHEEL_SECRET_";
 /// Bytes of one secret. Larger ones are no secrets but files.
 const SECRET_BYTES_MAX: u64 = 64 * 1_024;
 
-/// Secrets by the names of their variables, for a process that has removed them from its environment.
+/// Secrets by the names of their variables, for a process that has removed them from its
+/// environment.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct KeptSecrets(Arc<BTreeMap<String, String>>);
 
@@ -37,8 +38,8 @@ impl fmt::Debug for KeptSecrets {
     }
 }
 
-/// A secret by its name: from a file of the folder if there is one, else one that is kept, else from
-/// the environment.
+/// A secret by its name: from a file of the folder if there is one, else one that is kept, else
+/// from the environment.
 pub(super) fn find(options: &IoOptions, name: &str) -> Result<Option<Value>, IoError> {
     let is_name = !name.is_empty()
         && !name.starts_with('.')

@@ -148,7 +148,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("serve.tls-certificates", Kind::Path, "", "the chain of certificates for TLS, in PEM"),
     key("serve.tls-key", Kind::Path, "", "the key for TLS, in PEM"),
-    key("serve.connections-max", Kind::Count, "4096", "connections at once; for a further one the one that is idle longest is closed"),
+    key("serve.connections-max", Kind::Count, "4096", "connections at once; idle ones make way for further ones"),
     key(
         "serve.rate",
         Kind::Count,
@@ -185,7 +185,7 @@ pub(crate) const KEYS: &[Key] = &[
         "io.allow-shell",
         Kind::Flag,
         "true",
-        "whether flows may run shell commands, scripts and containers; a server without tokens says no by itself",
+        "whether flows may run commands, scripts and containers; not by itself without tokens",
     ),
     key(
         "io.container-engine",

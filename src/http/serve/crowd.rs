@@ -53,8 +53,8 @@ impl Crowd {
         Self(Arc::new(Shared { max, open: Mutex::default(), changed }))
     }
 
-    /// Takes a place. If all are taken, the connection that has been idle longest is told to leave; if
-    /// none is idle for [`IDLE_AT_LEAST`], this waits.
+    /// Takes a place. If all are taken, the connection that has been idle longest is told to leave;
+    /// if none is idle for [`IDLE_AT_LEAST`], this waits.
     ///
     /// Cost: with all places taken one look at each connection.
     pub(super) async fn enter(&self) -> Place {

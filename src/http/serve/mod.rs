@@ -1,7 +1,7 @@
 //! Listening: connections with limits, HTTP/1.1 and HTTP/2, TLS by option, an orderly stop.
 //!
-//! 1. A connection is accepted. If there are as many as the limit says, the one that has been idle longest is
-//!    closed for it (`crowd.rs`); if none is idle, it waits.
+//! 1. A connection is accepted. If there are as many as the limit says, the one that has been idle
+//!    longest is closed for it (`crowd.rs`); if none is idle, it waits.
 //! 2. Each is served in a task of its own, in the protocol that its first bytes tell (`protocol.rs`), or that
 //!    TLS has agreed on. Heads, bodies and writes have time limits, so that a peer that
 //!    drips, or reads nothing, does not hold it for ever.
