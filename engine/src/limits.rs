@@ -240,6 +240,17 @@ pub const SUB_PLANS_AT_ONCE: u32 = 1_024;
 /// The same at most, whatever the step says: below what the mailbox of a plan takes.
 pub const SUB_PLANS_AT_ONCE_MAX: u32 = 8_192;
 
+/// Sub-plans of one step that wait for their turn with their inputs in memory; those that come after them
+/// stay in the journal.
+pub const SUB_PLANS_IN_MEMORY: usize = 1_024;
+
+/// Sub-plans whose inputs are read from the journal in one go: half of them are left when the next ones
+/// are read.
+pub const SUB_PLANS_PAGE: usize = 512;
+
+/// Bytes of the inputs that are read in one go, about: beyond it a page has fewer sub-plans.
+pub const SUB_PLANS_PAGE_BYTES: usize = 256 * 1_024;
+
 /// Sub-plans that are over of which a plan keeps the results by id; all of them are counted.
 pub const SUB_PLANS_KEPT: usize = 10_000;
 

@@ -57,9 +57,19 @@ pub(super) struct Memory {
 
 impl Memory {
     pub(super) fn now() -> Result<Self, BenchError> {
+        let anonymous_mib = Self::mib("RssAnon:")?;
+        Ok(Self { anonymous_mib })
+    }
+
+    /// The most that the process has had, with what files stand for.
+    pub(super) fn peak_mib() -> Result<f64, BenchError> {
+        Self::mib("VmHWM:")
+    }
+
+    fn mib(name: &str) -> Result<f64, BenchError> {
         let status = read("/proc/self/status")?;
-        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = anonymous.and_then(|text| text.split_whitespace().next()).map_or(0, number);
-        Ok(Self { anonymous_mib: kib as f64 / 1_024.0 })
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|text| text.split_whitespace().next()).map_or(0, number);
+        Ok(kib as f64 / 1_024.0)
     }
 }

@@ -18,7 +18,8 @@ use crate::error::BenchError;
 use crate::report::{figure, Row};
 
 /// What `--case` takes.
-pub(crate) const CASES: [&str; 5] = ["suspended", "timers", "first_step", "fan_out", "large"];
+pub(crate) const CASES: [&str; 6] =
+    ["suspended", "timers", "first_step", "fan_out", "sub_plans", "large"];
 
 /// Plans below one.
 const FAN_OUT: u32 = 10_000;
@@ -133,6 +134,9 @@ pub(crate) fn run_scenes(
             "timers" => scenes::timers(&scratch.0, options, plans, bar)?,
             "first_step" => scenes::first_step(&scratch.0, options)?,
             "fan_out" => scenes::fan_out(&scratch.0, options, FAN_OUT)?,
+            "sub_plans" => {
+                scenes::fan_out(&scratch.0, options, u32::try_from(plans).unwrap_or(u32::MAX))?
+            }
             "large" => scenes::large(&scratch.0, options)?,
             other => {
                 return Err(BenchError::UnknownName {

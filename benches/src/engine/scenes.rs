@@ -337,7 +337,11 @@ pub(super) fn fan_out(
         metric,
         value: load::rounded(value),
     };
-    Ok(vec![row("seconds", seconds), row("plans_per_s", f64::from(count) / seconds)])
+    Ok(vec![
+        row("seconds", seconds),
+        row("plans_per_s", f64::from(count) / seconds),
+        row("peak_mib", Memory::peak_mib()?),
+    ])
 }
 
 /// Plans with a payload of 100 KiB.

@@ -51,6 +51,12 @@ impl Returned {
         Self { result: Err(error), output: None, wishes: Wishes::default(), is_called: true }
     }
 
+    /// Whether it waits for more plans than one entry of the journal should have.
+    pub(crate) fn asks_for_pages(&self) -> bool {
+        let waits = matches!(self.result, Ok(Next::Suspend(_) | Next::SubPlans));
+        waits && self.wishes.plans.has_pages()
+    }
+
     /// It has failed before the action's code was called.
     pub(crate) fn not_called(error: ActionError) -> Self {
         Self { is_called: false, ..Self::failed(error) }

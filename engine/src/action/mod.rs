@@ -35,6 +35,7 @@ mod step;
 mod sub_plan;
 mod together;
 mod transact;
+mod triggered;
 
 use std::any::Any;
 use std::future::Future;
@@ -62,6 +63,7 @@ pub use sub_plan::SubPlanOptions;
 pub(crate) use together::Batches;
 pub use together::{Asked, PollAll};
 pub use transact::Transacting;
+pub(crate) use triggered::Triggered;
 
 use crate::error::ActionError;
 use crate::payload::Payload;

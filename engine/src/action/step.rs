@@ -9,11 +9,12 @@ use serde::Serialize;
 use turnwheel_actors::TraceContext;
 
 use super::chunk::ChunkLine;
+use super::triggered::Triggered;
 use super::{Action, CancelFlag, Cause};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
-use crate::plan::{Event, PartEnded, StepState, SubPlan, SubPlanCounts};
+use crate::plan::{Event, PartEnded, StepState, SubPlanCounts};
 use crate::time::Time;
 use crate::world::{Ids, Shared};
 
@@ -86,7 +87,7 @@ pub(crate) struct Wishes {
     pub(crate) timers: Vec<(Time, Payload)>,
     /// Whether these timers take the place of those that the step has.
     pub(crate) only_timers: bool,
-    pub(crate) plans: Vec<SubPlan>,
+    pub(crate) plans: Triggered,
     pub(crate) at_once: Option<u32>,
     pub(crate) parts: Vec<Part>,
     pub(crate) drops: Vec<u32>,

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::flow::{Flow, Graph};
 use super::record::{Created, Planned, Record};
 use super::reference::needs_of;
-use super::state::{PlanState, StepKind, StepState};
+use super::state::{PlanResult, PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
 use super::{counted, Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::payload::Payload;
+use crate::store::Seq;
 use crate::time::Time;
 
 /// The records of a plan do not fit together.
@@ -73,6 +74,25 @@ impl Plan {
         for record in records {
             plan.apply(&record)?;
         }
+        Ok(plan)
+    }
+
+    /// The plan after an entry of the journal at this place, and before it; its first entry begins it.
+    pub(crate) fn after_entry(
+        before: Option<Self>,
+        id: PlanId,
+        entry: Seq,
+        records: Vec<Record>,
+    ) -> Result<Self, Inconsistent> {
+        let mut plan = match before {
+            None => Self::replay(id, records)?,
+            Some(mut plan) => {
+                records.iter().try_for_each(|record| plan.apply(record))?;
+                plan
+            }
+        };
+        plan.children.hand_over();
+        plan.children.written(entry);
         Ok(plan)
     }
 
@@ -147,9 +167,21 @@ impl Plan {
             }
             Record::SubPlans { at, step, plans, at_once } => {
                 self.known(*step)?;
-                self.children.add(*step, plans, *at_once);
+                let count = self.children.add(*step, plans, *at_once);
                 self.excuse(*step);
-                self.note(*at, format!("step {step} asks for {}", counted(plans.len(), "plan")));
+                self.note(*at, format!("step {step} asks for {}", counted(count, "plan")));
+            }
+            Record::SubPlansAhead { step, plans } => {
+                self.known(*step)?;
+                self.children.add_ahead(*step, plans);
+            }
+            Record::SubPlansNext { step, page, plans } => self.children.turn(*step, *page, plans),
+            Record::SubPlansDropped { at, step, page, why } => {
+                match page {
+                    Some(page) => self.children.lost(*step, *page),
+                    None => self.children.dropped(*step, PlanResult::Cancelled),
+                }
+                self.note(*at, format!("plans of step {step} are not made: {why}"));
             }
             Record::PlanEnded { at, plan, result } => {
                 self.children.ended(*plan, *result);

@@ -47,6 +47,7 @@ impl Plan {
         if matches!(cause, Cause::SubPlans | Cause::Cancel { .. }) {
             self.children.told(id);
         }
+        self.children.forget_ahead(id);
         self.change(id, StepState::Running);
         self.set_alarm(id);
         if self.ready.front() == Some(&id) {

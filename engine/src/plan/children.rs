@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::pages::Pages;
 use super::record::{SubPlan, SubPlanLabels};
 use super::{Plan, PlanResult, PlanState};
 use crate::id::{PlanId, StepId};
-use crate::limits::{SUB_PLANS_AT_ONCE, SUB_PLANS_AT_ONCE_MAX, SUB_PLANS_KEPT};
+use crate::limits::{
+    SUB_PLANS_AT_ONCE, SUB_PLANS_AT_ONCE_MAX, SUB_PLANS_IN_MEMORY, SUB_PLANS_KEPT, SUB_PLANS_PAGE,
+};
 use crate::payload::Payload;
+use crate::store::Seq;
 use crate::time::Time;
 
 /// A plan that a step has asked for.
@@ -20,12 +24,10 @@ pub struct Child {
     pub action: String,
     /// What came of it, when it is over.
     pub result: Option<PlanResult>,
-    /// Its input, until it is over.
-    pub(crate) input: Payload,
-    /// Its labels, until it is over.
-    pub(crate) labels: SubPlanLabels,
-    /// Whether it may begin.
-    pub(crate) is_begun: bool,
+    /// Its input and labels, until it is over; nothing if a page of the journal has them.
+    pub(super) contents: Option<(Payload, SubPlanLabels)>,
+    /// The page that has its contents; 0 if they are here.
+    pub(super) page: u32,
 }
 
 /// How the plans of a step stand.
@@ -42,13 +44,13 @@ pub struct SubPlanCounts {
 }
 
 impl SubPlanCounts {
-    /// One of them is over.
-    fn end(&mut self, result: PlanResult) {
-        self.pending -= 1;
+    /// So many of them are over.
+    fn end(&mut self, result: PlanResult, plans: u32) {
+        self.pending -= plans;
         if result == PlanResult::Success {
-            self.success += 1;
+            self.success += plans;
         } else {
-            self.failed += 1;
+            self.failed += plans;
         }
     }
 }
@@ -80,9 +82,17 @@ pub(crate) struct Children {
     counts: BTreeMap<StepId, SubPlanCounts>,
     /// Steps whose plans are all over, and that do not know it yet.
     untold: BTreeSet<StepId>,
+    /// Where the contents of plans are that memory does not have.
+    pages: Pages,
+    /// Contents that were read from pages, of plans that have not begun.
+    #[serde(skip)]
+    read: HashMap<PlanId, SubPlan>,
     /// Those that may begin and were not told.
     #[serde(skip)]
     fresh: Vec<PlanId>,
+    /// Steps that need the next page of their plans.
+    #[serde(skip)]
+    hungry: BTreeSet<StepId>,
     /// Steps whose plans were asked to end since the plan was; whether with force.
     #[serde(skip)]
     asked_to_end: BTreeMap<StepId, bool>,
@@ -95,21 +105,51 @@ struct Open {
     waiting: BTreeSet<PlanId>,
     begun: BTreeSet<PlanId>,
     at_once: u32,
+    /// The pages of those that come after `waiting`, in their order.
+    pages: VecDeque<u32>,
 }
 
 impl Children {
-    pub(super) fn add(&mut self, step: StepId, plans: &[SubPlan], at_once: Option<u32>) {
+    /// A step has asked for plans: those that were written ahead, and these. Memory keeps the first ones;
+    /// the contents of the others stay where they are, in the journal.
+    pub(super) fn add(&mut self, step: StepId, plans: &[SubPlan], at_once: Option<u32>) -> usize {
         let open = self.open.entry(step).or_default();
         open.at_once = at_once.unwrap_or(SUB_PLANS_AT_ONCE).min(SUB_PLANS_AT_ONCE_MAX);
-        for SubPlan { plan, action, input, labels } in plans {
-            let (action, input, labels) = (action.clone(), input.clone(), labels.clone());
-            let child = Child { step, action, input, labels, result: None, is_begun: false };
-            self.all.insert(*plan, child);
-            open.waiting.insert(*plan);
+        let (ahead, mut total) = self.pages.take_ahead(step);
+        open.pages.extend(ahead);
+        total += plans.len();
+        if open.pages.is_empty() && open.waiting.len() + plans.len() <= SUB_PLANS_IN_MEMORY {
+            for SubPlan { plan, action, input, labels } in plans {
+                let (action, contents) = (action.clone(), Some((input.clone(), labels.clone())));
+                let child = Child { step, action, result: None, contents, page: 0 };
+                self.all.insert(*plan, child);
+                open.waiting.insert(*plan);
+            }
+        } else if let Some(first) = plans.first() {
+            open.pages.push_back(self.pages.add(first.plan, plans.len()));
         }
         let counts = self.counts.entry(step).or_default();
-        counts.total += plans.len() as u32;
-        counts.pending += plans.len() as u32;
+        counts.total += total as u32;
+        counts.pending += total as u32;
+        self.begin(step);
+        total
+    }
+
+    /// The turn of the next page of a step has come: these are its plans, by the names of their actions.
+    pub(super) fn turn(&mut self, step: StepId, page: u32, plans: &[(String, Vec<PlanId>)]) {
+        let Some(open) = self.open.get_mut(&step).filter(|it| it.pages.front() == Some(&page))
+        else {
+            return;
+        };
+        open.pages.pop_front();
+        for (action, plans) in plans {
+            for plan in plans {
+                let child =
+                    Child { step, action: action.clone(), result: None, contents: None, page };
+                self.all.insert(*plan, child);
+                open.waiting.insert(*plan);
+            }
+        }
         self.begin(step);
     }
 
@@ -119,10 +159,10 @@ impl Children {
         while open.begun.len() < open.at_once as usize {
             let Some(plan) = open.waiting.pop_first() else { break };
             open.begun.insert(plan);
-            if let Some(child) = self.all.get_mut(&plan) {
-                child.is_begun = true;
-                self.fresh.push(plan);
-            }
+            self.fresh.push(plan);
+        }
+        if !open.pages.is_empty() && open.waiting.len() < SUB_PLANS_PAGE / 2 {
+            self.hungry.insert(step);
         }
     }
 
@@ -131,10 +171,11 @@ impl Children {
             return;
         };
         child.result = Some(result);
-        child.input = Payload::null();
-        child.labels = SubPlanLabels::default();
-        let step = child.step;
-        self.counts.entry(step).or_default().end(result);
+        child.contents = None;
+        self.read.remove(&plan);
+        let (step, page) = (child.step, std::mem::take(&mut child.page));
+        self.pages.ended(page, 1);
+        self.counts.entry(step).or_default().end(result, 1);
         self.over.push_back(plan);
         if self.over.len() > SUB_PLANS_KEPT {
             self.over.pop_front().and_then(|oldest| self.all.remove(&oldest));
@@ -143,7 +184,38 @@ impl Children {
             let _was_open = open.begun.remove(&plan) || open.waiting.remove(&plan);
         }
         self.begin(step);
-        if self.open.get(&step).is_some_and(|open| open.begun.is_empty()) {
+        self.close_if_over(step);
+    }
+
+    /// Those of a step that have not begun will not be made.
+    pub(super) fn dropped(&mut self, step: StepId, result: PlanResult) {
+        let Some(open) = self.open.get_mut(&step) else { return };
+        for page in std::mem::take(&mut open.pages) {
+            let left = self.pages.remove(page);
+            self.counts.entry(step).or_default().end(result, left);
+        }
+        let waiting = std::mem::take(&mut open.waiting);
+        waiting.into_iter().for_each(|plan| self.ended(plan, result));
+        self.close_if_over(step);
+    }
+
+    /// The next page of a step cannot be read: its plans will not be made.
+    pub(super) fn lost(&mut self, step: StepId, page: u32) {
+        let Some(open) = self.open.get_mut(&step).filter(|it| it.pages.front() == Some(&page))
+        else {
+            return;
+        };
+        open.pages.pop_front();
+        let left = self.pages.remove(page);
+        self.counts.entry(step).or_default().end(PlanResult::Error, left);
+        self.begin(step);
+        self.close_if_over(step);
+    }
+
+    fn close_if_over(&mut self, step: StepId) {
+        let is_over =
+            |open: &Open| open.begun.is_empty() && open.waiting.is_empty() && open.pages.is_empty();
+        if self.open.get(&step).is_some_and(is_over) {
             self.open.remove(&step);
             self.untold.insert(step);
         }
@@ -194,15 +266,100 @@ impl Children {
         self.open.get(&step).map_or_else(Vec::new, |open| open.begun.iter().copied().collect())
     }
 
-    /// Those of a step that have not begun, the last one first.
-    pub(crate) fn waiting_of(&self, step: StepId) -> Vec<PlanId> {
-        let waiting = |open: &Open| open.waiting.iter().rev().copied().collect();
-        self.open.get(&step).map_or_else(Vec::new, waiting)
+    /// Those that may begin and were not told.
+    pub(crate) fn fresh(&self) -> &[PlanId] {
+        &self.fresh
+    }
+
+    /// Those of a page that have begun and are not over.
+    pub(crate) fn begun_of_page(&self, page: u32) -> Vec<PlanId> {
+        let is_its = |plan: &PlanId| self.all.get(plan).is_some_and(|child| child.page == page);
+        self.begun().into_iter().filter(is_its).collect()
+    }
+
+    /// Where contents are that memory does not have.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// The records so far are handed to the journal, as one entry.
+    pub(crate) fn hand_over(&mut self) {
+        self.pages.hand_over();
+    }
+
+    /// The entry that was handed over is at this place.
+    pub(crate) fn written(&mut self, entry: Seq) {
+        self.pages.written(entry);
+    }
+
+    /// Whether some of a step's plans have not begun.
+    pub(crate) fn are_waiting(&self, step: StepId) -> bool {
+        let waits = |open: &Open| !(open.waiting.is_empty() && open.pages.is_empty());
+        self.open.get(&step).is_some_and(waits)
+    }
+
+    /// Steps that need the next page of their plans, and did not when this was asked before.
+    pub(crate) fn take_hungry(&mut self) -> BTreeSet<StepId> {
+        std::mem::take(&mut self.hungry)
+    }
+
+    /// All steps ask for their next pages again.
+    pub(crate) fn ask_for_pages_again(&mut self) {
+        let waits = self.open.iter().filter(|(_, open)| !open.pages.is_empty());
+        self.hungry = waits.map(|(step, _)| *step).collect();
+    }
+
+    /// The page that a step needs next.
+    pub(crate) fn next_page(&self, step: StepId) -> Option<u32> {
+        self.open.get(&step).and_then(|open| open.pages.front().copied())
+    }
+
+    /// The step whose next page this is.
+    pub(crate) fn step_before(&self, page: u32) -> Option<StepId> {
+        let mut steps = self.open.iter();
+        steps.find(|(_, open)| open.pages.front() == Some(&page)).map(|(step, _)| *step)
+    }
+
+    /// Keeps what was read from a page, of plans that have not begun or that are `wanted`.
+    pub(crate) fn keep(&mut self, plans: Vec<SubPlan>, wanted: &BTreeSet<PlanId>) {
+        for plan in plans {
+            let Some(child) = self.all.get(&plan.plan) else { continue };
+            let open = self.open.get(&child.step);
+            let waits = open.is_some_and(|open| open.waiting.contains(&plan.plan));
+            if child.result.is_none() && (waits || wanted.contains(&plan.plan)) {
+                self.read.insert(plan.plan, plan);
+            }
+        }
+    }
+
+    /// What a plan is to begin with; the page that has it if it is not in memory.
+    pub(crate) fn contents(&mut self, plan: PlanId) -> Option<Result<SubPlan, u32>> {
+        let child = self.all.get(&plan).filter(|child| child.result.is_none())?;
+        if let Some((input, labels)) = &child.contents {
+            let (action, input, labels) = (child.action.clone(), input.clone(), labels.clone());
+            return Some(Ok(SubPlan { plan, action, input, labels }));
+        }
+        Some(self.read.remove(&plan).ok_or(child.page))
     }
 
     /// All that have begun and are not over.
     pub(crate) fn begun(&self) -> Vec<PlanId> {
         self.open.values().flat_map(|open| open.begun.iter().copied()).collect()
+    }
+
+    /// A call has asked for plans before its end.
+    pub(super) fn add_ahead(&mut self, step: StepId, plans: &[SubPlan]) {
+        if let Some(first) = plans.first() {
+            self.pages.add_ahead(step, first.plan, plans.len());
+        }
+    }
+
+    /// The step's next call has begun: what was written ahead for the one before does not count.
+    pub(super) fn forget_ahead(&mut self, step: StepId) {
+        let (pages, _) = self.pages.take_ahead(step);
+        for page in pages {
+            let _not_made = self.pages.remove(page);
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

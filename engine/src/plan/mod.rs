@@ -20,6 +20,7 @@ mod flow;
 mod grow;
 mod hooks;
 mod mark;
+mod pages;
 mod planner;
 mod queued;
 mod record;

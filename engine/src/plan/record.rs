@@ -309,6 +309,34 @@ pub enum Record {
         /// The step that wanted it.
         step: StepId,
     },
+    /// Plans that a call has asked for, written before its end: they count with its
+    /// [`SubPlans`](Self::SubPlans), and if that does not come they were not asked for.
+    SubPlansAhead {
+        /// The step.
+        step: StepId,
+        /// The plans.
+        plans: Vec<SubPlan>,
+    },
+    /// The turn of plans has come whose contents an earlier entry has.
+    SubPlansNext {
+        /// The step that has asked for them.
+        step: StepId,
+        /// The page that they are in: the pages of a plan are counted from 1.
+        page: u32,
+        /// The plans, by the names of their root actions.
+        plans: Vec<(String, Vec<PlanId>)>,
+    },
+    /// Plans that a step has asked for and that have not begun will not be made.
+    SubPlansDropped {
+        /// When.
+        at: Time,
+        /// The step.
+        step: StepId,
+        /// Only those of this page, because it cannot be read.
+        page: Option<u32>,
+        /// Why.
+        why: String,
+    },
 }
 
 /// How a plan began.

@@ -15,6 +15,7 @@ use super::early::Early;
 use super::entry::UnderWay;
 use super::locks::Beginning;
 use super::message::{CallReturned, Deliver, Order, Report, Wake};
+use super::pages::Paging;
 use super::quarantine::quarantine;
 use super::queue::{Place, Ticket};
 use super::refusal::Refusal;
@@ -67,6 +68,8 @@ pub(crate) struct PlanActor {
     pub(super) snapshot: Option<Vec<u8>>,
     /// Plans that it waits for, as far as the newest entry says so.
     pub(super) followed: Vec<PlanId>,
+    /// Sub-plans that are not in memory.
+    pub(super) paging: Paging,
     /// Signs of life that are not decided on.
     pub(super) beats: Beats,
     /// As long as it has something under way that the end of the world waits for.
@@ -122,6 +125,7 @@ impl Entity for PlanActor {
             is_hooking: false,
             snapshot: None,
             followed: Vec::new(),
+            paging: Paging::default(),
             beats: Beats::default(),
             busy: None,
             early: Early::default(),
@@ -190,16 +194,9 @@ impl PlanActor {
             None => None,
         };
         let corrupt = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
-        for entry in &loaded.entries {
-            let records = decode(id, entry)?;
-            match &mut plan {
-                None => plan = Some(Plan::replay(id, records).map_err(|error| corrupt(&error))?),
-                Some(plan) => {
-                    for record in &records {
-                        plan.apply(record).map_err(|error| corrupt(&error))?;
-                    }
-                }
-            }
+        for (place, entry) in &loaded.entries {
+            let after = Plan::after_entry(plan, id, *place, decode(id, entry)?);
+            plan = Some(after.map_err(|error| corrupt(&error))?);
         }
         let of = (loaded.head, loaded.entries.len(), loaded.is_quarantined);
         Ok(plan.map(|plan| (plan, of)))
@@ -410,6 +407,7 @@ impl PlanActor {
     pub(super) fn settle(&mut self, cx: &mut Context<'_, Self>) {
         if self.under_way.is_none() {
             self.take_chunks();
+            self.take_page();
             self.ask_for_places(cx);
             if self.records.is_empty() {
                 // Nothing to write: what was ordered had no consequence that is not durable.
@@ -440,6 +438,7 @@ impl PlanActor {
             || !self.waiting.is_empty()
             || self.is_planning
             || self.is_hooking
+            || self.paging.is_busy()
             || self.beats.hold();
         if is_busy {
             cx.hold();
@@ -455,7 +454,8 @@ impl PlanActor {
         let is_busy = self.under_way.is_some()
             || !self.running.is_empty()
             || self.is_planning
-            || self.is_hooking;
+            || self.is_hooking
+            || self.paging.is_busy();
         match (&self.busy, is_busy) {
             (None, true) => self.busy = Some(self.world.busy().enter()),
             (Some(_), false) => self.busy = None,
@@ -495,6 +495,7 @@ impl PlanActor {
         self.waiting.clear();
         self.places.clear();
         self.followed.clear();
+        self.paging = Paging::default();
         self.holds_locks = false;
     }
 }

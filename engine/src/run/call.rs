@@ -84,12 +84,6 @@ impl PlanActor {
         }
     }
 
-    pub(super) fn returned(&mut self, step: StepId, call: u32, returned: Returned, ran_us: u64) {
-        if let Some(mut decisions) = self.decisions() {
-            decisions.returned(step, call, returned, ran_us);
-        }
-    }
-
     /// The input of a step, with the outputs that it refers to.
     pub(super) fn input_of(&self, plan: &Plan, id: StepId) -> Result<Payload, ActionError> {
         let data = plan.action(plan.step(id).action);

@@ -34,6 +34,8 @@ pub(crate) enum Effect {
     Call(StepId),
     /// A plan that a step has asked for is made, if it does not exist.
     Begin(PlanId),
+    /// The next plans that a step has asked for are read from the journal: their turn comes soon.
+    ReadPage(StepId),
     /// A plan that a step has asked for is cancelled.
     CancelPlan(PlanId),
     /// Another plan is asked to tell when it is over.
@@ -153,7 +155,7 @@ impl Decisions<'_> {
         }
         let (kind, cause) = (step.kind, step.cause);
         let Returned { result, output, wishes, is_called } = returned;
-        let waits_for_plans = !wishes.plans.is_empty() || self.plan.children.are_open(id);
+        let waits_for_plans = wishes.plans.count() > 0 || self.plan.children.are_open(id);
         let names_plans = matches!(result, Ok(Next::SubPlans));
         let end = match result {
             Ok(Next::Suspend(_) | Next::SubPlans) if kind == StepKind::Finalize || is_reverting => {

@@ -11,7 +11,9 @@ use crate::error::{ActionError, StoreError, TriggerError, UNKNOWN_ACTION};
 use crate::id::PlanId;
 use crate::limits::LABELS_MAX;
 use crate::payload::Payload;
-use crate::plan::{Created, Plan, PlanResult, PlanState, Planned, Record, SubPlanLabels, Trace};
+use crate::plan::{
+    Created, Plan, PlanResult, PlanState, Planned, Record, SubPlan, SubPlanLabels, Trace,
+};
 use crate::world::Shared;
 
 impl PlanActor {
@@ -21,10 +23,15 @@ impl PlanActor {
         for effect in effects {
             match effect {
                 // What is at rest calls nothing: the next world that loads the plan finds it again.
-                Effect::Begin(_) | Effect::PlanNow | Effect::TellHooks | Effect::Finalize
+                Effect::Begin(_)
+                | Effect::ReadPage(_)
+                | Effect::PlanNow
+                | Effect::TellHooks
+                | Effect::Finalize
                     if is_at_rest => {}
                 Effect::Call(step) => self.call(step, cx),
-                Effect::Begin(plan) => self.begin_child(plan),
+                Effect::Begin(plan) => self.begin_child(plan, cx),
+                Effect::ReadPage(step) => self.read_next_page(step, cx),
                 Effect::CancelPlan(plan) => self.cancel_child(plan),
                 Effect::Follow(plan) => self.tell_plan(plan, Word::Follow { follower: self.id }),
                 Effect::PlanNow => self.plan_now(cx),
@@ -43,24 +50,21 @@ impl PlanActor {
         self.world.tell_plan(plan, word, move |world| world.ask_again_later(myself));
     }
 
-    fn begin_child(&mut self, child: PlanId) {
-        let Some(data) = self.plan.as_ref().and_then(|plan| plan.children.find(child)) else {
-            return;
+    fn begin_child(&mut self, child: PlanId, cx: &mut Context<'_, Self>) {
+        let Some(plan) = &mut self.plan else { return };
+        let (action, input, labels) = match plan.children.contents(child) {
+            None => return,
+            Some(Ok(SubPlan { action, input, labels, .. })) => (action, input, labels),
+            Some(Err(page)) => return self.begin_from_page(child, page, cx),
         };
-        if data.result.is_some() {
-            return;
-        }
-        let (action, input) = (data.action.clone(), data.input.clone());
-        let priority = self.plan.as_ref().map_or(0, |plan| plan.created.priority);
-        let mut lineage =
-            self.plan.as_ref().map_or_else(Vec::new, |plan| plan.created.lineage.clone());
+        let Some(step) = plan.children.find(child).map(|child| child.step) else { return };
+        let mut lineage = plan.created.lineage.clone();
         lineage.push(self.id);
-        let caller = (self.id, data.step);
-        let trace = self.plan.as_ref().and_then(|plan| {
-            let trace = plan.created.trace.as_ref()?;
-            Some(Trace::of(&trace.of_call(plan.id, plan.step(data.step))?))
-        });
-        let labels = self.plan.as_ref().map_or_else(Vec::new, |plan| labels_of(plan, &data.labels));
+        let trace = plan.created.trace.as_ref();
+        let trace = trace.and_then(|trace| trace.of_call(plan.id, plan.step(step)));
+        let trace = trace.map(|trace| Trace::of(&trace));
+        let (priority, labels) = (plan.created.priority, labels_of(plan, &labels));
+        let caller = (self.id, step);
         let word = Word::Begin { caller, lineage, trace, action, input, priority, labels };
         self.tell_plan(child, word);
     }

@@ -50,6 +50,7 @@ impl Handler<Committed> for PlanActor {
             Ok(Verdict::Written(seq)) => {
                 self.head = seq;
                 self.entries += 1;
+                self.plan.iter_mut().for_each(|plan| plan.children.written(seq));
                 self.beginning = None;
                 self.note_trouble(None);
                 self.note_left_behind();
@@ -172,7 +173,8 @@ impl PlanActor {
         self.note_hooks();
         let (take, release) = self.locking();
         let (follow, unfollow) = self.following();
-        let Some(plan) = &self.plan else { return };
+        let Some(plan) = &mut self.plan else { return };
+        plan.children.hand_over();
         let tally = Tally::of(&self.records, plan.result());
         let append = Append {
             plan: self.id,

@@ -21,6 +21,7 @@
 //! | `hooks` | tells hooks what has happened |
 //! | `finalize` | calls the finalize phase in one transaction, if the world has them |
 //! | `call` | calls the code of its steps |
+//! | `pages` | writes and reads sub-plans that wait outside memory |
 //! | `places` | asks for places in queues before code is called |
 //! | `pool` | calls code that may block, when there is a thread for it |
 //! | `queue` | knows who has a place, `fair` who is next |
@@ -54,6 +55,7 @@ mod locks;
 mod message;
 mod migrate;
 mod orders;
+mod pages;
 mod places;
 mod plans;
 mod pool;

@@ -5,33 +5,31 @@
 //! that exists is not made twice, and one that is over says so again.
 
 use super::decide::{Decisions, Effect};
-use crate::action::{AnyAction, Cause};
+use crate::action::{AnyAction, Cause, Triggered};
 use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::id::{PlanId, StepId};
-use crate::plan::{PlanResult, PlanState, Record, StepState, SubPlan};
+use crate::plan::{PlanResult, PlanState, Record, StepState};
 use crate::time::Time;
 
 impl Decisions<'_> {
     /// A step that is suspended now has asked for plans.
-    pub(super) fn ask_for_plans(
-        &mut self,
-        step: StepId,
-        plans: Vec<SubPlan>,
-        at_once: Option<u32>,
-    ) {
+    pub(super) fn ask_for_plans(&mut self, step: StepId, asked: Triggered, at_once: Option<u32>) {
         // While the plan is being cancelled only one that was told to end may ask, to clean up.
         let is_late = self.plan.cancel.is_some() && !self.plan.step(step).is_ending;
-        if plans.is_empty() || is_late {
+        if asked.count() == 0 || is_late {
             return;
         }
+        let plans = asked.into_rest();
         self.record(Record::SubPlans { at: self.now, step, plans, at_once });
         self.begin_more();
     }
 
     /// Begins the plans that may begin now and might not before.
-    fn begin_more(&mut self) {
+    pub(super) fn begin_more(&mut self) {
         let fresh = self.plan.children.take_fresh();
         self.effects.extend(fresh.into_iter().map(Effect::Begin));
+        let hungry = self.plan.children.take_hungry();
+        self.effects.extend(hungry.into_iter().map(Effect::ReadPage));
     }
 
     /// A plan that this one waits for is over.
@@ -86,10 +84,9 @@ impl Decisions<'_> {
             let begun = self.plan.children.begun_of(step);
             self.effects.extend(begun.into_iter().map(Effect::CancelPlan));
         }
-        // The others will not be made. Backwards, so that the end of one lets no other begin.
-        for plan in self.plan.children.waiting_of(step) {
-            let result = PlanResult::Cancelled;
-            self.record(Record::PlanEnded { at: self.now, plan, result });
+        if self.plan.children.are_waiting(step) {
+            let why = "the plan is being cancelled".to_owned();
+            self.record(Record::SubPlansDropped { at: self.now, step, page: None, why });
         }
         self.plan.children.are_open(step)
     }
@@ -101,6 +98,8 @@ impl Decisions<'_> {
                 self.plan.children.take_fresh();
                 let begun = self.plan.children.begun();
                 self.effects.extend(begun.into_iter().map(Effect::Begin));
+                self.plan.children.ask_for_pages_again();
+                self.begin_more();
                 self.plan.children.ask_to_end_again();
                 for step in self.plan.in_state(StepState::Suspended) {
                     if self.plan.cancel.is_some() && !self.plan.step(step).is_ending {

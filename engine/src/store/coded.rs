@@ -274,7 +274,8 @@ impl StoreReader for Reader {
         let Some(loaded) = self.inner.load(plan, head)? else { return Ok(None) };
         let decode = |bytes| decoded(&*self.codec, bytes);
         let snapshot = loaded.snapshot.map(decode).transpose()?;
-        let entries = loaded.entries.into_iter().map(decode).collect::<Result<_, StoreError>>()?;
+        let entries = loaded.entries.into_iter().map(|(seq, bytes)| Ok((seq, decode(bytes)?)));
+        let entries = entries.collect::<Result<_, StoreError>>()?;
         Ok(Some(Loaded { snapshot, entries, ..loaded }))
     }
 

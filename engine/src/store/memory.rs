@@ -273,7 +273,7 @@ impl StoreReader for Reader {
         let Some(head) = head.or(row.map(|row| row.head)) else { return Ok(None) };
         let snapshot = row.and_then(|row| row.snapshot.clone());
         let from = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
-        let entries = data.chain(plan, head, from)?.into_iter().map(|(_, entry)| entry).collect();
+        let entries = data.chain(plan, head, from)?;
         let snapshot = snapshot.map(|(_, bytes)| data.whole(plan, &bytes)).transpose()?;
         let is_quarantined = row.is_some_and(|row| row.waits == Waiting::Unreadable);
         Ok(Some(Loaded { snapshot, entries, head, is_quarantined }))

@@ -176,8 +176,8 @@ pub trait StoreReader: Send {
 pub struct Loaded {
     /// The whole plan at some entry.
     pub snapshot: Option<Vec<u8>>,
-    /// The entries after that.
-    pub entries: Vec<Vec<u8>>,
+    /// The entries after that, with their places.
+    pub entries: Vec<(Seq, Vec<u8>)>,
     /// The newest one.
     pub head: Seq,
     /// Whether its row says [`Waiting::Unreadable`](crate::Waiting::Unreadable).

@@ -169,15 +169,9 @@ pub(crate) fn read_plan(
     let Some(loaded) = reader.load(id, head)? else { return Ok(None) };
     let mut plan = loaded.snapshot.map(|bytes| decode_plan(id, &bytes)).transpose()?;
     let corrupt = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
-    for entry in &loaded.entries {
-        let records = decode(id, entry)?;
-        match &mut plan {
-            None => plan = Some(Plan::replay(id, records).map_err(|error| corrupt(&error))?),
-            Some(plan) => {
-                let mut records = records.iter();
-                records.try_for_each(|record| plan.apply(record)).map_err(|e| corrupt(&e))?;
-            }
-        }
+    for (place, entry) in &loaded.entries {
+        let after = Plan::after_entry(plan, id, *place, decode(id, entry)?);
+        plan = Some(after.map_err(|error| corrupt(&error))?);
     }
     Ok(plan)
 }

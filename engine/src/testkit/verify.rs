@@ -29,20 +29,22 @@ pub(super) fn journal(reader: &mut dyn StoreReader) -> Result<Vec<Written>, Stor
 /// The plans that a journal tells of. Each must be one chain, and a legal story: an outcome that is
 /// recorded twice is none.
 pub(super) fn plans(journal: &[Written]) -> Result<Plans, String> {
-    let mut chains: BTreeMap<PlanId, (Vec<Record>, Seq)> = BTreeMap::new();
+    let mut chains: BTreeMap<PlanId, (Option<Plan>, Vec<Record>, Seq)> = BTreeMap::new();
     for entry in journal {
-        let (records, head) = chains.entry(entry.plan).or_default();
+        let (plan, records, head) = chains.entry(entry.plan).or_default();
         if entry.prev != *head {
             let Written { seq, plan, prev, .. } = entry;
             return Err(format!("plan {plan}: entry {seq} follows {prev} and not {head}"));
         }
         let more = decode(entry.plan, &entry.records).map_err(|error| error.to_string())?;
-        records.extend(more);
+        records.extend(more.iter().cloned());
+        let after = Plan::after_entry(plan.take(), entry.plan, entry.seq, more);
+        *plan = Some(after.map_err(|error| error.to_string())?);
         *head = entry.seq;
     }
     let mut plans = Plans::new();
-    for (id, (records, head)) in chains {
-        let plan = Plan::replay(id, records.iter().cloned()).map_err(|error| error.to_string())?;
+    for (id, (plan, records, head)) in chains {
+        let Some(plan) = plan else { continue };
         outcomes(&plan, &records)?;
         plans.insert(id, Told { plan, records, head });
     }
@@ -156,10 +158,10 @@ fn snapshot(reader: &mut dyn StoreReader, plan: &Plan) -> Result<(), String> {
     let Some(loaded) = loaded else { return Err(format!("plan {} cannot be loaded", plan.id)) };
     let Some(snapshot) = loaded.snapshot else { return Ok(()) };
     let mut kept = decode_plan(plan.id, &snapshot).map_err(|error| error.to_string())?;
-    for entry in &loaded.entries {
-        for record in decode(plan.id, entry).map_err(|error| error.to_string())? {
-            kept.apply(&record).map_err(|error| error.to_string())?;
-        }
+    for (place, entry) in &loaded.entries {
+        let records = decode(plan.id, entry).map_err(|error| error.to_string())?;
+        let after = Plan::after_entry(Some(kept), plan.id, *place, records);
+        kept = after.map_err(|error| error.to_string())?;
     }
     if encode_plan(&kept) != encode_plan(plan) {
         return Err(format!("plan {}: its snapshot is not what its journal tells", plan.id));

@@ -128,6 +128,8 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         | Record::HooksDone { .. }
         | Record::Chunk { .. }
         | Record::ChunksDropped { .. }
+        | Record::SubPlansAhead { .. }
+        | Record::SubPlansNext { .. }
         | Record::Beat { .. } => return None,
         Record::Planned(planned) => {
             let why = planned.error.as_ref().map_or("planned", |error| error.message.as_str());
@@ -188,6 +190,9 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         }
         Record::SubPlans { at, step, plans, .. } => {
             (*at, None, format!("step {step} asks for {}", counted(plans.len(), "plan")))
+        }
+        Record::SubPlansDropped { at, step, why, .. } => {
+            (*at, None, format!("plans of step {step} are not made: {why}"))
         }
         Record::PlanEnded { at, plan, result } => {
             (*at, None, format!("plan {plan} is over: {}", result.name()))

@@ -40,7 +40,6 @@ impl Reader {
         };
         let Some(head) = head.or(known) else { return Ok(None) };
         let (entries, missing) = self.chain(head, from)?;
-        let entries = entries.into_iter().map(|(_, records)| records).collect();
         Ok(Some(Chain { loaded: Loaded { snapshot, entries, head, is_quarantined }, missing }))
     }
 
@@ -88,7 +87,8 @@ impl StoreReader for Reader {
                 let Loaded { snapshot, entries, .. } = loaded;
                 let whole = |bytes| values::whole(&self.connection, plan, bytes);
                 let snapshot = snapshot.map(whole).transpose()?;
-                let entries = entries.into_iter().map(whole).collect::<Result<_, _>>()?;
+                let entries = entries.into_iter().map(|(seq, bytes)| Ok((seq, whole(bytes)?)));
+                let entries = entries.collect::<Result<_, StoreError>>()?;
                 Ok(Some(Loaded { snapshot, entries, ..loaded }))
             }
             None => Ok(None),
