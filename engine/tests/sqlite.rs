@@ -201,7 +201,7 @@ fn a_damaged_page_is_found_after_a_crash_and_hits_only_what_is_on_it() {
     for number in 1..=60 {
         match reader.load(plan(number), None) {
             Ok(Some(loaded)) => {
-                assert!(loaded.entries[0].starts_with(format!("{number:08}").as_bytes()))
+                assert!(loaded.entries[0].1.starts_with(format!("{number:08}").as_bytes()))
             }
             Ok(None) => panic!("plan {number} is unknown"),
             Err(StoreError::Corrupt(_)) => lost.push(number),

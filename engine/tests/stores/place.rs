@@ -86,8 +86,8 @@ pub(crate) fn write_rows(writer: &mut dyn StoreWriter, rows: &[PlanRow], project
         .expect("they are written");
 }
 
-pub(crate) fn texts(entries: &[Vec<u8>]) -> Vec<&str> {
-    entries.iter().map(|entry| std::str::from_utf8(entry).expect("a text")).collect()
+pub(crate) fn texts(entries: &[(Seq, Vec<u8>)]) -> Vec<&str> {
+    entries.iter().map(|(_, entry)| std::str::from_utf8(entry).expect("a text")).collect()
 }
 
 pub(crate) fn stopped(number: u8, head: Seq, ended: u64) -> PlanRow {
