@@ -68,7 +68,6 @@ pub(crate) struct PlanActor {
     pub(super) snapshot: Option<Vec<u8>>,
     /// Plans that it waits for, as far as the newest entry says so.
     pub(super) followed: Vec<PlanId>,
-    /// Sub-plans that are not in memory.
     pub(super) paging: Paging,
     /// Signs of life that are not decided on.
     pub(super) beats: Beats,
