@@ -144,20 +144,20 @@ impl<T: Send + 'static> Channel<T> {
             std::mem::take(&mut state.pollers)
         };
         wake_all(pollers);
-        // To every consumer, also if others wait already: whom an earlier signal was meant for may
+        // To every consumer, also if others wait already: the consumer of an earlier signal may
         // be gone. A consumer that finds nothing goes idle again.
         self.shared.listeners.signal();
         Ok(())
     }
 
-    /// Takes the oldest item, if there is one: for those who are no task.
+    /// Takes the oldest item, if there is one. For code outside of tasks.
     #[must_use]
     pub fn try_take(&self) -> Option<T> {
         self.shared.take()
     }
 
     /// Takes the oldest item, or has `cx` woken when there is one; `None` when the channel is
-    /// closed and empty. For those who poll; what is woken for one item are all pollers.
+    /// closed and empty. For async code; one item wakes all pollers.
     pub fn poll_take(&self, cx: &mut PollContext<'_>) -> Poll<Option<T>> {
         if let Some(item) = self.shared.take() {
             return Poll::Ready(Some(item));
@@ -251,7 +251,7 @@ impl<T: Send + 'static> Channel<T> {
     }
 }
 
-/// Wakes those who poll, with nothing locked; one that panics takes no others with it.
+/// Wakes the pollers, with nothing locked; a waker that panics stops no other.
 fn wake_all(pollers: Vec<Waker>) {
     for waker in pollers {
         contain("the waker of a channel", || waker.wake());
@@ -268,7 +268,7 @@ impl<T> Inner<T> {
             (item, drained)
         };
         for waiting in drained {
-            // Nobody may wait any more.
+            // The consumer may have given up.
             let _ = waiting.complete(());
         }
         item
@@ -379,7 +379,7 @@ impl Listeners {
         self.list.lock().conditions.len()
     }
 
-    /// Whether a signal reaches nobody.
+    /// Whether the list holds no condition.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

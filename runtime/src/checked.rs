@@ -146,7 +146,7 @@ mod on {
     /// It is memory of so many bytes, aligned for words.
     unsafe fn is_poisoned(place: *mut u8, bytes: usize) -> bool {
         let words = place.cast::<u64>();
-        // Volatile: whoever writes it does so behind the compiler's back.
+        // Volatile: a wrong write is one that the compiler does not know of.
         (0..bytes / size_of::<u64>()).all(|index| {
             let word = words.wrapping_add(index);
             // SAFETY: within the place.
@@ -158,7 +158,7 @@ mod on {
     ///
     /// # Safety
     ///
-    /// It came from [`take`] with the same layout and nobody uses it any more.
+    /// It came from [`take`] with the same layout and no other code uses it any more.
     pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
         let limit = limit();
         debug_assert!(layout.align() >= align_of::<u64>());
@@ -215,7 +215,7 @@ mod on {
                 "none" => return,
                 _ => {}
             }
-            // SAFETY: nobody uses it any more, but for the mistake below.
+            // SAFETY: no other code uses it any more, but for the mistake below.
             unsafe { give(place, layout()) };
             match mistake {
                 // SAFETY: none, and in quarantine it is memory still.

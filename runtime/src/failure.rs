@@ -53,7 +53,7 @@ impl Failure {
         Self::Error(error.into())
     }
 
-    /// Ends the job that runs, with this failure: its policy hook, and whoever called, get this
+    /// Ends the job that runs, with this failure: its policy hook and its caller get this
     /// very one. Unlike a panic it prints nothing; like a panic it unwinds, so outside of jobs and
     /// hooks it ends whatever catches it.
     ///
@@ -146,7 +146,7 @@ fn listed(failures: &[Failure]) -> String {
     failures.iter().map(|failure| format!(" [{failure}]")).collect()
 }
 
-/// Runs user code for whose outcome nobody waits: a panic of it is logged and ends nothing else.
+/// Runs user code whose outcome is not needed: a panic is logged and ends nothing else.
 pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
     let run = std::panic::AssertUnwindSafe(run);
     if let Err(panic) = std::panic::catch_unwind(run) {

@@ -74,7 +74,7 @@ pub(crate) fn take(layout: Layout) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// It came from [`take`] with the same layout and nobody uses it any more.
+/// It came from [`take`] with the same layout and no other code uses it any more.
 #[inline(always)]
 pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
     let Some(class) = class_of(layout) else {

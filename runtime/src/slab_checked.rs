@@ -13,7 +13,7 @@ pub(crate) fn take(layout: Layout) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// It came from [`take`] with the same layout and nobody uses it any more.
+/// It came from [`take`] with the same layout and no other code uses it any more.
 pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
     // SAFETY: forwarded to the caller.
     unsafe { checked::give(place, layout) };

@@ -288,7 +288,7 @@ fn idle_tasks(group: &Group, count: usize) -> Vec<Task<u32>> {
 
 // O-010
 #[test]
-fn what_a_job_costs_does_not_depend_on_how_many_tasks_are_idle() {
+fn the_cost_of_a_job_does_not_depend_on_the_number_of_idle_tasks() {
     let run = |idle| {
         let sim = Sim::builder().seed(10).workers(3).build();
         let group = sim.group("cpu");

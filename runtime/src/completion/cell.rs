@@ -104,7 +104,7 @@ impl<T> Inner<T> {
             (state.waker.take(), state.on_cancel.take())
         };
         wake(on_cancel);
-        // Nobody polls it any more; the producer may keep the rest for long.
+        // The consumer polls no more; the producer may keep the rest for long.
         contain("dropping a waker", || drop(waker));
         true
     }
@@ -141,7 +141,7 @@ impl<T> Completer<T> {
     ///
     /// # Errors
     ///
-    /// Somebody was faster, or the consumer gave up; the value comes back.
+    /// Another completer was faster, or the consumer gave up; the value comes back.
     pub fn complete(&self, value: T) -> Result<(), AlreadyCompleted<T>> {
         match self.shared.complete(Ok(value)) {
             Ok(()) => Ok(()),
@@ -288,7 +288,7 @@ impl<T> Completion<T> {
         late.unwrap_or(Err(failure))
     }
 
-    /// Lets the producer go on although nobody waits: it is not told that it was cancelled.
+    /// Drops this side without a cancel: the producer is not told.
     pub fn detach(mut self) {
         self.is_detached = true;
     }

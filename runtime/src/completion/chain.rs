@@ -1,6 +1,6 @@
 //! Chains: what happens after a completion, on an executor of the caller's choice.
 //!
-//! The standard adapters (`async` blocks) are lazy: they run when somebody polls them. The chains
+//! The standard adapters (`async` blocks) are lazy: they run when they are polled. The chains
 //! here are eager: they run when the completion is done, whether or not anybody looks.
 
 use std::future::Future;
@@ -72,7 +72,7 @@ impl<T: Send + 'static> Completion<T> {
         when_done(self, executor, move |outcome| {
             match catch_unwind(AssertUnwindSafe(|| next(outcome))) {
                 Ok(inner) => when_done(inner, InlineExecutor, move |outcome| {
-                    // Nobody may wait any more.
+                    // The consumer may have given up.
                     let _ = completer.0.complete_with(outcome);
                 }),
                 Err(panic) => {
@@ -138,7 +138,7 @@ fn run<T, U>(
     completer: &Completer<U>,
 ) {
     let result = catch_unwind(AssertUnwindSafe(|| next(outcome)));
-    // Nobody may wait any more.
+    // The consumer may have given up.
     let _ = completer.complete_with(result.unwrap_or_else(|p| Err(Failure::from_panic(p))));
 }
 
@@ -164,7 +164,7 @@ where
 {
     let (completer, answer) = completion();
     Driver::start(Box::pin(future), move |outcome| {
-        // Nobody may wait any more.
+        // The consumer may have given up.
         let _ = completer.complete_with(outcome);
     });
     answer
@@ -231,7 +231,7 @@ where
     T: Send + 'static,
 {
     fn wake(self: Arc<Self>) {
-        // AcqRel: who finds IDLE polls; who finds POLLING asks the poller for another round.
+        // AcqRel: a waker that finds IDLE polls; one that finds POLLING asks for another round.
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
             Some(if state == IDLE { POLLING } else { AGAIN })
         });

@@ -13,7 +13,7 @@ use crate::failure::{contain, Failure};
 use crate::sync::{Arc, Mutex};
 
 /// A completion whose value every clone gets; told in the order in which they first asked. When
-/// the last clone is dropped before it is done, the producer is told that nobody waits.
+/// the last clone is dropped before it is done, the producer is told of the cancel.
 pub struct SharedCompletion<T> {
     inner: Arc<Inner<T>>,
     /// This clone's place among the waiters, once it has one.
@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static> Wake for Tell<T> {
 
 impl<T> Inner<T> {
     fn wake_all(&self) {
-        // The source is done: everybody polls again and the first takes the value.
+        // The source is done: all clones poll again and the first takes the value.
         let wakers: Vec<Waker> =
             self.state.lock().wakers.iter_mut().filter_map(Option::take).collect();
         for waker in wakers {
@@ -174,7 +174,7 @@ impl<T: Clone + Send + Sync + 'static> Future for SharedCompletion<T> {
         drop(state);
         inner.wake_all();
         drop((done, before));
-        // User code, with nothing locked and everybody told.
+        // User code, with nothing locked and all clones woken.
         Poll::Ready((*value).clone())
     }
 }

@@ -1,4 +1,4 @@
-//! When a completion was completed, for those who want to know.
+//! Completions with the time at which they were completed.
 
 use crate::failure::Failure;
 

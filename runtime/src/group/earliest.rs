@@ -52,7 +52,7 @@ impl Earliest {
     }
 
     /// All wheels were served by a caller that had read `seen` before. Returns whether the word was
-    /// too late for a moment: whoever parks by it may have read it then and must be woken.
+    /// too late for a moment: the timekeeper may have read it then and must be woken.
     pub(crate) fn raise(&self, seen: u64) -> bool {
         // AcqRel: raises the word past what is served. An arming thread whose minimum came before
         // this exchange is seen by the second look; one that comes after lowers the new value.

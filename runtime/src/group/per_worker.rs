@@ -52,7 +52,7 @@ impl<T: Send> PerWorker<T> {
         worker::with_current(|local| {
             let local = local.filter(|local| local.is_of(self.group.shared()))?;
             let section = self.sections.get(local.index)?;
-            // SAFETY: one thread at a time is this worker, and who was it before has handed it
+            // SAFETY: one thread at a time is this worker, and the thread before has handed it
             // over.
             Some(unsafe { section.enter_owner(run) })
         })

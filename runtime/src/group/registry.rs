@@ -74,7 +74,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a task that is about to end; from then on nobody finds it here.
+    /// Removes a task that is about to end; from then on it is not found here.
     pub(crate) fn remove(&self, header: &Header) {
         let place = header.registered.load(Ordering::Relaxed);
         let mut list = self.shards[place as usize % SHARDS].lock();

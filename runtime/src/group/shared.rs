@@ -161,7 +161,7 @@ impl GroupShared {
         }
     }
 
-    /// Queues a task made ready by somebody who is no worker of this group.
+    /// Queues a task that was made ready by a thread outside of the group.
     pub(crate) fn inject(&self, task: TaskPtr) {
         if let Some(simulation) = &self.simulation {
             return simulation.ready(task);
@@ -243,7 +243,7 @@ impl GroupShared {
         Ok(key)
     }
 
-    /// Somebody must be awake, or park only until the new deadline.
+    /// Wakes a worker that may park beyond the new deadline.
     fn tell_of_earlier_timer(&self, by_worker: bool) {
         if by_worker {
             // The arming worker services its timers itself. During a long turn the worker on watch
@@ -254,7 +254,7 @@ impl GroupShared {
         }
     }
 
-    /// Lets whoever keeps the time look at the earliest deadline again.
+    /// Makes the timekeeper look at the earliest deadline again.
     pub(crate) fn wake_keeper(&self) {
         self.notify(self.sleep.for_earlier_timer());
     }

@@ -85,7 +85,7 @@ impl Group {
         let refused = completer.clone();
         let thread = std::thread::Builder::new().name(format!("{}-shutdown", self.name())).spawn(
             move || {
-                // Nobody may wait for the report any more.
+                // The caller may have given up.
                 let _ = completer.complete(run(&shared, deadline));
             },
         );
@@ -135,7 +135,7 @@ fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
     group.watchdog.unpark();
     group.blocking.close();
     join(group, report.left.is_empty());
-    // 5. Timers that nobody will fire are dropped, and their waiters told.
+    // 5. Pending timers are dropped, and their waiters told.
     group.timers.clear();
     group.has_ended.store(true, Ordering::Release);
     report

@@ -7,8 +7,8 @@ impl<T: Send + 'static> Completion<T> {
     /// The outcome, value or failure, with the time at which it was given; now if it is done
     /// already. The stamp is there before the answer is done.
     ///
-    /// Read by whoever completes: one clock read (31 to 47 ns) and two heap allocations. A
-    /// completion that nobody stamps reads no clock.
+    /// The completing thread reads the clock: one read (31 to 47 ns) and two heap allocations. A
+    /// completion without stamp reads no clock.
     ///
     /// ```
     /// use turnwheel_runtime::{Completion, Group};

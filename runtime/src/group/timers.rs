@@ -1,6 +1,6 @@
-//! The timers of a group: one wheel for each worker and one for everybody else.
+//! The timers of a group: one wheel for each worker and one for all other threads.
 //!
-//! Any worker services any wheel, so a blocked worker delays nobody's timer. `earliest` is never
+//! Any worker services any wheel, so a blocked worker delays no timer. `earliest` is never
 //! later than the earliest deadline of all wheels once the arming call has returned.
 
 use crossbeam_utils::CachePadded;
@@ -94,7 +94,7 @@ impl Timers {
     }
 
     /// Arms a timer. Returns its key and whether it is now the earliest of the group. After the end
-    /// of the group nobody would fire it: the entry is dropped at once, which tells its waiter.
+    /// of the group it would never fire: the entry is dropped at once, which tells its waiter.
     pub(crate) fn arm(
         &self,
         worker: Option<usize>,
@@ -161,7 +161,7 @@ impl Timers {
     }
 
     /// Fires what is due, up to a limit for each wheel. Returns how many. Calls `wake_keeper` if
-    /// whoever parks until the earliest deadline may have read one that is too late.
+    /// the timekeeper may have read a deadline that is too late.
     pub(crate) fn service(&self, now_ns: u64, wake_keeper: impl FnOnce()) -> usize {
         if !self.is_due(now_ns) {
             return 0;

@@ -1,7 +1,7 @@
 //! A value that is lent out and given back, without a lock.
 //!
-//! It lies on a *shelf* and is moved once for each way; who has it on loan reaches it there. One
-//! word says where it is, and who of the two goes last takes the shelf down. Model:
+//! It lies on a *shelf* and is moved once for each way; the borrower reaches it there. One
+//! word says where it is, and the last of the two sides frees the shelf. Model:
 //! `loom-tests/tests/lending.rs`.
 
 use std::fmt;
@@ -13,11 +13,11 @@ use crate::sync::{AtomicU8, Ordering, UnsafeCell};
 
 /// Nothing is on the shelf.
 const EMPTY: u8 = 0;
-/// The value is there, and somebody else's.
+/// The value is there, and the borrower's.
 const OUT: u8 = 1;
 /// The value is there, given back.
 const BACK: u8 = 2;
-/// The lender has gone: the shelf and the value are of who has it on loan.
+/// The lender has gone: shelf and value belong to the borrower.
 const LEFT: u8 = 3;
 
 struct Shelf<T> {
@@ -67,9 +67,9 @@ impl<T> Lender<T> {
         // SAFETY: the lender's shelf lasts while it is there.
         let place = unsafe { shelf.as_ref() };
         debug_assert!(place.place.load(Ordering::Relaxed) == EMPTY, "one value at a time");
-        // SAFETY: the shelf is empty, so that nobody else reaches it.
+        // SAFETY: the shelf is empty, so that no other thread reaches it.
         place.value.with_mut(|to| unsafe { to.cast::<T>().write(value) });
-        // Relaxed: nobody looks but the lender, and who gets the loan by whatever way it goes.
+        // Relaxed: only the lender looks, and the thread that the loan is sent to.
         place.place.store(OUT, Ordering::Relaxed);
         Lent(shelf)
     }
@@ -94,7 +94,7 @@ impl<T> Lender<T> {
             return None;
         }
         shelf.place.store(EMPTY, Ordering::Relaxed);
-        // SAFETY: it was given back, so it is there, and nobody else's; it is moved out once.
+        // SAFETY: it was given back, so it is there, and ours; it is moved out once.
         Some(shelf.value.with(|value| unsafe { value.cast::<T>().read() }))
     }
 
@@ -107,13 +107,13 @@ impl<T> Lender<T> {
     }
 }
 
-/// Takes the shelf down, and drops the value on it.
+/// Frees the shelf, and drops the value on it.
 ///
 /// # Safety
 ///
-/// Nobody else reaches it, and the value is there.
+/// No other thread reaches it, and the value is there.
 unsafe fn take_down<T>(shelf: NonNull<Shelf<T>>) {
-    // SAFETY: made of a box; nobody else reaches it.
+    // SAFETY: made of a box; no other thread reaches it.
     let shelf = unsafe { Box::from_raw(shelf.as_ptr()) };
     // SAFETY: it is there, and moved out once.
     let value = shelf.value.with(|value| unsafe { value.cast::<T>().read() });
@@ -127,9 +127,9 @@ impl<T> Drop for Lender<T> {
         let Some(shelf) = self.0.take() else { return };
         // SAFETY: the lender's shelf lasts until now.
         let place = unsafe { &shelf.as_ref().place };
-        // AcqRel: decided by one exchange, as against who gives back; shows the value.
+        // AcqRel: one exchange decides between lender and borrower; shows the value.
         match place.swap(LEFT, Ordering::AcqRel) {
-            // It is of who has the value, and may be gone.
+            // It belongs to the borrower, and may be gone.
             OUT => {}
             // SAFETY: given back, so the other side reaches it no more.
             BACK => unsafe { take_down(shelf) },

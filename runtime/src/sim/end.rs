@@ -49,13 +49,13 @@ impl SimState {
         self.finish(shared, tasks)
     }
 
-    /// Reports shutdowns that nobody drives: the group has come to its end, or its time is over.
+    /// Reports shutdowns that no caller drives: the group has come to its end, or its time is over.
     pub(super) fn report_endings(&self, groups: &[SimGroup]) -> bool {
         for SimGroup { shared, hub, .. } in groups {
             let has_come = shared.registry.live() == 0;
             if let Some(ending) = hub.take_ending(has_come, self.common.clock.now_ns()) {
                 let report = self.finish(shared, ending.tasks);
-                // Nobody may wait for the report any more.
+                // The caller may have given up.
                 let _ = ending.report.complete(report);
                 return true;
             }
@@ -91,7 +91,7 @@ impl SimState {
 /// Last steps of a group, after its last turn.
 fn end(shared: &GroupShared) {
     shared.timers.clear();
-    // AcqRel: whoever is first calls the hooks.
+    // AcqRel: the first caller calls the hooks.
     if !shared.has_ended.swap(true, Ordering::AcqRel) {
         let stop = shared.config.on_stop.as_ref();
         (0..shared.workers.len()).for_each(|worker| call_hook(stop, worker));

@@ -56,7 +56,7 @@ struct Blocking {
     run: Box<dyn FnOnce() + Send>,
 }
 
-/// Somebody who waits for the end of the group.
+/// A waiter for the end of the group.
 #[derive(Debug)]
 pub(super) struct Ending {
     /// Tasks that were told to close.
@@ -139,7 +139,7 @@ impl Hub {
     /// Calls `look` with the name of each ready task.
     pub(super) fn each_ready(&self, mut look: impl FnMut(&str)) {
         self.state.lock().queues.each(|entry| {
-            // SAFETY: a task in a queue is alive; nobody takes it out under the lock.
+            // SAFETY: a task in a queue is alive; no thread takes it out under the lock.
             look(unsafe { entry.task.header() }.name());
         });
     }
@@ -167,12 +167,12 @@ impl Hub {
         (end_ns <= now_ns).then(|| state.blocking.remove(index).run)
     }
 
-    /// When the next one who waits for the end gives up.
+    /// When the next waiter for the end gives up.
     pub(super) fn next_ending_ns(&self) -> Option<u64> {
         self.state.lock().endings.iter().map(|ending| ending.end_ns).min()
     }
 
-    /// Takes one who waits for the end: any if it has come, else one whose deadline has passed.
+    /// Takes a waiter for the end: any if the end has come, else one whose deadline has passed.
     pub(super) fn take_ending(&self, has_come: bool, now_ns: u64) -> Option<Ending> {
         let mut state = self.state.lock();
         let index = state.endings.iter().position(|e| has_come || e.end_ns <= now_ns)?;
@@ -235,7 +235,7 @@ impl Hub {
 
 impl Simulated for Hub {
     fn ready(&self, task: TaskPtr) {
-        // SAFETY: the task is scheduled, by the caller, and nobody has it yet.
+        // SAFETY: the task is scheduled, by the caller, and in no queue yet.
         let header = unsafe { task.header() };
         self.record(header, EventKind::Ready);
         let is_lost = self.common.faults.is_lost();
@@ -245,7 +245,7 @@ impl Simulated for Hub {
         let mut state = self.state.lock();
         let entry = self.entry(header);
         match self.worker() {
-            // Nobody runs tasks any more: the entry is forgotten, its task's memory with it.
+            // No task is run any more: the entry is forgotten, and the memory of its task with it.
             _ if state.is_over => {}
             _ if is_lost => state.queues.lose(entry),
             Some(worker) if self.common.is_random && !entry.is_system => {

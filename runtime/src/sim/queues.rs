@@ -8,7 +8,7 @@ use super::random::Random;
 use crate::task::TaskPtr;
 
 /// Steps after which a worker on watch finds a task whose hint was lost, if others keep it busy.
-/// Long enough for a few turns of everybody else in a small test.
+/// Long enough for a few turns of all others in a small test.
 const LOST_STEPS: u32 = 32;
 
 /// A ready task, and when it became ready among all others.

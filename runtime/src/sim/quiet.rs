@@ -119,8 +119,8 @@ impl Sim {
         }
     }
 
-    /// The tasks that live. At the end of a test: those that nobody has closed and somebody still
-    /// holds, or that wait for what never comes.
+    /// Returns the tasks that live. At the end of a test these were never closed and a handle is
+    /// left, or they wait for an event that never comes.
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {
         let mut leaks = Vec::new();

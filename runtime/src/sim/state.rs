@@ -23,7 +23,7 @@ use crate::time::ManualClock;
 ///
 /// **Do not block on this thread.** While a simulation lives, waiting on its thread for a
 /// completion that is not done is refused with [`Failure::WouldBlock`](crate::Failure::WouldBlock),
-/// since nobody would ever complete it; use [`Sim::wait`] or [`Sim::block_on`].
+/// since nothing would ever complete it; use [`Sim::wait`] or [`Sim::block_on`].
 ///
 /// Dropping it kills the tasks that are left, see [`Sim::leaks`].
 pub struct Sim {

@@ -167,7 +167,7 @@ fn rearm(group: &Arc<GroupShared>, source: &Arc<Source>, deadline_ns: u64) {
         return;
     }
     if let Err(full) = group.arm_timer(deadline_ns, source) {
-        // Its own place was free a moment ago, so somebody is flooding the wheel.
+        // Its own place was free a moment ago, so the wheel is being flooded.
         crate::failure::log(|| tracing::error!(%full, "a recurring timer ends"));
         source.timer.end(TimerState::Cancelled);
     }

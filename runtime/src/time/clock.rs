@@ -45,7 +45,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     }
 }
 
-/// Somebody who waits for a time, and must look again when a clock is moved.
+/// A waiter for a time, which must read the clock again when it is moved.
 pub trait ClockListener: Send + Sync {
     /// The clock has been moved. Called after the change, on the thread that made it, under no
     /// lock of the clock.

@@ -65,7 +65,7 @@ impl Held {
     /// This turn is seen for the first time.
     pub(crate) fn see_owner(&self, turns: u64, since_ns: u64) {
         self.since_ns.store(since_ns, Ordering::Relaxed);
-        // Release: who reads this number reads the time above.
+        // Release: a reader of this number reads the time above.
         self.turns.store(turns, Ordering::Release);
     }
 

@@ -1,4 +1,9 @@
-//! The loop of a worker thread.
+//! The loop of a worker thread: find a task, run it, or search and park.
+//!
+//! 1. Find ([`next`]): the system class, the worker's own queue, the injector.
+//! 2. Run ([`execute`]): one turn of the task, then its accounts.
+//! 3. Search ([`Search::find`]) when nothing was found: spin over injector, timers and siblings;
+//!    park after a while; return with a task, or when the group stops.
 
 use super::search::Search;
 use super::Local;
@@ -6,7 +11,7 @@ use crate::limits::{CLOCK_PERIOD_NS, CLOCK_STRIDE_TURNS_MAX, INJECTOR_TURNS};
 use crate::sync::Ordering;
 use crate::task::{run_turn, After, Report, TaskPtr};
 
-/// Runs tasks until the group stops.
+/// Finds and runs tasks until the group stops.
 pub(crate) fn start(local: &Local) {
     let mut search = Search::new(local.group.workers.len());
     let mut clock = ClockStride { stride: 1, left: 0 };

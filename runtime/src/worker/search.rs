@@ -122,7 +122,7 @@ impl Search {
         loop {
             if is_searching {
                 if let Some(task) = self.spin(local) {
-                    self.found(local);
+                    self.stop_searching(local);
                     return Some(task);
                 }
             }
@@ -141,17 +141,17 @@ impl Search {
         }
     }
 
-    /// A search ended well: the last searcher sees to it that visible work finds somebody.
-    fn found(&self, local: &Local) {
+    /// Transition from searching to running: the last searcher wakes a sleeper for work in sight.
+    fn stop_searching(&self, local: &Local) {
         if local.group.sleep.end_search() {
-            self.hand_on(local);
+            self.notify_if_work_waits(local);
         }
     }
 
-    /// The caller goes to work and nobody searches. While anything waits beside a sleeper, somebody
-    /// must search or be on watch: a batch may hold long turns, and who makes them may be stuck.
-    /// And if the caller was the keeper of the time, a sleeper must see to the timers that follow.
-    fn hand_on(&self, local: &Local) {
+    /// Wakes a sleeper when the caller goes to work, nobody searches and work waits: a batch may
+    /// hold long turns, and its worker may be stuck. A caller that was the timekeeper wakes a
+    /// sleeper for the timers that follow.
+    fn notify_if_work_waits(&self, local: &Local) {
         let group = &local.group;
         // Pairs with the fence in `wake_for_batch`: we no longer search or watch, and look now.
         fence(Ordering::SeqCst);
@@ -172,6 +172,7 @@ impl Search {
         group.notify(sleeper);
     }
 
+    /// Transition to parked, and back when there is something to search for.
     fn park(&mut self, local: &Local, was_searching: bool) -> Woken {
         let group = &local.group;
         let mut mode = group.sleep.enter(local.index, was_searching);
@@ -181,7 +182,7 @@ impl Search {
             // The last look, after we are booked as parked.
             let has_injected = !(group.injector.is_empty() && group.system.is_empty());
             if has_injected || group.is_stopping() {
-                return self.unbook(local);
+                return self.unpark_to_search(local);
             }
             let limit = self.park_limit(local, mode);
             if mode == ParkMode::Watch && group.config.is_stealing {
@@ -189,7 +190,7 @@ impl Search {
                 let (machine_ns, _) = group.clock.machine_and_now_ns();
                 for victim in (0..group.workers.len()).filter(|victim| *victim != local.index) {
                     if let Some(task) = self.steal(local, victim, machine_ns) {
-                        return self.leave_with(local, task);
+                        return self.unpark_with(local, task);
                     }
                 }
             }
@@ -210,7 +211,7 @@ impl Search {
             };
             mode = next;
             if group.timers.is_due(local.now_ns.get()) {
-                return self.unbook(local);
+                return self.unpark_to_search(local);
             }
         }
     }
@@ -235,10 +236,11 @@ impl Search {
         }
     }
 
-    fn unbook(&self, local: &Local) -> Woken {
+    /// Transition from parked to searching.
+    fn unpark_to_search(&self, local: &Local) -> Woken {
         // The watchdog sleeps while all workers do: a timer may have woken this one.
         local.group.watchdog.awake();
-        // If somebody took us off the list, the search is booked already.
+        // If another thread took us off the list, it has booked the search.
         local.group.sleep.leave(local.index, true);
         if local.group.is_stopping() {
             local.group.sleep.end_search();
@@ -247,13 +249,14 @@ impl Search {
         Woken::Search
     }
 
-    fn leave_with(&self, local: &Local, task: TaskPtr) -> Woken {
+    /// Transition from parked to running, with a stolen task.
+    fn unpark_with(&self, local: &Local, task: TaskPtr) -> Woken {
         local.group.watchdog.awake();
         if !local.group.sleep.leave(local.index, false) {
-            // Booked by somebody meanwhile: the search ends with what we hold.
-            self.found(local);
+            // Another thread booked the search meanwhile: it ends with the stolen task.
+            self.stop_searching(local);
         } else {
-            self.hand_on(local);
+            self.notify_if_work_waits(local);
         }
         Woken::Found(task)
     }

@@ -147,7 +147,7 @@ impl Sleep {
         mode
     }
 
-    /// Takes the caller off the list. Returns false if somebody has done that and booked a search
+    /// Takes the caller off the list. False if another thread has done that and booked a search
     /// for it; otherwise the caller searches on its own account only if `and_search`.
     pub(crate) fn leave(&self, worker: usize, and_search: bool) -> bool {
         let mut parked = self.parked.lock();
@@ -186,7 +186,7 @@ impl Sleep {
         Some(next)
     }
 
-    /// After a push to a shared queue: whom to wake, if anybody.
+    /// Returns the worker to wake after a push to a shared queue, if any.
     pub(crate) fn wake_for_push(&self) -> Option<usize> {
         // Pairs with the fence in `enter`.
         fence(Ordering::SeqCst);
@@ -197,7 +197,7 @@ impl Sleep {
         self.book()
     }
 
-    /// After a push to a queue of the caller's own: whom to wake. Nobody while somebody searches
+    /// Returns the worker to wake after a push to the caller's own queue. None while one searches
     /// or is on watch; a hint that gets lost is made good by the caller, who is awake.
     #[inline(always)]
     pub(crate) fn wake_for_local_push(&self) -> Option<usize> {
@@ -211,7 +211,7 @@ impl Sleep {
     /// it was in neither, and a last searcher that looked then has seen nothing.
     pub(crate) fn wake_for_batch(&self) -> Option<usize> {
         // Pairs with the fences in `end_search` and `hand_on`: either we see that nobody searches
-        // or watches any more, or the one who stops sees the batch.
+        // or watches any more, or the worker that stops sees the batch.
         fence(Ordering::SeqCst);
         self.wake_for_local_push()
     }
@@ -223,7 +223,7 @@ impl Sleep {
         if self.counts().searching() != 0 {
             return None;
         }
-        // The keeper of the time last: if it is woken, nobody else looks at the timers.
+        // The timekeeper last: without it no parked worker looks at the timers.
         let others = parked.list.iter().rposition(|(index, _)| !parked.keeper_is(*index));
         let position = others.or_else(|| parked.list.len().checked_sub(1))?;
         let (worker, mode) = parked.remove(position);

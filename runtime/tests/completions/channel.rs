@@ -189,7 +189,7 @@ fn a_cancelled_consumer_leaves_the_rest() -> Outcome {
 }
 
 #[test]
-fn who_waits_for_a_dropped_channel_is_told() -> Outcome {
+fn waiters_of_a_dropped_channel_are_told() -> Outcome {
     let channel = Channel::bounded(1);
     channel.send(())?;
     let drained = channel.drained();

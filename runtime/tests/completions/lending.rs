@@ -31,7 +31,7 @@ fn it_comes_back_as_it_was_left_again_and_again() {
 }
 
 #[test]
-fn whoever_goes_last_drops_it_once() {
+fn the_side_that_goes_last_drops_the_value_once() {
     let drops = Arc::new(AtomicU32::new(0));
     let mut lender = Lender::new();
     let lent = lender.lend(Counted(Arc::clone(&drops)));

@@ -94,7 +94,7 @@ fn a_stamp_lies_between_the_asking_and_the_answer_on_real_threads() -> Outcome {
 
 // Z-214
 #[test]
-fn what_follows_runs_after_the_value_and_not_before() -> Outcome {
+fn continuations_run_after_the_value_and_not_before() -> Outcome {
     let has_run = Arc::new(AtomicBool::new(false));
     let run = Arc::clone(&has_run);
     let (completer, done) = completion();
@@ -108,7 +108,7 @@ fn what_follows_runs_after_the_value_and_not_before() -> Outcome {
 
 // Z-215
 #[test]
-fn what_follows_a_failure_is_not_run_and_fails_with_it() -> Outcome {
+fn continuations_of_a_failure_are_not_run_and_fail_with_it() -> Outcome {
     let has_run = Arc::new(AtomicBool::new(false));
     let failure = Failure::message("the very one");
     for is_late in [false, true] {

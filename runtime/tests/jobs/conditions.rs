@@ -36,7 +36,7 @@ fn a_counting_condition_runs_once_for_each_signal() {
 
 // Z-162
 #[test]
-fn what_a_condition_makes_runs_before_its_next_run() {
+fn jobs_of_a_condition_run_before_its_next_run() {
     let (sim, log) = (Sim::fifo(), Log::default());
     let task = sim.group("cpu").spawn(Arc::clone(&log)).unwrap();
     let condition = condition(&sim, &task, ConditionMode::Counting);

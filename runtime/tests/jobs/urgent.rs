@@ -154,7 +154,7 @@ fn a_panic_in_an_urgent_job_leaves_the_rest_to_run() -> Outcome {
 }
 
 #[test]
-fn what_is_urgent_at_the_close_runs_and_what_comes_later_is_closed() -> Outcome {
+fn urgent_jobs_before_the_close_run_and_later_ones_are_closed() -> Outcome {
     for seed in 0..50 {
         let sim = Sim::new(seed);
         let task = sim.group("cpu").spawn(Arc::new(()))?;

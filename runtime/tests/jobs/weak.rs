@@ -81,7 +81,7 @@ fn upgrades_that_race_with_the_last_handle_end_well() -> Outcome {
 }
 
 #[test]
-fn whoever_was_told_of_the_end_gets_no_handle_any_more() -> Outcome {
+fn a_waiter_told_of_the_end_gets_no_handle_any_more() -> Outcome {
     const ROUNDS: usize = if cfg!(miri) { 5 } else { 2_000 };
     let group = Group::builder("told").workers(2).pinning(Pinning::None).build()?;
     for _ in 0..ROUNDS {

@@ -43,7 +43,7 @@ fn a_holding_continuation_keeps_the_close_requested_until_it_is_done() {
 
 // Z-084
 #[test]
-fn what_a_started_task_holds_the_close_with_runs_while_closing_is_requested() {
+fn continuations_that_hold_the_close_run_while_closing_is_requested() {
     everywhere(|world| {
         let (started, completer) = held(|_, _| {});
         let task = world.spawn(Hooks { started, ..Hooks::default() });

@@ -93,7 +93,7 @@ fn a_closed_task_is_followed_by_a_new_one_with_new_futures() {
 
 // Z-155
 #[test]
-fn what_is_submitted_while_closing_is_requested_runs_in_no_later_life() {
+fn jobs_submitted_while_closing_is_requested_run_in_no_later_life() {
     everywhere(|world| {
         let (close_requested, completer) = held(|state, cx| {
             let inside = cx.submit(|state, _| state.note("never"));

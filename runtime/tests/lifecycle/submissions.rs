@@ -7,7 +7,7 @@ use crate::world::{everywhere, World};
 
 // Z-089, Z-115, Z-116, Z-X04
 #[test]
-fn what_is_submitted_to_a_starting_task_runs_once_when_it_is_started() {
+fn jobs_submitted_to_a_starting_task_run_once_when_it_is_started() {
     everywhere(|world| {
         let (starting, completer) = held(|_, _| {});
         let task = world.spawn(Hooks { starting, ..Hooks::default() });
@@ -54,7 +54,7 @@ fn assert_closed_from_outside(world: &World, task: &Task<State>) {
 
 // Z-091, Z-092, Z-119, Z-124, Z-125
 #[test]
-fn what_comes_from_outside_while_the_close_is_held_is_answered_closed_and_never_runs() {
+fn jobs_from_outside_while_the_close_is_held_are_answered_closed_and_never_run() {
     for (which, phase) in [("close_requested", Phase::CloseRequested), ("closing", Phase::Closing)]
     {
         everywhere(|world| {
@@ -158,7 +158,7 @@ fn a_job_made_for_itself_runs_once_in_every_phase() {
 
 // Z-121, Z-122
 #[test]
-fn what_a_starting_task_submits_to_itself_waits_for_the_start() {
+fn jobs_that_a_starting_task_submits_to_itself_wait_for_the_start() {
     everywhere(|world| {
         let (starting, completer) = held(|_, cx| {
             cx.submit(|state, _| state.note("submitted")).expect("room");

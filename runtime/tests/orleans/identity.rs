@@ -182,7 +182,7 @@ fn a_task_is_the_same_one_from_every_side_and_nobody_is_one_outside() {
 
 // O-024
 #[test]
-fn what_needs_a_context_is_refused_outside_with_a_hint_at_what_to_do() {
+fn a_context_is_refused_outside_of_jobs_with_a_hint() {
     on_workers(|group| {
         let task = group.spawn(()).unwrap();
         let own = task.clone();

@@ -118,7 +118,7 @@ fn a_panic_in_a_job_of_any_kind_is_asked_for_once_and_the_task_goes_on() -> Outc
 }
 
 #[test]
-fn what_recurs_goes_on_after_a_panic() {
+fn recurring_jobs_go_on_after_a_panic() {
     /// Panics at its second run.
     fn run(count: &mut u32) {
         *count += 1;

@@ -191,7 +191,7 @@ impl Lifecycle<u32> for Asked {
 }
 
 #[test]
-fn what_a_job_leaves_behind_is_part_of_the_job() -> Outcome {
+fn values_that_a_job_leaves_are_part_of_the_job() -> Outcome {
     let group = group(2)?;
     let bombs = Bombs::default();
     let (ask, asked) = mpsc::channel();

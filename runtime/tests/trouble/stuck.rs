@@ -114,7 +114,7 @@ fn a_job_that_blocks_its_worker_delays_no_other_task_and_no_timer() -> Outcome {
 }
 
 #[test]
-fn what_one_blocked_worker_delays_runs_in_order_afterwards() -> Outcome {
+fn jobs_behind_a_blocked_worker_run_in_order_afterwards() -> Outcome {
     let group = group(1)?;
     let blocker = group.spawn(())?;
     let other = group.spawn(Vec::new())?;

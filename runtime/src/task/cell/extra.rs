@@ -46,7 +46,7 @@ pub(crate) struct Life {
     pub(crate) deadline: Option<TimerKey>,
     /// Whether a failure was asked for and not yet carried out.
     pub(crate) is_fail_requested: bool,
-    /// Whether the group has ended without this task: nobody will run it again.
+    /// Whether the group has ended without this task: it is never run again.
     pub(crate) is_given_up: bool,
 }
 

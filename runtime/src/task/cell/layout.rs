@@ -1,4 +1,4 @@
-//! The memory of one task: header, hooks and the user's state, and who may touch which part.
+//! The memory of one task: header, hooks the user's state, and the owner of each part.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -53,7 +53,7 @@ pub(crate) struct Owner {
     pub(crate) open: Cell<bool>,
     /// Whether every handle is gone.
     pub(crate) orphaned: Cell<bool>,
-    /// Whether somebody waits for room.
+    /// Whether a producer waits for room.
     pub(crate) room_wanted: Cell<bool>,
     /// Whether the urgent lane may have jobs.
     pub(crate) has_urgent: Cell<bool>,
@@ -166,13 +166,13 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L
     task
 }
 
-/// Takes apart a task that nobody else has seen, and gives its state back.
+/// Takes apart a task that no other thread has seen, and returns its state.
 pub(crate) fn unmake<S: Send + 'static, L: Hooks<S>>(task: TaskRef) -> S {
     let raw = task.0.cast::<TaskCell<S, L>>();
     std::mem::forget(task);
     // SAFETY: made by `make::<S, L>` and not shared since.
     let cell = unsafe { raw.as_ref() };
-    // SAFETY: nobody else knows the cell.
+    // SAFETY: no other thread knows the cell.
     let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // SAFETY: taken once; `ManuallyDrop` does not drop it again.
     let lifecycle = unsafe { ManuallyDrop::take(hooks) };
@@ -181,7 +181,7 @@ pub(crate) fn unmake<S: Send + 'static, L: Hooks<S>>(task: TaskRef) -> S {
     let place = cell.state.with_mut(|state| unsafe { &mut *state });
     // SAFETY: as above.
     let state = unsafe { ManuallyDrop::take(place) };
-    // SAFETY: nobody else knows the cell; hooks and state were taken.
+    // SAFETY: no other thread knows the cell; hooks and state were taken.
     unsafe { dealloc::<S, L>(raw.cast()) };
     state
 }

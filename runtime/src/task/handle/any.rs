@@ -103,7 +103,7 @@ impl AnyTask {
 }
 
 /// The task whose job is dropped unrun on this thread, if any: for what the job holds, to find out
-/// for whom it was. That need not be the task whose turn runs here: a job may push another out of a
+/// its task. That need not be the task whose turn runs here: a job may push another out of a
 /// mailbox.
 pub fn losing_task() -> Option<AnyTask> {
     current::losing_ref().map(|task| AnyTask(Task::new(task)))

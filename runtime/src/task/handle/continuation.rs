@@ -92,7 +92,7 @@ impl<S: Send + 'static> Context<'_, S> {
         if own.has_ready() {
             source.queue_owner(&mut own.ready);
         } else if source.is_attached() {
-            // Nobody else knows it yet: it needs no mark.
+            // No other code knows it yet: it needs no mark.
             own.woken = Some(source);
         }
     }

@@ -348,7 +348,7 @@ impl<S: Send + 'static> Task<S> {
         let reply = OrClosed(completer);
         let submitted = self.submit(move |state, cx| {
             match catch_unwind(AssertUnwindSafe(|| job(state, cx))) {
-                // Nobody may wait any more.
+                // The consumer may have given up.
                 Ok(value) => drop(reply.0.complete(value)),
                 Err(panic) => {
                     // The caller may have given up; the panic goes on to the policy hook.

@@ -100,7 +100,7 @@ impl WeakRef {
     }
 
     fn upgrade(&self) -> Option<TaskRef> {
-        // Settled comes before whoever waits for the end is told, the end of the count after it.
+        // The task is settled before waiters for the end are told, and the count ends after that.
         if self.header().is_settled.load(Ordering::Acquire) || !self.header().refs().strengthen() {
             return None;
         }

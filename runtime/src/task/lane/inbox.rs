@@ -27,7 +27,7 @@ pub(crate) mod bits {
     pub(crate) const ORPHAN: u32 = 1 << 5;
     /// The policy mailbox has jobs.
     pub(crate) const MAIL: u32 = 1 << 6;
-    /// Somebody waits for room in the mailbox.
+    /// A producer waits for room in the mailbox.
     pub(crate) const ROOM: u32 = 1 << 7;
     /// The urgent lane has jobs.
     pub(crate) const URGENT: u32 = 1 << 8;
@@ -60,7 +60,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Signalled {
     /// The caller must put the task into a run queue.
     pub(crate) schedule: bool,
-    /// The task was gone already; nobody will look at the bit.
+    /// The task was gone already; the bit is never read.
     pub(crate) dead: bool,
 }
 
@@ -434,7 +434,7 @@ impl Inbox {
         last == position.addr() || (ptr::eq(position, &self.first) && last <= STUB)
     }
 
-    /// Marks the task gone. The tail stays away from `IDLE`, so nobody schedules the task again.
+    /// Marks the task gone. The tail stays away from `IDLE`, so no thread schedules the task again.
     pub(crate) fn die_owner(&self) {
         self.signals.fetch_or(bits::DEAD, Ordering::AcqRel);
     }

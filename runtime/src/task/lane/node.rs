@@ -201,7 +201,7 @@ pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
     let header = unsafe { (*turn).header_ptr() };
     // SAFETY: the caller owns the node.
     let queued = unsafe { (*node).queued };
-    // SAFETY: whoever discards a job of the task keeps it alive until that is done.
+    // SAFETY: the code that discards a job of the task keeps it alive until that is done.
     queued.check(unsafe { &header.as_ref().life });
     // SAFETY: the caller owns the node.
     let call = unsafe { (*node).call };

@@ -82,7 +82,7 @@ pub(crate) fn alloc() -> *mut Node {
 ///
 /// # Safety
 ///
-/// The node came from [`alloc`] and nobody uses it any more.
+/// The node came from [`alloc`] and no other code uses it any more.
 #[inline(always)]
 pub(crate) unsafe fn free(node: *mut Node) {
     let kept = POOL.try_with(|pool| {
@@ -188,7 +188,7 @@ fn fresh_chunk() -> *mut Chunk {
 fn release(chunk: *mut Chunk, count: u32) {
     // SAFETY: a chunk lives until all its nodes are counted, and these were not.
     let freed = unsafe { &(*chunk).freed };
-    // AcqRel: whoever counts the last node must see every other thread's use of its nodes; pairs
+    // AcqRel: the thread that counts the last node must see all other uses of the nodes; pairs
     // with itself.
     let before = freed.fetch_add(count, Ordering::AcqRel);
     debug_assert!(before + count <= CHUNK_NODES, "a node was freed twice");

@@ -19,7 +19,7 @@ pub(crate) fn alloc() -> *mut Node {
 ///
 /// # Safety
 ///
-/// The node came from [`alloc`] and nobody uses it any more.
+/// The node came from [`alloc`] and no other code uses it any more.
 pub(crate) unsafe fn free(node: *mut Node) {
     // SAFETY: forwarded to the caller.
     unsafe { checked::give(node.cast(), LAYOUT) };

@@ -20,7 +20,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Whether nobody waits.
+    /// Whether no producer waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -70,7 +70,7 @@ impl<S> Reserve<S> {
         let Some(number) = self.number.take() else { return false };
         let Some(extra) = self.task.header().extra() else { return false };
         let left = extra.room.lock().waiting.remove(&number);
-        // Dropped outside of the lock: it is somebody else's waker.
+        // Dropped outside of the lock: it is a waker of user code.
         left.is_none()
     }
 }

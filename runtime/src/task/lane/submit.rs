@@ -372,7 +372,7 @@ impl<S> Drop for Permit<S> {
         if !self.is_used {
             let header = self.task.header();
             header.inbox.unreserve();
-            // Somebody else may wait for this place.
+            // A producer may wait for this place.
             header.signal(bits::ROOM);
         }
     }

@@ -84,7 +84,7 @@ fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
 
 /// Refuses urgent jobs from now on; the closed bit of the state word is set already.
 pub(in crate::task) fn close(header: &Header) {
-    // RMW: either we see the lane, or whoever makes it sees the closed bit.
+    // RMW: either we see the lane, or the thread that makes it sees the closed bit.
     if let Some(extra) = header.extra_settled() {
         extra.urgent.lock().is_closed = true;
     }

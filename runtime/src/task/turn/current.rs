@@ -51,7 +51,7 @@ pub(crate) fn losing<R>(header: NonNull<Header>, run: impl FnOnce() -> R) -> R {
     let outer = LOSING.try_with(|losing| losing.replace(header.as_ptr()));
     let answer = run();
     if let Ok(outer) = outer {
-        // Gone only if the thread ends meanwhile, and then nobody asks.
+        // Gone only if the thread ends meanwhile; then it is not read again.
         let _ = LOSING.try_with(|losing| losing.set(outer));
     }
     answer
@@ -60,7 +60,7 @@ pub(crate) fn losing<R>(header: NonNull<Header>, run: impl FnOnce() -> R) -> R {
 /// The task whose job this thread drops unrun.
 pub(crate) fn losing_ref() -> Option<TaskRef> {
     let header = NonNull::new(LOSING.try_with(Cell::get).ok()?.cast_mut())?;
-    // SAFETY: whoever discards a job of the task keeps it alive until that is done.
+    // SAFETY: the code that discards a job of the task keeps it alive until that is done.
     Some(unsafe { TaskRef::new_ref(header) })
 }
 

@@ -212,7 +212,7 @@ fn record(header: &Header, failure: Failure) {
 /// Changes the phase and drops the subscriptions that end with the former one.
 fn enter(turn: &mut Turn, phase: Phase) {
     if phase > Phase::Started && turn.phase() < Phase::Started {
-        // Before the phase shows it: whoever asks for the start from now on is told.
+        // Before the phase shows it: later callers of `started` get the answer.
         turn.header().extra_or_make().life.lock().is_unstarted = true;
     }
     turn.header().set_phase_owner(phase);

@@ -25,7 +25,7 @@ use crate::task::Phase;
 pub(crate) enum After {
     /// Its budget is used up, or it yielded: behind all queued tasks with it.
     Requeue,
-    /// Nobody needs to do anything; it may be gone.
+    /// Nothing is to be done; the task may be gone.
     Leave,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Turn {
     header: NonNull<Header>,
     /// The user's state.
     pub(crate) state: *mut (),
-    /// A node of the fast lane whose job runs; freed by whoever catches its panic.
+    /// A node of the fast lane whose job runs; freed where its panic is caught.
     pub(in crate::task) running: *mut Node,
     /// The clock as last read; constant within a job.
     pub(crate) now_ns: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Turn {
 ///
 /// # Safety
 ///
-/// The task was taken from a run queue by this thread and by nobody else.
+/// This thread alone took the task from a run queue.
 pub(crate) unsafe fn run_turn(task: TaskPtr, budget: Budget, now_ns: u64) -> Report {
     // SAFETY: forwarded to the caller.
     let own = unsafe { task.header() }.extra().and_then(|extra| extra.budget);
