@@ -44,7 +44,7 @@ impl Metadata for () {}
 /// Sending half; sends once.
 ///
 /// Invariant in `T`: the receiver reads the value as the type that the pair was made with.
-pub struct Sender<T, N>(Option<NonNull<Oneshot<N>>>, PhantomData<fn(T) -> T>);
+pub struct Sender<T, N>(NonNull<Oneshot<N>>, PhantomData<fn(T) -> T>);
 
 /// Receiving half. Dropping it closes the channel and drops a value that was sent.
 pub struct Receiver<T, N: Metadata> {
@@ -109,7 +109,7 @@ pub fn channel_shared<T, N: Metadata>(
 
 fn pair<T, N: Metadata>(state: NonNull<Oneshot<N>>) -> (Sender<T, N>, Receiver<T, N>) {
     let receiver = Receiver { state_ptr: state, received: 0, value: PhantomData };
-    (Sender(Some(state), PhantomData), receiver)
+    (Sender(state, PhantomData), receiver)
 }
 
 impl<N> Oneshot<N> {
@@ -237,19 +237,18 @@ impl<T, N> Sender<T, N> {
     ///
     /// The receiver is gone or the deadline has passed; the value is returned.
     #[inline(always)]
-    pub fn send(mut self, value: T) -> Result<(), T> {
-        let Some(state) = self.0 else { unreachable!("a sender sends once") };
+    pub fn send(self, value: T) -> Result<(), T> {
         if self.state().is_closed() {
             return Err(value);
         }
         // SAFETY: made for a `T`, and our count keeps it.
-        let place = unsafe { value_of::<T, N>(state) };
+        let place = unsafe { value_of::<T, N>(self.0) };
         // SAFETY: one sender writes once, and the receiver reads only after `SENT`.
         place.with_mut(|place| unsafe { place.cast::<T>().write(value) });
-        // SAFETY: our count is released if this succeeds; `self.0` is cleared below.
-        match unsafe { settle_and_release(state, SENT) } {
+        // SAFETY: our count is released if this succeeds; the sender is forgotten then.
+        match unsafe { settle_and_release(self.0, SENT) } {
             Some(waker) => {
-                self.0 = None;
+                std::mem::forget(self);
                 wake(waker);
                 Ok(())
             }
@@ -261,31 +260,24 @@ impl<T, N> Sender<T, N> {
     /// State shared with the receiver.
     #[inline]
     pub fn state(&self) -> &Oneshot<N> {
-        match &self.0 {
-            // SAFETY: our count keeps it.
-            Some(state) => unsafe { state.as_ref() }.alive(),
-            None => unreachable!("a sender sends once"),
-        }
+        // SAFETY: our count keeps it.
+        unsafe { self.0.as_ref() }.alive()
     }
 
     /// Returns a handle that keeps the memory, not the metadata.
     pub fn downgrade(&self) -> WeakOneshot<N> {
-        match self.0 {
-            Some(state) => WeakOneshot::of(self.state(), state),
-            None => unreachable!("a sender sends once"),
-        }
+        WeakOneshot::of(self.state(), self.0)
     }
 }
 
 impl<T, N> Drop for Sender<T, N> {
     #[inline]
     fn drop(&mut self) {
-        let Some(state) = self.0.take() else { return };
         // SAFETY: our count is released here, or below if this fails.
-        match unsafe { settle_and_release(state, DROPPED) } {
+        match unsafe { settle_and_release(self.0, DROPPED) } {
             Some(waker) => wake(waker),
             // SAFETY: releases our count.
-            None => unsafe { release(state) },
+            None => unsafe { release(self.0) },
         }
     }
 }
@@ -418,7 +410,7 @@ impl<N> fmt::Debug for Oneshot<N> {
 
 impl<T, N> fmt::Debug for Sender<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("is_unused", &self.0.is_some()).finish()
+        f.debug_tuple("Sender").field(self.state()).finish()
     }
 }
 

@@ -37,8 +37,9 @@ pub(crate) type Job = Box<dyn FnMut(&mut Turn, &Arc<Source>) -> Step + Send>;
 pub(crate) struct Slot {
     pub(crate) source: Arc<Source>,
     pub(crate) kind: Kind,
-    /// Phase in which it was registered.
-    pub(crate) since: Phase,
+    /// First and last phase in which its job may run.
+    first: Phase,
+    last: Phase,
     /// The job; taken out while it runs.
     pub(crate) job: Option<Job>,
 }
@@ -52,36 +53,17 @@ impl std::fmt::Debug for Slot {
 impl Slot {
     /// Whether it may run in this phase.
     pub(crate) fn triggers_in(&self, phase: Phase) -> bool {
-        match self.kind {
-            Kind::Timer | Kind::Condition => phase == Phase::Started,
-            Kind::Plain => phase == self.since,
-            Kind::Holding => {
-                phase == self.since
-                    || (self.since == Phase::Started && phase == Phase::CloseRequested)
-            }
-        }
+        (self.first..=self.last).contains(&phase)
     }
 
     /// The phase that lasts while it is there; Started lasts by itself.
     fn holds(&self) -> Option<Phase> {
-        match (self.kind, self.since) {
-            (Kind::Timer | Kind::Condition, _) | (Kind::Plain, Phase::Started) => None,
-            (Kind::Holding, Phase::Started) => Some(Phase::CloseRequested),
-            (Kind::Plain | Kind::Holding, since) => Some(since),
-        }
+        (self.last != Phase::Started).then_some(self.last)
     }
 
     /// Whether it is a future or a continuation.
     fn is_future(&self) -> bool {
         matches!(self.kind, Kind::Plain | Kind::Holding)
-    }
-
-    /// Whether it can still trigger in this phase or a later one.
-    fn outlives(&self, phase: Phase) -> bool {
-        match self.kind {
-            Kind::Timer | Kind::Condition => phase <= Phase::Started,
-            Kind::Plain | Kind::Holding => self.triggers_in(phase),
-        }
     }
 }
 
@@ -125,18 +107,20 @@ impl Subscriptions {
             (self.slots.len() - 1) as u32
         });
         let source = self.source(header, index);
-        let is_late = match kind {
-            Kind::Timer | Kind::Condition => phase > Phase::Started,
-            // A plain continuation made while closing is requested would never be waited for.
-            Kind::Plain => phase == Phase::CloseRequested || phase.is_over(),
-            Kind::Holding => phase.is_over(),
+        let (first, last) = match kind {
+            Kind::Timer | Kind::Condition => (Phase::Started, Phase::Started),
+            Kind::Holding if phase == Phase::Started => (phase, Phase::CloseRequested),
+            Kind::Plain | Kind::Holding => (phase, phase),
         };
+        // A plain continuation made while closing is requested would never be waited for.
+        let is_unawaited = kind == Kind::Plain && phase == Phase::CloseRequested;
+        let is_late = phase > last || phase.is_over() || is_unawaited;
         if is_late {
             source.detach_owner();
             self.free.push(index);
             return (source, Some(job));
         }
-        let slot = Slot { source: Arc::clone(&source), kind, since: phase, job: Some(job) };
+        let slot = Slot { source: Arc::clone(&source), kind, first, last, job: Some(job) };
         if let Some(phase) = slot.holds() {
             self.holding[phase as usize] += 1;
         }
@@ -144,7 +128,7 @@ impl Subscriptions {
         (source, None)
     }
 
-    /// A source; that of the one before if nobody knows it any more.
+    /// Returns a source; the spare one if no waker holds it.
     fn source(&mut self, header: &Header, index: u32) -> Arc<Source> {
         if let Some(mut spare) = self.spare.take() {
             if let Some(source) = Arc::get_mut(&mut spare) {
@@ -203,7 +187,7 @@ impl Subscriptions {
             .slots
             .iter()
             .flatten()
-            .filter(|slot| phase.is_over() || !slot.outlives(phase))
+            .filter(|slot| phase.is_over() || phase > slot.last)
             .map(|slot| Arc::clone(&slot.source))
             .collect();
         late.iter().filter_map(|source| self.remove(source)).collect()
