@@ -250,12 +250,12 @@ impl GroupShared {
             // does.
             self.notify(self.sleep.wake_for_local_push());
         } else {
-            self.wake_keeper();
+            self.wake_timekeeper();
         }
     }
 
     /// Makes the timekeeper look at the earliest deadline again.
-    pub(crate) fn wake_keeper(&self) {
+    pub(crate) fn wake_timekeeper(&self) {
         self.notify(self.sleep.for_earlier_timer());
     }
 
@@ -299,7 +299,7 @@ impl GroupShared {
 impl ClockListener for GroupShared {
     /// Makes the timekeeper read the clock again; workers that are awake do so by themselves.
     fn clock_moved(&self) {
-        self.wake_keeper();
+        self.wake_timekeeper();
     }
 }
 

@@ -160,9 +160,9 @@ impl Timers {
         self.earliest_ns() <= now_ns
     }
 
-    /// Fires what is due, up to a limit for each wheel. Returns how many. Calls `wake_keeper` if
+    /// Fires due timers, up to a limit for each wheel. Returns how many. Calls `wake_timekeeper` if
     /// the timekeeper may have read a deadline that is too late.
-    pub(crate) fn service(&self, now_ns: u64, wake_keeper: impl FnOnce()) -> usize {
+    pub(crate) fn service(&self, now_ns: u64, wake_timekeeper: impl FnOnce()) -> usize {
         if !self.is_due(now_ns) {
             return 0;
         }
@@ -176,7 +176,7 @@ impl Timers {
             }
         }
         if self.earliest.raise(seen) {
-            wake_keeper();
+            wake_timekeeper();
         }
         let count = due.len();
         for entry in due {

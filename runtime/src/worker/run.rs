@@ -110,7 +110,7 @@ fn execute_sampled(local: &Local, task: TaskPtr, scheduled_ns: u64) -> Report {
 /// Fires what is due.
 pub(crate) fn service_timers(local: &Local, now_ns: u64) {
     let group = &local.group;
-    let fired = group.timers.service(now_ns, || group.wake_keeper());
+    let fired = group.timers.service(now_ns, || group.wake_timekeeper());
     local.shared().stats.timers.add_owner(fired as u64);
 }
 

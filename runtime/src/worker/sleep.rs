@@ -43,7 +43,7 @@ impl Counts {
 pub(crate) enum ParkMode {
     /// On watch: a few hundred microseconds, then it inspects its siblings.
     Watch,
-    /// Until it is woken, or until the next timer if it is the keeper.
+    /// Until it is woken, or until the next timer if it is the timekeeper.
     Sleep,
 }
 
@@ -210,8 +210,8 @@ impl Sleep {
     /// After a batch has come from a shared queue into the caller's own: whom to wake. For a moment
     /// it was in neither, and a last searcher that looked then has seen nothing.
     pub(crate) fn wake_for_batch(&self) -> Option<usize> {
-        // Pairs with the fences in `end_search` and `hand_on`: either we see that nobody searches
-        // or watches any more, or the worker that stops sees the batch.
+        // Pairs with the fences in `end_search` and `notify_if_work_waits`: either we see that no
+        // worker searches or watches any more, or the worker that stops sees the batch.
         fence(Ordering::SeqCst);
         self.wake_for_local_push()
     }
