@@ -93,9 +93,7 @@ impl Failure {
     /// is dropped, contained.
     pub fn from_panic(panic: Box<dyn Any + Send>) -> Self {
         let failure = Self::from_panic_ref(panic.as_ref());
-        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)));
-        // A payload whose destructor panics has said what it had to say.
-        let _ = dropped.map_err(std::mem::forget);
+        discard(panic);
         failure
     }
 
@@ -159,8 +157,18 @@ pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
 /// their destructors are user code.
 pub(crate) fn log(write: impl FnOnce()) {
     if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)) {
-        // The destructor of its payload may panic too.
-        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)));
-        let _ = dropped.map_err(std::mem::forget);
+        discard(panic);
+    }
+}
+
+/// Drops the payload of a caught panic, contained: its destructor may panic too.
+fn discard(panic: Box<dyn Any + Send>) {
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)));
+    // The second payload is a text in nearly all cases. Another one may panic in its destructor
+    // again, without end: it is leaked.
+    if let Err(second) = dropped {
+        if !second.is::<&'static str>() && !second.is::<String>() {
+            std::mem::forget(second);
+        }
     }
 }
