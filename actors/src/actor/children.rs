@@ -10,6 +10,7 @@ use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
 use crate::actor::Actor;
 use crate::error::SpawnError;
+use crate::system::upkeep::submit_own;
 
 /// How long a child may take for what is queued when its parent closes: long for a mailbox, short
 /// enough for an operator who waits for a shutdown.
@@ -66,9 +67,10 @@ impl Children {
         let worker = group.clone();
         // In a group that takes no more tasks they are stopped by the drop.
         if let Ok(task) = group.task(()).name("children").spawn() {
-            let _ = task.submit(move |(), cx| {
+            let close = move |(): &mut (), cx: &mut turnwheel_runtime::Context<'_, ()>| {
                 cx.await_holding(self.close(worker), |(), _, ()| {});
-            });
+            };
+            let _ = submit_own(&task, close);
         }
     }
 }

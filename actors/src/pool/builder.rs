@@ -9,9 +9,12 @@ use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 use super::shared::{Factory, Grown, Settings, Shared};
 use super::supervisor::{PoolSupervisor, Supervise};
 use super::{Pool, Routing, POOL_IDLE_DEFAULT, POOL_MEMBERS_MAX};
+use crate::actor::cell::envelope::Bare;
+use crate::actor::handler::kind;
 use crate::actor::restart::{Restart, RestartCounter};
 use crate::actor::Actor;
 use crate::system::intercept::{Chain, Interceptor};
+use crate::system::upkeep::submit_own;
 use crate::system::System;
 
 /// Why a pool was not made.
@@ -207,7 +210,8 @@ impl<A: Actor> PoolBuilder<A> {
         let shared = Arc::new(Shared::new(settings, supervisor));
         // The supervisor is new, so that it has room; if its group has closed meanwhile, so is the
         // pool.
-        let _ = shared.supervisor.tell_plain(Supervise(Arc::downgrade(&shared)));
+        let supervise = Bare::<_, kind::Plain>::new(Supervise(Arc::downgrade(&shared)));
+        drop(submit_own(&shared.supervisor.task, supervise).map_err(|error| error.job.open()));
         for _ in 0..min {
             if let Grown::Refused(_, kind) = shared.grow(min, false) {
                 let name = shared.settings.name.clone();

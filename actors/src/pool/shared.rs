@@ -21,6 +21,7 @@ use crate::actor::Actor;
 use crate::call::Load;
 use crate::system::id::next_id;
 use crate::system::intercept::Chain;
+use crate::system::upkeep::submit_own;
 use crate::system::System;
 
 pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
@@ -234,7 +235,7 @@ impl<A: Actor> Shared<A> {
         if !self.is_poked.swap(true, Ordering::AcqRel) {
             // Refused only if the supervisor has ended, and then the pool is closed.
             let look = Bare::<Look, kind::Plain>::new(Look);
-            drop(self.supervisor.task.submit_job(look).map_err(|error| error.job.open()));
+            drop(submit_own(&self.supervisor.task, look).map_err(|error| error.job.open()));
         }
     }
 

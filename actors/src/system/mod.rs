@@ -6,6 +6,7 @@ mod handle;
 pub(crate) mod id;
 pub mod intercept;
 pub mod registry;
+pub(crate) mod upkeep;
 
 pub use builder::SystemBuilder;
 pub(crate) use handle::Shared;

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Failure, SubmitErrorKind};
+use turnwheel_runtime::{Context, Failure, SubmitErrorKind};
 
 use super::receipt::{Receipt, Settled, Ticket};
 use super::{SubscriptionId, SubscriptionInfo, TopicOverflow, TOPIC_KEPT_MAX};
 use crate::recipient::{Recipient, RecipientPlace};
 use crate::system::dead_letter::DeadLetterReason;
+use crate::system::upkeep::submit_own;
 
 pub(super) struct Subscriber<M> {
     pub(super) id: SubscriptionId,
@@ -183,10 +184,10 @@ impl<M: Send + 'static> Subscriber<M> {
         let pump = Pump { subscriber: Arc::clone(self), is_done: false };
         let spawned = self.recipient.target().group().task(()).name("topic").class("topic").spawn();
         spawned.is_ok_and(|task| {
-            let begin = task.submit(move |(), cx| {
+            let begin = move |(): &mut (), cx: &mut Context<'_, ()>| {
                 cx.await_holding(pump.move_all(), |(), _, ()| {});
-            });
-            begin.is_ok()
+            };
+            submit_own(&task, begin).is_ok()
         })
     }
 

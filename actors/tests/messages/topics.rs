@@ -11,6 +11,7 @@ use turnwheel_actors::{
     TopicOverflow, TOPIC_KEPT_MAX,
 };
 use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Completer, Completion, Group, Mailbox, Overflow, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -110,6 +111,27 @@ fn a_full_subscriber_misses_it_or_is_removed_and_the_others_get_it() -> Outcome 
             assert_eq!((missed, topic.missed(), topic.subscribers()), (1, 1, 1));
         }
         group.shutdown()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_subscriber_stays_when_the_mailboxes_of_the_group_hold_all_they_may() -> Outcome {
+    for overflow in [TopicOverflow::Wait, TopicOverflow::Coalesce] {
+        let sim = Sim::fifo();
+        let group = sim.build(Group::builder("topic").memory_budget(200))?;
+        let log = System::new(&group).spawn(Log::default())?;
+        sim.run_until_idle();
+        let topic = Topic::new();
+        topic.subscribe(log.recipient(), overflow);
+        while log.tell(Note(0)).is_ok() {}
+        let published = topic.publish(&Note(7));
+        assert_eq!((published.deferred, published.removed), (1, 0), "{overflow:?}");
+        sim.run_until_idle();
+        assert_eq!((topic.subscribers(), topic.missed()), (1, 0), "{overflow:?}");
+        let notes = sim.block_on(log.with(|log, _| log.0.clone()))?;
+        let notes = notes.map_err(|error| error.to_string())?;
+        assert_eq!(notes.last(), Some(&7), "{overflow:?}");
     }
     Ok(())
 }

@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 use turnwheel_actors::intercept::{Call, Interceptor};
 use turnwheel_actors::pool::PoolFailure;
 use turnwheel_actors::testkit::Stage;
-use turnwheel_actors::{Context, Handler, Restart, Routing};
-use turnwheel_runtime::{Failure, SubmitErrorKind};
+use turnwheel_actors::{Context, Handler, Restart, Routing, System};
+use turnwheel_runtime::sim::Sim;
+use turnwheel_runtime::{Failure, Group, SubmitErrorKind};
 
 use crate::workers::{block, release, workers, Outcome, Who, Worker, SECOND, SEEDS};
 
@@ -20,6 +21,25 @@ impl Handler<Panic> for Worker {
     fn handle(&mut self, _: Panic, _: &mut Context<'_, Self>) {
         panic!("on purpose");
     }
+}
+
+#[test]
+fn a_pool_made_or_closed_when_mailboxes_hold_all_they_may_is_looked_after() -> Outcome {
+    let sim = Sim::fifo();
+    let group = sim.build(Group::builder("pool").memory_budget(200))?;
+    let system = System::new(&group);
+    let other = group.spawn(())?;
+    let fill = || while other.submit(|(), _| ()).is_ok() {};
+    let (pool, _) = workers(&system);
+    fill();
+    let pool = pool.fixed(2).restart(Restart::limited(0, SECOND)).build()?;
+    sim.run_until_idle();
+    assert_eq!(pool.size(), 2);
+    fill();
+    let closed = pool.close();
+    sim.run_until_idle();
+    assert!(closed.is_done(), "its supervisor closes after its members");
+    Ok(())
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::entity::directory::last_use;
 use crate::entity::life::collect::end_unless_held;
 use crate::entity::life::stuck::Suspects;
 use crate::entity::{Directory, Entity};
+use crate::system::upkeep::submit_own;
 
 /// Looks within the time that makes an entity idle: so late may it be found, in parts of that time.
 const LOOKS: u32 = 4;
@@ -105,7 +106,7 @@ fn start<E: Entity>(
 ) {
     let sweep = Sweep { directory: directory.weak() };
     let task = directory.system.group().task(sweep).class("entities").system().spawn();
-    let begun = task.map_err(drop).and_then(|task: Task<_>| task.submit(begin).map_err(drop));
+    let begun = task.map_err(drop).and_then(|task| submit_own(&task, begin).map_err(drop));
     if begun.is_err() {
         // The group shuts down.
         flag.store(false, Ordering::Release);
