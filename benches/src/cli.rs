@@ -90,6 +90,9 @@ pub(crate) struct CompareArgs {
     /// Worker threads (arbiters for actix)
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: usize,
+    /// Ends the child process that reaches this case, for tests of the report
+    #[arg(long, value_name = "CASE", hide = true)]
+    pub(crate) fails_at: Option<String>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

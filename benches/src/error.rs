@@ -36,13 +36,20 @@ pub(crate) enum BenchError {
     #[error("{0}")]
     Failed(String),
     /// A child process failed.
-    #[error("child process {index}: {why}")]
+    #[error("child process {index}, at {case}: {why}{}", quoted(said))]
     Child {
         /// Which one, from 1.
         index: usize,
-        /// Exit status or what it wrote.
+        /// What it was doing.
+        case: String,
+        /// Exit status, signal or a bad row.
         why: String,
+        /// The last lines of its standard error.
+        said: Vec<String>,
     },
+    /// Some cases have no result, or fewer repetitions; the rows of the others are written.
+    #[error("{0} of the child processes failed; the rows of the others are complete")]
+    Incomplete(usize),
     /// A name on the command line that means nothing.
     #[error("no such {what}: {name}; known are {known}")]
     UnknownName {
@@ -72,6 +79,11 @@ pub(crate) enum BenchError {
         /// Where it went wrong.
         source: serde_json::Error,
     },
+}
+
+/// The lines of a child below its error.
+fn quoted(said: &[String]) -> String {
+    said.iter().map(|line| format!("\n    {line}")).collect()
 }
 
 /// Checks one figure of a result.

@@ -48,11 +48,12 @@ fn run(verb: Verb) -> Result<(), BenchError> {
                 procs: args.procs,
                 work_ns: args.work_ns,
                 workers: args.workers,
+                fails_at: args.fails_at,
             };
             let bar = progress();
-            let rows = compare::run(&options, &bar)?;
+            let (rows, failures) = compare::run(&options, &bar)?;
             bar.finish_and_clear();
-            report::emit(&rows, args.output.json.as_deref())
+            report::emit_all(&rows, &failures, args.output.json.as_deref())
         }
         Verb::Entities(args) => {
             let options = entities::Options {
@@ -63,9 +64,9 @@ fn run(verb: Verb) -> Result<(), BenchError> {
                 workers: args.workers,
             };
             let bar = progress();
-            let rows = entities::run(&options, &bar)?;
+            let (rows, failures) = entities::run(&options, &bar)?;
             bar.finish_and_clear();
-            report::emit(&rows, args.output.json.as_deref())
+            report::emit_all(&rows, &failures, args.output.json.as_deref())
         }
         Verb::Engine(args) if args.faults => {
             engine::faults(args.seeds, args.points.unwrap_or(usize::MAX), args.pairs)

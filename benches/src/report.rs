@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{json, Map, Value};
 
 use crate::error::BenchError;
 
@@ -19,11 +19,35 @@ pub(crate) trait Row: Serialize {
 /// Writes the rows where they are wanted: a table on standard output, JSON into a file, or JSON
 /// instead of the table if the file is «-».
 pub(crate) fn emit<R: Row>(rows: &[R], json: Option<&Path>) -> Result<(), BenchError> {
+    write(rows, &[], json)
+}
+
+/// As [`emit`]; each failed process is a row of the JSON too, and then the end is an error.
+pub(crate) fn emit_all<R: Row>(
+    rows: &[R],
+    failures: &[BenchError],
+    json: Option<&Path>,
+) -> Result<(), BenchError> {
+    write(rows, failures, json)?;
+    for failure in failures {
+        eprintln!("turnwheel-bench: {failure}");
+    }
+    match failures.len() {
+        0 => Ok(()),
+        count => Err(BenchError::Incomplete(count)),
+    }
+}
+
+fn write<R: Row>(
+    rows: &[R],
+    failures: &[BenchError],
+    json: Option<&Path>,
+) -> Result<(), BenchError> {
     let Some(path) = json else {
         print!("{}", table(rows));
         return Ok(());
     };
-    let text = to_json(rows);
+    let text = to_json(rows, failures);
     if path == Path::new("-") {
         print!("{text}");
         return Ok(());
@@ -34,12 +58,23 @@ pub(crate) fn emit<R: Row>(rows: &[R], json: Option<&Path>) -> Result<(), BenchE
 }
 
 /// The rows as a JSON array, one row a line: a committed file shows what changed.
-fn to_json<R: Serialize>(rows: &[R]) -> String {
-    let lines: Vec<String> = rows
+fn to_json<R: Serialize>(rows: &[R], failures: &[BenchError]) -> String {
+    let mut lines: Vec<String> = rows
         .iter()
         .map(|row| serde_json::to_string(row).expect("rows are plain records"))
         .collect();
+    lines.extend(failures.iter().map(|failure| failed_row(failure).to_string()));
     format!("[\n  {}\n]\n", lines.join(",\n  "))
+}
+
+/// The row of a failed process: what it was doing, and its end.
+fn failed_row(failure: &BenchError) -> Value {
+    match failure {
+        BenchError::Child { index, case, why, said } => {
+            json!({ "failed": case, "process": index, "error": why, "said": said })
+        }
+        other => json!({ "failed": other.to_string() }),
+    }
 }
 
 /// The rows as columns: the first text column to the left, figures to the right.
@@ -134,7 +169,8 @@ pub(crate) fn diff(old: &Path, new: &Path) -> Result<String, BenchError> {
 }
 
 /// Fields that say which run it was, and not what came out, in the order to name them.
-const NAMING: [&str; 7] = ["pattern", "program", "case", "keys", "impl", "workers", "stealing"];
+const NAMING: [&str; 8] =
+    ["failed", "pattern", "program", "case", "keys", "impl", "workers", "stealing"];
 
 /// The row's name: a remark in another field is no part of it.
 fn name_of(row: &Map<String, Value>) -> String {

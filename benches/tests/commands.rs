@@ -54,6 +54,35 @@ fn compare_gives_one_row_for_each_pattern_and_implementation() {
 }
 
 #[test]
+fn compare_reports_a_child_that_fails_and_goes_on_with_the_other_patterns() {
+    let output = bench(&[
+        "compare",
+        "--pattern",
+        "ask_lone,ask_chain8,memory",
+        "--impl",
+        "turnwheel,tokio",
+        "--reps",
+        "1",
+        "--fails-at",
+        "ask_lone on tokio",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).expect("rows");
+    let failed: Vec<_> = rows.iter().filter(|row| row.get("failed").is_some()).collect();
+    assert_eq!(failed.len(), 1, "{rows:?}");
+    assert_eq!(failed[0]["failed"], "ask_lone on tokio");
+    assert_eq!(failed[0]["error"], "exit status: 101");
+    let said = failed[0]["said"].to_string();
+    assert!(said.contains("asked to fail at ask_lone on tokio"), "{said}");
+    let of = |pattern: &str| rows.iter().filter(|row| row["pattern"] == pattern).count();
+    assert_eq!((of("ask_lone"), of("ask_chain8"), of("memory")), (0, 2, 2), "{rows:?}");
+    let errors = text(&output.stderr);
+    assert!(errors.contains("child process 1, at ask_lone on tokio"), "{errors}");
+}
+
+#[test]
 fn memory_has_rows_of_its_own_form() {
     let output =
         bench(&["compare", "--pattern", "memory", "--impl", "tokio", "--reps", "1", "--json", "-"]);

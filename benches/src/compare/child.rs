@@ -17,11 +17,15 @@ pub(crate) struct Orders {
     pub(crate) workers: usize,
     /// Rounds that last the 100 ns, measured by the parent: the same work in all processes.
     pub(crate) work_rounds: u32,
+    /// For tests: the process ends with a panic when it reaches this case.
+    pub(crate) fails_at: Option<String>,
 }
 
 /// One line of a child's standard output.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Line {
+    /// What comes next: without a contender, all of them are started.
+    Begin { pattern: Pattern, contender: Option<Impl> },
     /// One repetition of one contender.
     Sample { pattern: Pattern, contender: Impl, ns: f64, allocations: f64, wakes: Option<f64> },
     /// This contender has no such thing.
@@ -37,17 +41,33 @@ pub(crate) fn run(orders: &Orders) -> Result<(), BenchError> {
     for pattern in &orders.patterns {
         // Contenders live as long as a pattern: heaps and pools are warm, and no pattern runs on
         // what another has left behind.
+        begin(*pattern, None, orders);
         let mut contenders = Vec::new();
         for which in &orders.contenders {
             contenders.push(impls::start(*which, orders.workers)?);
         }
         if pattern.shape == Shape::Memory {
-            weigh(&mut contenders)?;
+            weigh(*pattern, orders, &mut contenders)?;
         } else {
             interleave(*pattern, orders, &mut contenders)?;
         }
     }
     Ok(())
+}
+
+/// Says what comes next: the parent names it if the process ends there.
+fn begin(pattern: Pattern, contender: Option<Impl>, orders: &Orders) {
+    tell(&Line::Begin { pattern, contender });
+    let case = case(pattern, contender);
+    assert!(orders.fails_at.as_ref() != Some(&case), "asked to fail at {case}");
+}
+
+/// A case in the words of an error.
+pub(crate) fn case(pattern: Pattern, contender: Option<Impl>) -> String {
+    match contender {
+        Some(contender) => format!("{pattern} on {contender}"),
+        None => format!("the start of {pattern}"),
+    }
 }
 
 fn interleave(
@@ -66,6 +86,7 @@ fn interleave(
                 continue;
             }
             let id = contender.id();
+            begin(pattern, Some(id), orders);
             let run = Run::new(pattern, id, orders.work_rounds);
             let line = match contender.run(&run)? {
                 None => {
@@ -87,8 +108,13 @@ fn interleave(
     Ok(())
 }
 
-fn weigh(contenders: &mut [Box<dyn Contender>]) -> Result<(), BenchError> {
+fn weigh(
+    pattern: Pattern,
+    orders: &Orders,
+    contenders: &mut [Box<dyn Contender>],
+) -> Result<(), BenchError> {
     for contender in contenders {
+        begin(pattern, Some(contender.id()), orders);
         let bytes = contender.memory(MANY_ACTORS)?;
         tell(&Line::Bytes { contender: contender.id(), bytes });
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::child::{Line, Orders};
+use super::child::{case, Line, Orders};
 use super::plan::{Impl, Pattern, Shape, WORK_NS};
 use super::trial::work_rounds;
 use crate::error::BenchError;
@@ -22,6 +22,7 @@ pub(crate) struct Options {
     pub(crate) procs: usize,
     pub(crate) work_ns: Option<u32>,
     pub(crate) workers: usize,
+    pub(crate) fails_at: Option<String>,
 }
 
 /// One pattern on one implementation, or its memory.
@@ -121,10 +122,16 @@ struct Samples {
 struct Gathered {
     messages: BTreeMap<(Pattern, Impl), Samples>,
     bytes: BTreeMap<Impl, Vec<f64>>,
+    /// The case that the present process has reached.
+    reached: Option<(Pattern, Option<Impl>)>,
+    failures: Vec<BenchError>,
 }
 
-/// Runs the comparison and returns its rows.
-pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<CompareRow>, BenchError> {
+/// Runs the comparison and returns its rows, and the failures of its processes.
+pub(crate) fn run(
+    options: &Options,
+    bar: &ProgressBar,
+) -> Result<(Vec<CompareRow>, Vec<BenchError>), BenchError> {
     let patterns = Pattern::select(&options.patterns, options.work_ns)?;
     let contenders = Impl::select(&options.impls)?;
     if options.reps == 0 || options.procs == 0 || options.workers == 0 {
@@ -148,10 +155,9 @@ pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<CompareRow
             reps,
             workers: options.workers,
             work_rounds,
+            fails_at: options.fails_at.clone(),
         };
-        if !messages.is_empty() {
-            child(index + 1, &orders, bar, &mut gathered)?;
-        }
+        children(index + 1, orders.clone(), bar, &mut gathered);
         // A process for each: freed memory of the one before would hide what the next one takes.
         for contender in contenders.iter().filter(|_| !memory.is_empty()) {
             let orders = Orders {
@@ -160,26 +166,33 @@ pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<CompareRow
                 reps: 1,
                 ..orders.clone()
             };
-            child(index + 1, &orders, bar, &mut gathered)?;
+            children(index + 1, orders, bar, &mut gathered);
         }
     }
-    Ok(rows(&patterns, &contenders, &gathered))
+    let rows = rows(&patterns, &contenders, &gathered);
+    Ok((rows, gathered.failures))
 }
 
-fn child(
-    index: usize,
-    orders: &Orders,
-    bar: &ProgressBar,
-    gathered: &mut Gathered,
-) -> Result<(), BenchError> {
-    process::run(index, "compare-child", orders, |line: Line| {
-        bar.inc(1);
-        gather(line, bar, gathered);
-    })
+/// Runs a process; if it fails, another one goes on with the patterns after the one it reached.
+fn children(index: usize, mut orders: Orders, bar: &ProgressBar, gathered: &mut Gathered) {
+    while !orders.patterns.is_empty() {
+        gathered.reached = None;
+        let run = process::run("compare-child", &orders, |line: Line| gather(line, bar, gathered));
+        let Err(failure) = run else { return };
+        let reached = gathered.reached;
+        let at = reached.map_or_else(|| "its start".to_owned(), |(of, who)| case(of, who));
+        gathered.failures.push(failure.at(index, at));
+        // A process that does not even begin would not begin the next time either.
+        let Some((last, _)) = reached else { return };
+        let left = orders.patterns.iter().skip_while(|pattern| **pattern != last).skip(1);
+        orders.patterns = left.copied().collect();
+    }
 }
 
 fn gather(line: Line, bar: &ProgressBar, gathered: &mut Gathered) {
+    bar.inc(u64::from(!matches!(line, Line::Begin { .. })));
     match line {
+        Line::Begin { pattern, contender } => gathered.reached = Some((pattern, contender)),
         Line::Sample { pattern, contender, ns, allocations, wakes } => {
             bar.set_message(format!("{pattern} {contender} {} ns", figure(ns)));
             let samples = gathered.messages.entry((pattern, contender)).or_default();

@@ -116,8 +116,11 @@ impl Row for EntityRow {
     }
 }
 
-/// Runs the cases asked for and returns their rows.
-pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<EntityRow>, BenchError> {
+/// Runs the cases asked for and returns their rows, and the failures of their processes.
+pub(crate) fn run(
+    options: &Options,
+    bar: &ProgressBar,
+) -> Result<(Vec<EntityRow>, Vec<BenchError>), BenchError> {
     let cases = Case::select(&options.cases)?;
     if options.reps == 0 || options.procs == 0 || options.workers == 0 {
         let text = "--reps, --procs and --workers are at least 1";
@@ -134,20 +137,25 @@ pub(crate) fn run(options: &Options, bar: &ProgressBar) -> Result<Vec<EntityRow>
     // Processes without a repetition would only cost time.
     let procs = options.procs.min(options.reps);
     bar.set_length((runs.len() * procs) as u64);
+    let mut failures = Vec::new();
     // One round after the other, so that a slow minute of the machine meets all cases alike.
     for index in 0..procs {
         for run in &mut runs {
-            bar.set_message(format!("{} of {} keys", run.case, run.keys));
+            let case = format!("{} of {} keys", run.case, run.keys);
+            bar.set_message(case.clone());
             // The first processes take what does not divide evenly.
             let reps = options.reps / procs + usize::from(index < options.reps % procs);
             let orders = Orders { case: run.case, keys: run.keys, reps, workers: options.workers };
-            process::run(index + 1, "entities-child", &orders, |line| run.lines.push(line))?;
+            let ended = process::run("entities-child", &orders, |line| run.lines.push(line));
+            failures.extend(ended.err().map(|failure| failure.at(index + 1, case)));
             bar.inc(1);
         }
     }
+    // All processes of a case may have failed.
+    runs.retain(|run| !run.lines.is_empty());
     let mut rows: Vec<EntityRow> = runs.iter().map(Run::row).collect();
     rows.extend(crowding(&runs));
-    Ok(rows)
+    Ok((rows, failures))
 }
 
 /// One process.
