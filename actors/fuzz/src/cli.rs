@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use turnwheel_fuzz::run::Twin;
+use turnwheel_fuzz::run::{Twin, TWINS};
 
 /// Parsed command line.
 pub(crate) const USAGE: &str = "\
@@ -16,7 +16,10 @@ turnwheel-fuzz: random programs over the public API, checked against a model of 
   --all          goes on after a violation, and prints one program for each kind of violation
   --replay S     runs the program of this seed alone and prints it
   --file PATH    runs a printed program and shrinks it if it breaks the contract
-  --twin         breaks the contract on purpose; a violation must be found";
+  --twin NAME    breaks the contract on purpose, and a violation must be found: loses-jobs,
+                 mixes-requests, loses-ends, loses-watches, loses-links, is-early, repeats-on,
+                 loses-copies, loses-pooled, loses-children, mixes-items, loses-states,
+                 loses-reminders";
 
 /// Options of a run.
 #[derive(Clone, Debug)]
@@ -75,7 +78,7 @@ impl Options {
                 "--seconds" => options.limit = Some(Duration::from_secs(number(&value()?)?)),
                 "--seed" => options.seed = number(&value()?)?,
                 "--all" => options.goes_on = true,
-                "--twin" => options.twin = Some(Twin::LosesJobs),
+                "--twin" => options.twin = Some(twin(&value()?)?),
                 "--replay" => options.verb = Verb::Replay { seed: number(&value()?)? },
                 "--file" => options.verb = Verb::File { path: value()?.into() },
                 "--child" => options.verb = Verb::Work,
@@ -100,11 +103,16 @@ impl Options {
         if self.goes_on {
             words.push("--all".to_owned());
         }
-        if self.twin.is_some() {
-            words.push("--twin".to_owned());
+        if let Some((name, _)) = TWINS.iter().find(|(_, twin)| Some(*twin) == self.twin) {
+            words.extend(["--twin".to_owned(), (*name).to_owned()]);
         }
         words
     }
+}
+
+fn twin(name: &str) -> Result<Twin, UsageError> {
+    let known = TWINS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, twin)| *twin).ok_or_else(|| UsageError(format!("there is no twin '{name}'")))
 }
 
 fn number(word: &str) -> Result<u64, UsageError> {

@@ -3,6 +3,7 @@
 use crate::kind::{Body, Kind, Place, ACTOR_HOOKS, HOOKS, KINDS};
 use crate::program::{Act, Program, Script};
 use crate::random::Random;
+use crate::theme::{Theme, THEMES, THEME_FACTOR};
 
 /// Acts at the top of a program, at least and at most.
 const TOP: (usize, usize) = (3, 26);
@@ -21,11 +22,12 @@ struct Table {
 }
 
 impl Table {
-    fn new(place: Place) -> Self {
+    fn new(place: Place, theme: Theme) -> Self {
         let mut sum = 0;
         let mut kinds = Vec::new();
         for kind in KINDS {
-            let weight = kind.weight(place);
+            let factor = if theme.kinds().contains(kind) { THEME_FACTOR } else { 1 };
+            let weight = factor * kind.weight(place);
             if weight > 0 {
                 sum += weight;
                 kinds.push((sum, *kind));
@@ -41,23 +43,36 @@ impl Table {
     }
 }
 
-/// Draws programs.
+/// The weights of all places.
 #[derive(Debug)]
-pub struct Generator {
+struct Tables {
     main: Table,
     job: Table,
     handler: Table,
     loose: Table,
 }
 
+impl Tables {
+    fn new(theme: Theme) -> Self {
+        Self {
+            main: Table::new(Place::Main, theme),
+            job: Table::new(Place::Job, theme),
+            handler: Table::new(Place::Handler, theme),
+            loose: Table::new(Place::Loose, theme),
+        }
+    }
+}
+
+/// Draws programs.
+#[derive(Debug)]
+pub struct Generator {
+    /// For each theme its weights.
+    themes: Vec<Tables>,
+}
+
 impl Default for Generator {
     fn default() -> Self {
-        Self {
-            main: Table::new(Place::Main),
-            job: Table::new(Place::Job),
-            handler: Table::new(Place::Handler),
-            loose: Table::new(Place::Loose),
-        }
+        Self { themes: THEMES.iter().map(|theme| Tables::new(*theme)).collect() }
     }
 }
 
@@ -65,7 +80,9 @@ impl Generator {
     /// The program of this seed.
     #[must_use]
     pub fn program(&self, seed: u64) -> Program {
-        let mut draw = Draw { tables: self, random: Random::new(seed), left: ACTS_MAX };
+        let mut random = Random::new(seed);
+        let tables = &self.themes[random.below(self.themes.len())];
+        let mut draw = Draw { tables, random, left: ACTS_MAX };
         let shape = draw.random.below(256) as u8;
         let count = TOP.0 + draw.random.below(TOP.1 - TOP.0);
         let mut acts = vec![draw.act_of(Kind::Spawn, 0)];
@@ -75,7 +92,7 @@ impl Generator {
 }
 
 struct Draw<'a> {
-    tables: &'a Generator,
+    tables: &'a Tables,
     random: Random,
     left: usize,
 }

@@ -15,5 +15,6 @@ mod random;
 pub mod run;
 pub mod shrink;
 mod tasks;
+mod theme;
 
 pub use random::Random;

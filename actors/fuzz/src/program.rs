@@ -30,7 +30,7 @@ pub type Script = Arc<[Act]>;
 pub struct Program {
     /// Seed of the simulation's choices.
     pub seed: u64,
-    /// Virtual workers and the group's memory budget, see [`Program::workers`].
+    /// Virtual workers, memory budget and interceptor, see [`Program::workers`].
     pub shape: u8,
     /// Operations of the simulation's thread, in order.
     pub acts: Script,
@@ -47,6 +47,12 @@ impl Program {
     #[must_use]
     pub fn is_tight(&self) -> bool {
         self.shape / 3 % 8 == 0
+    }
+
+    /// Whether an interceptor is around the messages of its actors: one program in three.
+    #[must_use]
+    pub fn is_intercepted(&self) -> bool {
+        self.shape / 24 % 3 == 1
     }
 
     /// Number of acts, nested ones included.

@@ -8,7 +8,48 @@ use crate::tasks;
 pub enum Twin {
     /// One submission in eight is said to be accepted, and its job is nowhere.
     LosesJobs,
+    /// A message arrives with the request context of another one.
+    MixesRequests,
+    /// The end of one intercepted message is not told.
+    LosesEnds,
+    /// A watcher is not told of an end.
+    LosesWatches,
+    /// A link is not made.
+    LosesLinks,
+    /// A delayed message arrives before its time.
+    IsEarly,
+    /// A repeated message goes on after its end.
+    RepeatsOn,
+    /// A subscriber misses a message of a topic.
+    LosesCopies,
+    /// A message to a pool is dropped.
+    LosesPooled,
+    /// A child is not restarted.
+    LosesChildren,
+    /// Items of a stream change places.
+    MixesItems,
+    /// A state that was saved is not the one that is read.
+    LosesStates,
+    /// A reminder is not kept.
+    LosesReminders,
 }
+
+/// All of them, by the names on the command line.
+pub const TWINS: &[(&str, Twin)] = &[
+    ("loses-jobs", Twin::LosesJobs),
+    ("mixes-requests", Twin::MixesRequests),
+    ("loses-ends", Twin::LosesEnds),
+    ("loses-watches", Twin::LosesWatches),
+    ("loses-links", Twin::LosesLinks),
+    ("is-early", Twin::IsEarly),
+    ("repeats-on", Twin::RepeatsOn),
+    ("loses-copies", Twin::LosesCopies),
+    ("loses-pooled", Twin::LosesPooled),
+    ("loses-children", Twin::LosesChildren),
+    ("mixes-items", Twin::MixesItems),
+    ("loses-states", Twin::LosesStates),
+    ("loses-reminders", Twin::LosesReminders),
+];
 
 /// Runs a program; the answer says how it broke the contract, and is empty if it did not.
 #[must_use]

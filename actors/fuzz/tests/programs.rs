@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use turnwheel_fuzz::generate::Generator;
 use turnwheel_fuzz::program::Program;
-use turnwheel_fuzz::run::{run, Twin};
+use turnwheel_fuzz::run::{run, Twin, TWINS};
 use turnwheel_fuzz::shrink::shrink;
 
 /// How long programs are run here; `.ci/run fuzz` runs more.
 const LIMIT: Duration = Duration::from_secs(20);
 const PROGRAMS: u64 = 20_000;
+/// Programs in which a broken twin shows at the latest.
+const TWIN_PROGRAMS: u64 = 20_000;
 
 #[test]
 fn random_programs_keep_the_contract() {
@@ -33,6 +35,15 @@ fn a_lost_job_is_found_and_its_program_shrinks() {
     let small = shrink(&program, 2_000, is_broken);
     assert!(is_broken(&small));
     assert!(small.len() <= 12, "{} acts are left:\n{small}", small.len());
+}
+
+#[test]
+fn every_broken_twin_is_found() {
+    let generator = Generator::default();
+    for (name, twin) in TWINS {
+        let is_broken = |seed: &u64| !run(&generator.program(*seed), Some(*twin)).is_empty();
+        assert!((0..TWIN_PROGRAMS).any(|seed| is_broken(&seed)), "{name} is not found");
+    }
 }
 
 #[test]

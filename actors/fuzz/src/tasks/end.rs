@@ -20,6 +20,7 @@ const DEADLINE: Duration = Duration::from_millis(400);
 pub(super) fn check_idle() {
     let now_ns = group().map_or(0, |group| group.now_ns());
     with(|world| world.check_idle(now_ns));
+    super::services::check_idle(now_ns);
 }
 
 impl World {
@@ -74,6 +75,7 @@ pub(super) fn end(sim: Sim) {
     let mut tracked = Vec::new();
     give_up(slots, &mut tracked);
     super::actors::give_up();
+    super::services::give_up();
     guarded("the shutdown", || {
         let report = sim.shutdown(DEADLINE);
         if !report.left.is_empty() {
@@ -85,19 +87,23 @@ pub(super) fn end(sim: Sim) {
         let slots = with(|world| std::mem::take(&mut world.slots));
         give_up(slots, &mut tracked);
         super::actors::give_up();
+        super::services::give_up();
         guarded("the last turns", || {
             sim.run_until_idle();
         });
     }
     tracked.into_iter().for_each(check_tracked);
+    super::services::check_end();
     super::actors::check_calls();
     super::actors::end_system();
     check_failures(&sim);
+    check_left();
     guarded("the end of the simulation", || drop(sim));
     let group = with(|world| world.group.take());
     drop(group);
     let slots = with(|world| std::mem::take(&mut world.slots));
     give_up(slots, &mut Vec::new());
+    super::services::give_up();
     super::actors::drop_rest();
     with(World::check_end);
 }
@@ -213,6 +219,15 @@ fn check_failures(sim: &Sim) {
             }
         }
     });
+}
+
+/// After the shutdown no task is left, and nothing is charged to the group.
+fn check_left() {
+    let Some(metrics) = group().map(|group| group.metrics()) else { return };
+    let (tasks, bytes) = (metrics.tasks, metrics.mailbox_bytes);
+    if tasks > 0 || bytes > 0 {
+        violation(format!("after the shutdown {tasks} tasks and {bytes} bytes are left"));
+    }
 }
 
 /// With nothing queued the mailboxes hold no memory.

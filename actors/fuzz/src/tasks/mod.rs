@@ -8,6 +8,7 @@ mod hooks;
 mod lanes;
 mod life;
 mod main_thread;
+mod services;
 mod slots;
 mod submissions;
 mod subscribed;
@@ -140,6 +141,31 @@ fn perform_others(act: &Act, here: &mut Here<'_, '_, '_>) {
         Kind::Forward | Kind::TellSelf | Kind::TellAfter | Kind::Pipe | Kind::FailActor => {
             actors::of_own(act, here)
         }
+        Kind::Within
+        | Kind::Watch
+        | Kind::Link
+        | Kind::Unlink
+        | Kind::TellLater
+        | Kind::CancelLater
+        | Kind::TellEvery
+        | Kind::CancelEvery
+        | Kind::Subscribe
+        | Kind::Unsubscribe
+        | Kind::Publish
+        | Kind::Pool
+        | Kind::PoolTell
+        | Kind::PoolAsk
+        | Kind::ClosePool
+        | Kind::Supervise
+        | Kind::FindChild
+        | Kind::EndSupervisor
+        | Kind::Attach
+        | Kind::Detach
+        | Kind::Save
+        | Kind::Restore
+        | Kind::FailStore
+        | Kind::Remind
+        | Kind::Forget => services::perform(act, here),
         Kind::Idle | Kind::Step | Kind::Advance | Kind::LoseHints | Kind::SlowWorker => {
             main_thread::perform(act, here)
         }

@@ -8,6 +8,7 @@ use turnwheel_runtime::{current_task, Group};
 
 use super::actors::Actors;
 use super::lanes::{Job, TaskModel};
+use super::services::Services;
 use super::slots::Slots;
 use super::subscribed::{ChannelModel, CompletionModel, ConditionModel, TimerModel};
 use crate::kind::Kind;
@@ -87,6 +88,7 @@ pub(super) struct World {
     pub(super) channels: [ChannelModel; 2],
     pub(super) slots: Slots,
     pub(super) actors: Actors,
+    pub(super) services: Services,
 }
 
 impl World {

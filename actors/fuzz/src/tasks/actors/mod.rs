@@ -8,14 +8,16 @@ use std::pin::Pin;
 use std::task::{Context as PollContext, Poll, Waker};
 use std::time::Duration;
 
-use turnwheel_actors::{Address, Ask, AskError, Entities, EntityRef, Restart, System, TellError};
+use turnwheel_actors::{Address, Ask, AskError, EntityRef, Restart, System, TellError};
 use turnwheel_runtime::{Failure, Group, Mailbox};
 
 pub(in crate::tasks) use self::model::{Actors, Call};
 pub(in crate::tasks) use self::player::Player;
-use self::player::{acting, Busy, Later, Letter, Mixed, Plain};
+pub(in crate::tasks) use self::player::{acting, Letter, Plain};
+use self::player::{Busy, Later, Mixed};
 use super::life::delay;
 use super::main_thread::guarded;
+use super::services::intercepted::Watchful;
 use super::slots::slot;
 use super::world::{group, violation, with};
 use super::Here;
@@ -26,9 +28,13 @@ use crate::program::Act;
 const KEYS: u8 = 3;
 
 /// Makes the system of a program and its entities.
-pub(super) fn begin(group: &Group) {
-    let system = System::builder(group).ask_limit(Duration::from_millis(50)).build();
-    let entities = Entities::new(&system);
+pub(super) fn begin(group: &Group, is_intercepted: bool) {
+    let mut builder = System::builder(group).ask_limit(Duration::from_millis(50));
+    if is_intercepted {
+        builder = builder.intercept(Watchful);
+    }
+    let system = builder.build();
+    let entities = super::services::stored::entities(&system);
     with(|world| {
         world.actors.system = Some(system);
         world.actors.entities = Some(entities);
@@ -69,7 +75,7 @@ pub(super) fn perform(act: &Act) {
 }
 
 /// An address goes; without another one the actor closes.
-fn lost(old: Option<&(Address<Player>, u32)>) {
+pub(super) fn lost(old: Option<&(Address<Player>, u32)>) {
     if let Some((_, number)) = old {
         with(|world| world.actors.closes(*number));
     }
@@ -128,7 +134,11 @@ fn end(act: &Act) {
 }
 
 /// The message came back, or it did not.
-fn told<M>(number: u32, result: Result<(), TellError<M>>, letter: impl FnOnce(&M) -> u32) {
+pub(super) fn told<M>(
+    number: u32,
+    result: Result<(), TellError<M>>,
+    letter: impl FnOnce(&M) -> u32,
+) {
     let Err(error) = result else { return };
     if letter(&error.message) != number {
         violation(format!("message {number} was refused and another one came back"));
@@ -189,7 +199,7 @@ fn entity(act: &Act) {
     }
 }
 
-fn keep(call: Call) {
+pub(super) fn keep(call: Call) {
     with(|world| world.actors.calls.push(call));
 }
 

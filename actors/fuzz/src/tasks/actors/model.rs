@@ -40,8 +40,16 @@ pub(in crate::tasks) struct ActorModel {
     last: u64,
     /// Whether a handler's future keeps all others out.
     is_busy: bool,
+    /// Futures of handlers beside others.
+    open: u32,
     /// Whether it is an entity, of this key.
     key: Option<u64>,
+    /// The pool that it is a member of, as one of the actors.
+    pool: Option<u32>,
+    /// Whether it stands for a pool.
+    is_pool: bool,
+    /// Whether it has ended with a failure, once its end was told.
+    has_failed: Option<bool>,
 }
 
 /// A call under way, by the kind of its handler.
@@ -55,9 +63,9 @@ pub(in crate::tasks) enum Call {
 /// Actors and entities of a program.
 #[derive(Default)]
 pub(in crate::tasks) struct Actors {
-    pub(super) system: Option<System>,
-    pub(super) entities: Option<Entities>,
-    pub(super) addresses: [Option<(Address<Player>, u32)>; SLOTS],
+    pub(in crate::tasks) system: Option<System>,
+    pub(in crate::tasks) entities: Option<Entities>,
+    pub(in crate::tasks) addresses: [Option<(Address<Player>, u32)>; SLOTS],
     pub(super) replies: Vec<(ReplyTo<u32>, u32)>,
     pub(super) calls: Vec<Call>,
     pub(super) messages: Vec<MessageModel>,
@@ -77,20 +85,97 @@ impl std::fmt::Debug for Actors {
 }
 
 impl Actors {
-    pub(super) fn add(&mut self, is_bounded: bool, key: Option<u64>) -> u32 {
+    pub(in crate::tasks) fn add(&mut self, is_bounded: bool, key: Option<u64>) -> u32 {
         self.actors.push(ActorModel { is_bounded, key, ..ActorModel::default() });
         (self.actors.len() - 1) as u32
+    }
+
+    /// A pool, as an actor without a value of its own.
+    pub(in crate::tasks) fn add_pool(&mut self) -> u32 {
+        let pool = self.add(false, None);
+        self.actors[pool as usize].is_pool = true;
+        pool
+    }
+
+    /// A member of a pool.
+    pub(in crate::tasks) fn add_member(&mut self, pool: u32) -> u32 {
+        let member = self.add(false, None);
+        self.actors[member as usize].pool = Some(pool);
+        // Members of a pool that may shrink close at any time.
+        self.actors[member as usize].may_close = true;
+        member
     }
 
     /// The actor may end at any time, and drops what is queued.
     pub(in crate::tasks) fn may_end(&mut self, actor: u32) {
         self.closes(actor);
         self.actors[actor as usize].may_drop = true;
+        if let Some(pool) = self.actors[actor as usize].pool {
+            self.may_end(pool);
+        }
+    }
+
+    /// Its end is told.
+    pub(super) fn ended(&mut self, actor: u32, has_failed: bool) {
+        self.actors[actor as usize].has_failed = Some(has_failed);
+    }
+
+    /// How it has ended, if it has.
+    pub(in crate::tasks) fn has_failed(&self, actor: u32) -> Option<bool> {
+        self.actors[actor as usize].has_failed
+    }
+
+    /// Whether the actor is alive and takes every message at once.
+    pub(in crate::tasks) fn is_free(&self, actor: u32) -> bool {
+        let model = self.actors[actor as usize];
+        model.live > 0 && !model.may_close && !model.may_drop && self.is_ready(actor)
+    }
+
+    /// Whether no handler of it, or of a pool's members, is under way.
+    pub(in crate::tasks) fn is_ready(&self, actor: u32) -> bool {
+        let is_ready = |model: &ActorModel| !model.is_busy && model.open == 0;
+        let members = self.actors.iter().filter(|model| model.pool == Some(actor));
+        let mut members = members.chain([&self.actors[actor as usize]]);
+        members.all(is_ready)
+    }
+
+    /// Whether a pool is there and each member takes every message at once.
+    pub(in crate::tasks) fn is_pool_free(&self, pool: u32) -> bool {
+        let model = self.actors[pool as usize];
+        model.is_pool && !model.may_close && !model.may_drop && self.is_ready(pool)
+    }
+
+    /// Whether a value of the actor lives.
+    pub(in crate::tasks) fn is_alive(&self, actor: u32) -> bool {
+        self.actors[actor as usize].live > 0
+    }
+
+    /// Whether its mailbox may refuse messages.
+    pub(in crate::tasks) fn is_bounded(&self, actor: u32) -> bool {
+        self.actors[actor as usize].is_bounded
+    }
+
+    pub(super) fn opens(&mut self, actor: u32, by: i32) {
+        let open = &mut self.actors[actor as usize].open;
+        *open = open.saturating_add_signed(by);
+    }
+
+    /// The message was refused by an interceptor.
+    pub(in crate::tasks) fn intercepted(&mut self, message: u32) {
+        self.messages[message as usize].fate = MessageFate::Refused;
+    }
+
+    /// Whether a message still waits, and whether it was dropped.
+    pub(in crate::tasks) fn fate_of(&self, message: u32) -> (bool, bool) {
+        let fate = self.messages[message as usize].fate;
+        (fate == MessageFate::Sent, fate == MessageFate::Dropped)
     }
 
     /// The actor closes in order.
-    pub(super) fn closes(&mut self, actor: u32) {
+    pub(in crate::tasks) fn closes(&mut self, actor: u32) {
         self.actors[actor as usize].may_close = true;
+        let members = self.actors.iter_mut().filter(|model| model.pool == Some(actor));
+        members.for_each(|model| model.may_close = true);
     }
 
     /// Whether any message was sent.
@@ -115,7 +200,12 @@ impl Actors {
 
 impl World {
     /// A message is sent.
-    pub(super) fn sent(&mut self, to: Option<u32>, is_ordered: bool, is_call: bool) -> u32 {
+    pub(in crate::tasks) fn sent(
+        &mut self,
+        to: Option<u32>,
+        is_ordered: bool,
+        is_call: bool,
+    ) -> u32 {
         let since = self.next();
         let fate = MessageFate::Sent;
         self.actors.messages.push(MessageModel { to, fate, since, is_ordered, is_call });
@@ -123,7 +213,7 @@ impl World {
     }
 
     /// A message came back.
-    pub(super) fn came_back(&mut self, message: u32, kind: SubmitErrorKind) {
+    pub(in crate::tasks) fn came_back(&mut self, message: u32, kind: SubmitErrorKind) {
         let MessageModel { to, fate, .. } = self.actors.messages[message as usize];
         self.actors.messages[message as usize].fate = MessageFate::Refused;
         if fate != MessageFate::Sent {
@@ -146,11 +236,25 @@ impl World {
         self.actors.messages[message as usize].fate = MessageFate::Refused;
     }
 
+    /// Messages that wait though nothing keeps their actor from them.
+    pub(in crate::tasks) fn check_waiting(&mut self) {
+        let mut found = Vec::new();
+        for (number, message) in self.actors.messages.iter().enumerate() {
+            let Some(to) = message.to.filter(|_| !message.is_call) else { continue };
+            let is_free = self.actors.is_free(to) || self.actors.is_pool_free(to);
+            if message.fate == MessageFate::Sent && is_free && !self.is_ending {
+                found.push(format!("idle, and message {number} to actor {to} waits"));
+            }
+        }
+        found.into_iter().for_each(|text| self.violation(text));
+    }
+
     /// A handler begins.
     pub(super) fn message_begins(&mut self, message: u32, actor: u32) {
         let MessageModel { to, fate, since, is_ordered, .. } =
             self.actors.messages[message as usize];
         self.actors.messages[message as usize].fate = MessageFate::Handled;
+        self.later_begins(message);
         let model = self.actors.actors[actor as usize];
         if fate != MessageFate::Sent {
             self.violation(format!("message {message} is handled and was {fate:?}"));
@@ -182,7 +286,7 @@ impl World {
     }
 
     /// A value of an actor is made.
-    pub(super) fn actor_made(&mut self, actor: u32) {
+    pub(in crate::tasks) fn actor_made(&mut self, actor: u32) {
         self.actors.actors[actor as usize].live += 1;
         let Some(key) = self.actors.actors[actor as usize].key else { return };
         let active = &mut self.actors.active[key as usize];
@@ -195,6 +299,7 @@ impl World {
     pub(in crate::tasks) fn actor_dropped(&mut self, actor: u32) {
         self.actors.actors[actor as usize].live -= 1;
         self.actors.actors[actor as usize].is_busy = false;
+        self.child_ended(actor);
         if let Some(key) = self.actors.actors[actor as usize].key {
             self.actors.active[key as usize] -= 1;
         }

@@ -15,36 +15,58 @@ use turnwheel_runtime::{Completion, Failure};
 use crate::kind::{Kind, ACTOR_HOOKS};
 use crate::program::{Act, Script};
 use crate::tasks::life::delay;
+use crate::tasks::services::requests;
 use crate::tasks::world::{group, with, Code, Entered, Role, Token};
 use crate::tasks::{play, Here};
 
 /// Behaviour of a message's handler.
 #[derive(Debug)]
 pub(in crate::tasks) struct Letter {
-    pub(super) number: u32,
+    pub(in crate::tasks) number: u32,
     pub(super) body: Script,
+    /// The value of the request that it is sent in.
+    request: Option<String>,
     pub(super) _token: Token,
 }
 
 impl Letter {
-    pub(super) fn new(number: u32, body: &Script) -> Self {
+    pub(in crate::tasks) fn new(number: u32, body: &Script) -> Self {
         let token = Token::new(Role::Message(number), body);
-        Self { number, body: body.clone(), _token: token }
+        Self { number, body: body.clone(), request: requests::current(), _token: token }
+    }
+
+    /// One that comes without a request, whoever asked for it.
+    pub(in crate::tasks) fn apart(number: u32, body: &Script) -> Self {
+        Self { request: None, ..Self::new(number, body) }
+    }
+
+    /// Its handler begins.
+    pub(in crate::tasks) fn arrives(&self, actor: u32) {
+        with(|world| world.message_begins(self.number, actor));
+        requests::check(self.number, self.request.as_deref());
+    }
+
+    /// Its handler is a plain function.
+    pub(in crate::tasks) fn plays(&self, actor: u32, cx: &mut Context<'_, Player>) {
+        self.arrives(actor);
+        let frame = Entered::handler(actor);
+        play(&self.body, &mut Here::Handler(cx));
+        drop(frame);
     }
 }
 
 /// Handled by a plain function.
 #[derive(Debug)]
-pub(in crate::tasks) struct Plain(pub(super) Letter);
+pub(in crate::tasks) struct Plain(pub(in crate::tasks) Letter);
 /// Handled by a future that keeps the others out.
 #[derive(Debug)]
-pub(in crate::tasks) struct Busy(pub(super) Letter);
+pub(in crate::tasks) struct Busy(pub(in crate::tasks) Letter);
 /// Handled by a future beside others.
 #[derive(Debug)]
-pub(in crate::tasks) struct Mixed(pub(super) Letter);
+pub(in crate::tasks) struct Mixed(pub(in crate::tasks) Letter);
 /// Answered by hand.
 #[derive(Debug)]
-pub(in crate::tasks) struct Later(pub(super) Letter);
+pub(in crate::tasks) struct Later(pub(in crate::tasks) Letter);
 
 /// An error of a hook.
 #[derive(Debug)]
@@ -67,10 +89,14 @@ pub(in crate::tasks) struct Player {
 }
 
 impl Player {
-    pub(super) fn new(number: u32, hooks: &Script) -> Self {
+    pub(in crate::tasks) fn new(number: u32, hooks: &Script) -> Self {
         let token = Token::new(Role::Actor(number), hooks);
         with(|world| world.actor_made(number));
         Self { number, hooks: hooks.clone(), _token: token }
+    }
+
+    pub(in crate::tasks) fn number(&self) -> u32 {
+        self.number
     }
 
     fn hook(&self, kind: Kind) -> Option<(u8, Script)> {
@@ -107,8 +133,15 @@ impl Actor for Player {
         self.answer(Kind::OnClosing, cx)
     }
 
-    fn ended(&mut self, _: &Exit) {
-        with(|world| world.actors.may_end(self.number));
+    fn ended(&mut self, exit: &Exit) {
+        with(|world| {
+            world.actors.may_end(self.number);
+            // A panic of this hook or of a destructor is a failure that comes later.
+            let may_fail = self.hooks.iter().any(|act| !act.body.is_empty());
+            if exit.is_failure() || !may_fail {
+                world.actors.ended(self.number, exit.is_failure());
+            }
+        });
         let Some((_, script)) = self.hook(Kind::OnEnded) else { return };
         let _frame = Entered::loose();
         play(&script, &mut Here::Loose);
@@ -156,10 +189,7 @@ impl Handler<Plain> for Player {
     type Reply = u32;
 
     fn handle(&mut self, Plain(letter): Plain, cx: &mut Context<'_, Self>) -> u32 {
-        with(|world| world.message_begins(letter.number, self.number));
-        let frame = Entered::handler(self.number);
-        play(&letter.body, &mut Here::Handler(cx));
-        drop(frame);
+        letter.plays(self.number, cx);
         letter.number
     }
 }
@@ -168,13 +198,11 @@ impl AsyncHandler<Busy> for Player {
     type Reply = u32;
 
     async fn handle(&mut self, Busy(letter): Busy, _: AsyncContext<Self>) -> u32 {
-        with(|world| {
-            world.message_begins(letter.number, self.number);
-            world.actors.busy(self.number, true);
-        });
+        letter.arrives(self.number);
+        with(|world| world.actors.busy(self.number, true));
         let busy = BusyGuard(self.number);
         let number = letter.number;
-        Steps::new(self.number, letter.body.clone()).await;
+        Steps::new(self.number, &letter).await;
         drop(busy);
         drop(letter);
         number
@@ -190,6 +218,22 @@ impl Drop for BusyGuard {
     }
 }
 
+/// Counts a handler's future that runs beside others, until it is dropped.
+struct OpenGuard(u32);
+
+impl OpenGuard {
+    fn new(actor: u32) -> Self {
+        with(|world| world.actors.opens(actor, 1));
+        Self(actor)
+    }
+}
+
+impl Drop for OpenGuard {
+    fn drop(&mut self) {
+        with(|world| world.actors.opens(self.0, -1));
+    }
+}
+
 impl InterleavedHandler<Mixed> for Player {
     type Reply = u32;
 
@@ -198,10 +242,12 @@ impl InterleavedHandler<Mixed> for Player {
         Mixed(letter): Mixed,
         _: &mut Context<'_, Self>,
     ) -> impl Future<Output = u32> + Send + 'static {
-        with(|world| world.message_begins(letter.number, self.number));
-        let steps = Steps::new(self.number, letter.body.clone());
+        letter.arrives(self.number);
+        let steps = Steps::new(self.number, &letter);
+        let open = OpenGuard::new(self.number);
         async move {
             steps.await;
+            drop(open);
             letter.number
         }
     }
@@ -211,27 +257,25 @@ impl ReplyHandler<Later> for Player {
     type Reply = u32;
 
     fn handle(&mut self, Later(letter): Later, reply: ReplyTo<u32>, cx: &mut Context<'_, Self>) {
-        with(|world| {
-            world.message_begins(letter.number, self.number);
-            world.actors.replies.push((reply, letter.number));
-        });
-        let frame = Entered::handler(self.number);
-        play(&letter.body, &mut Here::Handler(cx));
-        drop(frame);
+        with(|world| world.actors.replies.push((reply, letter.number)));
+        letter.plays(self.number, cx);
     }
 }
 
 /// The acts of a handler's future.
 pub(super) struct Steps {
     actor: u32,
+    message: u32,
+    request: Option<String>,
     acts: Script,
     at: usize,
     sleep: Option<Completion<()>>,
 }
 
 impl Steps {
-    pub(super) fn new(actor: u32, acts: Script) -> Self {
-        Self { actor, acts, at: 0, sleep: None }
+    pub(super) fn new(actor: u32, letter: &Letter) -> Self {
+        let (request, acts) = (letter.request.clone(), letter.body.clone());
+        Self { actor, message: letter.number, request, acts, at: 0, sleep: None }
     }
 }
 
@@ -240,6 +284,7 @@ impl Future for Steps {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut PollContext<'_>) -> Poll<()> {
         let this = &mut *self;
+        requests::check(this.message, this.request.as_deref());
         loop {
             if let Some(sleep) = &mut this.sleep {
                 if Pin::new(sleep).poll(cx).is_pending() {
@@ -265,7 +310,7 @@ impl Future for Steps {
 }
 
 /// The actor whose handler is under way on this thread.
-pub(super) fn acting() -> Option<u32> {
+pub(in crate::tasks) fn acting() -> Option<u32> {
     with(|world| match world.frames.last().map(|frame| frame.code) {
         Some(Code::Handler(actor)) => Some(actor),
         _ => None,

@@ -1,0 +1,114 @@
+//! Acts on what is built from actors: watch and link, topics, pools, supervisors, streams, stored
+//! state, reminders, interceptors, request context. A file holds one of them: its acts, what the
+//! model knows of it, and its checks.
+
+pub(super) mod intercepted;
+mod later;
+mod links;
+mod pools;
+mod reminders;
+pub(super) mod requests;
+pub(super) mod stored;
+mod streams;
+mod supervision;
+mod topics;
+mod watches;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as PollContext, Poll, Waker};
+
+use turnwheel_runtime::Completion;
+
+use super::world::with;
+use super::Here;
+use crate::kind::Kind;
+use crate::program::Act;
+
+/// What the model knows of them.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    intercepted: intercepted::Model,
+    later: later::Model,
+    links: Vec<links::Model>,
+    pools: pools::Model,
+    reminders: reminders::Model,
+    stored: stored::Model,
+    streams: Vec<streams::Model>,
+    supervisors: Vec<supervision::Model>,
+    topics: topics::Model,
+    watches: Vec<watches::Model>,
+}
+
+pub(super) fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
+    match act.kind {
+        Kind::Within => requests::within(act),
+        Kind::Watch => watches::watch(act, here),
+        Kind::Link | Kind::Unlink => links::perform(act),
+        Kind::TellLater | Kind::CancelLater | Kind::CancelEvery => later::perform(act),
+        Kind::TellEvery => later::repeat(act, here),
+        Kind::Subscribe | Kind::Unsubscribe | Kind::Publish => topics::perform(act),
+        Kind::Pool | Kind::PoolTell | Kind::PoolAsk | Kind::ClosePool => pools::perform(act),
+        Kind::Supervise | Kind::FindChild | Kind::EndSupervisor => supervision::perform(act),
+        Kind::Attach | Kind::Detach => streams::perform(act),
+        Kind::Save | Kind::Restore | Kind::FailStore => stored::perform(act),
+        _ => reminders::perform(act),
+    }
+}
+
+/// Checks what must hold when the simulation is idle.
+pub(super) fn check_idle(now_ns: u64) {
+    with(|world| {
+        world.check_waiting();
+        world.check_watches();
+        world.check_links();
+        world.check_later(now_ns);
+        world.check_children(now_ns);
+        world.check_streams();
+        world.check_reminders(now_ns);
+    });
+    topics::check_idle();
+}
+
+/// Checks what must hold after the shutdown.
+pub(super) fn check_end() {
+    topics::check_end();
+    with(|world| world.check_intercepted());
+}
+
+/// Drops handles at the end of a program.
+pub(super) fn give_up() {
+    links::give_up();
+    later::give_up();
+    topics::give_up();
+    pools::give_up();
+    supervision::give_up();
+    streams::give_up();
+    reminders::give_up();
+}
+
+/// The end of an actor, and how it came, once it is there.
+#[derive(Debug)]
+struct End {
+    closed: Option<Completion<()>>,
+    has_failed: Option<bool>,
+}
+
+impl End {
+    fn of(closed: Completion<()>) -> Self {
+        Self { closed: Some(closed), has_failed: None }
+    }
+
+    /// Whether it has ended with a failure; nothing while it lives.
+    fn look(&mut self) -> Option<bool> {
+        if let Some(Poll::Ready(outcome)) = self.closed.as_mut().map(poll) {
+            self.has_failed = Some(outcome.is_err());
+            self.closed = None;
+        }
+        self.has_failed
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut PollContext::from_waker(Waker::noop()))
+}
