@@ -1,7 +1,7 @@
 //! A value that is lent out and given back, without a lock.
 //!
-//! It lies on a *shelf* and is moved once for each way; the borrower reaches it there. One
-//! word says where it is, and the last of the two sides frees the shelf. Model:
+//! It lies in a *cell* and is moved once for each way; the borrower uses it there. One word says
+//! where it is, and the last of the two sides frees the cell. Model:
 //! `loom-tests/tests/lending.rs`.
 
 use std::fmt;
@@ -11,16 +11,16 @@ use std::ptr::NonNull;
 
 use crate::sync::{AtomicU8, Ordering, UnsafeCell};
 
-/// Nothing is on the shelf.
+/// Nothing is in the cell.
 const EMPTY: u8 = 0;
 /// The value is there, and the borrower's.
 const OUT: u8 = 1;
 /// The value is there, given back.
 const BACK: u8 = 2;
-/// The lender has gone: shelf and value belong to the borrower.
+/// The lender has gone: cell and value belong to the borrower.
 const LEFT: u8 = 3;
 
-struct Shelf<T> {
+struct LoanCell<T> {
     /// From `EMPTY` and to it by the lender alone; from `OUT` by one exchange of either side.
     place: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -37,10 +37,10 @@ struct Shelf<T> {
 /// drop(lent);
 /// assert_eq!(lender.fetch(), Some(2));
 /// ```
-pub struct Lender<T>(Option<NonNull<Shelf<T>>>);
+pub struct Lender<T>(Option<NonNull<LoanCell<T>>>);
 
 /// A value on loan; dropping it gives it back, or drops it if its lender has gone.
-pub struct Lent<T>(NonNull<Shelf<T>>);
+pub struct Lent<T>(NonNull<LoanCell<T>>);
 
 // SAFETY: the value goes with it from thread to thread, and nothing else does.
 unsafe impl<T: Send> Send for Lender<T> {}
@@ -60,88 +60,88 @@ impl<T> Lender<T> {
     /// Lends a value. One allocation at the first time, and while another value is out: that one is
     /// dropped when it is given back.
     pub fn lend(&mut self, value: T) -> Lent<T> {
-        let shelf = match self.0 {
-            Some(shelf) if self.is_empty() => shelf,
-            _ => self.build(),
+        let cell = match self.0 {
+            Some(cell) if self.is_empty() => cell,
+            _ => self.make_cell(),
         };
-        // SAFETY: the lender's shelf lasts while it is there.
-        let place = unsafe { shelf.as_ref() };
+        // SAFETY: a lender keeps its cell.
+        let place = unsafe { cell.as_ref() };
         debug_assert!(place.place.load(Ordering::Relaxed) == EMPTY, "one value at a time");
-        // SAFETY: the shelf is empty, so that no other thread reaches it.
+        // SAFETY: the cell is empty, so that no other thread reaches it.
         place.value.with_mut(|to| unsafe { to.cast::<T>().write(value) });
         // Relaxed: only the lender looks, and the thread that the loan is sent to.
         place.place.store(OUT, Ordering::Relaxed);
-        Lent(shelf)
+        Lent(cell)
     }
 
-    /// A shelf that is empty, in place of the one there was.
+    /// Makes an empty cell, in place of the one before.
     #[cold]
-    fn build(&mut self) -> NonNull<Shelf<T>> {
+    fn make_cell(&mut self) -> NonNull<LoanCell<T>> {
         let place = AtomicU8::new(EMPTY);
-        let made = Box::new(Shelf { place, value: UnsafeCell::new(MaybeUninit::uninit()) });
-        let shelf = NonNull::from(Box::leak(made));
-        drop(std::mem::replace(self, Self(Some(shelf))));
-        shelf
+        let made = Box::new(LoanCell { place, value: UnsafeCell::new(MaybeUninit::uninit()) });
+        let cell = NonNull::from(Box::leak(made));
+        drop(std::mem::replace(self, Self(Some(cell))));
+        cell
     }
 
     /// The value, if it was given back.
     #[inline]
     pub fn fetch(&mut self) -> Option<T> {
-        // SAFETY: the lender's shelf lasts while it is there.
-        let shelf = unsafe { self.0?.as_ref() };
+        // SAFETY: a lender keeps its cell.
+        let cell = unsafe { self.0?.as_ref() };
         // Acquire: pairs with the exchange that gave it back.
-        if shelf.place.load(Ordering::Acquire) != BACK {
+        if cell.place.load(Ordering::Acquire) != BACK {
             return None;
         }
-        shelf.place.store(EMPTY, Ordering::Relaxed);
+        cell.place.store(EMPTY, Ordering::Relaxed);
         // SAFETY: it was given back, so it is there, and ours; it is moved out once.
-        Some(shelf.value.with(|value| unsafe { value.cast::<T>().read() }))
+        Some(cell.value.with(|value| unsafe { value.cast::<T>().read() }))
     }
 
     /// Whether nothing is lent, nor given back and not fetched.
     pub fn is_empty(&self) -> bool {
-        self.0.is_none_or(|shelf| {
-            // SAFETY: the lender's shelf lasts while it is there.
-            unsafe { shelf.as_ref() }.place.load(Ordering::Acquire) == EMPTY
+        self.0.is_none_or(|cell| {
+            // SAFETY: a lender keeps its cell.
+            unsafe { cell.as_ref() }.place.load(Ordering::Acquire) == EMPTY
         })
     }
 }
 
-/// Frees the shelf, and drops the value on it.
+/// Frees the cell, and drops the value in it.
 ///
 /// # Safety
 ///
 /// No other thread reaches it, and the value is there.
-unsafe fn take_down<T>(shelf: NonNull<Shelf<T>>) {
+unsafe fn free_with_value<T>(cell: NonNull<LoanCell<T>>) {
     // SAFETY: made of a box; no other thread reaches it.
-    let shelf = unsafe { Box::from_raw(shelf.as_ptr()) };
+    let cell = unsafe { Box::from_raw(cell.as_ptr()) };
     // SAFETY: it is there, and moved out once.
-    let value = shelf.value.with(|value| unsafe { value.cast::<T>().read() });
+    let value = cell.value.with(|value| unsafe { value.cast::<T>().read() });
     // In this order: the value's drop may panic.
-    drop(shelf);
+    drop(cell);
     drop(value);
 }
 
 impl<T> Drop for Lender<T> {
     fn drop(&mut self) {
-        let Some(shelf) = self.0.take() else { return };
-        // SAFETY: the lender's shelf lasts until now.
-        let place = unsafe { &shelf.as_ref().place };
+        let Some(cell) = self.0.take() else { return };
+        // SAFETY: the lender has kept its cell until now.
+        let place = unsafe { &cell.as_ref().place };
         // AcqRel: one exchange decides between lender and borrower; shows the value.
         match place.swap(LEFT, Ordering::AcqRel) {
             // It belongs to the borrower, and may be gone.
             OUT => {}
             // SAFETY: given back, so the other side reaches it no more.
-            BACK => unsafe { take_down(shelf) },
+            BACK => unsafe { free_with_value(cell) },
             // SAFETY: made of a box; there is no other side.
-            _ => drop(unsafe { Box::from_raw(shelf.as_ptr()) }),
+            _ => drop(unsafe { Box::from_raw(cell.as_ptr()) }),
         }
     }
 }
 
 impl<T> Drop for Lent<T> {
     fn drop(&mut self) {
-        // SAFETY: the shelf lasts while the value is out.
+        // SAFETY: the cell lasts while the value is out.
         let place = unsafe { &self.0.as_ref().place };
         // AcqRel: publishes the value; shows that the lender has gone. After it, nothing is
         // touched.
@@ -149,7 +149,7 @@ impl<T> Drop for Lent<T> {
         if let Err(seen) = back {
             debug_assert!(seen == LEFT, "who has the value gives it back once");
             // SAFETY: the lender has gone and has left both to us.
-            unsafe { take_down(self.0) };
+            unsafe { free_with_value(self.0) };
         }
     }
 }
@@ -175,7 +175,7 @@ impl<T> DerefMut for Lent<T> {
 impl<T> Lent<T> {
     #[inline(always)]
     fn value(&self) -> &UnsafeCell<MaybeUninit<T>> {
-        // SAFETY: the shelf lasts while the value is out.
+        // SAFETY: the cell lasts while the value is out.
         unsafe { &self.0.as_ref().value }
     }
 }

@@ -322,7 +322,7 @@ fn loan_whose_value_panics_at_its_end_is_freed_once() {
     assert_eq!(ends.count(), 1);
     let mut lender = Lender::new();
     drop(lender.lend(Bomb(ends.one())));
-    // It lies there, given back: the new one takes its place, and the old shelf goes with it.
+    // It lies there, given back: the new one takes its place, and the old cell goes with it.
     assert!(catch_unwind(AssertUnwindSafe(|| lender.lend(Bomb(ends.one())))).is_err());
     drop(lender);
     assert_eq!(ends.count(), 3);
