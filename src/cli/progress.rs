@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use turnwheel::engine::picture::state_of;
 use turnwheel::engine::plan::ActionData;
 use turnwheel::engine::{PlanId, PlanView, StepState, World};
 
@@ -65,7 +66,7 @@ impl Progress {
 fn tree(world: &World, view: &PlanView) -> Vec<String> {
     let state = |action: &ActionData| {
         let step = action.run_step.or(action.plan_step)?;
-        view.find_step(step).map(|step| step.state)
+        view.find_step(step).map(|step| state_of(action, step))
     };
     let shown = world.present(view);
     let mut depths = vec![0_usize; view.actions.len() + 1];

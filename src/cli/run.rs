@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME[=VALUE]")]
     label: Vec<String>,
 
+    /// Let the flow start by itself from now on too, as its «schedule» says.
+    #[arg(long)]
+    schedule: bool,
+
     /// Collector that gets the steps as traces, OTLP over HTTP, such as <http://localhost:4318>.
     #[arg(long, value_name = "URL")]
     otlp: Option<String>,
@@ -92,6 +96,7 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
     let text = text_of(&arguments.file)?;
     let flow = flow::load(&text, &path).map_err(Exit::usage)?;
     let input = read_json(&arguments.input)?;
+    tell_of_schedule(&flow, arguments.schedule)?;
     let mut options = TriggerOptions::new().by(settings.by());
     if let Some(key) = &arguments.key {
         options = options.key(key::scoped(&settings.by(), key));
@@ -115,6 +120,9 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
             ),
             _ => Exit::failed(&error),
         })?;
+        if arguments.schedule {
+            block_on(flows.schedule(&flow)).map_err(Exit::failed)?.map_err(Exit::failed)?;
+        }
         flows.start_with(&flow, input, options).wait().map_err(Exit::failed)
     };
     let plan = match begun() {
@@ -131,6 +139,25 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
     see_through(&world, &io, &plan, arguments.quiet)
 }
 
+/// Says whether the flow starts by itself from now on.
+fn tell_of_schedule(flow: &Flow, is_wanted: bool) -> Result<(), Exit> {
+    match (flow.source().get("schedule").is_some(), is_wanted) {
+        (true, true) => {
+            tell!("turnwheel: from now on {} starts by itself, as its «schedule» says", flow.id());
+        }
+        (true, false) => tell!(
+            "turnwheel: {} has a «schedule», which is not begun: --schedule begins it",
+            flow.id()
+        ),
+        (false, true) => {
+            let message = format!("{} has no «schedule»", flow.id());
+            return Err(Exit::usage(message).advice("leave out --schedule"));
+        }
+        (false, false) => {}
+    }
+    Ok(())
+}
+
 /// Has the server run a flow, and waits for its end.
 fn run_there(
     settings: &Settings,
@@ -139,7 +166,8 @@ fn run_there(
     (flow, text): (&Flow, String),
     input: &Value,
 ) -> Result<(), Exit> {
-    server.post("/flows", "application/yaml", text, None)?;
+    let path = if arguments.schedule { "/flows" } else { "/flows?schedule=false" };
+    server.post(path, "application/yaml", text, None)?;
     let labels: Map<String, Value> = arguments
         .label
         .iter()

@@ -4,10 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{json, Value};
 use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView, Timing};
-use turnwheel::engine::{Payload, Time};
+use turnwheel::engine::{Payload, Time, World};
 
 use super::event::read_json;
 use super::exit::Exit;
+use super::outside::host_io;
 use super::paint::{one_line, print, print_json, table, tell, Paint};
 use super::place::{Hands, Place};
 use super::settings::Settings;
@@ -253,7 +254,9 @@ fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
     let schedule = schedule.overlap(overlap).catch_up(catch_up).jitter(add.jitter);
     let schedule = schedule.action_named(&add.action, payload);
     let body = add.body(&input);
-    match Place::of(settings).hands(settings)? {
+    // With flows, whose inputs are checked.
+    let builder = World::builder().flows(host_io(settings));
+    match Place::of(settings).hands_with(settings, builder)? {
         Hands::Own(world) => {
             let done = world.schedules().put(schedule).wait();
             world.shutdown()?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{json, Value};
-use turnwheel::engine::picture::name_of;
+use turnwheel::engine::picture::{error_of, name_of, state_of};
 use turnwheel::engine::plan::{ActionData, Step};
 use turnwheel::engine::{ActionError, Payload, PlanView, StepId, Time};
 
@@ -123,7 +123,7 @@ fn step_json(plan: &PlanView, step: &Step) -> Value {
         "action": action.name,
         "action_id": action.id.0,
         "kind": step.kind.name(),
-        "state": step.state.name(),
+        "state": state_of(action, step).name(),
         "queue": step.queue,
         "attempt": step.attempt,
         "calls": step.calls,
@@ -136,7 +136,7 @@ fn step_json(plan: &PlanView, step: &Step) -> Value {
         "ran_ms": step.execution_time().as_secs_f64() * 1e3,
         "input": value(&action.input),
         "output": value(&action.output),
-        "error": error_json(step.error.as_ref()),
+        "error": error_json(error_of(action, step).as_ref()),
         "revert_error": error_json(step.revert_error.as_ref()),
         "waiting_events": step.waiting_events(),
     })
@@ -216,17 +216,19 @@ fn text(paint: Paint, plan: &PlanView) -> String {
 }
 
 fn step_row(paint: Paint, plan: &PlanView, step: &Step) -> Vec<String> {
-    let error = step.error.as_ref().filter(|_| !step.state.is_done());
-    let why = match error.or(step.revert_error.as_ref()) {
+    let action = plan.action(step.action);
+    let state = state_of(action, step);
+    let error = error_of(action, step).filter(|_| !state.is_done());
+    let why = match error.as_ref().or(step.revert_error.as_ref()) {
         Some(error) => paint.bad(&one_line(&error.to_string())),
         None => one_line(&step.waits_for),
     };
     let ran = if step.calls > 0 { span::long(step.execution_time()) } else { String::new() };
     vec![
         step.id.to_string(),
-        one_line(&name_of(plan.action(step.action))),
+        one_line(&name_of(action)),
         step.kind.name().to_owned(),
-        paint.step(step.state),
+        paint.step(state),
         step.attempt.to_string(),
         ran,
         why,
@@ -244,7 +246,7 @@ fn step_text(paint: Paint, plan: &PlanView, step: &Step) -> String {
         "step",
         &format!("{}, the {} phase of {}", step.id, step.kind.name(), one_line(&name_of(action))),
     );
-    line(&mut text, paint, "state", &paint.step(step.state));
+    line(&mut text, paint, "state", &paint.step(state_of(action, step)));
     line(&mut text, paint, "waits for", &one_line(&step.waits_for));
     line(&mut text, paint, "queue", &step.queue);
     let tries = format!(
@@ -257,7 +259,7 @@ fn step_text(paint: Paint, plan: &PlanView, step: &Step) -> String {
     line(&mut text, paint, "started", &time(step.started_at));
     line(&mut text, paint, "ended", &time(step.ended_at));
     line(&mut text, paint, "again at", &time(step.retry_at));
-    let errors = [("error", &step.error), ("taken back", &step.revert_error)];
+    let errors = [("error", &error_of(action, step)), ("taken back", &step.revert_error)];
     for (name, error) in errors {
         let error = error.as_ref().map(|error| paint.bad(&one_line(&error.to_string())));
         line(&mut text, paint, name, &error.unwrap_or_default());

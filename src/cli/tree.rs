@@ -1,7 +1,7 @@
 //! `turnwheel tree`: the actions of a plan under those that planned them, and its sub-plans.
 
 use serde_json::{json, Value};
-use turnwheel::engine::picture::name_of;
+use turnwheel::engine::picture::{error_of, name_of, state_of};
 use turnwheel::engine::plan::ActionData;
 use turnwheel::engine::store::{Filter, Order, StoreView};
 use turnwheel::engine::{ActionId, PlanId, PlanView, StepState};
@@ -119,15 +119,12 @@ fn action_line(paint: Paint, plan: &PlanView, action: &ActionData) -> String {
     let mut line = one_line(&name_of(action));
     for step in [action.run_step, action.finalize_step].into_iter().flatten() {
         let step = plan.step(step);
-        line.push_str(&format!(
-            " {} {}",
-            paint.dim(&format!("#{}", step.id)),
-            paint.step(step.state)
-        ));
+        let state = state_of(action, step);
+        line.push_str(&format!(" {} {}", paint.dim(&format!("#{}", step.id)), paint.step(state)));
         if step.calls > 0 && step.state.is_done() {
             line.push_str(&paint.dim(&format!(" {}", span::long(step.execution_time()))));
         }
-        if let Some(error) = step.error.as_ref().filter(|_| step.state != StepState::Success) {
+        if let Some(error) = error_of(action, step).filter(|_| state != StepState::Success) {
             line.push_str(&format!(" {}", paint.bad(&one_line(&error.to_string()))));
         } else if !step.waits_for.is_empty() {
             line.push_str(&format!(" {}", paint.dim(&one_line(&step.waits_for))));
@@ -142,7 +139,7 @@ fn json_of(view: &mut StoreView, id: PlanId, goes_down: bool, depth: usize) -> R
         .actions
         .iter()
         .map(|action| {
-            let state = |step: Option<_>| step.map(|step| plan.step(step).state.name());
+            let state = |step: Option<_>| step.map(|step| state_of(action, plan.step(step)).name());
             json!({
                 "id": action.id.0,
                 "name": name_of(action),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use turnwheel_engine::picture::{name_of, Can};
+use turnwheel_engine::picture::{error_of, name_of, state_of, Can};
 use turnwheel_engine::plan::Step;
 use turnwheel_engine::store::PlanRow;
 use turnwheel_engine::{
@@ -105,7 +105,8 @@ pub(super) fn plan(world: &World, plan: &PlanView) -> api::PlanDetail {
     let root = root.as_ref();
     let mut steps = BTreeMap::new();
     for step in &plan.steps {
-        *steps.entry(step.state.name().to_owned()).or_insert(0) += 1;
+        let state = state_of(plan.action(step.action), step);
+        *steps.entry(state.name().to_owned()).or_insert(0) += 1;
     }
     let history = &plan.history[plan.history.len().saturating_sub(HISTORY_SHOWN)..];
     api::PlanDetail {
@@ -175,10 +176,10 @@ pub(super) fn step(world: &World, plan: &PlanView, step: &Step) -> api::StepInfo
         phase: step.kind.name().to_owned(),
         action: step.action.0,
         name: action.map_or_else(|| name_of(data), |shown| shown.name.clone()),
-        state: step.state.name().to_owned(),
+        state: state_of(data, step).name().to_owned(),
         shown: action.map_or_else(String::new, |shown| shown.state.clone()),
         outcome: action.and_then(|shown| shown.summary.clone()),
-        error: step.error.as_ref().map(error),
+        error: error_of(data, step).as_ref().map(error),
         revert_error: step.revert_error.as_ref().map(error),
         started_at: times(step.started_at),
         ended_at: times(step.ended_at),

@@ -13,6 +13,12 @@ do:
   - greet: { set: { text: '${ \"hello \\(.name // \"you\")\" }' } }
 ";
 
+const TICK: &str = "document: { dsl: '1.0.3', namespace: test, name: tick, version: '1.0.0' }
+schedule: { every: P1D }
+do:
+  - tick: { set: { n: 1 } }
+";
+
 const RAISE: &str = "document: { dsl: '1.0.3', namespace: test, name: raise, version: '1.0.0' }
 do:
   - fall:
@@ -329,8 +335,20 @@ fn a_server_that_has_the_store_runs_the_flow() {
     }
     let output = listens.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\n  \"word\": \"yes\"\n}\n");
-    folder.ok(&["schedule", "add", "n", "--every", "1h", "--action", "flow", "--input", "{}"]);
-    folder.ok(&["schedule", "pause", "n", "--why", "test"]);
+    let add = ["schedule", "add", "n", "--every", "1h", "--action", "flow", "--input", "{}"];
+    folder.run(&add).fails(1, &["for «flow» is refused"]);
+    // The schedule of a flow begins when somebody asks for it, and not before.
+    flow(&folder, "tick", TICK);
+    let name = "flow:test/tick";
+    let said = folder.run(&["run", "tick.yaml"]);
+    assert!(said.stderr().contains("--schedule begins it"), "{}", said.stderr());
+    folder.run(&["schedule", "pause", name]).fails(3, &[name]);
+    let said = folder.run(&["run", "tick.yaml", "--schedule"]);
+    assert!(said.stderr().contains("starts by itself"), "{}", said.stderr());
+    folder.ok(&["schedule", "pause", name, "--why", "test"]);
+    folder.ok(&["schedule", "remove", name]);
+    folder.ok(&["run", "tick.yaml"]);
+    folder.run(&["schedule", "pause", name]).fails(3, &[name]);
     let over = folder.run(&["cancel", "last"]);
     assert_eq!(over.code(), 1);
     assert!(over.stdout().contains("the server"), "{}", over.stdout());

@@ -94,6 +94,7 @@ pub(crate) trait AnyAction: Send + Sync {
     fn rescue(&self, error: &ActionError) -> Rescue;
     fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue;
     fn check_event(&self, event: &Payload) -> Result<(), ActionError>;
+    fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError>;
     fn on_interrupt(&self) -> OnInterrupt;
     fn is_cancellable(&self) -> bool;
     fn cleans_up_when_skipped(&self) -> bool;
@@ -200,6 +201,11 @@ impl<A: Action> AnyAction for A {
 
     fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
         Action::check_event(self, event)
+    }
+
+    fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError> {
+        let input = input.read().map_err(|error| ActionError::new("input", error))?;
+        guarded::<A, _>("scheduled", Ok(Vec::new()), || Action::scheduled(self, &input))
     }
 
     fn on_interrupt(&self) -> OnInterrupt {

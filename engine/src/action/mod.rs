@@ -237,6 +237,18 @@ pub trait Action: Sized + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Checks the input of a schedule that is to launch it later, and gives the labels of the plans that the
+    /// schedule makes. By default every input that can be read is taken, and the plans have no labels of the
+    /// action's own.
+    ///
+    /// # Errors
+    ///
+    /// A plan with this input could do nothing but fail.
+    fn scheduled(&self, input: &Self::Input) -> Result<Vec<(String, String)>, ActionError> {
+        let _any = input;
+        Ok(Vec::new())
+    }
+
     /// What becomes of its run step when the world went away while it ran, or when it was
     /// [silent](Action::heartbeat) for too long.
     fn on_interrupt(&self) -> OnInterrupt {

@@ -11,7 +11,7 @@ use super::bus::{self, Bus, Published};
 use super::definition::{load, Flow};
 use super::event::CloudEvent;
 use super::fault::Fault;
-use super::flows::{result, FlowEntry, FlowError, INDEX, STORED_AS};
+use super::flows::{labelled, result, FlowEntry, FlowError, INDEX, STORED_AS};
 use super::io::Io;
 use super::loops::Loops;
 use super::model::Start;
@@ -208,6 +208,7 @@ impl Bench {
     ) -> Result<(), FlowError> {
         let world = self.world().ok_or(FlowError::NoFlows)?;
         let options = TriggerOptions::new().key(key.clone()).by(format!("the step {key}"));
+        let options = labelled(flow, options);
         world.trigger_with::<FlowPlan>(options, flow.start(input)).await?;
         Ok(())
     }

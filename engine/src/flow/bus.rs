@@ -18,7 +18,7 @@ use super::bench::Bench;
 use super::definition::Definition;
 use super::event::CloudEvent;
 use super::expr::Template;
-use super::flows::FlowError;
+use super::flows::{labelled, FlowError};
 use super::interest::{agrees, Interests, Meant};
 use super::life::TYPES;
 use super::listeners::{Expected, Listeners};
@@ -258,6 +258,7 @@ impl Bus {
             }
             let key = format!("event:{}:{}", flow.hash(), event.key());
             let options = TriggerOptions::new().key(key).by(format!("the event {}", event.key()));
+            let options = labelled(&flow, options);
             let start = flow.start(json!([fields]));
             let plan = world.trigger_with::<FlowPlan>(options, start).await?;
             published.started.push(plan.id());
@@ -293,7 +294,9 @@ impl Bus {
         let nothing = vec![&Value::Null; names.len()];
         expressions.into_iter().all(|(text, value)| {
             let program = definition.program(text, &names).map_err(|fault| fault.to_string());
-            match program.and_then(|program| program.run(&value, &nothing, 0.0)) {
+            match program
+                .and_then(|it| it.run(&value, &nothing, 0.0).map_err(|why| why.to_string()))
+            {
                 Ok(answer) => agrees(&answer, &value),
                 Err(problem) => {
                     self.count_unclear();

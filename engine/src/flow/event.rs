@@ -148,6 +148,12 @@ impl CloudEvent {
         }
     }
 
+    /// Its data as it came: base 64 is not decoded.
+    pub(crate) fn raw(&self) -> Value {
+        let encoded = || self.data_base64.clone().map_or(Value::Null, Value::String);
+        self.data.clone().unwrap_or_else(encoded)
+    }
+
     /// An attribute by its name.
     pub(crate) fn attribute(&self, name: &str) -> Option<Value> {
         match name {

@@ -23,7 +23,7 @@ pub struct Fault {
     pub kind: String,
     /// A status as HTTP has them.
     pub status: u16,
-    /// The task it comes from, as a JSON pointer into the definition.
+    /// The task it comes from, as a JSON pointer into the definition; empty for the workflow itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
     /// What kind of error it is, for people.
@@ -38,8 +38,11 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let title = self.title.as_deref().unwrap_or(&self.kind);
         write!(f, "{title} ({})", self.status)?;
-        if let Some(instance) = &self.instance {
-            write!(f, " at {instance}")?;
+        match self.instance.as_deref() {
+            // The pointer to the whole definition.
+            Some("") => write!(f, " of the workflow")?,
+            Some(instance) => write!(f, " at {instance}")?,
+            None => {}
         }
         match &self.detail {
             Some(detail) => write!(f, ": {detail}"),

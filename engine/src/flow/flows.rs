@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::bench::Bench;
 use super::bus::Published;
-use super::definition::Flow;
+use super::definition::{Definition, Flow};
 use super::event::CloudEvent;
 use super::fault::Fault;
 use super::io::Io;
@@ -138,11 +138,16 @@ impl Flow {
 }
 
 /// The same, with the labels by which people find the plans of a flow.
-fn labelled(flow: &Flow, options: TriggerOptions) -> TriggerOptions {
-    options
-        .label(LABELS[0], flow.namespace())
-        .label(LABELS[1], flow.name())
-        .label(LABELS[2], flow.version())
+pub(super) fn labelled(flow: &Flow, options: TriggerOptions) -> TriggerOptions {
+    labels_of(flow.definition())
+        .into_iter()
+        .fold(options, |options, (name, value)| options.label(name, value))
+}
+
+/// The labels of a flow's plan.
+pub(crate) fn labels_of(flow: &Definition) -> [(String, String); 3] {
+    let values = [&flow.namespace, &flow.name, &flow.version];
+    std::array::from_fn(|at| (LABELS[at].to_owned(), values[at].clone()))
 }
 
 /// The flows of a world that was built with [`WorldBuilder::flows`].

@@ -36,6 +36,6 @@ pub use io::{
     ProcessResult, Program, PullPolicy, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
 pub use life::LifeCycle;
-pub(crate) use run::place_of;
+pub(crate) use run::{fault_of, place_of};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
 pub use text::{Problem, Problems};

@@ -78,6 +78,22 @@ impl Kind {
         }
     }
 
+    /// The authentications of what it calls.
+    pub(crate) fn authentications(&self) -> Vec<&Authentication> {
+        let all = match self {
+            Self::Http(it) => [it.endpoint.authentication.as_ref(), None],
+            Self::OpenApi(it) => [it.document.authentication.as_ref(), it.authentication.as_ref()],
+            Self::Process(it) => match &it.program {
+                CommandProgram::Script { code: Code::Source(source), .. } => {
+                    [source.authentication.as_ref(), None]
+                }
+                _ => [None, None],
+            },
+            _ => [None, None],
+        };
+        all.into_iter().flatten().collect()
+    }
+
     /// What an extension calls it.
     pub(crate) fn extended_as(&self) -> &'static str {
         match self {
@@ -110,6 +126,13 @@ pub(crate) enum Directive {
 pub(crate) enum Span {
     Fixed(Duration),
     Expression(String),
+}
+
+impl Span {
+    /// Whether it is known to be no time at all.
+    pub(crate) fn is_zero(&self) -> bool {
+        matches!(self, Self::Fixed(duration) if duration.is_zero())
+    }
 }
 
 #[derive(Debug)]

@@ -12,6 +12,7 @@
 //! | [`PlanHandle::history`](crate::PlanHandle::history) | all that happened, and each call of each step with its times |
 
 mod able;
+mod ending;
 mod graph;
 mod history;
 mod name;
@@ -21,6 +22,7 @@ mod timeline;
 mod tree;
 
 pub use able::{Can, CanDo};
+pub use ending::{error_of, state_of};
 pub use graph::{Edge, EdgeKind, Joint, PlanGraph};
 pub(crate) use history::Telling;
 pub use history::{CallSpan, PlanHistory};

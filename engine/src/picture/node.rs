@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{name_of, Can, CanDo};
+use super::{error_of, name_of, state_of, Can, CanDo};
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::plan::{Plan, PlanResult, PlanState, Step, StepKind, StepState, SubPlanCounts, Waiting};
@@ -132,12 +132,13 @@ impl StepNode {
             _ if step.is_queued => step.waits_for.clone(),
             _ => String::new(),
         };
+        let action = plan.action(step.action);
         Self {
             step: step.id,
             action: step.action,
-            name: name_of(plan.action(step.action)),
+            name: name_of(action),
             kind: step.kind,
-            state: step.state,
+            state: state_of(action, step),
             attempts: step.attempt,
             calls: step.calls,
             started_at: step.started_at,
@@ -153,7 +154,7 @@ impl StepNode {
             limit: step.limit,
             events: step.waiting_events(),
             sub_plans: counts,
-            error: step.error.clone(),
+            error: error_of(action, step),
             can: plan.can_with(step),
         }
     }

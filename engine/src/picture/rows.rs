@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::graph::{Edge, EdgeKind};
 use super::tree::urgency;
-use super::{PlanHead, StepNode};
+use super::{state_of, PlanHead, StepNode};
 use crate::plan::{Plan, StepKind, StepState};
 
 /// Which part of a graph is wanted; all of it if nothing is said.
@@ -155,12 +155,19 @@ impl Plan {
         picture
     }
 
+    fn shown_state(&self, step: u32) -> StepState {
+        let step = &self.steps[step as usize - 1];
+        state_of(self.action(step.action), step)
+    }
+
     /// Which steps have no room in their rows. Each row's rest has a number after all others.
     fn rests(&self, steps: &[(u32, u32)], most: usize, last: u32) -> Rests {
         let mut rests = Rests::default();
         for row in steps.chunk_by(|one, other| one.0 == other.0).filter(|row| row.len() > most) {
-            let state = |id: u32| self.steps[id as usize - 1].state;
             let mut ids: Vec<u32> = row.iter().map(|(_, id)| *id).collect();
+            let states: HashMap<u32, StepState> =
+                ids.iter().map(|id| (*id, self.shown_state(*id))).collect();
+            let state = |id: u32| states[&id];
             ids.sort_by_key(|id| Reverse(urgency(state(*id))));
             let node = last + 1 + row[0].0;
             let mut counts: Vec<(StepState, u32)> = Vec::new();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{name_of, PlanHead};
+use super::{name_of, state_of, PlanHead};
 use crate::id::{ActionId, StepId};
 use crate::plan::{Plan, Step, StepKind, StepState};
 use crate::time::Time;
@@ -75,12 +75,13 @@ pub enum SpanKind {
 
 impl Bar {
     pub(super) fn of(plan: &Plan, step: &Step, spans: Vec<Span>) -> Self {
+        let action = plan.action(step.action);
         Self {
             step: step.id,
             action: step.action,
-            name: name_of(plan.action(step.action)),
+            name: name_of(action),
             kind: step.kind,
-            state: step.state,
+            state: state_of(action, step),
             spans,
         }
     }

@@ -150,6 +150,11 @@ fn launch(world: &Arc<Shared>, schedule: &str, due: Due, kept: &Kept) -> Trigger
     let (at, spec) = (world.now(), &kept.spec);
     let by = kept.launcher(schedule, due);
     let action = world.registry().find(&spec.action);
+    let own = action.and_then(|action| action.scheduled(&spec.input).ok()).unwrap_or_default();
+    let of_schedule = [
+        ("schedule".to_owned(), schedule.to_owned()),
+        ("planned".to_owned(), due.planned.to_string()),
+    ];
     let created = Created {
         at,
         action: spec.action.clone(),
@@ -157,10 +162,7 @@ fn launch(world: &Arc<Shared>, schedule: &str, due: Due, kept: &Kept) -> Trigger
         caller: None,
         lineage: Vec::new(),
         key: Some(due.key(schedule)),
-        labels: vec![
-            ("schedule".to_owned(), schedule.to_owned()),
-            ("planned".to_owned(), due.planned.to_string()),
-        ],
+        labels: own.into_iter().chain(of_schedule).collect(),
         by: by.clone(),
         priority: action.and_then(|action| action.priority()).unwrap_or(0),
         deadline: None,

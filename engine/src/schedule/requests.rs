@@ -96,6 +96,12 @@ impl<'a> Schedules<'a> {
             let action = spec.action;
             return Completion::done(Err(ScheduleError::UnknownAction { name, action }));
         }
+        // An input that cannot be launched is refused now, and not at each launch.
+        let action = shared.registry().find(&spec.action);
+        if let Some(Err(error)) = action.map(|action| action.scheduled(&spec.input)) {
+            let problem = format!("for «{}» is refused: {}", spec.action, error.message);
+            return Completion::done(Err(ScheduleError::Input { name, problem }));
+        }
         self.ask(move |roster, cx, reply| {
             let Some(now) = roster.now() else { return };
             let never = || {

@@ -56,6 +56,70 @@ do:
 }
 
 #[test]
+fn a_secret_that_is_not_declared_is_a_fault_before_anything_is_sent() {
+    let call = "
+do:
+  - get:
+      call: http
+      with: { method: post, endpoint: 'https://shop.example', body: { key: '${ $secrets.token }' } }
+";
+    for head in ["", "use: { secrets: [other] }"] {
+        let io = FakeIo::new().secret("token", json!("t0ps3cret")).secret("other", json!("x"));
+        let (outcome, _) = run_with(io.clone(), &format!("{head}{call}"), json!({}));
+        let Err(FlowError::Faulted(fault)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((fault.status, fault.instance.as_deref()), (403, Some("/do/0/get")));
+        assert!(fault.kind.ends_with("/authorization"), "{fault:?}");
+        assert_eq!(io.asked(), [], "nothing was sent");
+    }
+}
+
+#[test]
+fn an_authentication_by_its_name_has_the_secrets_that_it_names() {
+    let flow = "
+use:
+  secrets: [token]
+  authentications: { shop: { bearer: { token: '${ $secrets.token }' } } }
+do:
+  - get:
+      call: http
+      with: { method: get, endpoint: { uri: 'https://shop.example', authentication: { use: shop } } }
+";
+    let io = FakeIo::new().secret("token", json!("t0ps3cret")).on_http(|request| {
+        assert_eq!(header(request, "authorization").as_deref(), Some("Bearer t0ps3cret"));
+        answer("{}")
+    });
+    assert_eq!(run_with(io, flow, json!({})).0.unwrap(), json!({}));
+}
+
+#[test]
+fn what_evaluates_to_null_is_not_sent() {
+    let flow = "
+do:
+  - get:
+      call: http
+      with:
+        method: get
+        endpoint: https://shop.example
+        headers: { X-Trace: '${ .trace }', X-Shop: '${ .shop }' }
+        query: { page: '${ .page }', size: 5 }
+  - run:
+      run: { shell: { command: env, environment: { A: '${ .nothing }', B: b } } }
+";
+    let io = FakeIo::new()
+        .on_http(|request| {
+            assert_eq!(header(request, "x-trace"), None);
+            assert_eq!(header(request, "x-shop").as_deref(), Some("7"));
+            assert_eq!(request.uri, "https://shop.example?size=5");
+            answer("{}")
+        })
+        .on_process(|process| {
+            assert_eq!(process.environment, [("B".to_owned(), "b".to_owned())]);
+            Ok(ProcessResult::default())
+        });
+    assert_eq!(run_with(io, flow, json!({ "shop": 7 })).0.unwrap(), json!(""));
+}
+
+#[test]
 fn a_secret_that_comes_back_is_masked() {
     let flow = "
 use: { secrets: [token] }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 use turnwheel_engine::flow::{
-    CloudEvent, Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process,
-    ProcessResult, ScriptLanguage,
+    CloudEvent, FakeIo, Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind,
+    Process, ProcessResult, ScriptLanguage,
 };
-use turnwheel_engine::{MemoryStore, World};
+use turnwheel_engine::{MemoryStore, StepState, World};
 use turnwheel_runtime::completion::block_on;
 
-use crate::flow_common::{add, fault, load};
+use crate::flow_common::{add, fault, load, run_with};
 
 /// Its commands run until nobody wants them any longer, and tell so.
 #[derive(Debug)]
@@ -99,4 +99,45 @@ do: [ { a: { call: again } } ]
 ";
     let fault = fault(text, json!({}));
     assert!(fault["detail"].to_string().contains("does a function call itself"), "{fault}");
+}
+
+#[test]
+fn a_task_with_a_fault_is_shown_as_failed_where_it_failed() {
+    let flow = "
+do:
+  - good: { set: { x: 1 } }
+  - outer: { do: [ { bad: { raise: { error: { type: 'https://a.b/gone', status: 410 } } } } ] }
+";
+    let (outcome, view) = run_with(FakeIo::new(), flow, json!({}));
+    outcome.expect_err("it has a fault");
+    let tree = view.tree();
+    let states: Vec<_> =
+        tree.nodes.iter().map(|node| (node.name.as_str(), node.state.name())).collect();
+    let expected = [
+        ("flow", "error"),
+        ("do/0/good", "success"),
+        ("do/1/outer", "error"),
+        ("do/1/outer/do/0/bad", "error"),
+    ];
+    assert_eq!(states, expected);
+    let bad = tree.nodes[3].steps.last().expect("it has a step");
+    let error = bad.error.as_ref().expect("it says why");
+    assert_eq!(error.kind, "https://a.b/gone");
+    assert!(error.message.contains("(410) at /do/1/outer/do/0/bad"), "{error}");
+    let graph = view.graph();
+    assert_eq!(graph.nodes.iter().filter(|node| node.state == StepState::Error).count(), 3);
+    let bars = view.timeline().bars;
+    assert_eq!(bars.iter().filter(|bar| bar.state == StepState::Error).count(), 3);
+}
+
+#[test]
+fn an_error_keeps_the_place_that_it_names_and_the_flow_itself_is_the_empty_pointer() {
+    let raised = "do: [ { a: { raise: { error: { type: 'https://a.b/x', status: 400, instance: /do/7/other } } } } ]";
+    assert_eq!(fault(raised, json!({}))["instance"], "/do/7/other");
+    let own = "do: [ { a: { raise: { error: { type: 'https://a.b/x', status: 400, instance: '${ .at }' } } } } ]";
+    assert_eq!(fault(own, json!({ "at": "/do/2" }))["instance"], "/do/2");
+    assert_eq!(fault(own, json!({}))["instance"], "/do/0/a", "its own, if it names none");
+    let schema =
+        "input: { schema: { document: { type: object } } }\ndo: [ { a: { set: { x: 1 } } } ]";
+    assert_eq!(fault(schema, json!(1))["instance"], "");
 }

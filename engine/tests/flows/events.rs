@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use turnwheel_engine::flow::{CloudEvent, FakeIo};
+use turnwheel_engine::flow::{CloudEvent, FakeIo, HttpResponse};
 
 use crate::flow_common::{fault, load, run, Stage};
 
@@ -221,6 +221,57 @@ do:
     let view = stage.view(&plan);
     assert_eq!(view.result().name(), "success", "{view:?}");
     assert_eq!(turnwheel_engine::flow::result(&view).unwrap(), json!([10, 11]));
+}
+
+#[test]
+fn raw_events_are_their_data_as_it_came() {
+    for (read, expected) in [("raw", json!("aGk=")), ("data", json!("hi"))] {
+        let stage = Stage::new(FakeIo::new());
+        let flow = load(&format!(
+            "do: [ {{ hear: {{ listen: {{ to: {{ one: {{ with: {{ type: t }} }} }}, read: {read} }} }} }} ]"
+        ));
+        let plan = stage.start(&flow, json!({}));
+        stage.pass(1);
+        let mut encoded = event("1", "t", json!(null));
+        (encoded.data, encoded.data_base64) = (None, Some("aGk=".to_owned()));
+        stage.publish(encoded);
+        assert_eq!(stage.result(&plan).unwrap(), json!([expected]));
+    }
+}
+
+#[test]
+fn tasks_for_each_event_have_the_input_of_the_task_that_listens() {
+    let stage = Stage::new(FakeIo::new().on_http(|request| {
+        Ok(HttpResponse {
+            status: 200,
+            body: request.uri.clone().into_bytes(),
+            ..Default::default()
+        })
+    }));
+    let flow = load(
+        "
+do:
+  - hear:
+      input: { from: '{ roomId: .room }' }
+      listen: { to: { any: [ { with: { type: vital } } ], until: length == 2 } }
+      foreach:
+        item: event
+        do:
+          - call:
+              call: http
+              with: { method: get, endpoint: 'https://hospital.example/room/{roomId}', query: { n: '${ $event.n }' } }
+          - add: { set: { uri: '${ . }', room: '${ $context.room }' } }
+",
+    );
+    let plan = stage.start(&flow, json!({ "room": 12 }));
+    stage.pass(1);
+    for (id, n) in [("1", 5), ("2", 6)] {
+        stage.publish(event(id, "vital", json!({ "n": n })));
+        stage.pass(1);
+    }
+    let uri = |n: i32| format!("https://hospital.example/room/12?n={n}");
+    let expected = json!([{ "uri": uri(5), "room": 12 }, { "uri": uri(6), "room": 12 }]);
+    assert_eq!(stage.result(&plan).unwrap(), expected);
 }
 
 #[test]

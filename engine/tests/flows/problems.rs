@@ -54,6 +54,43 @@ fn problems_have_places_and_suggestions() {
         ("do: [ { a: { emit: { event: { with: { type: t } } } } } ]", "field «source»"),
         ("do:\n  - a: { set: { x: 1 } }\n  - b: [\n", "no YAML"),
         ("do: [ { a: { set: { x: 1, x: 2 } } } ]", "«x» is there already"),
+        ("do: [ { a: { set: { x: '${ .x[0 }' } } } ]", "it.yaml:2:25: «set» has an expression that is not closed"),
+        (
+            "do: [ { a: { set: { x: [ 'T ${ .a | (. + 1 } EUR' ] } } } ]",
+            "it.yaml:2:29: «set» has an expression that is not closed",
+        ),
+        ("do: [ { a: { set: { x: 'a ${(1}' } } } ]", "to mean the text «${»"),
+        ("do: [ { a: { if: '${ .x[0 }', set: { x: 1 } } } ]", "«if» has an expression that is not closed"),
+        ("do: [ { a: { wait: '${ .x[0 }' } } ]", "«wait» has an expression that is not closed"),
+        (
+            "do: [ { a: { call: http, with: { method: get, endpoint: 'https://a.b/${ .id[0 }' } } } ]",
+            "a URI has an expression that is not closed",
+        ),
+        (
+            "do: [ { a: { call: http, with: { method: get, endpoint: 'https://a.b', headers: '${ .h[0 }' } } } ]",
+            "«headers» has an expression that is not closed",
+        ),
+        ("do: [ { a: { run: { shell: { command: 'echo ${ .x[0 }' } } } } ]", "expression that is not closed"),
+        (
+            "do: [ { a: { try: [ { b: { set: { x: 1 } } } ], catch: { errors: { with: { type: 'a:${ .t }' } } } } } ]",
+            "«type» of «catch.errors.with» cannot be an expression",
+        ),
+        (
+            "do: [ { a: { call: openapi, with: { document: { endpoint: 'https://a.b' }, operationId: '${ .o }' } } } ]",
+            "«operationId» cannot be an expression",
+        ),
+        (
+            "do: [ { a: { try: [ { b: { set: { x: 1 } } } ], catch: { errors: { with: {} } } } } ]",
+            "«catch.errors.with» has no properties",
+        ),
+        (
+            "do: [ { a: { try: [ { b: { set: { x: 1 } } } ], catch: { retry: {} } } } ]",
+            "would try for ever without a pause",
+        ),
+        (
+            "use: { retries: { r: { backoff: { linear: {} }, limit: { attempt: {} } } } }\ndo: [ { a: { set: { x: 1 } } } ]",
+            "would try for ever without a pause",
+        ),
     ];
     for (text, expected) in said {
         let wrong = problems(text);

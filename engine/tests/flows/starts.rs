@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{json, Value};
 use turnwheel_engine::flow::{result, CloudEvent, FakeIo, Flow, FlowPlan};
 use turnwheel_engine::store::Filter;
-use turnwheel_engine::Action;
+use turnwheel_engine::{Action, Payload, Schedule};
 
 use crate::flow_common::{load, problems, Stage};
 
@@ -129,4 +129,60 @@ do: [ { s: { set: { v: '${ $workflow.definition.document.version }' } } } ]
     stage.publish(event("1", "a", json!(1)));
     stage.publish(event("2", "b", json!(1)));
     assert_eq!(results(&stage), [json!({ "v": "1.1.0" })]);
+}
+
+#[test]
+fn plans_of_schedules_events_and_other_flows_have_the_labels_of_their_flow() {
+    let stage = Stage::new(FakeIo::new());
+    let one = "do: [ { s: { set: { n: 1 } } } ]\n";
+    let named = |name: &str, rest: &str| {
+        let text = crate::flow_common::define(rest).replace("name: it", &format!("name: {name}"));
+        turnwheel_engine::flow::load(&text, "x.yaml").expect("it is right")
+    };
+    scheduled(&stage, &named("timed", &format!("schedule: {{ after: PT1H }}\n{one}")));
+    scheduled(
+        &stage,
+        &named("told", &format!("schedule: {{ on: {{ one: {{ with: {{ type: t }} }} }} }}\n{one}")),
+    );
+    stage.publish(event("1", "t", json!({})));
+    let child = named("child", one);
+    stage.sim.block_on(stage.flows.add(&child)).expect("it ends").expect("it is added");
+    for is_awaited in [true, false] {
+        let parent = named(
+            &format!("parent-{is_awaited}"),
+            &format!("do: [ {{ r: {{ run: {{ await: {is_awaited}, workflow: {{ namespace: test, name: child, version: latest }} }} }} }} ]\n"),
+        );
+        let plan = stage.start(&parent, json!({}));
+        stage.result(&plan).expect("it ends well");
+    }
+    stage.sim.run_until_idle();
+    for (name, plans) in [("timed", 1), ("told", 1), ("child", 2)] {
+        let labels = vec![
+            ("flow.namespace".to_owned(), Some("test".to_owned())),
+            ("flow.name".to_owned(), Some(name.to_owned())),
+            ("flow.version".to_owned(), Some("1.0.0".to_owned())),
+        ];
+        let filter = Filter { labels, limit: 10, ..Filter::default() };
+        let rows = stage.sim.block_on(stage.world.list(filter)).expect("it ends").expect("read");
+        assert_eq!(rows.len(), plans, "{name}");
+    }
+}
+
+#[test]
+fn a_schedule_of_a_flow_that_could_only_fail_is_refused_when_it_is_added() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load("do: [ { s: { set: { n: 1 } } } ]\n");
+    stage.sim.block_on(stage.flows.add(&flow)).expect("it ends").expect("it is added");
+    let put = |input: Value| {
+        let schedule = Schedule::every("hourly", Duration::from_secs(3_600))
+            .action_named("flow", Payload::of(&input).expect("it is data"));
+        let put = stage.sim.block_on(stage.world.schedules().put(schedule));
+        put.expect("it ends").expect("it is answered")
+    };
+    let refused = put(json!({})).expect_err("it could not be read").to_string();
+    assert!(refused.contains("for «flow» is refused"), "{refused}");
+    let start = json!({ "definition": "none", "flow": "test/no:1.0.0", "input": {} });
+    let refused = put(start).expect_err("there is no such flow").to_string();
+    assert!(refused.contains("there is no flow with the definition «none»"), "{refused}");
+    put(serde_json::to_value(flow.start(json!({}))).expect("it is data")).expect("it is taken");
 }

@@ -6,17 +6,28 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::Json as Answer;
+use serde::Deserialize;
 use turnwheel_engine::flow::{self, Flow, FlowEntry, FlowError, Flows, Problems};
 use turnwheel_engine::TriggerOptions;
+use utoipa::IntoParams;
 
 use super::plans::scoped;
 use super::start::{finish, traced};
 use crate::api::{FlowDetail, FlowInfo, FlowList, FlowProblem, FlowRun, FlowTaskInfo, Started};
-use crate::http::body::{content_type, Json, Key, Part, Raw, Who};
+use crate::http::body::{content_type, Json, Key, Part, Query, Raw, Who};
 use crate::http::code::Code;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
+
+/// How a flow is added.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct AddQuery {
+    /// Whether the flow starts by itself from now on, if it says when; it does if nothing is said.
+    schedule: Option<bool>,
+}
 
 impl From<FlowError> for Problem {
     fn from(error: FlowError) -> Self {
@@ -103,15 +114,17 @@ pub(in crate::http) async fn list(State(api): State<Api>) -> Result<Answer<FlowL
 
 /// Adds a flow, YAML or JSON; one that is there already is left as it is
 ///
-/// If it says when it starts by itself, it does so from now on.
+/// If it says when it starts by itself, it does so from now on, unless the query says otherwise.
 #[utoipa::path(
     post, path = "/flows", tag = "flows", operation_id = "addFlow",
+    params(AddQuery),
     request_body(content = String, content_type = "application/yaml"),
     responses((status = 201, description = "It is durable", body = FlowDetail)),
 )]
 pub(in crate::http) async fn add(
     State(api): State<Api>,
     Who(who): Who,
+    Query(query): Query<AddQuery>,
     headers: HeaderMap,
     Raw(body): Raw,
 ) -> Result<(StatusCode, Answer<FlowDetail>), Problem> {
@@ -120,7 +133,10 @@ pub(in crate::http) async fn add(
     let flow = read(&headers, &body)?;
     let added = async {
         flows.add(&flow).await?;
-        flows.schedule(&flow).await
+        match query.schedule {
+            Some(false) => Ok(()),
+            _ => flows.schedule(&flow).await,
+        }
     };
     let added = added.await;
     let outcome = added.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned());

@@ -3,6 +3,8 @@
 use axum::extract::State;
 use axum::Json as Answer;
 use serde::Deserialize;
+use turnwheel_engine::picture::state_of;
+use turnwheel_engine::plan::Step;
 use turnwheel_engine::{StepId, StepState};
 use utoipa::IntoParams;
 
@@ -48,7 +50,8 @@ pub(in crate::http) async fn list(
     let fits = |state: &str| states.is_empty() || states.contains(&state);
     let mut steps = Vec::new();
     let mut next = None;
-    for step in plan.steps.iter().skip(from as usize).filter(|step| fits(step.state.name())) {
+    let state = |step: &Step| state_of(plan.action(step.action), step);
+    for step in plan.steps.iter().skip(from as usize).filter(|step| fits(state(step).name())) {
         if steps.len() == limit {
             // The next page begins with this one.
             next = Some(cursor::write(List::Steps, &(step.id.0 - 1).to_be_bytes()));

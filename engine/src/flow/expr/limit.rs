@@ -5,18 +5,17 @@
 //! expression that is over its limits is halted, which no `try` catches. Nothing is known of the clock, so
 //! that the same expression has the same end everywhere.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use jaq_core::box_iter::box_once;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::native::{bome, v, Fun};
-use jaq_core::ops::Math;
 use jaq_core::path::Part;
 use jaq_core::{Cv, DataT, Error, Exn, Lut, Native, ValXs};
 use jaq_json::{Num, Val};
 
-use super::update;
+use super::{numbers, secrets, update};
 
 /// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate, whose
 /// code is not optimized.
@@ -50,6 +49,7 @@ pub(super) struct Budget<'a> {
     stack: usize,
     now: f64,
     tripped: Cell<Option<&'static str>>,
+    denied: RefCell<Option<String>>,
 }
 
 /// The kind of data that expressions work on.
@@ -69,7 +69,17 @@ impl<'a> jaq_core::data::HasLut<'a, Limited> for &'a Budget<'a> {
 impl<'a> Budget<'a> {
     pub(super) fn new(lut: &'a Lut<Limited>, now: f64) -> Self {
         let (steps, tripped) = (Cell::new(0), Cell::new(None));
-        Self { lut, steps, stack: stack_now(), now, tripped }
+        Self { lut, steps, stack: stack_now(), now, tripped, denied: RefCell::new(None) }
+    }
+
+    /// The secret that the expression may not see.
+    pub(super) fn denied(&self) -> Option<String> {
+        self.denied.take()
+    }
+
+    /// Notes that the expression may not see a secret.
+    pub(super) fn deny(&self, secret: String) {
+        *self.denied.borrow_mut() = Some(secret);
     }
 
     /// Which limit was passed.
@@ -140,7 +150,7 @@ fn weigh(value: &Val, depth: usize, room: &mut usize) -> Result<(), &'static str
     }
 }
 
-fn halted<'a>() -> ValXs<'a, Val> {
+pub(super) fn halted<'a>() -> ValXs<'a, Val> {
     box_once(Err(Exn::halt(HALT)))
 }
 
@@ -187,7 +197,7 @@ fn is_text(name: &str) -> bool {
     name.starts_with('@') || matches!(name, "tostring" | "tojson")
 }
 
-/// Natives and definitions that reach outside of the expression, or end the process.
+/// Natives and definitions that reach outside of the expression, end the process, or are other ones here.
 pub(super) fn is_foreign(name: &str) -> bool {
     let foreign = [
         "halt",
@@ -203,7 +213,7 @@ pub(super) fn is_foreign(name: &str) -> bool {
         "inputs",
         "input_line_number",
     ];
-    foreign.contains(&name)
+    foreign.contains(&name) || numbers::is_replaced(name)
 }
 
 /// A product of a text and a number is as long as both say.
@@ -435,8 +445,12 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
                 };
                 Ok((part, optional))
             });
-            update::sliced(boxed(inner)?, parts.collect::<Result<_, _>>()?)
+            match secrets::path(*inner, parts.collect::<Result<_, _>>()?) {
+                Ok(checked) => checked,
+                Err((inner, parts)) => update::sliced(boxed(Box::new(inner))?, parts),
+            }
         }
+        Term::Var(name) => secrets::variable(name),
         other => other,
     })
 }
@@ -476,13 +490,7 @@ fn binary<'s>(
         return pipe(update, call("#size"));
     }
     match operator {
-        BinaryOp::Math(Math::Mul) => {
-            let (l, r) = (Term::Var("$#l"), Term::Var("$#r"));
-            let checked = Term::Call("#times", vec![l.clone(), r.clone()]);
-            let product = Term::BinOp(Box::new(l), BinaryOp::Math(Math::Mul), Box::new(r));
-            let product = pipe(pipe(checked, product), call("#size"));
-            bound(*right, "$#r", bound(*left, "$#l", product))
-        }
+        BinaryOp::Math(math) => numbers::arithmetic(*left, math, *right),
         BinaryOp::UpdateMath(math) => {
             // `l += r` is `r as $x | l |= . + $x`.
             let changed =
@@ -490,7 +498,7 @@ fn binary<'s>(
             let update = Term::BinOp(left, BinaryOp::Update, Box::new(changed));
             bound(*right, "$#u", pipe(update, call("#size")))
         }
-        BinaryOp::Math(Math::Add) | BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateAlt => {
+        BinaryOp::Assign | BinaryOp::Update | BinaryOp::UpdateAlt => {
             pipe(Term::BinOp(left, operator, right), call("#size"))
         }
         other => Term::BinOp(left, other, right),

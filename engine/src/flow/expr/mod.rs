@@ -3,12 +3,16 @@
 //! | part | what it does |
 //! | --- | --- |
 //! | `limit` | what keeps expressions within limits |
+//! | `numbers` | numbers as jq has them |
+//! | `secrets` | which secrets an expression may see |
 //! | `update` | updates as jq has them |
 //! | `prelude.jq` | what jq has and jaq has not |
 //! | [`Program`] | one compiled expression |
 //! | `template` | data with expressions in it |
 
 mod limit;
+mod numbers;
+mod secrets;
 mod template;
 mod update;
 
@@ -21,7 +25,7 @@ use jaq_json::{Num, Val};
 use serde_json::Value;
 
 use limit::{Budget, Limited, STACK_MAX};
-pub(crate) use template::{as_text, strip, Template};
+pub(crate) use template::{as_text, has_expression, strip, unclosed, Template};
 
 /// Bytes that the text of an expression may have.
 const TEXT_MAX: usize = 16 << 10;
@@ -63,6 +67,35 @@ pub(crate) struct NoProgram {
     pub(crate) at: usize,
 }
 
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// What went wrong.
+    Problem(String),
+    /// It asks for a secret that the flow does not declare; an empty name if it declares none at all.
+    Secret(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Problem(problem) => f.write_str(problem),
+            Self::Secret(name) if name.is_empty() => {
+                f.write_str("the flow has no secrets: «use.secrets» names none")
+            }
+            Self::Secret(name) => {
+                write!(f, "the flow may not have the secret «{name}»: add it to «use.secrets»")
+            }
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(problem: String) -> Self {
+        Self::Problem(problem)
+    }
+}
+
 impl Program {
     /// Compiles a text that may use variables, whose names begin with `$`.
     pub(crate) fn compile(text: &str, variables: &[&str]) -> Result<Self, NoProgram> {
@@ -91,16 +124,19 @@ impl Program {
         input: &Value,
         variables: &[&Value],
         now: f64,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Failure> {
         stacker::maybe_grow(STACK, STACK, || self.run_here(input, variables, now))
     }
 
-    fn run_here(&self, input: &Value, variables: &[&Value], now: f64) -> Result<Value, String> {
+    fn run_here(&self, input: &Value, variables: &[&Value], now: f64) -> Result<Value, Failure> {
         let budget = Budget::new(&self.filter.lut, now);
         let outcome = self.results(&budget, input, variables);
+        if let Some(secret) = budget.denied() {
+            return Err(Failure::Secret(secret));
+        }
         match budget.tripped() {
-            Some(limit) => Err(format!("the expression was stopped: {limit}")),
-            None => outcome,
+            Some(limit) => Err(format!("the expression was stopped: {limit}").into()),
+            None => Ok(outcome?),
         }
     }
 
@@ -155,7 +191,9 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let natives = natives.filter(|(name, _, _)| !limit::is_foreign(name));
     let compiled = Compiler::default()
-        .with_funs(natives.chain(limit::natives()))
+        .with_funs(
+            natives.chain(limit::natives()).chain(numbers::natives()).chain(secrets::natives()),
+        )
         .with_global_vars(variables.iter().copied())
         .compile(modules);
     match compiled {
@@ -269,13 +307,15 @@ fn to_json(value: &Val, depth: usize) -> Result<Value, String> {
     })
 }
 
-/// What JSON cannot say becomes what it can say: no number is `null`, a large one is a float.
+/// What JSON cannot say becomes what it can say, as in jq: no number is `null`, an infinite one the largest
+/// that there is, a large one a float.
 fn number_to_json(number: &Num) -> Value {
     let float = |number: f64| {
         let is_whole = number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0;
         if is_whole {
             return Value::from(number as i64);
         }
+        let number = number.clamp(f64::MIN, f64::MAX);
         serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)
     };
     match number {
@@ -297,7 +337,28 @@ mod tests {
 
     fn run(text: &str, input: Value) -> Result<Value, String> {
         let program = Program::compile(text, &["$context"]).map_err(|error| error.message)?;
-        program.run(&input, &[&json!({ "n": 7 })], 1_000.5)
+        let outcome = program.run(&input, &[&json!({ "n": 7 })], 1_000.5);
+        outcome.map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn a_secret_that_is_not_declared_is_refused() {
+        let run = |text: &str, secrets: Value| {
+            let program = Program::compile(text, &["$secrets"]).expect("it is one");
+            program.run(&json!({ "key": "b" }), &[&secrets], 0.0)
+        };
+        let refused = |name: &str| Err(Failure::Secret(name.to_owned()));
+        let declared = || json!({ "a": { "t": 1 } });
+        assert_eq!(run("$secrets.a.t", declared()), Ok(json!(1)));
+        assert_eq!(run("$secrets | .a.t", declared()), Ok(json!(1)));
+        for text in ["$secrets.b", "$secrets[\"b\"]", "$secrets[.key]", "try $secrets.b.c catch 1"]
+        {
+            assert_eq!(run(text, declared()), refused("b"), "{text}");
+            assert_eq!(run(text, json!({})), refused("b"), "{text}");
+            assert_eq!(run(text, Value::Null), Ok(Value::Null), "where secrets are not read");
+        }
+        assert_eq!(run("$secrets | .b", json!({})), refused(""));
+        assert_eq!(run("if false then $secrets.b else 2 end", declared()), Ok(json!(2)));
     }
 
     #[test]
@@ -315,6 +376,47 @@ mod tests {
         assert_eq!(run("test(\"^a+$\")", json!("aaa")), Ok(json!(true)));
         assert_eq!(run("to_entries[0].key", json!({ "k": 1 })), Ok(json!("k")));
         assert_eq!(run("1.0", json!(null)), Ok(json!(1)));
+    }
+
+    #[test]
+    fn what_jq_gives_is_given() {
+        let cases: Vec<(String, Value)> =
+            serde_json::from_str(include_str!("jq-cases.json")).expect("it is JSON");
+        let mut wrong = Vec::new();
+        for (text, expected) in &cases {
+            let is = run(&format!("[{text}]"), Value::Null);
+            let is = is.as_ref().map_or_else(|_| json!("error"), Value::clone);
+            if is != *expected {
+                wrong.push(format!("{text}: {is} instead of {expected}"));
+            }
+        }
+        assert_eq!(wrong, [""; 0]);
+    }
+
+    #[test]
+    fn what_differs_from_jq_is_as_the_table_says() {
+        let text = include_str!("../../../../docs/flows.md");
+        let (_, table) = text.split_once("### What differs from jq 1.7").expect("it is there");
+        let rows = table.lines().filter(|line| line.starts_with("| `"));
+        let rows: Vec<&str> = rows.take_while(|line| !line.starts_with("## ")).collect();
+        let mut wrong = Vec::new();
+        for row in &rows {
+            let cells = row.replace("\\|", "\u{1}").replace(" | ", "\u{2}").replace('\u{1}', "|");
+            let cells: Vec<&str> = cells.split('\u{2}').collect();
+            let [program, jq, here, _] = cells.as_slice() else { panic!("{row}") };
+            let program = program.trim_start_matches("| ").trim_matches('`');
+            let value = |cell: &str| match cell {
+                "an error" => json!("error"),
+                value => serde_json::from_str(value.trim_matches('`')).expect("it is JSON"),
+            };
+            let is = run(&format!("[{program}]"), Value::Null);
+            let is = is.as_ref().map_or_else(|_| json!("error"), Value::clone);
+            if is != value(here) || is == value(jq) {
+                wrong.push(format!("{program}: {is} instead of {}", value(here)));
+            }
+        }
+        assert_eq!(wrong, [""; 0]);
+        assert!(rows.len() > 20, "{} rows", rows.len());
     }
 
     #[test]

@@ -10,6 +10,7 @@ def recurse_down: recurse;
 def ascii: [.] | implode;
 def have_literal_numbers: true;
 def have_decnum: false;
+def gamma: lgamma;
 
 def ltrimstr($x): if isstring and ($x | isstring) and startswith($x) then .[($x | length):] end;
 def rtrimstr($x):

@@ -134,16 +134,48 @@ pub(crate) fn strip(text: &str) -> Option<&str> {
     (end + 1 == inner.len()).then(|| inner[..end].trim())
 }
 
-/// The parts of a text. An expression in it begins with `${` and a space, `.` or `$`, so that the
-/// variables of a shell are left alone.
+/// Where an expression begins in a text that nothing closes: a bracket or a quote in it has no partner.
+pub(crate) fn unclosed(text: &str) -> Option<usize> {
+    let trimmed = text.trim();
+    if strip(text).is_some() {
+        return None;
+    }
+    let mut at = 0;
+    while let Some(begin) = text[at..].find("${").map(|begin| at + begin) {
+        let inner = &text[begin + 2..];
+        // The text as a whole is marked as an expression, whatever it begins with.
+        let is_whole =
+            trimmed.starts_with("${") && trimmed.ends_with('}') && text[..begin].trim().is_empty();
+        match closing(inner) {
+            Some(end) if is_meant(inner) => at = begin + 2 + end + 1,
+            None if is_meant(inner) || is_whole => return Some(begin),
+            _ => at = begin + 2,
+        }
+    }
+    None
+}
+
+/// Whether a text has an expression in it, closed or not.
+pub(crate) fn has_expression(text: &str) -> bool {
+    strip(text).is_some()
+        || unclosed(text).is_some()
+        || pieces(text).iter().any(|piece| matches!(piece, Piece::Expression(_)))
+}
+
+/// Whether what comes after `${` is an expression: a shell has no variable that begins so.
+fn is_meant(inner: &str) -> bool {
+    inner.starts_with([' ', '.', '$', '\t', '\r', '\n', '(', '[', '{', '"'])
+}
+
+/// The parts of a text. An expression in it begins with `${` and a space, `.`, `$`, a bracket or a quote, so
+/// that the variables of a shell are left alone.
 fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut fixed = String::new();
     let mut rest = text;
     while let Some(begin) = rest.find("${") {
         let inner = &rest[begin + 2..];
-        let is_meant = inner.starts_with([' ', '.', '$', '\n']);
-        match closing(inner).filter(|_| is_meant) {
+        match closing(inner).filter(|_| is_meant(inner)) {
             Some(end) => {
                 fixed.push_str(&rest[..begin]);
                 if !fixed.is_empty() {
@@ -218,6 +250,36 @@ mod tests {
         let filled = shell.fill(&mut |_| Ok::<_, ()>(json!(7)));
         assert_eq!(filled, Ok(json!("echo ${HOME} 7!")));
         assert_eq!(Template::of(&json!("${unclosed"), false), Template::Fixed(json!("${unclosed")));
+    }
+
+    #[test]
+    fn an_expression_that_is_not_closed_is_found() {
+        let broken = [
+            ("${ .x[0 }", 0),
+            ("T ${ .a | (. + 1 } EUR", 2),
+            ("${ .a } and ${ .b", 12),
+            ("${x[0}", 0),
+            ("${ \"a }", 0),
+            ("${ .a] }", 0),
+            ("${(1}", 0),
+        ];
+        for (text, at) in broken {
+            assert_eq!(unclosed(text), Some(at), "{text}");
+            assert!(has_expression(text), "{text}");
+        }
+        let others =
+            ["echo ${HOME}", "${HOME}/${USER}", "${unclosed", "${ .a }", "a ${ .b } c", "$", "5 $"];
+        for text in others {
+            assert_eq!(unclosed(text), None, "{text}");
+        }
+        assert!(!has_expression("echo ${HOME}") && has_expression("T ${ .a }"));
+    }
+
+    #[test]
+    fn a_text_that_looks_like_an_expression_is_written_as_one_that_gives_it() {
+        let escaped = Template::of(&json!("a ${ \"${\" } .x } b"), false);
+        let filled = escaped.fill(&mut |text| serde_json::from_str(text));
+        assert_eq!(filled.ok(), Some(json!("a ${ .x } b")));
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Term};
-use jaq_core::ops::{Cmp, Math};
+use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part, Path};
 use jaq_core::Error;
 use jaq_json::{Num, Val};
 
 use super::limit::{bound, call, pipe};
+use super::numbers;
 
 /// Elements of nothing that are put before an element that is set.
 const PADDING_MAX: usize = 100_000;
@@ -37,14 +38,7 @@ pub(super) fn known<'s>(
     let change = match operator {
         BinaryOp::Update => right.clone(),
         BinaryOp::Assign => *value(),
-        BinaryOp::UpdateMath(math) => match math {
-            Math::Mul => {
-                let (l, r) = (Term::Id, *value());
-                let checked = Term::Call("#times", vec![l.clone(), r.clone()]);
-                pipe(checked, changed(BinaryOp::Math(*math)))
-            }
-            math => changed(BinaryOp::Math(*math)),
-        },
+        BinaryOp::UpdateMath(math) => numbers::arithmetic(Term::Id, *math, *value()),
         BinaryOp::UpdateAlt => changed(BinaryOp::Alt),
         _ => return None,
     };
@@ -91,7 +85,7 @@ fn key<'s>((part, optional): &(Part<Term<&'s str>>, Opt)) -> Option<Term<&'s str
     (matches!(optional, Opt::Essential) && is_fixed(key)).then(|| key.clone())
 }
 
-type Parts<'s> = Vec<(Part<Term<&'s str>>, Opt)>;
+pub(super) type Parts<'s> = Vec<(Part<Term<&'s str>>, Opt)>;
 
 /// A path, whose slices with fixed ends give nothing of nothing.
 pub(super) fn sliced<'s>(inner: Box<Term<&'s str>>, parts: Parts<'s>) -> Term<&'s str> {
@@ -207,9 +201,14 @@ pub(super) fn delete(value: Val, path: &[Val]) -> Val {
     }
 }
 
-/// Numbers as jq writes them: whole ones without a fraction.
+/// Numbers as jq writes them: whole ones without a fraction, an infinite one as the largest there is, and
+/// none as `null`.
 pub(super) fn plain(value: Val) -> Val {
     match value {
+        Val::Num(Num::Float(float)) if float.is_nan() => Val::Null,
+        Val::Num(Num::Float(float)) if float.is_infinite() => {
+            Val::Num(Num::Float(f64::MAX.copysign(float)))
+        }
         Val::Num(Num::Float(float)) if float.fract() == 0.0 && float.abs() < 1e17 => {
             Val::Num(Num::Int(float as isize))
         }

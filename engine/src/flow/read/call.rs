@@ -2,7 +2,7 @@
 
 use super::fields::{field, Fields};
 use super::Reader;
-use crate::flow::expr::Template;
+use crate::flow::expr::{has_expression, Template};
 use crate::flow::model::{
     Authentication, Endpoint, Http, HttpOutput, Kind, OpenApi, Properties, Scheme,
 };
@@ -94,7 +94,13 @@ impl Reader<'_> {
         let required = ["document", "operationId"];
         let fields = self.object(with, "the «with» of an OpenAPI call", &known, &required);
         let document = field(fields, "document").and_then(|node| self.resource(node, "«document»"));
-        let operation = field(fields, "operationId").and_then(|n| self.text(n, "«operationId»"));
+        let operation = field(fields, "operationId").and_then(|node| {
+            let text = self.text(node, "«operationId»")?;
+            if has_expression(&text) {
+                self.wrong(node, "«operationId» cannot be an expression");
+            }
+            Some(text)
+        });
         let parameters = field(fields, "parameters");
         let parameters = parameters.map(|n| self.object_template(n, "«parameters»", EFFECT));
         let authentication = field(fields, "authentication");

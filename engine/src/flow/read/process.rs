@@ -3,7 +3,7 @@
 use super::fields::{field, Fields};
 use super::Reader;
 use crate::flow::definition::{Need, Needed};
-use crate::flow::expr::{strip, Template};
+use crate::flow::expr::{has_expression, Template};
 use crate::flow::io::{PullPolicy, ScriptLanguage};
 use crate::flow::model::{
     Code, Command, CommandProgram, ContainerRun, Kind, Lifetime, Returns, SubFlow,
@@ -246,7 +246,7 @@ impl Reader<'_> {
         let mut text = |name: &str| {
             let node = field(fields, name)?;
             let text = self.text(node, &format!("«{name}»"))?;
-            if strip(&text).is_some() {
+            if has_expression(&text) {
                 self.wrong(node, format!("«{name}» of a workflow cannot be an expression"));
             }
             Some(text)

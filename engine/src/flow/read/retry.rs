@@ -2,7 +2,7 @@
 
 use super::fields::field;
 use super::Reader;
-use crate::flow::expr::{strip, Template};
+use crate::flow::expr::{has_expression, strip, Template};
 use crate::flow::model::{Backoff, Kind, Retry};
 use crate::flow::scope::Stage;
 use crate::flow::text::{Content, Node};
@@ -42,6 +42,14 @@ impl Reader<'_> {
                 }
                 _ => {}
             }
+        }
+        let has_pause = retry.delay.as_ref().is_some_and(|delay| !delay.is_zero())
+            || retry.jitter.as_ref().is_some_and(|(_, to)| !to.is_zero());
+        let has_end = retry.attempts.is_some() || retry.limit.is_some();
+        if !has_pause && !has_end && matches!(node.content, Content::Map(_)) {
+            let hint = "say how long to wait («delay: PT1S»), or how often to try at most \
+                        («limit: { attempt: { count: 3 } }»)";
+            self.wrong_so(node, "a retry policy would try for ever without a pause", hint);
         }
         retry
     }
@@ -97,7 +105,7 @@ impl Reader<'_> {
     /// A property that an error must have to be caught: it is compared as it is written.
     pub(super) fn error_property(&mut self, name: &str, node: &Node) {
         let what = format!("«{name}» of «catch.errors.with»");
-        if matches!(&node.content, Content::Text(text) if strip(text).is_some()) {
+        if matches!(&node.content, Content::Text(text) if has_expression(text)) {
             let hint = "write the condition into «catch.when», where the error is $error";
             self.wrong_so(node, format!("{what} cannot be an expression"), hint);
         } else if name == "status" {

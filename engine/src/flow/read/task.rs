@@ -331,6 +331,10 @@ impl Reader<'_> {
                 let known = ["type", "status", "instance", "title", "details", "detail"];
                 let properties = self.object(node, "«catch.errors.with»", &known, &[]);
                 properties.iter().for_each(|(name, _, value)| self.error_property(name, value));
+                if properties.is_empty() && matches!(node.content, Content::Map(_)) {
+                    let hint = "say which errors are caught, or remove «errors» to catch all";
+                    self.wrong_so(node, "«catch.errors.with» has no properties", hint);
+                }
                 self.data_object(node, "«catch.errors.with»")
             })
         });

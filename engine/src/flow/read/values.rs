@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::fields::field;
 use super::Reader;
 use crate::flow::duration;
-use crate::flow::expr::{strip, Program, Template};
+use crate::flow::expr::{strip, unclosed, Program, Template};
 use crate::flow::model::{Directive, Span, Transform};
 use crate::flow::schema::Schema;
 use crate::flow::scope::Stage;
@@ -22,6 +22,9 @@ impl Reader<'_> {
                 return None;
             }
         };
+        if self.is_unclosed(node, &text, what) {
+            return None;
+        }
         let text = strip(&text).map_or_else(|| text.trim().to_owned(), str::to_owned);
         self.compile(node.at, &text, what, stage);
         Some(text)
@@ -42,7 +45,7 @@ impl Reader<'_> {
     /// An object with texts in it, or an expression that gives one.
     pub(super) fn object_template(&mut self, node: &Node, what: &str, stage: Stage) -> Template {
         let is_expression =
-            matches!(&node.content, Content::Text(text) if self.is_loose || strip(text).is_some());
+            matches!(&node.content, Content::Text(text) if self.is_loose || is_one(text));
         if !is_expression {
             self.map(node, what);
         }
@@ -52,7 +55,7 @@ impl Reader<'_> {
     /// A list, or an expression that gives one.
     pub(super) fn list_template(&mut self, node: &Node, what: &str, stage: Stage) -> Template {
         let is_expression =
-            matches!(&node.content, Content::Text(text) if self.is_loose || strip(text).is_some());
+            matches!(&node.content, Content::Text(text) if self.is_loose || is_one(text));
         if !is_expression {
             self.list(node, what);
         }
@@ -75,7 +78,10 @@ impl Reader<'_> {
 
     fn compile_in(&mut self, node: &Node, what: &str, stage: Stage) {
         match &node.content {
-            Content::Text(_) => {
+            Content::Text(text) => {
+                if self.is_unclosed(node, text, what) {
+                    return;
+                }
                 let template = Template::of(&node.to_value(), false);
                 for text in template.expressions() {
                     self.compile(node.at, text, what, stage);
@@ -89,6 +95,20 @@ impl Reader<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Says so if an expression in a text is not closed: it would be a text otherwise.
+    fn is_unclosed(&mut self, node: &Node, text: &str, what: &str) -> bool {
+        let Some(at) = unclosed(text) else { return false };
+        let line = text[at..].lines().next().unwrap_or_default();
+        let place = self.place_in(node.at, line, 0);
+        let message = format!(
+            "{what} has an expression that is not closed: a bracket or a quote in «{}» has no partner",
+            line.chars().take(60).collect::<String>()
+        );
+        let hint = "to mean the text «${», write it as the expression ${ \"${\" }";
+        self.problems.add(place, message, Some(hint.to_owned()));
+        true
     }
 
     /// Compiles an expression, so that what is wrong with it is known before it is run.
@@ -128,7 +148,7 @@ impl Reader<'_> {
     /// A duration, or an expression that gives one.
     pub(super) fn span(&mut self, node: &Node, what: &str, stage: Stage) -> Option<Span> {
         match &node.content {
-            Content::Text(text) if strip(text).is_some() => {
+            Content::Text(text) if is_one(text) => {
                 self.expression(node, what, stage).map(Span::Expression)
             }
             Content::Text(text) => match duration::parse(text) {
@@ -249,4 +269,9 @@ impl Reader<'_> {
     pub(super) fn fixed_data(&mut self, node: &Node) -> Value {
         node.to_value()
     }
+}
+
+/// Whether a text is marked as an expression as a whole, closed or not.
+fn is_one(text: &str) -> bool {
+    strip(text).is_some() || (text.trim().starts_with("${") && unclosed(text).is_some())
 }

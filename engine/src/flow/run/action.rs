@@ -13,10 +13,12 @@ use super::state::{FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
 use super::unclear;
 use crate::action::{
     Action, ActionView, Cause, Next, Rescue, Run, RunAsync, Runs, RunsAsync, StepContext,
+    SubPlanOptions,
 };
 use crate::error::ActionError;
 use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
+use crate::flow::flows::labels_of;
 use crate::flow::model::{Kind, SubFlow, Task};
 use crate::flow::Definition;
 use crate::payload::Payload;
@@ -68,6 +70,18 @@ impl Action for FlowPlan {
         check_event(event)
     }
 
+    fn scheduled(&self, input: &FlowStart) -> Result<Vec<(String, String)>, ActionError> {
+        let definition = self.bench.definition(&input.definition).map_err(|_| {
+            let message = format!(
+                "there is no flow with the definition «{}» here: add the flow first, and let its own \
+                 «schedule» start it, or take the input from Flow::start",
+                input.definition
+            );
+            ActionError::new(UNKNOWN_FLOW, message).and_final()
+        })?;
+        Ok(labels_of(&definition).to_vec())
+    }
+
     fn present(&self, view: &mut ActionView<'_>) {
         present(view);
     }
@@ -78,7 +92,7 @@ impl RunAsync for FlowPlan {
         let definition = self.bench.definition_later(&step.input.definition).await;
         let definition = definition.map_err(faulted)?;
         let input = TaskInput {
-            at: "/".to_owned(),
+            at: String::new(),
             raw: step.input.input.clone(),
             context: Value::Null,
             vars: serde_json::Map::new(),
@@ -330,7 +344,10 @@ fn wait<A: Action<Output = TaskOutput>>(
     if let (Some(Kind::Flow(sub)), Some(input)) = (kind, asks.flow) {
         let flow = sub_flow(bench, sub)?;
         let start = flow.start(input);
-        let plan = step.trigger::<FlowPlan>(&start)?;
+        let labels = labels_of(flow.definition()).into_iter();
+        let options =
+            labels.fold(SubPlanOptions::new(), |options, (name, value)| options.label(name, value));
+        let plan = step.trigger_with::<FlowPlan>(options, &start)?;
         if let Some(cursor) = &mut step.output.cursor {
             cursor.plan = Some(plan);
         }
@@ -358,6 +375,24 @@ pub(crate) fn place_of(action: &ActionData) -> Option<String> {
     }
     let At { at } = action.input.read().ok()?;
     Some(at.trim_start_matches('/').to_owned()).filter(|at| !at.is_empty())
+}
+
+/// The fault of a task's action, as the error of its step; nothing if it is no task or has no fault.
+pub(crate) fn fault_of(action: &ActionData) -> Option<ActionError> {
+    /// What of a [`TaskOutput`] is read.
+    #[derive(Deserialize)]
+    struct Ended {
+        outcome: Option<Came>,
+    }
+    #[derive(Deserialize)]
+    struct Came {
+        fault: Option<Fault>,
+    }
+    if action.name != FlowTask::NAME && action.name != FlowEffect::NAME {
+        return None;
+    }
+    let ended: Ended = action.output.read().ok()?;
+    ended.outcome?.fault.map(faulted)
 }
 
 /// Events come by way of the bus, which knows who listens.

@@ -12,7 +12,7 @@ use crate::action::StepContext;
 use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
 use crate::flow::io::{Io, IoCall, IoError, IoErrorKind};
-use crate::flow::model::{Kind, Task};
+use crate::flow::model::{Authentication, Kind, Properties, Task};
 use crate::flow::scope::Stage;
 use crate::flow::Definition;
 
@@ -63,7 +63,7 @@ pub(super) fn run(
 
 impl Effect<'_, '_> {
     fn run(&mut self, task: &Task) -> Result<Outcome, Fault> {
-        if task.definition.to_string().contains("$secrets") {
+        if uses_secrets(task) {
             self.read_secrets()?;
         }
         if !self.env.begin(Stage::Input { is_effect: true })? {
@@ -137,6 +137,18 @@ impl Effect<'_, '_> {
             _ => {}
         }
     }
+}
+
+/// Whether expressions of a task name secrets: its own, and those of an authentication that it uses by name.
+fn uses_secrets(task: &Task) -> bool {
+    let named = |policy: &Authentication| match &policy.properties {
+        Properties::Written(template) => {
+            template.expressions().iter().any(|text| text.contains("$secrets"))
+        }
+        Properties::Secret(_) => false,
+    };
+    task.definition.to_string().contains("$secrets")
+        || task.kind.authentications().into_iter().any(named)
 }
 
 /// A call that came to nothing, as a fault.

@@ -6,7 +6,7 @@ use serde_json::{json, Map, Value};
 
 use super::state::{Extends, Outcome, TaskInput};
 use crate::flow::duration;
-use crate::flow::expr::Template;
+use crate::flow::expr::{Failure, Template};
 use crate::flow::fault::Fault;
 use crate::flow::model::{Directive, Span, Task, Transform};
 use crate::flow::scope::Stage;
@@ -110,7 +110,7 @@ impl<'a> Env<'a> {
 
     /// Where it is, for errors.
     pub(crate) fn pointer(&self) -> &str {
-        self.task.map_or("/", |task| &task.pointer)
+        self.task.map_or("", |task| &task.pointer)
     }
 
     pub(crate) fn definition_stage(&self) -> Stage {
@@ -125,9 +125,12 @@ impl<'a> Env<'a> {
         let values: Vec<Value> = names.iter().map(|name| self.variable(name, text)).collect();
         let values: Vec<&Value> = values.iter().collect();
         let now = self.clock.0 as f64 / 1_000_000.0;
-        program
-            .run(on, &values, now)
-            .map_err(|problem| Fault::expression(format!("«{}»: {problem}", shortened(text))))
+        program.run(on, &values, now).map_err(|failure| match failure {
+            Failure::Problem(problem) => {
+                Fault::expression(format!("«{}»: {problem}", shortened(text)))
+            }
+            secret @ Failure::Secret(_) => Fault::authorization(secret),
+        })
     }
 
     /// The value of a variable; of those that take work only if the expression names them.
@@ -139,7 +142,7 @@ impl<'a> Env<'a> {
             "$context" => self.context(),
             "$input" => self.input.clone(),
             "$output" => self.output.clone(),
-            "$secrets" => self.secrets.clone().unwrap_or_else(|| json!({})),
+            "$secrets" => self.secrets.clone().unwrap_or(Value::Null),
             "$authorization" => self.authorization.clone(),
             "$task" => self.task_descriptor(),
             "$workflow" => self.workflow_descriptor(),

@@ -111,7 +111,8 @@ pub(super) fn add_headers(request: &mut HttpRequest, headers: &Value) -> Result<
     let Value::Object(fields) = headers else {
         return Err(Fault::expression(format!("headers must be an object, not {headers}")));
     };
-    for (name, value) in fields {
+    // What evaluates to nothing is not there, as in a query.
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let value = as_text(value);
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_token) || value.contains(['\r', '\n', '\0']) {
@@ -143,7 +144,8 @@ pub(super) fn set_body(request: &mut HttpRequest, body: &Value) {
 }
 
 pub(super) fn form(fields: &Map<String, Value>) -> String {
-    let fields = fields.iter().map(|(name, value)| (name, as_text(value)));
+    let fields = fields.iter().filter(|(_, value)| !value.is_null());
+    let fields = fields.map(|(name, value)| (name, as_text(value)));
     let fields = fields.map(|(name, value)| format!("{}={}", encoded(name), encoded(&value)));
     fields.collect::<Vec<_>>().join("&")
 }

@@ -79,8 +79,9 @@ impl Machine<'_> {
         let Some(listening) = &mut self.cursor.listening else { return Ok(self.wait()) };
         if has_block && !listening.is_busy && !listening.queue.is_empty() {
             listening.is_busy = true;
-            let item = listening.queue.first().cloned().unwrap_or(Value::Null);
-            self.cursor.value = item;
+            // The event is the variable of the iterator; the input is that of the task.
+            self.env.begun()?;
+            self.cursor.value = self.env.input.clone();
             return self.go_to(0);
         }
         if listening.is_over && !listening.is_busy && listening.queue.is_empty() {
@@ -108,7 +109,8 @@ impl Machine<'_> {
         };
         let read = |event: &CloudEvent| match it.read {
             ReadAs::Data => event.content(),
-            ReadAs::Envelope | ReadAs::Raw => event.to_value(),
+            ReadAs::Raw => event.raw(),
+            ReadAs::Envelope => event.to_value(),
         };
         match &it.strategy {
             Strategy::One(filter) => {

@@ -255,8 +255,11 @@ impl Machine<'_> {
     fn raised(&self, template: &crate::flow::expr::Template) -> Result<Fault, Fault> {
         let mut error = self.env.fill_own(template)?;
         if let Some(fields) = error.as_object_mut() {
-            fields.insert("instance".to_owned(), Value::String(self.env.pointer().to_owned()));
-            for name in ["title", "detail"] {
+            if fields.get("instance").is_none_or(Value::is_null) {
+                let own = Value::String(self.env.pointer().to_owned());
+                fields.insert("instance".to_owned(), own);
+            }
+            for name in ["instance", "title", "detail"] {
                 if let Some(value) = fields.get_mut(name).filter(|value| !value.is_string()) {
                     *value = Value::String(value.to_string());
                 }

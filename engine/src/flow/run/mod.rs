@@ -25,8 +25,8 @@ mod starter;
 mod state;
 mod unclear;
 
-pub(crate) use action::place_of;
 pub use action::FlowPlan;
+pub(crate) use action::{fault_of, place_of};
 pub(crate) use action::{FlowEffect, FlowTask};
 pub(crate) use starter::{FlowStarter, STARTS};
 pub(crate) use state::Notice;

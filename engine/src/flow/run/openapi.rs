@@ -43,7 +43,7 @@ pub(super) fn call(effect: &mut Effect<'_, '_>, it: &OpenApi) -> Result<Value, F
     for parameter in parameters(&document, &path, operation) {
         let name = parameter.get("name").and_then(Value::as_str).unwrap_or_default();
         let place = parameter.get("in").and_then(Value::as_str).unwrap_or_default();
-        let Some(value) = given.remove(name) else {
+        let Some(value) = given.remove(name).filter(|value| !value.is_null()) else {
             if parameter.get("required") == Some(&Value::Bool(true)) {
                 let problem = format!("the operation needs the parameter «{name}»");
                 return Err(Fault::configuration(problem));

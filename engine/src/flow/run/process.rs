@@ -58,7 +58,7 @@ pub(super) fn arguments(
     }
 }
 
-/// Names with their values as texts.
+/// Names with their values as texts; those without a value are left out.
 pub(super) fn pairs(
     effect: &Effect<'_, '_>,
     template: Option<&Template>,
@@ -67,7 +67,8 @@ pub(super) fn pairs(
     match filled(effect, template)? {
         Value::Null => Ok(Vec::new()),
         Value::Object(fields) => {
-            Ok(fields.iter().map(|(name, value)| (name.clone(), as_text(value))).collect())
+            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            Ok(fields.map(|(name, value)| (name.clone(), as_text(value))).collect())
         }
         other => Err(Fault::expression(format!("{what} must be an object, not {other}"))),
     }
