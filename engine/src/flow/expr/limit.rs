@@ -186,7 +186,6 @@ pub(super) fn natives() -> Vec<Fun<Limited>> {
         ("__set", v(2), Native::<Limited>::new(|cv| set(cv))),
         ("__delete", v(1), Native::<Limited>::new(|cv| delete(cv))),
         ("#times", v(2), Native::<Limited>::new(|cv| times(cv))),
-        ("#shallow", v(0), Native::<Limited>::new(|cv| shallow(cv))),
         ("range", v(3), Native::<Limited>::new(|cv| range(cv))),
         ("now", v(0), Native::new(|cv| box_once(Ok(Val::Num(Num::Float(cv.0.data().now)))))),
     ]
@@ -233,26 +232,6 @@ fn times(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
     if product.is_some_and(|(length, number)| length * number > SIZE_MAX as f64) {
         cv.0.data().trip("a value becomes too large");
         return halted();
-    }
-    box_once(Ok(cv.1))
-}
-
-/// A text that is read as JSON must not be nested deeper than values may be.
-fn shallow(cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
-    let (Val::BStr(text) | Val::TStr(text)) = &cv.1 else { return box_once(Ok(cv.1)) };
-    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
-    for byte in text.iter() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            b'[' | b'{' if !in_text => depth += 1,
-            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > DEPTH_MAX {
-            return bome(Err(Error::str("the text is nested too deep to be read as JSON")));
-        }
     }
     box_once(Ok(cv.1))
 }
@@ -427,9 +406,6 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
         Term::Def(defs, rest) => {
             let defs = defs.into_iter().map(|inner| def(inner, depth + 1));
             Term::Def(defs.collect::<Result<_, _>>()?, boxed(rest)?)
-        }
-        Term::Call("fromjson", arguments) => {
-            pipe(call("#shallow"), Term::Call("fromjson", arguments))
         }
         Term::Call(name, arguments) if arguments.is_empty() && is_text(name) => {
             pipe(call("#plain"), Term::Call(name, arguments))

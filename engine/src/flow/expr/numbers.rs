@@ -139,6 +139,7 @@ fn to_number(value: Val) -> Result<Val, Error<Val>> {
     }
 }
 
+/// Reads JSON; what is nested too deep for the stack is an error of the reader.
 fn from_json(value: Val) -> Result<Val, Error<Val>> {
     let (Val::BStr(text) | Val::TStr(text)) = &value else {
         return Err(Error::str(format_args!("{} cannot be parsed as JSON", shown(&value))));

@@ -26,7 +26,7 @@ pub(super) fn variable(name: &str) -> Term<&str> {
 }
 
 /// `$secrets` if the secret with this name is there.
-fn known<'s>(name: Term<&'s str>) -> Term<&'s str> {
+fn known(name: Term<&str>) -> Term<&str> {
     Term::Call("#secret", vec![Term::Var(SECRETS), name])
 }
 
