@@ -24,7 +24,10 @@ pub(crate) const FIELDS: [(&str, f64); 5] = [
 
 /// A duration such as `PT1H30M`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("«{text}» is no duration of ISO 8601 such as PT1H30M or P2D");
+    let wrong = || match suggested(text) {
+        Some(meant) => format!("«{text}» is no duration of ISO 8601: write {meant}"),
+        None => format!("«{text}» is no duration of ISO 8601 such as PT1H30M or P2D"),
+    };
     let rest = text.trim().strip_prefix('P').ok_or_else(wrong)?;
     let (date, time) = match rest.split_once('T') {
         Some((_, "")) => return Err(wrong()),
@@ -37,6 +40,48 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let date = part(date, &DATE_UNITS).ok_or_else(wrong)?;
     let time = part(time, &TIME_UNITS).ok_or_else(wrong)?;
     from_ms((date + time) * 1_000.0)
+}
+
+/// What is meant by a short form such as `5s`, `1h30m` or `10 minutes`.
+fn suggested(text: &str) -> Option<String> {
+    let mut seconds = 0.0;
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..end].parse().ok()?;
+        let tail = rest[end..].trim_start();
+        let end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
+        let unit = match &tail[..end] {
+            "ms" | "millis" | "milliseconds" => 0.001,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+            "h" | "hour" | "hours" => 3_600.0,
+            "d" | "day" | "days" => 86_400.0,
+            _ => return None,
+        };
+        seconds += number * unit;
+        rest = tail[end..].trim_start();
+    }
+    (0.0..MILLISECONDS_MAX / 1_000.0).contains(&seconds).then(|| written(seconds))
+}
+
+/// A duration as ISO 8601 writes it.
+fn written(seconds: f64) -> String {
+    let days = (seconds / 86_400.0).floor();
+    let hours = ((seconds - days * 86_400.0) / 3_600.0).floor();
+    let minutes = ((seconds - days * 86_400.0 - hours * 3_600.0) / 60.0).floor();
+    let rest = seconds - days * 86_400.0 - hours * 3_600.0 - minutes * 60.0;
+    let part = |number: f64, unit: &str| match number > 0.0 {
+        true => format!("{}{unit}", (number * 1_000.0).round() / 1_000.0),
+        false => String::new(),
+    };
+    let date = part(days, "D");
+    let time = [part(hours, "H"), part(minutes, "M"), part(rest, "S")].concat();
+    match (date.is_empty(), time.is_empty()) {
+        (true, true) => "PT0S".to_owned(),
+        (_, true) => format!("P{date}"),
+        (_, false) => format!("P{date}T{time}"),
+    }
 }
 
 /// Numbers, each with its unit, the units in their order.
@@ -95,6 +140,19 @@ mod tests {
         for wrong in ["", "P", "PT", "1H", "PT1X", "P1H", "PT5", "PT1M1H", "P99999999999Y", "PT-1S"]
         {
             assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        let short = [
+            ("5s", "PT5S"),
+            ("500ms", "PT0.5S"),
+            ("1h30m", "PT1H30M"),
+            ("10 minutes", "PT10M"),
+            ("2 days", "P2D"),
+            ("36h", "P1DT12H"),
+        ];
+        for (text, meant) in short {
+            let wrong = parse(text).unwrap_err();
+            assert!(wrong.ends_with(&format!("write {meant}")), "{wrong}");
+            assert!(parse(meant).is_ok(), "{meant}");
         }
         assert_eq!(
             of_value(&json!({ "minutes": 2, "milliseconds": 5 })),

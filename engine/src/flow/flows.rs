@@ -320,8 +320,8 @@ impl Flows {
         let schedule = match &flow.definition().schedule {
             Some(Start::Every(period)) => Schedule::every(name, *period),
             Some(Start::After(pause)) => Schedule::after(name, *pause),
-            Some(Start::Cron(pattern)) => {
-                Schedule::cron(name, pattern).map_err(|error| wrong(&error))?
+            Some(Start::Cron { pattern, zone }) => {
+                Schedule::cron(name, pattern).map_err(|error| wrong(&error))?.zone(zone)
             }
             Some(Start::Collected) => {
                 let key = format!("starts:{}", flow.hash());

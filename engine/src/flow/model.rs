@@ -379,7 +379,10 @@ pub(crate) enum Start {
     Every(Duration),
     /// So long after each end, and at once.
     After(Duration),
-    Cron(String),
+    Cron {
+        pattern: String,
+        zone: String,
+    },
     On(Strategy),
     /// With several events, which a plan of its own collects.
     Collected,

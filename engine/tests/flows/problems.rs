@@ -54,6 +54,16 @@ fn problems_have_places_and_suggestions() {
         ("do: [ { a: { emit: { event: { with: { type: t } } } } } ]", "field «source»"),
         ("do:\n  - a: { set: { x: 1 } }\n  - b: [\n", "no YAML"),
         ("do: [ { a: { set: { x: 1, x: 2 } } } ]", "«x» is there already"),
+    ];
+    for (text, expected) in said {
+        let wrong = problems(text);
+        assert!(wrong.contains(expected), "{text}\n{wrong}");
+    }
+}
+
+#[test]
+fn what_would_go_wrong_silently_is_a_problem() {
+    let said = [
         ("do: [ { a: { set: { x: '${ .x[0 }' } } } ]", "it.yaml:2:25: «set» has an expression that is not closed"),
         (
             "do: [ { a: { set: { x: [ 'T ${ .a | (. + 1 } EUR' ] } } } ]",
@@ -91,6 +101,14 @@ fn problems_have_places_and_suggestions() {
             "use: { retries: { r: { backoff: { linear: {} }, limit: { attempt: {} } } } }\ndo: [ { a: { set: { x: 1 } } } ]",
             "would try for ever without a pause",
         ),
+        ("do: [ { a: { wait: 5s } } ]", "write PT5S"),
+        ("do:\n  - a:\n      set:\n        x: ${ {a: .b} }\n", "put the expression in quotes"),
+        ("do: [ { a: { set: { x: ${ .a } } } } ]", "put the expression in quotes"),
+        (
+            "schedule: { cron: 'CRON_TZ=Europe/Nowhere 0 3 * * *' }\ndo: [ { a: { set: { x: 1 } } } ]",
+            "no time zone «Europe/Nowhere»",
+        ),
+        ("schedule: { cron: 'CRON_TZ=UTC' }\ndo: [ { a: { set: { x: 1 } } } ]", "schedule.cron"),
     ];
     for (text, expected) in said {
         let wrong = problems(text);

@@ -186,3 +186,15 @@ fn a_schedule_of_a_flow_that_could_only_fail_is_refused_when_it_is_added() {
     assert!(refused.contains("there is no flow with the definition «none»"), "{refused}");
     put(serde_json::to_value(flow.start(json!({}))).expect("it is data")).expect("it is taken");
 }
+
+#[test]
+fn the_cron_of_a_flow_can_have_a_zone() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "schedule: { cron: 'CRON_TZ=Asia/Tokyo 0 3 * * *' }\ndo: [ { s: { set: { n: 1 } } } ]\n",
+    );
+    scheduled(&stage, &flow);
+    let next = stage.sim.block_on(stage.world.schedules().next("flow:test/it", 1));
+    let next = next.expect("it ends").expect("it is answered").expect("it is there");
+    assert!(next[0].to_string().contains("T18:00:00"), "{}", next[0]);
+}

@@ -259,11 +259,14 @@ impl Reader<'_> {
                 Start::After(after)
             }),
             "cron" => {
-                let pattern = self.text(value, "schedule.cron")?;
-                if let Err(error) = crate::Schedule::cron("check", &pattern) {
+                let text = self.text(value, "schedule.cron")?;
+                let (zone, pattern) = zone_of(&text);
+                let check = crate::Schedule::cron("check", pattern);
+                let check = check.and_then(|check| check.zone(zone).times(crate::Time(0), 1));
+                if let Err(error) = check {
                     self.wrong(value, format!("schedule.cron: {error}"));
                 }
-                Some(Start::Cron(pattern))
+                Some(Start::Cron { pattern: pattern.to_owned(), zone: zone.to_owned() })
             }
             "on" => {
                 let strategy = self.strategy(value, "schedule.on", true)?;
@@ -296,6 +299,13 @@ impl Reader<'_> {
         task.definition = node.to_value();
         task.kind = Kind::Listen(Box::new(Listen { strategy, read: ReadAs::Envelope, each: None }));
     }
+}
+
+/// The zone of a pattern such as `CRON_TZ=Europe/Berlin 0 3 * * *`, and the pattern itself.
+fn zone_of(text: &str) -> (&str, &str) {
+    let rest = text.trim().strip_prefix("CRON_TZ=").or_else(|| text.trim().strip_prefix("TZ="));
+    let parts = rest.map(|rest| rest.split_once(char::is_whitespace).unwrap_or((rest, "")));
+    parts.map_or(("UTC", text), |(zone, pattern)| (zone, pattern.trim()))
 }
 
 /// A name as a part of a JSON pointer.

@@ -55,17 +55,30 @@ pub(crate) fn parse(text: &str, problems: &mut Collector<'_>) -> Vec<Node> {
                 }
             }
             Err(error) => {
-                let hint = "check the indentation, and that brackets and quotes are closed";
+                let at = place(error.marker());
                 builder.problems.add(
-                    place(error.marker()),
+                    at,
                     format!("this is no YAML: {}", error.info()),
-                    Some(hint.to_owned()),
+                    Some(hint(text, at).to_owned()),
                 );
                 return Vec::new();
             }
         }
     }
     builder.done
+}
+
+/// What to do about a text that is no YAML: where an expression without quotes is near, that is why.
+fn hint(text: &str, at: Place) -> &'static str {
+    let near = text.lines().skip(at.line.saturating_sub(2)).take(2);
+    let is_bare = |line: &str| {
+        let before = line.find("${").map(|begin| line[..begin].trim_end());
+        before.is_some_and(|before| !before.contains(['\'', '"']))
+    };
+    match near.into_iter().any(is_bare) {
+        true => "put the expression in quotes: '${ … }'",
+        false => "check the indentation, and that brackets and quotes are closed; put a text with «: », «{» or «#» in quotes",
+    }
 }
 
 struct Builder<'a, 'b> {
