@@ -204,8 +204,7 @@ impl<A: Action> AnyAction for A {
     }
 
     fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError> {
-        let input = input.read().map_err(|error| ActionError::new("input", error))?;
-        guarded::<A, _>("scheduled", Ok(Vec::new()), || Action::scheduled(self, &input))
+        guarded::<A, _>("scheduled", Ok(Vec::new()), || Action::scheduled(self, input))
     }
 
     fn on_interrupt(&self) -> OnInterrupt {

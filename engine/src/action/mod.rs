@@ -238,13 +238,12 @@ pub trait Action: Sized + Send + Sync + 'static {
     }
 
     /// Checks the input of a schedule that is to launch it later, and gives the labels of the plans that the
-    /// schedule makes. By default every input that can be read is taken, and the plans have no labels of the
-    /// action's own.
+    /// schedule makes. By default every input is taken, and the plans have no labels of the action's own.
     ///
     /// # Errors
     ///
     /// A plan with this input could do nothing but fail.
-    fn scheduled(&self, input: &Self::Input) -> Result<Vec<(String, String)>, ActionError> {
+    fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError> {
         let _any = input;
         Ok(Vec::new())
     }

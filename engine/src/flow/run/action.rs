@@ -70,7 +70,8 @@ impl Action for FlowPlan {
         check_event(event)
     }
 
-    fn scheduled(&self, input: &FlowStart) -> Result<Vec<(String, String)>, ActionError> {
+    fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError> {
+        let input: FlowStart = input.read().map_err(|error| ActionError::new("input", error))?;
         let definition = self.bench.definition(&input.definition).map_err(|_| {
             let message = format!(
                 "there is no flow with the definition «{}» here: add the flow first, and let its own \
