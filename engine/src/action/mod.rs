@@ -237,8 +237,10 @@ pub trait Action: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Checks the input of a schedule that is to launch it later, and gives the labels of the plans that the
-    /// schedule makes. By default every input is taken, and the plans have no labels of the action's own.
+    /// Checks the input of a schedule that is to launch it later, and gives the labels of the
+    /// plans that the
+    /// schedule makes. By default every input is taken, and the plans have no labels of the
+    /// action's own.
     ///
     /// # Errors
     ///

@@ -23,7 +23,8 @@ pub struct Fault {
     pub kind: String,
     /// A status as HTTP has them.
     pub status: u16,
-    /// The task it comes from, as a JSON pointer into the definition; empty for the workflow itself.
+    /// The task it comes from, as a JSON pointer into the definition; empty for the workflow
+    /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
     /// What kind of error it is, for people.

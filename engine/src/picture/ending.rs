@@ -3,7 +3,8 @@
 use crate::error::ActionError;
 use crate::plan::{ActionData, Step, StepState};
 
-/// The state of a step of an action as people see it: a task of a flow that has a fault has failed. Its step
+/// The state of a step of an action as people see it: a task of a flow that has a fault has
+/// failed. Its step
 /// has ended well all the same, because a fault is data that the flow can catch.
 ///
 /// Cost: a look at the output of a flow's task that has ended.

@@ -155,7 +155,8 @@ impl Schedule {
         Ok(self)
     }
 
-    /// What is launched, if its type is not known here. A world that knows the action checks the input when it
+    /// What is launched, if its type is not known here. A world that knows the action checks the
+    /// input when it
     /// takes the schedule ([`Action::scheduled`]).
     pub fn action_named(mut self, action: impl Into<String>, input: Payload) -> Self {
         self.action = Some((action.into(), input));

@@ -196,7 +196,8 @@ fn is_text(name: &str) -> bool {
     name.starts_with('@') || matches!(name, "tostring" | "tojson")
 }
 
-/// Natives and definitions that reach outside of the expression, end the process, or are other ones here.
+/// Natives and definitions that reach outside of the expression, end the process, or are other
+/// ones here.
 pub(super) fn is_foreign(name: &str) -> bool {
     let foreign = [
         "halt",

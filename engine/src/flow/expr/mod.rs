@@ -72,7 +72,8 @@ pub(crate) struct NoProgram {
 pub(crate) enum Failure {
     /// What went wrong.
     Problem(String),
-    /// It asks for a secret that the flow does not declare; an empty name if it declares none at all.
+    /// It asks for a secret that the flow does not declare; an empty name if it declares none at
+    /// all.
     Secret(String),
 }
 
@@ -307,7 +308,8 @@ fn to_json(value: &Val, depth: usize) -> Result<Value, String> {
     })
 }
 
-/// What JSON cannot say becomes what it can say, as in jq: no number is `null`, an infinite one the largest
+/// What JSON cannot say becomes what it can say, as in jq: no number is `null`, an infinite one
+/// the largest
 /// that there is, a large one a float.
 fn number_to_json(number: &Num) -> Value {
     let float = |number: f64| {

@@ -1,6 +1,7 @@
 //! Numbers as jq 1.7 has them: what cannot be computed or read is an error that can be caught.
 //!
-//! jaq divides by zero to an infinity, takes the remainder of fractions, and reads the valid begin of a
+//! jaq divides by zero to an infinity, takes the remainder of fractions, and reads the valid begin
+//! of a
 //! text as JSON. Each of these would go on as a wrong value, or as `null`.
 
 use jaq_core::box_iter::box_once;

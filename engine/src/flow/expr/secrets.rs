@@ -1,4 +1,5 @@
-//! `$secrets` in an expression: a secret that the flow does not declare is refused, and is not `null`.
+//! `$secrets` in an expression: a secret that the flow does not declare is refused, and is not
+//! `null`.
 
 use jaq_core::box_iter::box_once;
 use jaq_core::load::parse::Term;
@@ -47,7 +48,8 @@ pub(super) fn path<'s>(
     Ok(bound(written, "$#s", path))
 }
 
-/// `#secret(secrets; name)`. Nothing is checked where secrets are not read, because nothing is sent there.
+/// `#secret(secrets; name)`. Nothing is checked where secrets are not read, because nothing is
+/// sent there.
 fn secret(mut cv: Cv<'_, Limited>) -> ValXs<'_, Val> {
     let (name, secrets) = (cv.0.pop_var(), cv.0.pop_var());
     if let (Val::Obj(fields), Val::TStr(text) | Val::BStr(text)) = (&secrets, &name) {

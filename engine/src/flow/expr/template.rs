@@ -134,7 +134,8 @@ pub(crate) fn strip(text: &str) -> Option<&str> {
     (end + 1 == inner.len()).then(|| inner[..end].trim())
 }
 
-/// Where an expression begins in a text that nothing closes: a bracket or a quote in it has no partner.
+/// Where an expression begins in a text that nothing closes: a bracket or a quote in it has no
+/// partner.
 pub(crate) fn unclosed(text: &str) -> Option<usize> {
     let trimmed = text.trim();
     if strip(text).is_some() {
@@ -167,7 +168,8 @@ fn is_meant(inner: &str) -> bool {
     inner.starts_with([' ', '.', '$', '\t', '\r', '\n', '(', '[', '{', '"'])
 }
 
-/// The parts of a text. An expression in it begins with `${` and a space, `.`, `$`, a bracket or a quote, so
+/// The parts of a text. An expression in it begins with `${` and a space, `.`, `$`, a bracket or a
+/// quote, so
 /// that the variables of a shell are left alone.
 fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();

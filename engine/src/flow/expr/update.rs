@@ -201,7 +201,8 @@ pub(super) fn delete(value: Val, path: &[Val]) -> Val {
     }
 }
 
-/// Numbers as jq writes them: whole ones without a fraction, an infinite one as the largest there is, and
+/// Numbers as jq writes them: whole ones without a fraction, an infinite one as the largest there
+/// is, and
 /// none as `null`.
 pub(super) fn plain(value: Val) -> Val {
     match value {

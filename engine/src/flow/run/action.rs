@@ -378,7 +378,8 @@ pub(crate) fn place_of(action: &ActionData) -> Option<String> {
     Some(at.trim_start_matches('/').to_owned()).filter(|at| !at.is_empty())
 }
 
-/// The fault of a task's action, as the error of its step; nothing if it is no task or has no fault.
+/// The fault of a task's action, as the error of its step; nothing if it is no task or has no
+/// fault.
 pub(crate) fn fault_of(action: &ActionData) -> Option<ActionError> {
     /// What of a [`TaskOutput`] is read.
     #[derive(Deserialize)]

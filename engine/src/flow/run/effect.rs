@@ -139,7 +139,8 @@ impl Effect<'_, '_> {
     }
 }
 
-/// Whether expressions of a task name secrets: its own, and those of an authentication that it uses by name.
+/// Whether expressions of a task name secrets: its own, and those of an authentication that it
+/// uses by name.
 fn uses_secrets(task: &Task) -> bool {
     let named = |policy: &Authentication| match &policy.properties {
         Properties::Written(template) => {

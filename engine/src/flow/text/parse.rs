@@ -68,7 +68,8 @@ pub(crate) fn parse(text: &str, problems: &mut Collector<'_>) -> Vec<Node> {
     builder.done
 }
 
-/// What to do about a text that is no YAML: where an expression without quotes is near, that is why.
+/// What to do about a text that is no YAML: where an expression without quotes is near, that is
+/// why.
 fn hint(text: &str, at: Place) -> &'static str {
     let near = text.lines().skip(at.line.saturating_sub(2)).take(2);
     let is_bare = |line: &str| {
