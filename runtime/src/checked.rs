@@ -49,7 +49,7 @@ mod on {
     use std::mem::{align_of, size_of};
     use std::sync::OnceLock;
 
-    use crate::sync::{AtomicU64, Mutex, Ordering};
+    use crate::sync::{AtomicU64, Ordering, PoolMutex};
 
     /// Pattern that fills freed memory.
     const POISON: u8 = 0xdb;
@@ -119,7 +119,7 @@ mod on {
         bytes: usize,
     }
 
-    static FREED: Mutex<Option<Quarantine>> = Mutex::new(None);
+    static FREED: PoolMutex<Option<Quarantine>> = PoolMutex::new(None);
 
     fn limit() -> usize {
         static LIMIT: OnceLock<usize> = OnceLock::new();

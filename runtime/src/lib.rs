@@ -40,76 +40,57 @@
 #![warn(clippy::disallowed_methods)]
 #![cfg_attr(turnwheel_loom, expect(dead_code, reason = "a model uses parts of a module"))]
 
+#[macro_use]
+mod sync;
+
 mod backoff;
-#[cfg(not(turnwheel_loom))]
 mod channel;
 mod checked;
 pub mod completion;
-#[cfg(turnwheel_loom)]
-#[path = "group/earliest.rs"]
-mod earliest;
 mod failure;
-#[cfg(not(turnwheel_loom))]
 mod group;
 mod handoff;
 pub mod limits;
 #[cfg(turnwheel_loom)]
-#[path = "subscription/mark.rs"]
-mod mark;
-#[cfg(turnwheel_loom)]
 #[doc(hidden)]
+#[path = "../loom/model.rs"]
 pub mod model;
-#[cfg(not(turnwheel_loom))]
 pub mod sim;
-#[cfg(not(any(turnwheel_loom, turnwheel_checked)))]
+#[cfg(not(turnwheel_checked))]
 mod slab;
-#[cfg(all(turnwheel_checked, not(turnwheel_loom)))]
+#[cfg(turnwheel_checked)]
 #[path = "slab_checked.rs"]
 mod slab;
-#[cfg(not(turnwheel_loom))]
 mod subscription;
 #[cfg(doctest)]
 mod surface;
-mod sync;
 mod task;
 pub mod time;
-#[cfg(turnwheel_loom)]
-#[path = "subscription/word.rs"]
-mod word;
 mod worker;
 
 pub use backoff::{Backoff, Delays};
-#[cfg(not(turnwheel_loom))]
 pub use channel::{Channel, ChannelError, ChannelErrorKind, Consumer, Listener, Listeners};
 pub use completion::{Completer, Completion};
 pub use failure::Failure;
-#[cfg(not(turnwheel_loom))]
 pub use group::{
     Budget, BuildError, ClassMetrics, Group, GroupBuilder, GroupMetrics, IdlePolicy, Latency,
     LatencyBucket, ShutdownError, ShutdownReport, SpawnError, SpawnErrorKind, TaskBuilder,
     TaskInfo, TimersFull, WorkerMetrics,
 };
 pub use handoff::oneshot;
-#[cfg(not(turnwheel_loom))]
 pub use subscription::{Cancelled, Condition, ConditionMode, Late, Timer, TimerError};
-#[cfg(not(turnwheel_loom))]
 pub use task::{
     current_task, AnyTask, Context, Flow, Lifecycle, Mailbox, OnFailure, Overflow, Permit, Phase,
     Reserve, SubmitError, SubmitErrorKind, Subscription, Task, TaskJob, WeakTask,
 };
-#[cfg(not(turnwheel_loom))]
 pub use worker::Pinning;
 
 /// Building blocks of `turnwheel-actors`. Not part of the API: they may change in any release.
 #[doc(hidden)]
 pub mod internal {
-    #[cfg(not(turnwheel_loom))]
     pub use crate::group::PerWorker;
-    #[cfg(not(turnwheel_loom))]
     pub use crate::handoff::Scoped;
     pub use crate::handoff::{Lender, Lent};
-    #[cfg(not(turnwheel_loom))]
     pub use crate::task::losing_task;
-    #[cfg(not(turnwheel_loom))]
     pub use crate::time::wheel::{Key, Wheel, MOVES_MAX};
 }

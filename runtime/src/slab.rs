@@ -8,7 +8,7 @@
 use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;
 
-use crate::sync::Mutex;
+use crate::sync::PoolMutex;
 
 /// A cache line; the alignment of every place.
 const LINE: usize = 64;
@@ -24,7 +24,7 @@ unsafe impl Send for FreeBlock {}
 
 type Batch = Vec<FreeBlock>;
 
-static COMMON: [Mutex<Vec<Batch>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+static COMMON: [PoolMutex<Vec<Batch>>; CLASSES] = [const { PoolMutex::new(Vec::new()) }; CLASSES];
 
 struct Magazines([Batch; CLASSES]);
 

@@ -282,7 +282,6 @@ impl<T> Completion<T> {
     }
 
     /// Cancels it and returns `failure`; a value that came before the cancel is not lost.
-    #[cfg(not(turnwheel_loom))]
     pub(super) fn give_up(&mut self, failure: Failure) -> Result<T, Failure> {
         let late = if self.cancel() { None } else { self.try_take() };
         late.unwrap_or(Err(failure))

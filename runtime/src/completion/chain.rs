@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::{completion, Completer, Completion};
 use crate::failure::Failure;
-use crate::sync::{Arc, AtomicU8, Mutex, Ordering};
+use crate::sync::{keeps, Arc, AtomicU8, Mutex, Ordering, Step};
 
 /// An executor takes no more work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -215,6 +215,9 @@ where
     fn run(self: &Arc<Self>) {
         loop {
             self.poll();
+            if !keeps(Step::DriverExchange) {
+                return self.state.store(IDLE, Ordering::Release);
+            }
             let swap =
                 self.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
             if swap.is_ok() {

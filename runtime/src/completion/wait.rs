@@ -61,7 +61,7 @@ impl<T> Completion<T> {
 }
 
 /// Wakes a blocked thread.
-struct Unpark(std::thread::Thread);
+struct Unpark(crate::sync::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -70,7 +70,7 @@ impl Wake for Unpark {
 }
 
 fn unpark_waker() -> Waker {
-    Waker::from(Arc::new(Unpark(std::thread::current())))
+    Waker::from(Arc::new(Unpark(crate::sync::current_thread())))
 }
 
 /// Polls a future on this plain thread until it is done, parked in between.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::failure::{contain, Failure};
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Condvar, Mutex, ThreadBuilder};
 
 /// Threads of one pool, at most: enough to keep a disk or a data base busy, few enough to fit any
 /// machine's memory with 2 MiB stacks.
@@ -60,7 +60,7 @@ impl BlockingPool {
         if state.threads < THREADS_MAX {
             let name = format!("{}-{}", self.0.name, state.made);
             let shared = Arc::clone(&self.0);
-            let spawned = std::thread::Builder::new().name(name).spawn(move || work(&shared));
+            let spawned = ThreadBuilder::new().name(name).spawn(move || work(&shared));
             if spawned.is_ok() {
                 state.threads += 1;
                 state.made += 1;

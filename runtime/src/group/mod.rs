@@ -13,7 +13,7 @@ mod shutdown;
 mod spawn;
 mod stamped;
 mod timers;
-mod watchdog;
+pub(crate) mod watchdog;
 
 pub use builder::{Budget, BuildError, GroupBuilder, IdlePolicy};
 pub(crate) use class::Class;
@@ -33,11 +33,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use crossbeam_deque::Worker;
-
 use crate::completion::{self, completion, Completion};
 use crate::failure::{contain, Failure};
-use crate::sync::Arc;
+use crate::sync::{Arc, ThreadBuilder, Worker};
 use crate::task::{Mailbox, TaskPtr};
 use crate::time::ClockListener;
 use crate::worker::{self, Local, Pinning};
@@ -102,7 +100,7 @@ impl Group {
         let listener: Arc<dyn ClockListener> = Arc::clone(&group.shared) as _;
         group.shared.clock.listen(Arc::downgrade(&listener));
         let watched = Arc::clone(&group.shared);
-        let watchdog = std::thread::Builder::new()
+        let watchdog = ThreadBuilder::new()
             .name(format!("{}-watchdog", group.name()))
             .spawn(move || watchdog::Watchdog::run(&watched));
         match watchdog {
@@ -229,7 +227,7 @@ fn start_worker(
     queue: Worker<TaskPtr>,
 ) -> Result<(), std::io::Error> {
     let group = Arc::clone(shared);
-    let thread = std::thread::Builder::new()
+    let thread = ThreadBuilder::new()
         .name(format!("{}-{index}", shared.config.name))
         .stack_size(shared.config.stack_bytes)
         .spawn(move || worker_thread(group, index, queue))?;

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::sync::{AtomicU32, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{fence, keeps, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, Step};
 use crate::task::{AnyTask, Header, TaskPtr};
 
 /// Independent parts of the list, so that workers rarely meet. A power of two.
@@ -89,10 +89,14 @@ impl Registry {
 
     /// Counts a removed task as ended, after its futures are settled.
     pub(crate) fn ended(&self) {
-        let before = self.live.fetch_sub(1, Ordering::SeqCst);
-        // SeqCst: pairs with `wait_empty`.
-        if before == 1 && self.waiters.load(Ordering::SeqCst) > 0 {
-            let _lock = self.empty.0.lock();
+        let before = self.live.fetch_sub(1, Ordering::AcqRel);
+        if before > 1 {
+            return;
+        }
+        // Pairs with the fence in `wait_empty`: either we see the waiter, or it sees us ended.
+        fence(Ordering::SeqCst);
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            let _lock = keeps(Step::EndedLock).then(|| self.empty.0.lock());
             self.empty.1.notify_all();
         }
     }
@@ -100,7 +104,9 @@ impl Registry {
     /// Waits until every task has ended. Returns whether that happened in time.
     pub(crate) fn wait_empty(&self, limit: std::time::Duration) -> bool {
         let deadline = crate::sync::deadline(limit);
-        self.waiters.fetch_add(1, Ordering::SeqCst);
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the fence in `ended`.
+        fence(Ordering::SeqCst);
         let mut lock = self.empty.0.lock();
         while self.live.load(Ordering::SeqCst) > 0 {
             if self.empty.1.wait_until(&mut lock, deadline).timed_out() {
@@ -108,7 +114,7 @@ impl Registry {
             }
         }
         drop(lock);
-        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
         self.live() == 0
     }
 

@@ -5,8 +5,6 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crossbeam_deque::{Injector, Worker};
-
 use super::blocking::BlockingPool;
 use super::class::Class;
 use super::memory::Memory;
@@ -17,7 +15,7 @@ use super::{Budget, ShutdownError, ShutdownReport};
 use crate::completion::Completer;
 use crate::failure::{contain, log, Failure};
 use crate::subscription::Source;
-use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU8, Injector, JoinHandle, Mutex, Ordering, Worker};
 use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
 use crate::time::clock::{ClockListener, ClockSource};
 use crate::worker::{self, sleep::Sleep, Local, Pinning, Remote};
@@ -94,7 +92,7 @@ pub(crate) struct GroupShared {
     classes: Mutex<HashMap<Box<str>, Box<Class>>>,
     state: AtomicU8,
     /// Threads to join at the end.
-    pub(crate) joins: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    pub(crate) joins: Mutex<Vec<JoinHandle<()>>>,
     /// Held while a shutdown is under way.
     pub(crate) ending: Mutex<()>,
     pub(crate) has_ended: AtomicBool,

@@ -6,7 +6,7 @@ use super::{Group, GroupShared};
 use crate::completion::{completion, Completion};
 use crate::failure::Failure;
 use crate::limits::SHUTDOWN_DEADLINE;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{current_thread, Arc, Ordering, ThreadBuilder};
 
 /// This part of a shutdown's deadline is left to tasks that were stopped, to end in order.
 const STOP_SHARE: u32 = 8;
@@ -83,12 +83,11 @@ impl Group {
             return report;
         }
         let refused = completer.clone();
-        let thread = std::thread::Builder::new().name(format!("{}-shutdown", self.name())).spawn(
-            move || {
+        let thread =
+            ThreadBuilder::new().name(format!("{}-shutdown", self.name())).spawn(move || {
                 // The caller may have given up.
                 let _ = completer.complete(run(&shared, deadline));
-            },
-        );
+            });
         if let Err(error) = thread {
             let _ = refused.fail(Failure::error(error));
         }
@@ -144,7 +143,7 @@ fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
 fn join(group: &GroupShared, is_clean: bool) {
     let threads = std::mem::take(&mut *group.joins.lock());
     for thread in threads {
-        let is_self = thread.thread().id() == std::thread::current().id();
+        let is_self = thread.thread().id() == current_thread().id();
         // A thread in a job that never returns cannot be joined: it is left behind.
         if !is_self && (is_clean || thread.is_finished()) && thread.join().is_err() {
             tracing::error!(group = group.config.name, "a worker thread panicked");

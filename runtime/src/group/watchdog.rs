@@ -5,12 +5,14 @@ use std::time::Duration;
 use super::GroupShared;
 use crate::failure::contain;
 use crate::limits::WATCHDOG_PERIOD;
-use crate::sync::{park, Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{
+    current_thread, fence, keeps, park, Arc, AtomicBool, AtomicU64, Mutex, Ordering, Step, Thread,
+};
 
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     is_asleep: AtomicBool,
-    thread: Mutex<Option<std::thread::Thread>>,
+    thread: Mutex<Option<Thread>>,
     /// Turns found to last too long.
     long_turns: AtomicU64,
 }
@@ -29,11 +31,12 @@ impl Watchdog {
         self.long_turns.load(Ordering::Relaxed)
     }
 
-    /// A worker has been woken: the watchdog ticks again. One load unless it sleeps.
+    /// A worker has been woken: the watchdog ticks again. A fence and a load unless it sleeps.
     #[inline(always)]
     pub(crate) fn awake(&self) {
-        // SeqCst: pairs with the store in `run`; the watchdog looks again after it.
-        if self.is_asleep.load(Ordering::SeqCst) {
+        // Pairs with the fence in `sleep`: either we see it asleep, or it sees us awake.
+        fence(Ordering::SeqCst);
+        if self.is_asleep.load(Ordering::Relaxed) {
             self.unpark();
         }
     }
@@ -45,18 +48,32 @@ impl Watchdog {
         }
     }
 
+    /// The calling thread is the watchdog's.
+    pub(crate) fn begin(&self) {
+        *self.thread.lock() = Some(current_thread());
+    }
+
+    /// Sleeps while all workers do.
+    pub(crate) fn sleep(group: &GroupShared) {
+        if !group.sleep.is_everybody_parked() {
+            return;
+        }
+        group.watchdog.is_asleep.store(true, Ordering::SeqCst);
+        // Pairs with the fence in `awake`.
+        fence(Ordering::SeqCst);
+        let is_everybody_parked = !keeps(Step::WatchdogLook) || group.sleep.is_everybody_parked();
+        if is_everybody_parked && !group.is_stopping() {
+            park(None);
+        }
+        group.watchdog.is_asleep.store(false, Ordering::SeqCst);
+    }
+
     /// The watchdog's thread.
     pub(crate) fn run(group: &Arc<GroupShared>) {
-        *group.watchdog.thread.lock() = Some(std::thread::current());
+        group.watchdog.begin();
         let mut are_reported = vec![false; group.workers.len()];
         while !group.is_stopping() {
-            if group.sleep.is_everybody_parked() {
-                group.watchdog.is_asleep.store(true, Ordering::SeqCst);
-                if group.sleep.is_everybody_parked() && !group.is_stopping() {
-                    park(None);
-                }
-                group.watchdog.is_asleep.store(false, Ordering::SeqCst);
-            }
+            Self::sleep(group);
             if group.is_stopping() {
                 // The one wake-up that says so may have ended the sleep above.
                 return;

@@ -2,7 +2,7 @@
 //!
 //! It lies in a *cell* and is moved once for each way; the borrower uses it there. One word says
 //! where it is, and the last of the two sides frees the cell. Model:
-//! `loom-tests/tests/lending.rs`.
+//! `loom-tests/tests/models/lending.rs`.
 
 use std::fmt;
 use std::mem::MaybeUninit;

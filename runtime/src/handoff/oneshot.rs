@@ -1,7 +1,7 @@
 //! Lock-free channel for one value from one sender to one receiver: the answer of a call.
 //!
 //! One word holds the state of the value and the reference counts. `README.md` of this folder lists
-//! its states and the excluded interleavings. Model: `loom-tests/tests/oneshot.rs`.
+//! its states and the excluded interleavings. Model: `loom-tests/tests/models/oneshot.rs`.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -330,7 +330,6 @@ impl<N> fmt::Debug for WeakOneshot<N> {
 }
 
 /// Allocation: memory is reused, like that of task cells.
-#[cfg(not(turnwheel_loom))]
 mod memory {
     use std::alloc::Layout;
     use std::ptr::NonNull;
@@ -354,20 +353,5 @@ mod memory {
         unsafe { place.drop_in_place() };
         // SAFETY: it came from there with this layout.
         unsafe { slab::give(place.as_ptr().cast(), Layout::new::<W>()) };
-    }
-}
-
-/// The model's atomics are more than their value: the model wants each where it was made.
-#[cfg(turnwheel_loom)]
-mod memory {
-    use std::ptr::NonNull;
-
-    pub(super) fn put<W>(whole: W) -> NonNull<W> {
-        NonNull::from(Box::leak(Box::new(whole)))
-    }
-
-    pub(super) unsafe fn drop_place<W>(place: NonNull<W>) {
-        // SAFETY: forwarded to the caller; made by `put`.
-        drop(unsafe { Box::from_raw(place.as_ptr()) });
     }
 }

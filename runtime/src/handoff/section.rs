@@ -9,10 +9,8 @@ use crate::sync::{compiler_fence, spin_hint, AtomicBool, Mutex, MutexGuard, Orde
 
 /// Spins of a visitor for an owner inside its section, before it sleeps between its looks: an owner
 /// that lasts longer was preempted.
-#[cfg(not(turnwheel_loom))]
 const OWNER_SPINS_MAX: u32 = 1_000;
 /// How long it sleeps between two looks.
-#[cfg(not(turnwheel_loom))]
 const OWNER_LOOK: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// On cache lines of its own.
@@ -109,7 +107,6 @@ impl<T> Section<T> {
     }
 
     /// Whether the owner is inside, as itself may ask.
-    #[cfg(not(turnwheel_loom))]
     pub(crate) fn is_inside_owner(&self) -> bool {
         self.is_busy.load(Ordering::Relaxed)
     }
@@ -152,7 +149,6 @@ impl<T> Section<T> {
 }
 
 /// The section that this thread visits: with its lock, which it must not ask for again.
-#[cfg(not(turnwheel_loom))]
 mod visited {
     use std::cell::Cell;
     use std::ptr;
@@ -179,16 +175,7 @@ mod visited {
     }
 }
 
-/// The model's threads are one; it has no visits within visits.
-#[cfg(turnwheel_loom)]
-mod visited {
-    pub(super) fn begin<T>(_: *const T) {}
-
-    pub(super) fn check<T>(_: *const T) {}
-}
-
 /// Between two looks of a visitor.
-#[cfg(not(turnwheel_loom))]
 fn wait_a_little(spins: u32) {
     if spins < OWNER_SPINS_MAX {
         spin_hint();
@@ -197,12 +184,7 @@ fn wait_a_little(spins: u32) {
     }
 }
 
-#[cfg(turnwheel_loom)]
-fn wait_a_little(_: u32) {
-    spin_hint();
-}
-
-#[cfg(all(test, not(turnwheel_loom)))]
+#[cfg(test)]
 mod tests {
     use std::panic::{catch_unwind, AssertUnwindSafe};
 

@@ -38,7 +38,7 @@ pub(crate) struct Source {
     mark: Mark,
     next: AtomicPtr<Source>,
     /// Whether a count of it is kept for the next waker; see `waker.rs`. The task's turns only.
-    has_spare: AtomicBool,
+    pub(crate) has_spare: AtomicBool,
     /// Place in the task's slab.
     pub(crate) index: u32,
     /// Whether the user cancelled it.

@@ -13,7 +13,7 @@ use std::ptr;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use super::Source;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{keeps, Arc, Ordering, Step};
 use crate::task::turn::current;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
@@ -82,7 +82,8 @@ impl Source {
     #[inline]
     fn take_spare(&self) -> bool {
         // Looked at by the turns of the task alone: what another thread reads is not used.
-        let has = current::is_current(self.task.header()) && self.has_spare.load(Ordering::Relaxed);
+        let is_in_turn = current::is_current(self.task.header()) || !keeps(Step::SpareInTurn);
+        let has = is_in_turn && self.has_spare.load(Ordering::Relaxed);
         if has {
             self.has_spare.store(false, Ordering::Relaxed);
         }

@@ -9,6 +9,70 @@ mod std;
 pub(crate) use self::std::*;
 
 #[cfg(turnwheel_loom)]
+#[macro_use]
+#[path = "../../loom/sync.rs"]
 mod model;
 #[cfg(turnwheel_loom)]
 pub(crate) use self::model::*;
+
+/// A lock of the memory pools, which serve one model after the other: no model sees it.
+pub(crate) use parking_lot::Mutex as PoolMutex;
+
+/// A cell whose exclusive access the caller guarantees, at the address of its value. The models
+/// check the claim through what they keep in it.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct PlainCell<T: ?Sized>(::std::cell::UnsafeCell<T>);
+
+impl<T> PlainCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(::std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// A step of a protocol that a model can leave out, to show that it would find the mistake. What
+/// ships takes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(turnwheel_loom), expect(unreachable_pub, reason = "the models name it"))]
+pub enum Step {
+    /// The exchange to idle releases what the runner wrote.
+    IdleRelease,
+    /// The exchange to held releases what the runner wrote.
+    HoldRelease,
+    /// A signal tags the state word, so that a runner cannot go idle past it.
+    SignalTag,
+    /// A task that is to end looks whether a producer is under way.
+    DrainedEnd,
+    /// A task that ends is marked so before its ready stack is emptied.
+    DeadFirst,
+    /// The cold part is published with its contents.
+    ExtraRelease,
+    /// Who closes looks for the cold part by a read-modify-write.
+    ExtraSettled,
+    /// Only turns of the task use the kept count of a waker.
+    SpareInTurn,
+    /// The last count of a chunk sees all use of its nodes.
+    ChunkRelease,
+    /// A worker that parks looks at the queues after it is booked.
+    LastLook,
+    /// A fence orders that booking before that look.
+    ParkFence,
+    /// A fence orders the end of a search before the look of the last searcher.
+    SearchFence,
+    /// The last task that ends takes the lock of those who wait for it.
+    EndedLock,
+    /// The watchdog looks at the workers once more before it sleeps.
+    WatchdogLook,
+    /// The driver of a chain ends its poll by an exchange.
+    DriverExchange,
+}

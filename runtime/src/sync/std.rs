@@ -5,7 +5,14 @@ pub(crate) use ::std::sync::atomic::{
     AtomicUsize, Ordering,
 };
 pub(crate) use ::std::sync::Arc;
+pub(crate) use ::std::thread::{
+    current as current_thread, Builder as ThreadBuilder, JoinHandle, Thread,
+};
+pub(crate) use crossbeam_deque::{Injector, Stealer, Worker};
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+
+pub(crate) use super::PlainCell as UnsafeCell;
+use super::Step;
 
 /// Parks the calling thread until it is unparked, at most for `limit`.
 #[expect(clippy::disallowed_methods, reason = "this module is where parking is wrapped")]
@@ -22,27 +29,6 @@ pub(crate) fn spin_hint() {
     ::std::hint::spin_loop();
 }
 
-/// A cell whose exclusive access the caller guarantees; the model checks the claim.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct UnsafeCell<T: ?Sized>(::std::cell::UnsafeCell<T>);
-
-impl<T> UnsafeCell<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(::std::cell::UnsafeCell::new(value))
-    }
-
-    #[inline(always)]
-    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-        f(self.0.get())
-    }
-
-    #[inline(always)]
-    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-        f(self.0.get())
-    }
-}
-
 #[expect(clippy::disallowed_methods, reason = "a blocking wait is measured in real time")]
 /// When a blocking wait of this length that starts now is over.
 pub(crate) fn deadline(limit: ::std::time::Duration) -> ::std::time::Instant {
@@ -56,4 +42,16 @@ pub(crate) fn deadline(limit: ::std::time::Duration) -> ::std::time::Instant {
 pub(crate) fn until(deadline: ::std::time::Instant) -> Option<::std::time::Duration> {
     let now = ::std::time::Instant::now();
     deadline.checked_duration_since(now).filter(|left| !left.is_zero())
+}
+
+/// Whether a step of a protocol is taken: always, but in a model.
+#[inline(always)]
+pub(crate) const fn keeps(_: Step) -> bool {
+    true
+}
+
+/// The order of a step of a protocol.
+#[inline(always)]
+pub(crate) const fn order(_: Step, order: Ordering) -> Ordering {
+    order
 }

@@ -1,15 +1,10 @@
 //! Tasks: one state, jobs on it one at a time. The protocol is in `README.md` of this folder.
 
 mod cell;
-#[cfg(not(turnwheel_loom))]
 mod handle;
 pub(crate) mod lane;
-#[cfg(not(turnwheel_loom))]
 pub(crate) mod turn;
 
-#[cfg(turnwheel_loom)]
-pub(crate) use self::cell::refs;
-#[cfg(not(turnwheel_loom))]
 pub(crate) use self::{
     cell::extra::Extra,
     cell::layout::{make, unmake, Header, Parts, TaskPtr},
@@ -21,7 +16,6 @@ pub(crate) use self::{
     turn::phases::close_admission,
     turn::run::{run_simulated_turn, run_turn, After, Report, Turn},
 };
-#[cfg(not(turnwheel_loom))]
 pub use self::{
     handle::any::{current_task, losing_task, AnyTask},
     handle::context::Context,

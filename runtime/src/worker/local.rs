@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-use crossbeam_deque::{Steal, Stealer, Worker};
+use crossbeam_deque::Steal;
 use crossbeam_utils::CachePadded;
 
 use super::Stats;
 use crate::group::{Class, GroupShared};
 use crate::handoff::slot::Slot;
 use crate::limits::{MAILBOX_BYTES_FLUSH, SAMPLE_TURNS, SLOT_STREAK_MAX};
-use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering, Stealer, Thread, Worker};
 use crate::task::{Header, TaskPtr};
 
 /// The part of a worker that siblings see.
@@ -24,7 +24,7 @@ pub(crate) struct Remote {
     pub(crate) running: AtomicPtr<Header>,
     /// Since when the watchdog has seen it in one turn.
     pub(crate) held: Held,
-    pub(crate) thread: Mutex<Option<std::thread::Thread>>,
+    pub(crate) thread: Mutex<Option<Thread>>,
 }
 
 impl Remote {

@@ -7,7 +7,7 @@ use crossbeam_deque::Steal;
 use super::sleep::ParkMode;
 use super::Local;
 use crate::limits::{STEAL_AGE_NS, STUCK_TURN_NS, WATCH_NS};
-use crate::sync::{fence, park, spin_hint, Ordering};
+use crate::sync::{fence, keeps, park, spin_hint, Ordering, Step};
 use crate::task::TaskPtr;
 
 /// A sibling as the last look found it.
@@ -180,7 +180,8 @@ impl Search {
         self.forget();
         loop {
             // The last look, after we are booked as parked.
-            let has_injected = !(group.injector.is_empty() && group.system.is_empty());
+            let has_injected =
+                keeps(Step::LastLook) && !(group.injector.is_empty() && group.system.is_empty());
             if has_injected || group.is_stopping() {
                 return self.unpark_to_search(local);
             }

@@ -4,7 +4,7 @@
 //! that wake them. Invariant: a thread that removes a worker from the list has counted it as
 //! searching.
 
-use crate::sync::{fence, AtomicU32, Mutex, Ordering};
+use crate::sync::{fence, keeps, AtomicU32, Mutex, Ordering, Step};
 
 /// One worker that searches for work.
 const SEARCHING: u32 = 1;
@@ -125,7 +125,9 @@ impl Sleep {
         let was_last = Counts(self.word.fetch_sub(SEARCHING, Ordering::SeqCst)).searching() == 1;
         // Pairs with the fence in `wake_for_push`: a producer that still saw the search is seen by
         // the last searcher's look at the queues.
-        fence(Ordering::SeqCst);
+        if keeps(Step::SearchFence) {
+            fence(Ordering::SeqCst);
+        }
         was_last
     }
 
@@ -143,7 +145,9 @@ impl Sleep {
         self.word.fetch_add(PARKED + watch - search, Ordering::SeqCst);
         // Pairs with the fence in `wake_for_push`: either the producer sees us parked, or our last
         // look sees its push.
-        fence(Ordering::SeqCst);
+        if keeps(Step::ParkFence) {
+            fence(Ordering::SeqCst);
+        }
         mode
     }
 

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Names that only `sync/`, and for clocks `time/clock.rs`, may write, and who else may, with why.
 const RESERVED: &[(&str, &[&str])] = &[
-    // The pool's counters and the slab's lists are not part of any modelled protocol.
-    ("std::sync::atomic::", &["sync/", "task/lane/pool.rs", "task/turn/current.rs"]),
+    ("std::sync::atomic::", &["sync/"]),
     ("std::sync::Mutex", &["sync/"]),
     ("std::sync::RwLock", &["sync/"]),
     ("std::sync::Condvar", &["sync/"]),

@@ -14,7 +14,8 @@ use crate::failure::{contain, Failure};
 use crate::group::{Class, GroupShared};
 use crate::slab;
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, UnsafeCell,
+    keeps, order, Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering, PlainCell,
+    Step,
 };
 use crate::task::lane::inbox::Inbox;
 use crate::task::lane::node::{Link, Node};
@@ -90,16 +91,18 @@ pub(crate) struct Header {
     pub(crate) life: Life,
 }
 
-const _: () = assert!(std::mem::size_of::<Header>() == 2 * LINE || cfg!(turnwheel_checked));
-const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE);
+const _: () = assert!(
+    std::mem::size_of::<Header>() == 2 * LINE || cfg!(any(turnwheel_checked, turnwheel_loom))
+);
+const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE || cfg!(turnwheel_loom));
 
 /// Header, hooks and state. Hooks without a state of their own take no room.
-/// `UnsafeCell` is transparent, so the state lies at its field's offset.
+/// `PlainCell` is transparent, so the state lies at its field's offset.
 #[repr(C)]
 struct TaskCell<S, L> {
     header: Header,
-    lifecycle: UnsafeCell<ManuallyDrop<L>>,
-    state: UnsafeCell<ManuallyDrop<S>>,
+    lifecycle: PlainCell<ManuallyDrop<L>>,
+    state: PlainCell<ManuallyDrop<S>>,
 }
 
 impl fmt::Debug for Header {
@@ -152,8 +155,8 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L
             is_settled: AtomicBool::new(false),
             system: parts.system,
         },
-        lifecycle: UnsafeCell::new(ManuallyDrop::new(hooks)),
-        state: UnsafeCell::new(ManuallyDrop::new(parts.state)),
+        lifecycle: PlainCell::new(ManuallyDrop::new(hooks)),
+        state: PlainCell::new(ManuallyDrop::new(parts.state)),
     };
     let place = slab::take(Layout::new::<TaskCell<S, L>>()).cast::<TaskCell<S, L>>();
     // SAFETY: the place is exclusive and large enough, and its alignment fits.
@@ -303,7 +306,8 @@ impl Header {
     fn make_extra(&self) -> &Extra {
         let fresh = Box::into_raw(Box::default());
         // AcqRel: publishes the new part, or shows the one that was faster.
-        let (none, (set, seen)) = (ptr::null_mut(), (Ordering::AcqRel, Ordering::Acquire));
+        let set = order(Step::ExtraRelease, Ordering::AcqRel);
+        let (none, seen) = (ptr::null_mut(), Ordering::Acquire);
         match self.extra.compare_exchange(none, fresh, set, seen) {
             // SAFETY: it stays until the cell is freed.
             Ok(_) => unsafe { &*fresh },
@@ -319,6 +323,9 @@ impl Header {
     /// As `extra`, but ordered after everything an installer of the part did before: a
     /// read-modify-write, so that either we see the part or its installer sees what we wrote.
     pub(crate) fn extra_settled(&self) -> Option<&Extra> {
+        if !keeps(Step::ExtraSettled) {
+            return self.extra();
+        }
         let null = ptr::null_mut();
         let seen = self.extra.compare_exchange(null, null, Ordering::AcqRel, Ordering::Acquire);
         // SAFETY: once set it stays until the cell is freed.

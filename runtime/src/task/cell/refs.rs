@@ -130,7 +130,7 @@ fn staying(refs: u64) -> u64 {
     (refs & (LEAVING - 1)) - (refs & !OVER) / LEAVING
 }
 
-#[cfg(all(test, not(turnwheel_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -24,6 +24,12 @@ impl Subscription {
         self.0.ready();
     }
 
+    /// Counts of its source: wakers, handles and the task's; the kept one of a waker is none.
+    #[cfg(turnwheel_loom)]
+    pub(crate) fn counted(&self) -> usize {
+        Arc::strong_count(&self.0) - usize::from(self.0.has_spare.load(Ordering::Relaxed))
+    }
+
     /// Whether it is still registered.
     pub fn is_registered(&self) -> bool {
         self.0.is_attached()

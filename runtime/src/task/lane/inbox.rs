@@ -9,7 +9,7 @@ use std::ptr;
 use super::node::{Link, Node};
 use super::word::{Word, CLOSED, IDLE, STUB, TAG};
 use crate::limits::{LINK_SPINS_MAX, MAILBOX_JOBS_MAX as PLACES_MAX};
-use crate::sync::{spin_hint, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{keeps, order, spin_hint, AtomicPtr, AtomicU32, AtomicU64, Ordering, Step};
 
 /// Bits of the signal word.
 pub(crate) mod bits {
@@ -243,6 +243,10 @@ impl Inbox {
             let cleared = self.signals.fetch_and(!bits::HELD, Ordering::AcqRel);
             return Signalled { schedule: cleared & bits::HELD != 0, dead: false };
         }
+        if !keeps(Step::SignalTag) {
+            let schedule = Word(self.tail.load(Ordering::Acquire)).is_idle();
+            return Signalled { schedule, dead: false };
+        }
         // AcqRel: a consumer that meets the tag fails to go idle and looks again; producers keep
         // it.
         let before = Word(self.tail.fetch_or(TAG, Ordering::AcqRel));
@@ -394,7 +398,7 @@ impl Inbox {
             match self.tail.compare_exchange_weak(
                 word.0,
                 next.0,
-                Ordering::AcqRel,
+                order(Step::IdleRelease, Ordering::AcqRel),
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return result,
@@ -411,9 +415,8 @@ impl Inbox {
             return false;
         }
         // AcqRel: releases what this runner wrote to the next one; pairs with `signal`.
-        self.signals
-            .compare_exchange(seen, seen | bits::HELD, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        let order = order(Step::HoldRelease, Ordering::AcqRel);
+        self.signals.compare_exchange(seen, seen | bits::HELD, order, Ordering::Acquire).is_ok()
     }
 
     /// Takes the wake-up bits.

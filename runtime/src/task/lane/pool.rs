@@ -7,25 +7,40 @@
 
 use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;
+use std::mem::size_of;
 use std::ptr;
 
 use super::node::Node;
 use crate::limits::SPARE_CHUNKS_MAX;
-use crate::sync::Mutex;
-
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{order, AtomicU32, Ordering, PoolMutex, Step};
 
 /// Bytes of a chunk; also its alignment, so that a node's chunk is found by masking its address.
 const CHUNK_BYTES: usize = 16 << 10;
 /// Nodes in a chunk; the first line is the chunk's header.
-const CHUNK_NODES: u32 = (CHUNK_BYTES / 64 - 1) as u32;
+pub(crate) const CHUNK_NODES: u32 = (CHUNK_BYTES / size_of::<Node>() - 1) as u32;
 /// Nodes in a thread's hot stack: 4 KiB, which stays in the first-level cache.
 const HOT_MAX: usize = 64;
 
+#[derive(Debug)]
 #[repr(C, align(64))]
-struct Chunk {
+pub(crate) struct Chunk {
     /// Nodes that were given back for good; at `CHUNK_NODES` the chunk is reused.
     freed: AtomicU32,
+}
+
+impl Chunk {
+    pub(crate) fn new() -> Self {
+        Self { freed: AtomicU32::new(0) }
+    }
+
+    /// Counts nodes free. Whether they were the last.
+    pub(crate) fn count_free(&self, count: u32) -> bool {
+        // AcqRel: whoever counts the last node must see every other thread's use of its nodes;
+        // pairs with itself.
+        let before = self.freed.fetch_add(count, order(Step::ChunkRelease, Ordering::AcqRel));
+        debug_assert!(before + count <= CHUNK_NODES, "a node was freed twice");
+        before + count == CHUNK_NODES
+    }
 }
 
 /// A chunk nobody uses. Sending it to another thread is sending plain memory.
@@ -33,7 +48,7 @@ struct Spare(*mut Chunk);
 // SAFETY: a spare chunk is owned memory without any reference into it.
 unsafe impl Send for Spare {}
 
-static SPARES: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
+static SPARES: PoolMutex<Vec<Spare>> = PoolMutex::new(Vec::new());
 
 const LAYOUT: Layout = match Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES) {
     Ok(layout) => layout,
@@ -180,19 +195,14 @@ fn fresh_chunk() -> *mut Chunk {
     let end = chunk.addr() as u64 + CHUNK_BYTES as u64;
     assert!(end <= 1 << 48, "the state word of a task needs addresses of at most 48 bits");
     // SAFETY: the chunk is exclusive and large enough for its header.
-    unsafe { chunk.write(Chunk { freed: AtomicU32::new(0) }) };
+    unsafe { chunk.write(Chunk::new()) };
     chunk
 }
 
 /// Counts nodes of a chunk free; the last one gives the chunk back.
 fn release(chunk: *mut Chunk, count: u32) {
     // SAFETY: a chunk lives until all its nodes are counted, and these were not.
-    let freed = unsafe { &(*chunk).freed };
-    // AcqRel: the thread that counts the last node must see all other uses of the nodes; pairs
-    // with itself.
-    let before = freed.fetch_add(count, Ordering::AcqRel);
-    debug_assert!(before + count <= CHUNK_NODES, "a node was freed twice");
-    if before + count < CHUNK_NODES {
+    if !unsafe { &*chunk }.count_free(count) {
         return;
     }
     let mut spares = SPARES.lock();

@@ -1,13 +1,12 @@
 //! The turn of this thread: its task, and the insertion point of the fast lane.
 
-use std::cell::Cell;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering;
-
 use crate::limits::FAST_JOBS_MAX;
+use crate::sync::Ordering;
 use crate::task::cell::layout::{Header, Owner};
 use crate::task::cell::reference::TaskRef;
 use crate::task::lane::node::Node;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
 
 #[derive(Clone, Copy, Debug)]
 struct Current {

@@ -7,7 +7,7 @@ use super::leave::Left;
 use super::lifecycle::{Hook, OnFailure, Phase, Stage};
 use super::run::Turn;
 use crate::failure::{contain, log, Failure};
-use crate::sync::Ordering;
+use crate::sync::{keeps, Ordering, Step};
 use crate::task::cell::layout::Header;
 use crate::task::cell::reference;
 use crate::task::lane::inbox::bits;
@@ -249,7 +249,7 @@ fn end(turn: &mut Turn) -> Left {
     discard_fast(turn);
     discard_submitted(turn);
     turn.publish();
-    if !is_drained(turn) {
+    if keeps(Step::DrainedEnd) && !is_drained(turn) {
         return turn.go_idle();
     }
     retire(turn, Phase::Closed);
@@ -308,12 +308,17 @@ fn settle(turn: &Turn) {
             contain("waking a producer", || waker.wake());
         }
     }
-    header.inbox.die_owner();
+    if keeps(Step::DeadFirst) {
+        header.inbox.die_owner();
+    }
     if let Some(extra) = header.extra() {
         // Before this, what became ready was left here; from now on its waker takes it back.
         extra.ready.clear();
         let queued = turn.subscriptions(|own| own.take_queued());
         drop(queued);
+    }
+    if !keeps(Step::DeadFirst) {
+        header.inbox.die_owner();
     }
     group.registry.ended();
 }

@@ -1,5 +1,4 @@
 //! One value from one sender to one receiver: send, receive, replace the waker, expire, close.
-#![cfg(turnwheel_loom)]
 
 use std::task::{Poll, Wake, Waker};
 

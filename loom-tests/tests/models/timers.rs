@@ -1,5 +1,4 @@
 //! Timers: cancel against fire and run; arming against serving the earliest deadline.
-#![cfg(turnwheel_loom)]
 
 use loom::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use loom::sync::Arc;

@@ -1,5 +1,4 @@
 //! The run-next slot and the hand-over to a thief; a locked queue stands for the deque.
-#![cfg(turnwheel_loom)]
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,4 @@
 //! A value that its owner uses with plain stores and others visit with a barrier.
-#![cfg(turnwheel_loom)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,4 @@
 //! Completion against subscription: complete, cancel, abandon, subscribe again, wait.
-#![cfg(turnwheel_loom)]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,24 +7,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
+use turnwheel_loom::{ran, Ran};
 use turnwheel_runtime::completion::{completion, Completion};
-use turnwheel_runtime::model::{wait, Task, READY};
+use turnwheel_runtime::model::{check, group, run_ready, spawn};
 use turnwheel_runtime::Failure;
-
-/// A subscription: signals its task, and runs it if that falls to the waking thread.
-struct Subscriber(Arc<Task>);
-
-impl Wake for Subscriber {
-    fn wake(self: std::sync::Arc<Self>) {
-        if self.0.signal(READY) {
-            self.0.run_to_end();
-        }
-    }
-}
-
-fn subscriber(task: &Arc<Task>) -> Waker {
-    Waker::from(std::sync::Arc::new(Subscriber(Arc::clone(task))))
-}
 
 /// Counts its wake-ups.
 struct Told(AtomicUsize);
@@ -50,27 +35,27 @@ fn poll<T>(answer: &mut Completion<T>, waker: &Waker) -> Poll<Result<T, Failure>
     Pin::new(answer).poll(&mut Context::from_waker(waker))
 }
 
+/// A task subscribes while another thread completes.
 #[test]
 fn a_subscription_made_as_the_value_comes_sees_it_or_is_signalled() {
-    loom::model(|| {
-        let task = Arc::new(Task::new(true));
-        let (completer, mut answer) = completion();
-        let completing = thread::spawn(move || completer.complete(7).is_ok());
-        // The turn in which the task subscribes, to its end.
-        let first = poll(&mut answer, &subscriber(&task));
-        task.run_to_end();
-        assert!(completing.join().unwrap());
-        let value = match first {
-            Poll::Ready(value) => value,
-            Poll::Pending => {
-                assert_ne!(task.signals_taken() & READY, 0, "a subscriber is signalled");
-                match poll(&mut answer, &subscriber(&task)) {
-                    Poll::Ready(value) => value,
-                    Poll::Pending => panic!("the value is there before the signal"),
-                }
-            }
+    check(|| {
+        let (group, _) = group(1);
+        let task = Ran::task(&group);
+        let (completer, answer) = completion();
+        let completing = {
+            let group = group.clone();
+            spawn(move || {
+                assert!(completer.complete(7).is_ok());
+                run_ready(&group);
+            })
         };
-        assert_eq!(value.ok(), Some(7));
+        let subscribed = task.submit(|_, cx| {
+            cx.on_completion(answer, |ran, _, value| ran.note(value.unwrap()));
+        });
+        assert!(subscribed.is_ok());
+        run_ready(&group);
+        completing.join();
+        assert_eq!(ran(&group, &task), [7]);
     });
 }
 
@@ -103,16 +88,15 @@ impl LooksOnce {
 #[should_panic]
 fn twin_that_registers_without_second_look_is_never_signalled() {
     loom::model(|| {
-        let task = Arc::new(Task::new(true));
+        let told = Told::new();
         let twin = Arc::new(LooksOnce::default());
         let completing = {
             let twin = Arc::clone(&twin);
             thread::spawn(move || twin.complete())
         };
-        let is_done = twin.is_done_or_subscribed(subscriber(&task));
-        task.run_to_end();
+        let is_done = twin.is_done_or_subscribed(Waker::from(std::sync::Arc::clone(&told)));
         completing.join().unwrap();
-        assert!(is_done || task.signals_taken() & READY != 0);
+        assert!(is_done || told.times() == 1);
     });
 }
 
@@ -249,7 +233,7 @@ fn of_two_completers_one_wins_and_the_other_keeps_its_value() {
         let theirs = thread::spawn(move || other.complete(1).err().map(|late| late.0));
         let mine = completer.complete(2).err().map(|late| late.0);
         drop(completer);
-        let value = wait(answer).ok();
+        let value = answer.wait().ok();
         match (mine, theirs.join().unwrap()) {
             (None, Some(1)) => assert_eq!(value, Some(2)),
             (Some(2), None) => assert_eq!(value, Some(1)),
@@ -273,7 +257,7 @@ fn complete_and_cancel_have_one_winner_and_both_sides_know_it() {
         assert_ne!(is_first, is_cancelled, "one of them");
         assert_eq!(sees_cancel, is_cancelled);
         assert_eq!(told.times(), usize::from(is_cancelled));
-        assert_eq!(wait(answer).ok(), is_first.then_some(7));
+        assert_eq!(answer.wait().ok(), is_first.then_some(7));
     });
 }
 
@@ -313,7 +297,7 @@ fn twin_that_decides_by_look_and_store_has_two_winners() {
 fn a_blocked_thread_gets_the_value() {
     loom::model(|| {
         let (completer, answer) = completion();
-        let waiting = thread::spawn(move || wait(answer));
+        let waiting = thread::spawn(move || answer.wait());
         assert!(completer.complete(7).is_ok());
         drop(completer);
         assert_eq!(waiting.join().unwrap().ok(), Some(7));
@@ -348,7 +332,7 @@ fn the_last_completer_to_go_ends_the_wait() {
     loom::model(|| {
         let (completer, answer) = completion::<u32>();
         let other = completer.clone();
-        let waiting = thread::spawn(move || wait(answer));
+        let waiting = thread::spawn(move || answer.wait());
         let dropping = thread::spawn(move || drop(other));
         drop(completer);
         dropping.join().unwrap();
@@ -364,7 +348,7 @@ fn a_value_given_before_the_last_completer_goes_is_no_abandonment() {
         let completing = thread::spawn(move || completer.complete(7).is_ok());
         drop(other);
         assert!(completing.join().unwrap());
-        assert_eq!(wait(answer).ok(), Some(7));
+        assert_eq!(answer.wait().ok(), Some(7));
     });
 }
 

@@ -1,5 +1,4 @@
 //! A value that is lent out and given back, while its lender fetches it or goes.
-#![cfg(turnwheel_loom)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
