@@ -16,6 +16,9 @@ use turnwheel_engine::testkit::{CrashPoints, CrashReport};
 /// Points that make a proof worth its name.
 const POINTS_LEAST: u64 = 10_000;
 
+/// Points of each schedule: its plans need minutes of virtual time.
+const SCHEDULE_POINTS: usize = 100;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let seeds: u64 = std::env::args().nth(1).map_or(Ok(4), |count| count.parse())?;
     let begun = Instant::now();
@@ -29,7 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let sqlite = CrashPoints::new().seeds(1..=seeds.div_ceil(2)).sqlite_in(folder.path());
     for (store, options) in [("memory", memory), ("sqlite", sqlite)] {
-        let report = workloads::all(&options);
+        let told = |name: &str, report: &CrashReport| {
+            println!("{store}, {name}, after {:.1?}: {report}", begun.elapsed());
+        };
+        let report = workloads::all(&options, &options.clone().points(SCHEDULE_POINTS), told);
         println!("{store}: {report}");
         all.add(report);
     }

@@ -1,19 +1,33 @@
-//! A world that is interrupted at its writes goes on, and stands by what it has said.
+//! A world whose process, store or clock is in trouble goes on, and stands by what it has said.
 
 #[path = "crash/workloads.rs"]
 mod workloads;
 
-#[path = "faults/workloads.rs"]
-mod faults;
+#[path = "faults/runs.rs"]
+mod runs;
 
-use turnwheel_engine::testkit::{CrashPoints, Faults};
+use turnwheel_engine::testkit::{CrashPoints, CrashReport, FaultReport, Faults, Twin};
+
+use workloads::faults::{self, Plans, Subject};
 
 /// Points for each seed of each workload: `cargo run --example crash_points` tries all.
-const POINTS: usize = 40;
+const POINTS: usize = 10;
+
+/// The same for schedules, whose plans need minutes of virtual time.
+const SCHEDULE_POINTS: usize = 3;
+
+fn crash(options: CrashPoints) -> CrashReport {
+    let (options, schedules) = (options.clone().points(POINTS), options.points(SCHEDULE_POINTS));
+    workloads::all(&options, &schedules, |name, report| eprintln!("{name}: {report}"))
+}
+
+fn fault(options: Faults, schedules: Faults) -> FaultReport {
+    runs::all(options, schedules, |name, report| eprintln!("{name}: {report}"))
+}
 
 #[test]
 fn nothing_is_lost_or_done_twice_wherever_the_process_ends() {
-    let report = workloads::all(&CrashPoints::new().seeds([1, 2]).points(POINTS));
+    let report = crash(CrashPoints::new().second_crashes(1));
     eprintln!("{report}");
     report.assert_clean();
 }
@@ -21,17 +35,39 @@ fn nothing_is_lost_or_done_twice_wherever_the_process_ends() {
 #[test]
 fn nothing_is_lost_or_done_twice_wherever_a_file_is_torn() {
     let folder = tempfile::tempdir().unwrap();
-    let options = CrashPoints::new().points(POINTS).sqlite_in(folder.path());
-    let report = workloads::all(&options);
+    let report = crash(CrashPoints::new().sqlite_in(folder.path()));
     eprintln!("{report}");
     report.assert_clean();
 }
 
 #[test]
 fn plans_go_on_after_all_kinds_of_trouble() {
-    // About 11 x 43 + 4 x 10 points: `turnwheel-bench engine --faults` tries all.
-    let options = Faults::new().points(32).pairs(12);
-    let schedules = Faults::new().points(6).pairs(4);
-    let report = faults::all(&options, &schedules, |name, report| eprintln!("{name}: {report}"));
-    report.assert_clean();
+    // With those in files more than 500 points; the example `fault_points` and
+    // `turnwheel-bench engine --faults` try all.
+    let options = Faults::new().points(29).pairs(9);
+    fault(options, Faults::new().points(6).pairs(4)).assert_clean();
+}
+
+#[test]
+fn plans_in_files_go_on_after_all_kinds_of_trouble() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = Faults::new().sqlite_in(folder.path());
+    fault(sqlite.clone().points(5).pairs(2), sqlite.points(2).pairs(1)).assert_clean();
+}
+
+/// The minimal workload of a violation is one point, if one is enough.
+fn finds(twin: Twin, subject: Subject) {
+    let report = Faults::new().broken(twin).points(80).run(|| Plans::new(subject));
+    assert!(report.violations > 0, "{twin:?} is not found: {report}");
+    let first = &report.first[0];
+    assert_eq!((first.seed, first.points.len()), (1, 1), "{first}");
+    let again = Faults::new().broken(twin).once(&Plans::new(subject), 1, &first.points);
+    assert_eq!(again, Err(first.problem.clone()), "its seed and its points show it again");
+    let well = Faults::new().once(&Plans::new(subject), 1, &first.points);
+    assert_eq!(well, Ok(()), "the store that is not broken");
+}
+
+#[test]
+fn followers_in_memory_only_are_found() {
+    finds(Twin::ForgetsFollowers, Subject::Chains);
 }

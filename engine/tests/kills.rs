@@ -1,6 +1,9 @@
 //! A process is killed at random moments, with SIGKILL and SIGTERM in turn, and the next one goes on with
 //! its file.
 
+#[path = "kills/mixed.rs"]
+mod mixed;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -124,9 +127,9 @@ fn end(child: &mut Child, gently: bool) {
 }
 
 /// What the process has said before it was killed, or has ended.
-fn life(folder: &Path, lines_max: u64, gently: bool) -> Vec<String> {
+fn life(process: &str, folder: &Path, lines_max: u64, gently: bool) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().expect("a test has a file"))
-        .args(["--exact", "the_process_that_is_killed", "--nocapture"])
+        .args(["--exact", process, "--nocapture"])
         .env(FOLDER, folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -146,36 +149,59 @@ fn life(folder: &Path, lines_max: u64, gently: bool) -> Vec<String> {
     said
 }
 
-#[test]
-fn what_was_said_before_a_kill_is_true_after_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut random = 7_u64;
-    let (mut taken, mut over) = (BTreeMap::<u64, String>::new(), HashMap::<String, String>::new());
-    let (mut kills, mut is_done) = (0, false);
+/// What was said in all lives of a process, up to the one that has done its work.
+#[derive(Default)]
+struct Said {
+    /// The plan of each key.
+    taken: BTreeMap<u64, String>,
+    /// The result of each plan.
+    over: HashMap<String, String>,
+    kills: u64,
+}
+
+impl Said {
+    fn word(&mut self, line: &str) -> bool {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["taken", number, plan] => {
+                let number = number.parse().unwrap();
+                let known = self.taken.entry(number).or_insert_with(|| plan.to_owned());
+                assert_eq!(known, plan, "a key has one plan");
+            }
+            ["over", plan, result] => {
+                let known = self.over.entry(plan.to_owned()).or_insert_with(|| result.to_owned());
+                assert_eq!(known, result, "an end is the end");
+            }
+            ["done"] => return true,
+            _ => panic!("it says {line}"),
+        }
+        false
+    }
+}
+
+/// Starts a process again and again, and kills it after some lines, so often.
+fn lives(process: &str, folder: &Path, plans: u64, kills: u64) -> Said {
+    let (mut said, mut random, mut is_done) = (Said::default(), 7_u64, false);
     while !is_done {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         // Some lines after those that tell what is known from before.
-        let lines = (taken.len() + over.len()) as u64 + 1 + (random >> 33) % (PLANS / KILLS * 2);
-        let lines = if kills < KILLS { lines } else { u64::MAX };
-        for line in life(folder.path(), lines, kills % 2 == 1) {
-            let words: Vec<&str> = line.split(' ').collect();
-            match words[..] {
-                ["taken", number, plan] => {
-                    let number = number.parse().unwrap();
-                    let known = taken.entry(number).or_insert_with(|| plan.to_owned());
-                    assert_eq!(known, plan, "a key has one plan");
-                }
-                ["over", plan, result] => {
-                    let known = over.entry(plan.to_owned()).or_insert_with(|| result.to_owned());
-                    assert_eq!(known, result, "an end is the end");
-                }
-                ["done"] => is_done = true,
-                _ => panic!("it says {line}"),
-            }
+        let known = (said.taken.len() + said.over.len()) as u64;
+        let lines = known + 1 + (random >> 33) % (plans / kills * 2);
+        let lines = if said.kills < kills { lines } else { u64::MAX };
+        for line in life(process, folder, lines, said.kills % 2 == 1) {
+            is_done |= said.word(&line);
         }
-        kills += u64::from(!is_done);
-        assert!(kills <= KILLS + 1, "a life that was not killed did not end");
+        said.kills += u64::from(!is_done);
+        assert!(said.kills <= kills + 1, "a life that was not killed did not end");
     }
+    said
+}
+
+#[test]
+fn what_was_said_before_a_kill_is_true_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let Said { taken, over, kills } =
+        lives("the_process_that_is_killed", folder.path(), PLANS, KILLS);
     assert_eq!((taken.len() as u64, over.len() as u64), (PLANS, PLANS));
     let world = world(folder.path());
     for (number, plan) in &taken {

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 
 use super::waits::Waits;
 use crate::action::{PlanLock, WhenTaken};
-use crate::error::ActionError;
+use crate::error::{ActionError, StoreError};
 use crate::id::PlanId;
 use crate::plan::Planned;
-use crate::store::Append;
+use crate::store::{Append, Filter, Order, Seq, StoreReader, StoreWriter};
 
 /// A lock that is held or waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,36 @@ struct Lock {
     holder: Option<PlanId>,
     /// Older plans have smaller ids.
     waiting: BTreeSet<PlanId>,
+}
+
+/// The locks that plans hold. Those of plans that do not exist are freed: nothing else ever does it,
+/// and the plans that wait for them would wait for ever. `behind` are the plans whose rows are.
+pub(super) fn held(
+    writer: &mut dyn StoreWriter,
+    reader: &mut dyn StoreReader,
+    behind: &[(PlanId, Seq)],
+) -> Result<Vec<(String, PlanId)>, StoreError> {
+    let (mut held, mut stale) = (Vec::new(), Vec::new());
+    for lock in reader.locks()? {
+        let exists =
+            behind.iter().any(|(plan, _)| *plan == lock.1) || has_row(&mut *reader, lock.1)?;
+        if exists { &mut held } else { &mut stale }.push(lock);
+    }
+    if stale.is_empty() {
+        return Ok(held);
+    }
+    writer.free(&stale)?;
+    for (lock, plan) in stale {
+        tracing::warn!(lock, %plan, "a lock is freed: the plan that had it does not exist");
+    }
+    Ok(held)
+}
+
+fn has_row(reader: &mut dyn StoreReader, plan: PlanId) -> Result<bool, StoreError> {
+    let before = PlanId::from_bytes((plan.uuid().as_u128().saturating_sub(1)).to_be_bytes());
+    let order = Order::OldestFirst;
+    let filter = Filter { after: Some(before), order, limit: 1, ..Filter::default() };
+    Ok(reader.list(&filter)?.first().is_some_and(|row| row.id == plan))
 }
 
 impl Locks {

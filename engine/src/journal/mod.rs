@@ -79,12 +79,13 @@ impl fmt::Debug for Journal {
 impl Journal {
     /// Takes a store for writing and starts its writer and reader in a group whose threads may block.
     pub(crate) fn open(store: &dyn Store, group: &Group) -> Result<Self, BuildError> {
-        let writer = store.writer()?;
+        let mut writer = store.writer()?;
         let heads = Arc::new(Heads::default());
         let mut reader = store.reader()?;
         let behind = reader.behind()?;
         heads.0.lock().extend(behind.iter().copied());
-        let locks = Arc::new(Locks::new(reader.locks()?));
+        let held = locks::held(&mut *writer, &mut *reader, &behind)?;
+        let locks = Arc::new(Locks::new(held));
         let followers = Arc::new(Followers::new(reader.followers()?));
         let directory = Arc::new(Directory::new(reader.worlds()?));
         let threads = |error: &dyn fmt::Display| BuildError::Threads(error.to_string());

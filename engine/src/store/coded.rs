@@ -200,6 +200,10 @@ impl StoreWriter for Writer {
         self.inner.remove(plans)
     }
 
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        self.inner.free(locks)
+    }
+
     fn takes_plans(&mut self) -> Result<(), StoreError> {
         self.inner.takes_plans()
     }
@@ -360,6 +364,10 @@ impl StoreReader for Reader {
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
         self.inner.counts()
+    }
+
+    fn counts_of(&mut self, filter: &Filter) -> Result<Vec<Count>, StoreError> {
+        self.inner.counts_of(filter)
     }
 
     fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {

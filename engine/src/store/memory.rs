@@ -102,6 +102,16 @@ impl StoreWriter for Writer {
         Ok(plans.iter().filter(|(plan, head)| data.remove(*plan, *head)).count())
     }
 
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        let mut data = self.data.lock();
+        if data.epoch != self.epoch {
+            return Err(StoreError::Fenced { epoch: self.epoch, newest: data.epoch });
+        }
+        data.locks
+            .retain(|name, holder| !locks.iter().any(|lock| (&lock.0, lock.1) == (name, *holder)));
+        Ok(())
+    }
+
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
         let mut data = self.data.lock();
         if data.epoch != self.epoch {
@@ -386,17 +396,8 @@ impl StoreReader for Reader {
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
-        let mut counts: Vec<Count> = Vec::new();
-        for row in self.data.lock().rows.values() {
-            let (state, result, waits) = (row.state, row.result, row.waits);
-            let is_alike = |count: &&mut Count| {
-                (count.state, count.result, count.waits) == (state, result, waits)
-            };
-            match counts.iter_mut().find(is_alike) {
-                Some(count) => count.plans += 1,
-                None => counts.push(Count { state, result, waits, plans: 1 }),
-            }
-        }
+        let mut counts = Vec::new();
+        self.data.lock().rows.values().for_each(|row| Count::add(&mut counts, row));
         Ok(counts)
     }
 

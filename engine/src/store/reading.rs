@@ -156,6 +156,20 @@ pub trait StoreReader: Send {
     /// The store failed.
     fn counts(&mut self) -> Result<Vec<Count>, StoreError>;
 
+    /// The same of those plans that fit a filter, whatever its limit is.
+    ///
+    /// Cost: that of a list of them.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    fn counts_of(&mut self, filter: &Filter) -> Result<Vec<Count>, StoreError> {
+        let rows = self.list(&Filter { limit: usize::MAX, ..filter.clone() })?;
+        let mut counts = Vec::new();
+        rows.iter().for_each(|row| Count::add(&mut counts, row));
+        Ok(counts)
+    }
+
     /// A schedule.
     ///
     /// # Errors
@@ -247,4 +261,17 @@ pub struct Count {
     pub waits: Waiting,
     /// How many there are.
     pub plans: u64,
+}
+
+impl Count {
+    /// One more plan.
+    pub(crate) fn add(counts: &mut Vec<Self>, row: &PlanRow) {
+        let (state, result, waits) = (row.state, row.result, row.waits);
+        let is_alike =
+            |count: &&mut Self| (count.state, count.result, count.waits) == (state, result, waits);
+        match counts.iter_mut().find(is_alike) {
+            Some(count) => count.plans += 1,
+            None => counts.push(Self { state, result, waits, plans: 1 }),
+        }
+    }
 }

@@ -20,6 +20,13 @@ pub trait StoreWriter: Send {
     /// Nothing was removed.
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError>;
 
+    /// Frees locks whose plans do not exist: those that are still of the plan that is given.
+    ///
+    /// # Errors
+    ///
+    /// None was freed.
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError>;
+
     /// Whether there is room for new plans. Those that are under way go on as long as there is any.
     ///
     /// # Errors

@@ -168,7 +168,7 @@ impl CrashReport {
 /// report.assert_clean();
 /// ```
 pub fn crash_points<W: Workload>(workload: &W) -> CrashReport {
-    CrashPoints::new().run(workload)
+    CrashPoints::new().run(|| workload)
 }
 
 impl Default for CrashPoints {
@@ -208,19 +208,19 @@ impl CrashPoints {
         self
     }
 
-    /// Tries the crash points of a workload.
+    /// Tries the crash points of a workload, which is made anew for each process.
     ///
     /// # Panics
     ///
     /// A folder for files cannot be made, written or read.
-    pub fn run<W: Workload>(&self, workload: &W) -> CrashReport {
+    pub fn run<W: Workload>(&self, workload: impl Fn() -> W) -> CrashReport {
         let kind = match &self.folder {
             None => Kind::Memory,
             Some(folder) => Kind::Sqlite(folder.clone()),
         };
         let mut report = CrashReport::default();
         for seed in &self.seeds {
-            let mut run = Run { workload, kind: &kind, seed: *seed, report: &mut report };
+            let mut run = Run { make: &workload, kind: &kind, seed: *seed, report: &mut report };
             if let Err(error) = run.all(self.points, self.second) {
                 panic!("the folder for crash points cannot be used: {error}");
             }
@@ -230,8 +230,8 @@ impl CrashPoints {
 }
 
 /// One seed of a workload.
-struct Run<'a, W> {
-    workload: &'a W,
+struct Run<'a, F> {
+    make: &'a F,
     kind: &'a Kind,
     seed: u64,
     report: &'a mut CrashReport,
@@ -244,13 +244,14 @@ struct Past<'a> {
     acks: &'a [Ack],
 }
 
-impl<W: Workload> Run<'_, W> {
+impl<W: Workload, F: Fn() -> W> Run<'_, F> {
     fn all(&mut self, points: usize, second: usize) -> io::Result<()> {
         let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let birth = Birth { seed: self.seed, wall, refused: None, is_watched: true };
         let medium = self.kind.empty()?;
-        let (life, outcome) = live(self.workload, &medium, birth);
-        let outcome = outcome.and_then(|()| self.check(&medium, Past::NOTHING, &life));
+        let workload = (self.make)();
+        let (life, outcome) = live(&workload, &medium, birth);
+        let outcome = outcome.and_then(|()| self.check(&workload, &medium, Past::NOTHING, &life));
         drop(medium);
         if let Err(problem) = outcome {
             self.report(0, None, problem);
@@ -284,8 +285,9 @@ impl<W: Workload> Run<'_, W> {
     fn refused(&mut self, birth: Birth, write: usize) -> io::Result<Result<(), String>> {
         let medium = self.kind.empty()?;
         let birth = Birth { refused: Some(write as u64 + 1), ..birth };
-        let (life, outcome) = live(self.workload, &medium, birth);
-        Ok(outcome.and_then(|()| self.check(&medium, Past::NOTHING, &life)))
+        let workload = (self.make)();
+        let (life, outcome) = live(&workload, &medium, birth);
+        Ok(outcome.and_then(|()| self.check(&workload, &medium, Past::NOTHING, &life)))
     }
 
     /// The process ends at a write; another one goes on with what is left.
@@ -306,14 +308,15 @@ impl<W: Workload> Run<'_, W> {
             Fault::Kept => most..=most,
             _ => cut.entries..=most,
         };
-        let found = match found(&medium, &life.journal, range, acks) {
+        let workload = (self.make)();
+        let found = match found(&workload, &medium, &life.journal, range, acks) {
             Ok(found) => found,
             Err(problem) => return Ok(Err(format!("after the crash: {problem}"))),
         };
         let past = Past { journal: &life.journal[..found], acks };
         let birth = self.reborn(self.seed, cut, second > 0);
-        let (next, outcome) = live(self.workload, &medium, birth);
-        let outcome = outcome.and_then(|()| self.check(&medium, past, &next));
+        let (next, outcome) = live(&workload, &medium, birth);
+        let outcome = outcome.and_then(|()| self.check(&workload, &medium, past, &next));
         if outcome.is_err() {
             return Ok(outcome);
         }
@@ -340,9 +343,10 @@ impl<W: Workload> Run<'_, W> {
         let medium = self.kind.holding(&cut.before)?;
         let journal = [past.journal, &life.journal[..cut.entries]].concat();
         let acks = [past.acks, &life.acks[..cut.acks]].concat();
-        let (next, outcome) = live(self.workload, &medium, self.reborn(seed, cut, false));
+        let workload = (self.make)();
+        let (next, outcome) = live(&workload, &medium, self.reborn(seed, cut, false));
         let past = Past { journal: &journal, acks: &acks };
-        Ok(outcome.and_then(|()| self.check(&medium, past, &next)))
+        Ok(outcome.and_then(|()| self.check(&workload, &medium, past, &next)))
     }
 
     fn reborn(&self, seed: u64, cut: &Cut, is_watched: bool) -> Birth {
@@ -353,6 +357,7 @@ impl<W: Workload> Run<'_, W> {
     /// What must hold at the end of a life.
     fn check(
         &mut self,
+        workload: &W,
         medium: &Arc<dyn Medium>,
         past: Past<'_>,
         life: &Life,
@@ -360,13 +365,15 @@ impl<W: Workload> Run<'_, W> {
         let text = |error: crate::StoreError| error.to_string();
         let mut reader = medium.store().reader().map_err(text)?;
         let journal = verify::journal(&mut *reader).map_err(text)?;
-        if !journal.starts_with(past.journal) {
+        if !journal.starts_with(&verify::kept(workload, past.journal, &journal)) {
             return Err("the recovery has changed what was written before".to_owned());
         }
         let plans = verify::plans(&journal)?;
-        verify::acknowledged(&mut *reader, &plans, past.acks)?;
-        verify::acknowledged(&mut *reader, &plans, &life.acks)?;
-        verify::ended(self.workload, &mut *reader, &plans)?;
+        verify::acknowledged(workload, &mut *reader, &plans, past.acks)?;
+        verify::acknowledged(workload, &mut *reader, &plans, &life.acks)?;
+        verify::ended(workload, &mut *reader, &plans)?;
+        let all: Vec<_> = plans.values().map(|told| &told.plan).collect();
+        workload.verdict(&all)?;
         self.report.plans += plans.len() as u64;
         let records = plans.values().flat_map(|told| &told.records);
         let repeated = records.filter(|record| matches!(record, Record::Interrupted { .. }));
@@ -377,7 +384,7 @@ impl<W: Workload> Run<'_, W> {
     fn report(&mut self, write: usize, fault: Option<Fault>, problem: String) {
         self.report.violations += 1;
         if self.report.first.len() < VIOLATIONS_KEPT {
-            let (workload, store) = (self.workload.name().to_owned(), self.kind.name());
+            let (workload, store) = ((self.make)().name().to_owned(), self.kind.name());
             let seed = self.seed;
             self.report.first.push(Violation { workload, store, seed, write, fault, problem });
         }
@@ -390,7 +397,8 @@ impl Past<'_> {
 
 /// How much of a journal is there after a crash: what was durable before the write, or with it. And what
 /// was acknowledged before is among it.
-fn found(
+fn found<W: Workload>(
+    workload: &W,
     medium: &Arc<dyn Medium>,
     written: &[Written],
     range: std::ops::RangeInclusive<usize>,
@@ -402,10 +410,12 @@ fn found(
     drop(store.writer().map_err(text)?);
     let mut reader = store.reader().map_err(text)?;
     let journal = verify::journal(&mut *reader).map_err(text)?;
-    if !range.contains(&journal.len()) || journal[..] != written[..journal.len()] {
-        let (count, least, most) = (journal.len(), range.start(), range.end());
+    let (count, least, most) = (journal.len(), *range.start(), *range.end());
+    let is_there =
+        |entries: &usize| verify::kept(workload, &written[..*entries], &journal) == journal;
+    let Some(entries) = range.clone().rfind(is_there) else {
         return Err(format!("{count} entries are there, of which {least} to {most} were written"));
-    }
-    verify::acknowledged(&mut *reader, &verify::plans(&journal)?, acks)?;
-    Ok(journal.len())
+    };
+    verify::acknowledged(workload, &mut *reader, &verify::plans(&journal)?, acks)?;
+    Ok(entries)
 }

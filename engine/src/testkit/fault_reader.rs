@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::fault_store::{Op, Script};
+use super::fault_store::{Op, Script, Twin};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::store::{
@@ -23,6 +23,14 @@ impl Reader {
     fn inner(&mut self) -> Result<&mut dyn StoreReader, StoreError> {
         Script::begin(&self.script, Op::Read)?;
         Ok(&mut *self.inner)
+    }
+
+    /// What was read, or nothing if the store is broken in this way.
+    fn unless<T>(&self, twin: Twin, read: Vec<T>) -> Vec<T> {
+        match self.script.lock().twin == Some(twin) {
+            true => Vec::new(),
+            false => read,
+        }
     }
 }
 
@@ -49,7 +57,8 @@ impl StoreReader for Reader {
     }
 
     fn followers(&mut self) -> Result<Vec<(PlanId, PlanId)>, StoreError> {
-        self.inner()?.followers()
+        let followers = self.inner()?.followers()?;
+        Ok(self.unless(Twin::ForgetsFollowers, followers))
     }
 
     fn worlds(&mut self) -> Result<Worlds, StoreError> {
@@ -99,6 +108,10 @@ impl StoreReader for Reader {
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
         self.inner()?.list(filter)
+    }
+
+    fn counts_of(&mut self, filter: &Filter) -> Result<Vec<Count>, StoreError> {
+        self.inner()?.counts_of(filter)
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {

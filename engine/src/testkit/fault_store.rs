@@ -49,6 +49,15 @@ pub(super) struct Script {
     reads_fail: Option<StoreError>,
     observer: Option<Box<dyn Observer>>,
     injector: Option<Arc<dyn Injector>>,
+    pub(super) twin: Option<Twin>,
+}
+
+/// A store that is broken on purpose: runs over it must find something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Twin {
+    /// Followers of plans are in memory only: a start reads none.
+    ForgetsFollowers,
 }
 
 /// Operations on a store.
@@ -97,8 +106,12 @@ impl FaultStore {
     }
 
     /// With somebody who decides what fails.
-    pub(super) fn injected(inner: Arc<dyn Store>, injector: Arc<dyn Injector>) -> Self {
-        let script = Script { injector: Some(injector), ..Script::default() };
+    pub(super) fn injected(
+        inner: Arc<dyn Store>,
+        injector: Arc<dyn Injector>,
+        twin: Option<Twin>,
+    ) -> Self {
+        let script = Script { injector: Some(injector), twin, ..Script::default() };
         Self { inner, script: Arc::new(Mutex::new(script)) }
     }
 
@@ -173,8 +186,12 @@ impl StoreWriter for Writer {
 
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
         Script::inject(&self.script, Op::Write)?;
-        let removed = self.inner.remove(plans)?;
-        Script::answer(&self.script).map(|()| removed)
+        self.watched(None, |inner| inner.remove(plans), |_| &[])
+    }
+
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        Script::inject(&self.script, Op::Write)?;
+        self.watched(None, |inner| inner.free(locks), |()| &[])
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {

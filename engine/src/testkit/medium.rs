@@ -60,6 +60,14 @@ impl Kind {
         }
     }
 
+    /// An empty medium that nothing has to survive: no need to wait for the disk.
+    pub(super) fn scratch(&self) -> io::Result<Arc<dyn Medium>> {
+        match self {
+            Self::Memory => self.empty(),
+            Self::Sqlite(folder) => Ok(Arc::new(Folder::new(folder, SqliteSync::Off)?)),
+        }
+    }
+
     /// A medium that holds what a crash has left.
     pub(super) fn holding(&self, image: &Image) -> io::Result<Arc<dyn Medium>> {
         match (self, image) {

@@ -23,6 +23,6 @@ pub use action_kit::{ActionKit, ActionRun, Called};
 pub use alone::PlannedAlone;
 pub use crash::{crash_points, CrashPoints, CrashReport, Violation};
 pub use fault::Fault;
-pub use fault_store::FaultStore;
+pub use fault_store::{FaultStore, Twin};
 pub use faults::{FaultPoint, FaultReport, FaultViolation, Faults, Moment, Trouble};
 pub use workload::{Client, Workload};

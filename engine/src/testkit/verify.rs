@@ -72,14 +72,29 @@ fn outcomes(plan: &Plan, records: &[Record]) -> Result<(), String> {
     Ok(())
 }
 
+/// The entries of those plans that may not have been removed, or that are still there.
+pub(super) fn kept<W: Workload>(
+    workload: &W,
+    written: &[Written],
+    found: &[Written],
+) -> Vec<Written> {
+    if !workload.may_forget() {
+        return written.to_vec();
+    }
+    let there: HashSet<PlanId> = found.iter().map(|entry| entry.plan).collect();
+    written.iter().filter(|entry| there.contains(&entry.plan)).cloned().collect()
+}
+
 /// What was acknowledged is there.
-pub(super) fn acknowledged(
+pub(super) fn acknowledged<W: Workload>(
+    workload: &W,
     reader: &mut dyn StoreReader,
     plans: &Plans,
     acks: &[Ack],
 ) -> Result<(), String> {
     let find = |plan: &PlanId| plans.get(plan).ok_or(format!("plan {plan} was taken, and is lost"));
-    for ack in acks {
+    let is_kept = |ack: &&Ack| !workload.may_forget() || plans.contains_key(&ack.plan());
+    for ack in acks.iter().filter(is_kept) {
         match ack {
             Ack::Triggered { key, plan } => {
                 find(plan)?;

@@ -63,6 +63,36 @@ pub trait Workload {
     }
 }
 
+impl<W: Workload> Workload for &W {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn world(&self, builder: WorldBuilder) -> WorldBuilder {
+        (**self).world(builder)
+    }
+
+    fn client(&self, client: Client) -> impl Future<Output = Result<(), String>> {
+        (**self).client(client)
+    }
+
+    fn is_end(&self, plan: &Plan) -> bool {
+        (**self).is_end(plan)
+    }
+
+    fn may_forget(&self) -> bool {
+        (**self).may_forget()
+    }
+
+    fn verdict(&self, plans: &[&Plan]) -> Result<(), String> {
+        (**self).verdict(plans)
+    }
+
+    fn patience(&self) -> Duration {
+        (**self).patience()
+    }
+}
+
 /// The client of a workload: it remembers what was acknowledged to it.
 #[derive(Clone)]
 pub struct Client {

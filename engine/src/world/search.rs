@@ -133,4 +133,18 @@ impl World {
             Ok(Counts { groups })
         })
     }
+
+    /// How many plans fit, as of now, whatever the limit of the filter is. Cost: that of a list of them
+    /// in the store; only the counts are kept in memory.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub fn counts_of(&self, filter: Filter) -> Asking<Counts, PlanError> {
+        let world = self.clone();
+        Asking::new(async move {
+            let groups = world.ask(move |reader| reader.counts_of(&filter)).await?;
+            Ok(Counts { groups })
+        })
+    }
 }

@@ -1,6 +1,8 @@
 //! Workloads that crash: orders with retries, approvals with events and timers, sums that fan out, and
 //! plans whose steps fail and are left out or taken back; and plans that take turns.
 
+#[path = "../faults/workloads.rs"]
+pub(crate) mod faults;
 #[path = "turns.rs"]
 mod turns;
 
@@ -13,6 +15,8 @@ use turnwheel_engine::{
     Revert, Reverts, Run, RunAsync, Runs, RunsAsync, StepContext, WorldBuilder,
 };
 use turnwheel_runtime::Backoff;
+
+use faults::{each, Each};
 
 /// What a piece of work is to do.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -313,12 +317,38 @@ impl Workload for Troubles {
     }
 }
 
-/// All workloads.
-pub(crate) fn all(options: &CrashPoints) -> CrashReport {
-    let mut report = options.run(&Orders(3));
-    report.add(options.run(&Approvals(2)));
-    report.add(options.run(&Sums(6)));
-    report.add(options.run(&Troubles));
-    report.add(options.run(&turns::Turns(3)));
-    report
+/// Crash points.
+#[derive(Debug)]
+struct CrashRuns<T> {
+    options: CrashPoints,
+    schedules: CrashPoints,
+    /// Is told what came of a workload.
+    told: T,
+    report: CrashReport,
+}
+
+impl<T: FnMut(&str, &CrashReport)> Each for CrashRuns<T> {
+    fn one<W: Workload>(&mut self, is_schedule: bool, make: impl Fn() -> W) {
+        let name = make().name().to_owned();
+        let tried = if is_schedule { &self.schedules } else { &self.options }.run(make);
+        (self.told)(&name, &tried);
+        self.report.add(tried);
+    }
+}
+
+/// All workloads, those of the fault runs among them. Schedules may have fewer points: they take long.
+pub(crate) fn all(
+    options: &CrashPoints,
+    schedules: &CrashPoints,
+    told: impl FnMut(&str, &CrashReport),
+) -> CrashReport {
+    let (options, schedules) = (options.clone(), schedules.clone());
+    let mut runs = CrashRuns { options, schedules, told, report: CrashReport::default() };
+    runs.one(false, || Orders(3));
+    runs.one(false, || Approvals(2));
+    runs.one(false, || Sums(6));
+    runs.one(false, || Troubles);
+    runs.one(false, || turns::Turns(3));
+    each(&mut runs);
+    runs.report
 }

@@ -1,7 +1,9 @@
 //! The actions of the workloads, and the log of the calls of their code.
 
 use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Poll as Async, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,6 +28,9 @@ struct Calls {
     /// Plans whose rest has begun and not ended, and the most of them at a time.
     resting: HashSet<PlanId>,
     most: usize,
+    /// Whether long calls return; the wakers of those that do not yet.
+    is_released: bool,
+    long: Vec<Waker>,
     wrong: Option<String>,
 }
 
@@ -35,7 +40,31 @@ struct Call(Log, (PlanId, StepId));
 impl Log {
     /// Another life of the world begins: what was called in the one before does not return.
     pub(crate) fn begin_life(&self) {
-        self.0.lock().running.clear();
+        let mut calls = self.0.lock();
+        calls.running.clear();
+        calls.long.clear();
+        calls.is_released = false;
+    }
+
+    /// Long calls return from now on, in this life.
+    pub(crate) fn release(&self) {
+        let mut calls = self.0.lock();
+        calls.is_released = true;
+        let long = std::mem::take(&mut calls.long);
+        drop(calls);
+        long.into_iter().for_each(Waker::wake);
+    }
+
+    async fn released(&self) {
+        poll_fn(|cx| {
+            let mut calls = self.0.lock();
+            if calls.is_released {
+                return Async::Ready(());
+            }
+            calls.long.push(cx.waker().clone());
+            Async::Pending
+        })
+        .await;
     }
 
     fn rests(&self, plan: PlanId, is_over: bool) {
@@ -108,6 +137,12 @@ pub(crate) enum Do {
     Hear(usize),
     /// Waits so many seconds.
     Rest(u64),
+    /// Is called for as long as the client wants.
+    Long,
+    /// Fails once in its finalize phase.
+    FailFinal,
+    /// Fails once when it is reverted.
+    FailRevert,
     /// Has so many plans of one leaf each, some at once, and adds what they have made.
     Split(u64, Option<u32>),
 }
@@ -153,6 +188,11 @@ impl RunAsync for Leaf {
                 Err(ActionError::new(kind, "as it was told"))
             }
             Do::Fail(..) => Ok(Next::Done),
+            Do::Long => {
+                self.0.released().await;
+                Ok(Next::Done)
+            }
+            Do::FailFinal | Do::FailRevert => Ok(Next::Done),
             Do::Hear(count) => hear(step, count, 600),
             Do::Rest(seconds) => {
                 let next = hear(step, 1, seconds)?;
@@ -200,6 +240,9 @@ fn split(
 
 impl Finalize for Leaf {
     fn finalize(&self, step: &mut StepContext<Self>) -> Result<(), ActionError> {
+        if matches!(step.input, Do::FailFinal) && step.attempt() == 1 {
+            return Err(ActionError::new("again", "as it was told"));
+        }
         step.output.is_final = true;
         Ok(())
     }
@@ -207,6 +250,9 @@ impl Finalize for Leaf {
 
 impl Revert for Leaf {
     fn revert(&self, step: &mut StepContext<Self>) -> Result<(), ActionError> {
+        if matches!(step.input, Do::FailRevert) && step.attempt() == 1 {
+            return Err(ActionError::new("again", "as it was told"));
+        }
         step.output.sum = 0;
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Workload for Plans {
             Subject::Queues => queues(&client).await,
             Subject::Polling => polling(&client).await,
             Subject::Rescues => rescues(&client).await,
-            Subject::Cancels => cancels(&client).await,
+            Subject::Cancels => cancels(&client, &self.log).await,
             Subject::Retention => retention(&client).await,
         }
     }
@@ -222,8 +222,17 @@ async fn rescues(client: &Client) -> Result<(), String> {
     Ok(())
 }
 
-async fn cancels(client: &Client) -> Result<(), String> {
+/// Cancels plans in each phase.
+async fn cancels(client: &Client, log: &Log) -> Result<(), String> {
+    let unborn = client.trigger::<Leaf>("unborn", Do::Add(1)).await?;
+    client.cancel(unborn).await?;
+    let reverting = vec![Do::FailRevert, Do::Fail(9, "revert".to_owned())];
     let mut plans = vec![
+        unborn,
+        client.trigger::<Leaf>("called", Do::Long).await?,
+        client.trigger::<Leaf>("finalizing", Do::FailFinal).await?,
+        client.trigger::<Tree>("reverting", (false, reverting)).await?,
+        client.trigger::<Narrow>("queued", 1).await?,
         client.trigger::<Leaf>("suspended", Do::Rest(100)).await?,
         client.trigger::<Leaf>("retrying", Do::Fail(2, "again".to_owned())).await?,
         client.trigger::<Leaf>("parent", Do::Split(2, Some(1))).await?,
@@ -237,10 +246,18 @@ async fn cancels(client: &Client) -> Result<(), String> {
     for plan in plans.iter().rev() {
         client.cancel(*plan).await?;
     }
+    log.release();
+    let failing = [plans[2], plans[3]];
     for plan in plans {
         let result = client.finished(plan).await?.result();
-        // A call that has ended before cannot be cancelled any more.
-        if !matches!(result, PlanResult::Cancelled | PlanResult::Success) {
+        let is_right = match result {
+            PlanResult::Cancelled => true,
+            // A call that has ended before cannot be cancelled any more.
+            PlanResult::Success => true,
+            PlanResult::Error | PlanResult::Reverted => failing.contains(&plan),
+            _ => false,
+        };
+        if !is_right {
             return Err(format!("plan {plan} ends as {}", result.name()));
         }
     }

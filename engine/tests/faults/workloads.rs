@@ -7,29 +7,24 @@ mod flows;
 #[path = "plans.rs"]
 mod plans;
 
-use turnwheel_engine::testkit::{FaultReport, Faults};
+use turnwheel_engine::testkit::Workload;
 
 use flows::{Listening, Scheduled};
-use plans::{Plans, Subject};
+pub(crate) use plans::{Plans, Subject};
 
-/// Tries all workloads, and tells after each what came of it. Schedules take minutes of virtual time, so that
-/// there may be fewer points of them.
-pub(crate) fn all(
-    options: &Faults,
-    schedules: &Faults,
-    mut told: impl FnMut(&str, &FaultReport),
-) -> FaultReport {
-    let mut report = FaultReport::default();
-    let mut add = |name: String, tried: FaultReport| {
-        told(&name, &tried);
-        report.add(tried);
-    };
+/// What is done with each workload.
+pub(crate) trait Each {
+    /// Schedules take minutes of virtual time, so that there may be fewer points of them.
+    fn one<W: Workload>(&mut self, is_schedule: bool, make: impl Fn() -> W);
+}
+
+/// Calls it with all workloads.
+pub(crate) fn each(it: &mut impl Each) {
     for subject in Subject::ALL {
-        add(format!("{subject:?}"), options.run(|| Plans::new(subject)));
+        it.one(false, || Plans::new(subject));
     }
-    add("Flows".to_owned(), options.run(|| Listening));
+    it.one(false, || Listening);
     for overlap in Scheduled::ALL {
-        add(format!("Schedules {overlap:?}"), schedules.run(|| Scheduled::new(overlap)));
+        it.one(true, || Scheduled::new(overlap));
     }
-    report
 }

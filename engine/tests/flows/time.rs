@@ -311,7 +311,7 @@ impl Workload for Mixed {
 
 #[test]
 fn a_flow_goes_on_wherever_the_process_ends() {
-    let report = CrashPoints::new().seeds([1]).points(60).run(&Mixed);
+    let report = CrashPoints::new().seeds([1]).points(60).run(|| Mixed);
     eprintln!("{report}");
     report.assert_clean();
 }

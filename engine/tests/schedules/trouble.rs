@@ -270,6 +270,10 @@ impl StoreWriter for MeddledWriter {
         self.inner.remove(plans)
     }
 
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        self.inner.free(locks)
+    }
+
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
         self.inner.commit(batch)
     }

@@ -139,3 +139,26 @@ fn a_damaged_plan_is_refused_and_others_go_on() {
 fn a_damaged_plan_whose_row_is_behind_is_refused_and_others_go_on() {
     one_of_three(true);
 }
+
+#[test]
+fn messages_of_a_file_that_is_no_store_or_was_changed_name_it_and_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.db");
+    let other = turnwheel_engine::rusqlite::Connection::open(&path).unwrap();
+    other.execute("CREATE TABLE theirs (number INTEGER)", []).unwrap();
+    let mut reader = SqliteStore::new(&path).reader().unwrap();
+    let error = reader.journal(0, 1).unwrap_err().to_string();
+    assert!(error.contains("other.db") && error.contains("no such table"), "{error}");
+    assert!(error.contains("no store of Turnwheel"), "{error}");
+    let path = folder.path().join("plans.db");
+    let store = SqliteStore::new(&path);
+    let mut writer = store.writer().unwrap();
+    crate::place::append(&mut *writer, &[crate::place::entry(1, 0, "a")]);
+    crate::place::write_rows(&mut *writer, &[crate::place::row(1, 1)], 1);
+    drop(writer);
+    let changed = turnwheel_engine::rusqlite::Connection::open(&path).unwrap();
+    changed.execute("UPDATE plans SET created_at = -5", []).unwrap();
+    let error = store.reader().unwrap().list(&Filter::default()).unwrap_err().to_string();
+    assert!(error.contains("plans.db") && error.contains("-5"), "{error}");
+    assert!(error.contains("Restore it from a backup"), "{error}");
+}

@@ -1,11 +1,16 @@
 //! The locks of plans as stores keep them: taken and given back with an entry, or not at all.
 
+use std::sync::Arc;
+
 use turnwheel_engine::store::{Append, Batch, StoreWriter, Verdict};
-use turnwheel_engine::{MemoryStore, PlanId, SqliteStore, Store};
+use turnwheel_engine::{
+    Action, ActionError, MemoryStore, Next, PlanId, PlanResult, Run, Runs, Singleton, SqliteStore,
+    StepContext, Store, World,
+};
 
 /// A store, and what has to live as long as it does.
 struct Place {
-    store: Box<dyn Store>,
+    store: Arc<dyn Store>,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -14,8 +19,8 @@ fn places() -> [Place; 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = SqliteStore::new(folder.path().join("plans.db"));
     [
-        Place { store: Box::new(MemoryStore::new()), _folder: None },
-        Place { store: Box::new(disk), _folder: Some(folder) },
+        Place { store: Arc::new(MemoryStore::new()), _folder: None },
+        Place { store: Arc::new(disk), _folder: Some(folder) },
     ]
 }
 
@@ -91,4 +96,51 @@ fn a_refused_lock_leaves_nothing(place: &Place) {
     assert_eq!(reader.by_key("order 7").expect("it answers"), None);
     assert_eq!(locks(place), [("a".to_owned(), plan(1))]);
     assert_eq!(append(&mut *writer, &[with_key(entry(3))]), [Verdict::Written(2)]);
+}
+
+/// One at a time; others wait.
+struct Solo;
+
+impl Action for Solo {
+    const NAME: &'static str = "solo";
+    type Input = ();
+    type Output = ();
+    type Phases = Runs;
+
+    fn singleton(&self) -> Option<Singleton<()>> {
+        Some(Singleton::new().wait())
+    }
+}
+
+impl Run for Solo {
+    fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        Ok(Next::Done)
+    }
+}
+
+#[test]
+fn a_lock_of_a_plan_that_is_not_there_is_freed_by_the_next_start() {
+    places().iter().for_each(a_lock_of_no_plan_is_freed);
+}
+
+fn a_lock_of_no_plan_is_freed(place: &Place) {
+    let mut writer = place.store.writer().expect("a writer");
+    // Plan 1 is removed although it has a lock; plan 2 has one, and no row yet.
+    let appends = [
+        Append { plan: crate::place::plan(1), ..locking(1, &["solo"], &[]) },
+        locking(2, &["other"], &[]),
+    ];
+    let rows = [crate::place::stopped(1, 1, 7)];
+    let batch = Batch { appends: &appends, changes: &[], rows: &rows, projected: 1 };
+    writer.commit(&batch).expect("it is written");
+    assert_eq!(writer.remove(&[(crate::place::plan(1), 1)]).expect("it goes"), 1);
+    drop(writer);
+    let world = World::builder().action(Solo).build(Arc::clone(&place.store)).expect("it begins");
+    let other = ("other".to_owned(), plan(2));
+    assert_eq!(locks(place), [other], "a lock of a plan whose row is behind stays");
+    let held: Vec<_> = world.locks().into_iter().map(|lock| lock.name).collect();
+    assert_eq!(held, ["other"]);
+    let view = world.trigger::<Solo>(()).wait().expect("it is taken").finished().wait();
+    assert_eq!(view.expect("it is there").result(), PlanResult::Success);
+    world.shutdown().expect("it ends");
 }

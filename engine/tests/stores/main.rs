@@ -73,6 +73,7 @@ suite![
     pages_go_on_in_both_directions,
     labels_are_found_as_they_are_now,
     plans_are_counted_by_state_result_and_reason,
+    plans_that_fit_a_filter_are_counted,
     large_values_come_back_with_what_they_are_part_of,
     large_values_go_with_their_plan_and_with_no_other,
     a_refused_entry_leaves_no_large_values,

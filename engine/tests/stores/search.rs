@@ -143,3 +143,29 @@ pub(crate) fn plans_are_counted_by_state_result_and_reason(place: &Place) {
     assert_eq!(writer.remove(&[(plan(2), 2)]).expect("it answers"), 1);
     assert_eq!(counts(), [running(Waiting::Nothing, 1), running(Waiting::Event, 1)]);
 }
+
+pub(crate) fn plans_that_fit_a_filter_are_counted(place: &Place) {
+    let mut writer = place.store.writer().expect("a writer");
+    let mut reader = place.store.reader().expect("a reader");
+    append(&mut *writer, &[entry(1, 0, "a"), entry(2, 0, "a"), entry(3, 0, "a"), entry(4, 0, "a")]);
+    let labelled = |number| {
+        let labels = [("customer".to_owned(), "Ann".to_owned())].into();
+        PlanRow { labels, ..row(number, 1) }
+    };
+    let waits = PlanRow { waits: Waiting::Event, ..labelled(2) };
+    let rows = [labelled(1), waits, row(3, 1), stopped(4, 4, 10)];
+    write_rows(&mut *writer, &rows, 4);
+    let mut of = |filter: Filter| {
+        let mut counts = reader.counts_of(&filter).expect("it counts");
+        counts.sort_by_key(|count| (count.state.name(), count.waits));
+        let told = |count: &Count| (count.state, count.waits, count.plans);
+        counts.iter().map(told).collect::<Vec<_>>()
+    };
+    let (runs, over) = (PlanState::Running, PlanState::Stopped);
+    let all = [(runs, Waiting::Nothing, 2), (runs, Waiting::Event, 1), (over, Waiting::Nothing, 1)];
+    assert_eq!(of(Filter { limit: 1, ..Filter::default() }), all, "whatever its limit is");
+    let labels = vec![("customer".to_owned(), Some("Ann".to_owned()))];
+    let of_ann = Filter { labels, ..Filter::default() };
+    assert_eq!(of(of_ann.clone()), [(runs, Waiting::Nothing, 1), (runs, Waiting::Event, 1)]);
+    assert_eq!(of(Filter { states: vec![over], ..of_ann }), []);
+}

@@ -114,15 +114,26 @@ pub(super) fn list(connection: &Connection, filter: &Filter) -> rusqlite::Result
 pub(super) fn counts(connection: &Connection) -> rusqlite::Result<Vec<Count>> {
     let sql = "SELECT state, result, waits, plans FROM counts WHERE plans > 0";
     let mut read = connection.prepare_cached(sql)?;
-    let counts = read.query_map([], |row| {
-        Ok(Count {
-            state: named(row, 0, PlanState::from_name)?,
-            result: named(row, 1, PlanResult::from_name)?,
-            waits: named(row, 2, Waiting::from_name)?,
-            plans: row.get(3)?,
-        })
-    })?;
+    let counts = read.query_map([], count)?;
     counts.collect()
+}
+
+/// The same of those plans that fit.
+pub(super) fn counts_of(connection: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Count>> {
+    let Query { sql, values } = query(&Filter { limit: usize::MAX, ..filter.clone() });
+    let sql = format!("SELECT state, result, waits, count(*) FROM ({sql}) GROUP BY 1, 2, 3");
+    let mut read = connection.prepare_cached(&sql)?;
+    let counts = read.query_map(params_from_iter(values), count)?;
+    counts.collect()
+}
+
+fn count(row: &Row<'_>) -> rusqlite::Result<Count> {
+    Ok(Count {
+        state: named(row, 0, PlanState::from_name)?,
+        result: named(row, 1, PlanResult::from_name)?,
+        waits: named(row, 2, Waiting::from_name)?,
+        plans: row.get(3)?,
+    })
 }
 
 fn unfit(column: usize, problem: String) -> rusqlite::Error {

@@ -283,7 +283,20 @@ fn failure(error: &rusqlite::Error) -> StoreError {
             }
             other => StoreError::Failed(other.to_string()),
         },
+        _ if error.to_string().contains("no such table") => StoreError::Failed(format!(
+            "{error}: the file is no store of Turnwheel, or no world has opened it yet; check its path"
+        )),
         _ => StoreError::Failed(error.to_string()),
+    }
+}
+
+/// The same, with the file.
+fn failure_in(connection: &Connection, error: &rusqlite::Error) -> StoreError {
+    let path = connection.path().unwrap_or_default();
+    match failure(error) {
+        StoreError::Failed(problem) => StoreError::Failed(format!("{path}: {problem}")),
+        StoreError::Corrupt(problem) => StoreError::Corrupt(format!("{path}: {problem}")),
+        other => other,
     }
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{params_from_iter, Connection, OptionalExtension};
 
 use turnwheel_actors::entity::{DueRange, Record, ReminderId, ReminderRow};
 
-use super::{failure, list, schedules, states, values, worlds};
+use super::{failure_in, list, schedules, states, values, worlds};
 use crate::error::StoreError;
 use crate::id::PlanId;
 use crate::store::{
@@ -80,7 +80,7 @@ struct Chain {
 
 impl StoreReader for Reader {
     fn load(&mut self, plan: PlanId, head: Option<Seq>) -> Result<Option<Loaded>, StoreError> {
-        let chain = self.plan(plan, head).map_err(|error| failure(&error))?;
+        let chain = self.plan(plan, head).map_err(|error| failure_in(&self.connection, &error))?;
         match chain {
             Some(Chain { missing: Some(seq), .. }) => Err(missing(plan, seq)),
             Some(Chain { loaded, .. }) => {
@@ -101,7 +101,7 @@ impl StoreReader for Reader {
         after: Seq,
         head: Seq,
     ) -> Result<Entries, StoreError> {
-        match self.chain(head, after).map_err(|error| failure(&error))? {
+        match self.chain(head, after).map_err(|error| failure_in(&self.connection, &error))? {
             (entries, None) => {
                 let whole = |(seq, bytes)| Ok((seq, values::whole(&self.connection, plan, bytes)?));
                 entries.into_iter().map(whole).collect()
@@ -126,7 +126,7 @@ impl StoreReader for Reader {
             })?;
             rows.collect()
         };
-        let mut entries = entries().map_err(|error| failure(&error))?;
+        let mut entries = entries().map_err(|error| failure_in(&self.connection, &error))?;
         for entry in &mut entries {
             let kept = std::mem::take(&mut entry.records);
             entry.records = values::whole(&self.connection, entry.plan, kept)?;
@@ -137,7 +137,8 @@ impl StoreReader for Reader {
     fn behind(&mut self) -> Result<Vec<(PlanId, Seq)>, StoreError> {
         let sql = "SELECT max(seq), plan FROM journal
             WHERE seq > (SELECT value FROM meta WHERE name = 'projected') GROUP BY plan ORDER BY plan";
-        let heads = self.ids(sql, Vec::new()).map_err(|error| failure(&error))?;
+        let heads =
+            self.ids(sql, Vec::new()).map_err(|error| failure_in(&self.connection, &error))?;
         Ok(heads.into_iter().map(|(seq, plan)| (plan, seq)).collect())
     }
 
@@ -145,7 +146,7 @@ impl StoreReader for Reader {
         let sql = "SELECT 0, id FROM plans WHERE is_busy AND id > ?1 ORDER BY id LIMIT ?2";
         let from = from.map_or_else(Vec::new, |from| from.to_bytes().to_vec());
         let values = vec![Value::Blob(from), number(limit)];
-        let plans = self.ids(sql, values).map_err(|error| failure(&error))?;
+        let plans = self.ids(sql, values).map_err(|error| failure_in(&self.connection, &error))?;
         Ok(plans.into_iter().map(|(_, plan)| plan).collect())
     }
 
@@ -154,7 +155,7 @@ impl StoreReader for Reader {
             WHERE wakes_at IS NOT NULL AND wakes_at <= ?1 ORDER BY wakes_at, id LIMIT ?2";
         let until = i64::try_from(until.0).unwrap_or(i64::MAX);
         let values = vec![Value::Integer(until), number(limit)];
-        let plans = self.ids(sql, values).map_err(|error| failure(&error))?;
+        let plans = self.ids(sql, values).map_err(|error| failure_in(&self.connection, &error))?;
         Ok(plans.into_iter().map(|(at, plan)| (Time(at), plan)).collect())
     }
 
@@ -175,7 +176,7 @@ impl StoreReader for Reader {
             }
             Ok(slots)
         };
-        live().map_err(|error| failure(&error))
+        live().map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn locks(&mut self) -> Result<Vec<(String, PlanId)>, StoreError> {
@@ -186,7 +187,7 @@ impl StoreReader for Reader {
                 read.query_map([], |row| Ok((row.get(0)?, PlanId::from_bytes(row.get(1)?))))?;
             rows.collect()
         };
-        locks().map_err(|error| failure(&error))
+        locks().map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn followers(&mut self) -> Result<Vec<(PlanId, PlanId)>, StoreError> {
@@ -198,21 +199,25 @@ impl StoreReader for Reader {
             })?;
             rows.collect()
         };
-        followers().map_err(|error| failure(&error))
+        followers().map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn by_key(&mut self, key: &str) -> Result<Option<PlanId>, StoreError> {
         let sql = "SELECT 0, plan FROM keys WHERE key = ?1";
         let plans = self.ids(sql, vec![Value::Text(key.to_owned())]);
-        Ok(plans.map_err(|error| failure(&error))?.first().map(|(_, plan)| *plan))
+        Ok(plans
+            .map_err(|error| failure_in(&self.connection, &error))?
+            .first()
+            .map(|(_, plan)| *plan))
     }
 
     fn state(&mut self, entity: &str, key: &str) -> Result<Record, StoreError> {
-        states::state(&self.connection, entity, key).map_err(|error| failure(&error))
+        states::state(&self.connection, entity, key)
+            .map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn reminder(&mut self, id: &ReminderId) -> Result<Option<ReminderRow>, StoreError> {
-        states::reminder(&self.connection, id).map_err(|error| failure(&error))
+        states::reminder(&self.connection, id).map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn reminders_of(
@@ -221,27 +226,35 @@ impl StoreReader for Reader {
         key: &str,
         limit: usize,
     ) -> Result<Vec<ReminderRow>, StoreError> {
-        states::reminders_of(&self.connection, entity, key, limit).map_err(|error| failure(&error))
+        states::reminders_of(&self.connection, entity, key, limit)
+            .map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn reminders_due(&mut self, range: &DueRange) -> Result<Vec<ReminderRow>, StoreError> {
-        states::reminders_due(&self.connection, range).map_err(|error| failure(&error))
+        states::reminders_due(&self.connection, range)
+            .map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
-        list::list(&self.connection, filter).map_err(|error| failure(&error))
+        list::list(&self.connection, filter).map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn counts(&mut self) -> Result<Vec<Count>, StoreError> {
-        list::counts(&self.connection).map_err(|error| failure(&error))
+        list::counts(&self.connection).map_err(|error| failure_in(&self.connection, &error))
+    }
+
+    fn counts_of(&mut self, filter: &Filter) -> Result<Vec<Count>, StoreError> {
+        list::counts_of(&self.connection, filter)
+            .map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
-        schedules::one(&self.connection, name).map_err(|error| failure(&error))
+        schedules::one(&self.connection, name).map_err(|error| failure_in(&self.connection, &error))
     }
 
     fn schedules(&mut self, after: &str, limit: usize) -> Result<Vec<ScheduleRow>, StoreError> {
-        schedules::page(&self.connection, after, limit).map_err(|error| failure(&error))
+        schedules::page(&self.connection, after, limit)
+            .map_err(|error| failure_in(&self.connection, &error))
     }
 }
 

@@ -171,6 +171,17 @@ impl Writer {
         self.log.add(plans.len() as u64 * 2);
         Ok(count)
     }
+
+    fn free_all(&mut self, locks: &[(String, PlanId)]) -> Result<(), Refusal> {
+        let transaction = begin(&mut self.connection)?;
+        refuse_fenced(&transaction, self.epoch)?;
+        for (name, plan) in locks {
+            free(&transaction, name, *plan)?;
+        }
+        transaction.commit()?;
+        self.log.add(locks.len() as u64);
+        Ok(())
+    }
 }
 
 impl StoreWriter for Writer {
@@ -192,6 +203,10 @@ impl StoreWriter for Writer {
 
     fn remove(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, StoreError> {
         self.remove_all(plans).map_err(Refusal::told)
+    }
+
+    fn free(&mut self, locks: &[(String, PlanId)]) -> Result<(), StoreError> {
+        self.free_all(locks).map_err(Refusal::told)
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {
@@ -331,11 +346,14 @@ fn lock(transaction: &Transaction<'_>, append: &Append) -> rusqlite::Result<Opti
         let write = "INSERT OR REPLACE INTO locks (name, plan) VALUES (?1, ?2)";
         transaction.prepare_cached(write)?.execute(params![name, plan])?;
     }
-    for name in &append.release {
-        let write = "DELETE FROM locks WHERE name = ?1 AND plan = ?2";
-        transaction.prepare_cached(write)?.execute(params![name, plan])?;
-    }
+    append.release.iter().try_for_each(|name| free(transaction, name, append.plan))?;
     Ok(None)
+}
+
+/// A lock is free, if it is of this plan.
+fn free(transaction: &Transaction<'_>, name: &str, plan: PlanId) -> rusqlite::Result<()> {
+    let write = "DELETE FROM locks WHERE name = ?1 AND plan = ?2";
+    transaction.prepare_cached(write)?.execute(params![name, plan.to_bytes()]).map(|_| ())
 }
 
 /// Keeps which plans the plan of an entry waits for.

@@ -13,8 +13,9 @@ use turnwheel_runtime::Group;
 use super::injector::{Injector, Stop};
 use super::point::FaultPoint;
 use crate::error::BuildError;
-use crate::store::{Filter, MemoryStore, Store};
-use crate::testkit::fault_store::FaultStore;
+use crate::store::{Filter, Store};
+use crate::testkit::fault_store::{FaultStore, Twin};
+use crate::testkit::medium::Kind;
 use crate::testkit::verify;
 use crate::testkit::workload::{Ack, Client, Workload};
 use crate::world::World;
@@ -80,15 +81,17 @@ struct Life {
 /// Runs a workload with this trouble, and checks what it has left.
 pub(super) fn judge<W: Workload>(
     workload: &W,
+    place: (&Kind, Option<Twin>),
     seed: u64,
     points: &[FaultPoint],
 ) -> Result<Counts, String> {
-    let store = MemoryStore::new();
+    let (kind, twin) = place;
+    let medium = kind.scratch().map_err(|error| format!("no place for a store: {error}"))?;
+    let store = medium.store();
     let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let mut life = Life::new(seed, wall, workload.patience());
     let injector = Arc::new(Injector::new(points, life.sim.clock()));
-    let over = Arc::new(store.clone());
-    let faulty = FaultStore::injected(over, Arc::clone(&injector) as _);
+    let faulty = FaultStore::injected(Arc::clone(&store), Arc::clone(&injector) as _, twin);
     let run = Run { workload, injector, store: faulty, acks: Arc::default() };
     loop {
         let (end, world) = run.live(&life)?;
@@ -106,7 +109,7 @@ pub(super) fn judge<W: Workload>(
         run.injector.begin_life(life.sim.clock());
     }
     let counts = run.injector.counts();
-    run.check(&store)?;
+    run.check(&*store)?;
     Ok(counts)
 }
 
@@ -282,19 +285,13 @@ impl<W: Workload> Run<'_, W> {
     }
 
     /// Conditions that must hold at the end.
-    fn check(&self, store: &MemoryStore) -> Result<(), String> {
+    fn check(&self, store: &dyn Store) -> Result<(), String> {
         let text = |error: crate::StoreError| error.to_string();
         let mut reader = store.reader().map_err(text)?;
         let journal = verify::journal(&mut *reader).map_err(text)?;
         let plans = verify::plans(&journal)?;
         let acks = self.acks.lock();
-        if self.workload.may_forget() {
-            let is_there = |ack: &&Ack| plans.contains_key(&ack.plan());
-            let kept: Vec<Ack> = acks.iter().filter(is_there).cloned().collect();
-            verify::acknowledged(&mut *reader, &plans, &kept)?;
-        } else {
-            verify::acknowledged(&mut *reader, &plans, &acks)?;
-        }
+        verify::acknowledged(self.workload, &mut *reader, &plans, &acks)?;
         verify::ended(self.workload, &mut *reader, &plans)?;
         let plans: Vec<_> = plans.values().map(|told| &told.plan).collect();
         self.workload.verdict(&plans)

@@ -14,16 +14,19 @@ mod point;
 mod report;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
 
 pub use point::{FaultPoint, Moment, Trouble};
 pub use report::{FaultReport, FaultViolation};
 
 use self::life::{judge, Counts};
+use super::fault_store::Twin;
+use super::medium::Kind;
 use super::workload::Workload;
 
 /// Runs workloads with faults at their reads, writes and timers, alone and in pairs.
 ///
-/// Each run begins with an empty store in memory, in virtual time. What fails goes on afterwards:
+/// Each run begins with an empty store, in memory or in a file, in virtual time. What fails goes on afterwards:
 /// the store answers again, a killed process is started again, a clock is set right. At the end of
 /// each run the contract is checked:
 ///
@@ -40,6 +43,8 @@ pub struct Faults {
     seeds: Vec<u64>,
     points: usize,
     pairs: usize,
+    kind: Kind,
+    twin: Option<Twin>,
 }
 
 impl Default for Faults {
@@ -49,9 +54,9 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// One seed, all points alone, no pairs.
+    /// One seed, all points alone, no pairs, in memory.
     pub fn new() -> Self {
-        Self { seeds: vec![1], points: usize::MAX, pairs: 0 }
+        Self { seeds: vec![1], points: usize::MAX, pairs: 0, kind: Kind::Memory, twin: None }
     }
 
     /// These seeds: each gives the runs another order.
@@ -72,11 +77,24 @@ impl Faults {
         self
     }
 
+    /// Takes SQLite files, in folders that are made below this one and removed again, instead of
+    /// memory.
+    pub fn sqlite_in(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.kind = Kind::Sqlite(folder.into());
+        self
+    }
+
+    /// Takes a store that is broken on purpose: the runs have to find it.
+    pub fn broken(mut self, twin: Twin) -> Self {
+        self.twin = Some(twin);
+        self
+    }
+
     /// Tries the points of a workload, which is made anew for each run.
     pub fn run<W: Workload>(&self, workload: impl Fn() -> W) -> FaultReport {
         let mut report = FaultReport::default();
         for seed in &self.seeds {
-            let mut runs = Runs { make: &workload, seed: *seed, report: &mut report };
+            let mut runs = Runs { make: &workload, faults: self, seed: *seed, report: &mut report };
             runs.all(self.points, self.pairs);
         }
         report
@@ -87,21 +105,43 @@ impl Faults {
     /// # Errors
     ///
     /// The problem.
-    pub fn once<W: Workload>(workload: &W, seed: u64, points: &[FaultPoint]) -> Result<(), String> {
-        tried(workload, seed, points).map(|_| ())
+    pub fn once<W: Workload>(
+        &self,
+        workload: &W,
+        seed: u64,
+        points: &[FaultPoint],
+    ) -> Result<(), String> {
+        self.tried(workload, seed, points).map(|_| ())
+    }
+
+    /// A panic, also that of a simulation that does not come to rest, is a violation.
+    fn tried<W: Workload>(
+        &self,
+        workload: &W,
+        seed: u64,
+        points: &[FaultPoint],
+    ) -> Result<Counts, String> {
+        let place = (&self.kind, self.twin);
+        let tried = catch_unwind(AssertUnwindSafe(|| judge(workload, place, seed, points)));
+        tried.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("a panic: {}", text.unwrap_or("without a text")))
+        })
     }
 }
 
 /// The runs of one seed.
 struct Runs<'a, F> {
     make: &'a F,
+    faults: &'a Faults,
     seed: u64,
     report: &'a mut FaultReport,
 }
 
 impl<W: Workload, F: Fn() -> W> Runs<'_, F> {
     fn all(&mut self, points: usize, pairs: usize) {
-        let counts = match tried(&(self.make)(), self.seed, &[]) {
+        let counts = match self.tried(&[]) {
             Ok(counts) => counts,
             Err(problem) => return self.wrong(Vec::new(), problem),
         };
@@ -120,12 +160,16 @@ impl<W: Workload, F: Fn() -> W> Runs<'_, F> {
         }
     }
 
+    fn tried(&self, points: &[FaultPoint]) -> Result<Counts, String> {
+        self.faults.tried(&(self.make)(), self.seed, points)
+    }
+
     fn one(&mut self, points: Vec<FaultPoint>) {
         self.report.points += 1;
-        let Err(problem) = tried(&(self.make)(), self.seed, &points) else { return };
+        let Err(problem) = self.tried(&points) else { return };
         // One of a pair may be enough.
         for point in points.iter().filter(|_| points.len() > 1) {
-            if let Err(problem) = tried(&(self.make)(), self.seed, &[*point]) {
+            if let Err(problem) = self.tried(&[*point]) {
                 return self.wrong(vec![*point], problem);
             }
         }
@@ -136,16 +180,6 @@ impl<W: Workload, F: Fn() -> W> Runs<'_, F> {
         let (workload, seed) = ((self.make)().name().to_owned(), self.seed);
         self.report.add_violation(FaultViolation { workload, seed, points, problem });
     }
-}
-
-/// A panic, also that of a simulation that does not come to rest, is a violation.
-fn tried<W: Workload>(workload: &W, seed: u64, points: &[FaultPoint]) -> Result<Counts, String> {
-    let tried = catch_unwind(AssertUnwindSafe(|| judge(workload, seed, points)));
-    tried.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("a panic: {}", text.unwrap_or("without a text")))
-    })
 }
 
 /// The next number of a generator of chance (SplitMix64).
