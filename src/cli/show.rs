@@ -106,7 +106,7 @@ pub(crate) fn whole(plan: &PlanView) -> Value {
         "wakes_at": times(plan.wakes_at()),
         "deadline": times(plan.created.deadline),
         "ran_ms": plan.execution_time().as_secs_f64() * 1e3,
-        "input": root.map_or_else(|| value(&plan.created.input), |root| value(&root.input)),
+        "input": root.map_or_else(|| value(&plan.created.input), |root| value(&plan.input_seen(root))),
         "output": payload(|root| &root.output),
         "planning_error": error_json(plan.planning_error.as_ref()),
         "steps": plan.steps.iter().map(|step| step_json(plan, step)).collect::<Vec<_>>(),
@@ -134,7 +134,7 @@ fn step_json(plan: &PlanView, step: &Step) -> Value {
         "ended_at": times(step.ended_at),
         "retry_at": times(step.retry_at),
         "ran_ms": step.execution_time().as_secs_f64() * 1e3,
-        "input": value(&action.input),
+        "input": value(&plan.input_seen(action)),
         "output": value(&action.output),
         "error": error_json(error_of(action, step).as_ref()),
         "revert_error": error_json(step.revert_error.as_ref()),
@@ -201,7 +201,9 @@ fn text(paint: Paint, plan: &PlanView) -> String {
     line(&mut text, paint, "labels", &one_line(&labels.join(" ")));
     let error = plan.planning_error.as_ref().map(|error| paint.bad(&one_line(&error.to_string())));
     line(&mut text, paint, "error", &error.unwrap_or_default());
-    let input = plan.root().map_or_else(|| value(&plan.created.input), |root| value(&root.input));
+    let input = plan
+        .root()
+        .map_or_else(|| value(&plan.created.input), |root| value(&plan.input_seen(root)));
     line(&mut text, paint, "input", &shown(&input));
     let output = plan.root().map_or(Value::Null, |root| value(&root.output));
     line(&mut text, paint, "output", &shown(&output));
@@ -264,7 +266,7 @@ fn step_text(paint: Paint, plan: &PlanView, step: &Step) -> String {
         let error = error.as_ref().map(|error| paint.bad(&one_line(&error.to_string())));
         line(&mut text, paint, name, &error.unwrap_or_default());
     }
-    line(&mut text, paint, "input", &shown(&value(&action.input)));
+    line(&mut text, paint, "input", &shown(&value(&plan.input_seen(action))));
     line(&mut text, paint, "output", &shown(&value(&action.output)));
     text
 }

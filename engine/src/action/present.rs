@@ -158,7 +158,7 @@ pub(crate) fn show_one(registry: &Registry, plan: &Plan, data: &ActionData) -> S
         is_known: action.is_some(),
         state: state_of(plan, data).name().to_owned(),
         summary: None,
-        input: value(&data.input),
+        input: value(&plan.input_seen(data)),
         output: value(&data.output),
     };
     let rest = registry.chains().of(&data.name).map_or(&[][..], |chain| &chain[..]);

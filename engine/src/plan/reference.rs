@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::{ActionData, Plan, StepState};
 use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
@@ -230,4 +231,37 @@ fn look_up<'a>(
         value = next.ok_or_else(|| missing(format!("which has no «{key}»: {output}")))?;
     }
     Ok(value)
+}
+
+impl Plan {
+    /// The input of an action as its steps see it: outputs of steps that are over stand in the place of
+    /// the references to them. The plan keeps the references, so that a step which is run again sees
+    /// the outputs of that time.
+    pub fn input_seen(&self, action: &ActionData) -> Payload {
+        if action.needs.is_empty() {
+            return action.input.clone();
+        }
+        let Ok(mut value) = action.input.read::<Value>() else { return action.input.clone() };
+        self.see(&mut value);
+        Payload::of(&value).unwrap_or_else(|_| action.input.clone())
+    }
+
+    fn see(&self, value: &mut Value) {
+        if let Some(place) = place(value) {
+            let output = |id| {
+                let step = self.find_step(id)?;
+                let is_over = matches!(step.state, StepState::Success | StepState::Skipped);
+                is_over.then(|| &self.action(step.action).output)
+            };
+            if let Ok(seen) = look_up(&place, &output) {
+                *value = seen;
+            }
+            return;
+        }
+        match value {
+            Value::Array(values) => values.iter_mut().for_each(|value| self.see(value)),
+            Value::Object(object) => object.values_mut().for_each(|value| self.see(value)),
+            _ => {}
+        }
+    }
 }

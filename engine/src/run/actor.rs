@@ -211,7 +211,7 @@ impl PlanActor {
         self.entries = u32::try_from(entries).unwrap_or(u32::MAX);
         self.holds_locks = plan.state == PlanState::Running;
         self.know_followed(&plan);
-        self.plan = Some(plan);
+        self.plan = Some(self.traced(plan));
         if let (true, Some(plan)) = (behind.is_some() || is_quarantined, &self.plan) {
             // Its row is behind, perhaps since before the start: nothing else may bring it up to date.
             let row = PlanRow { head, ..row(plan) };

@@ -6,7 +6,7 @@ use super::decide::Decisions;
 use super::message::{AskAgain, BeginElsewhere, Begun};
 use super::PlanActor;
 use crate::error::{StoreError, TriggerError};
-use crate::plan::PlanState;
+use crate::plan::{Plan, PlanState, Record};
 
 impl Handler<BeginElsewhere> for PlanActor {
     type Reply = ();
@@ -77,6 +77,23 @@ impl Decisions<'_> {
 }
 
 impl PlanActor {
+    /// The plan as it was read. If it was under way in a world that is gone, its history says so.
+    pub(super) fn traced(&mut self, mut plan: Plan) -> Plan {
+        let is_under_way = matches!(plan.state, PlanState::Planned | PlanState::Running);
+        let Some((at, from)) = self.world.taken_over(self.id).filter(|_| is_under_way) else {
+            return plan;
+        };
+        let text = format!("taken over by world {} from {from}, which is gone", self.world.epoch());
+        let is_older = plan.history.last().is_none_or(|entry| entry.at <= at);
+        if is_older && !plan.history.iter().any(|entry| entry.text == text) {
+            let note = Record::Note { at, text };
+            if plan.apply(&note).is_ok() {
+                self.records.push(note);
+            }
+        }
+        plan
+    }
+
     /// Why nothing is done here, if another world owns the plan.
     pub(super) fn moved(&self) -> Option<StoreError> {
         let newest = self.world.journal().directory().owner(self.id);

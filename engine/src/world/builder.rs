@@ -271,6 +271,7 @@ impl WorldBuilder {
             opening: self.opening,
             keeping: Default::default(),
             fresh: Mutex::new(HashSet::new()),
+            taken: Mutex::default(),
             own,
             hub: Arc::clone(&hub),
         });

@@ -20,7 +20,7 @@ use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
 use crate::journal::Journal;
 use crate::limits::{DESK_MAX, REQUEST_AGAIN};
-use crate::store::{Store, WorldKind, Worlds};
+use crate::store::{Slots, Store, WorldKind, Worlds};
 use crate::time::Time;
 
 /// Threads of the group that waits for the disk: the writer, one that reads meanwhile, and one that
@@ -215,6 +215,10 @@ impl Hub {
                     member.ids().set_homes(super::shares::homes(&row.slots));
                     let gained = row.slots.without(&had);
                     let has_gone = before.rows.iter().any(|row| now.find(row.epoch).is_none());
+                    for gone in before.rows.iter().filter(|row| now.find(row.epoch).is_none()) {
+                        let slots = gained.without(&Slots::all().without(&gone.slots));
+                        member.took_over(slots, super::shared::called(gone.epoch, &gone.name));
+                    }
                     if row.kind == WorldKind::Executor && (has_gone || !gained.is_empty()) {
                         member.owns_now(gained);
                     }

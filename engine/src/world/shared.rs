@@ -16,7 +16,7 @@ use crate::id::PlanId;
 use crate::journal::Journal;
 use crate::run::{self, Queues, Wakes};
 use crate::schedule::Timetable;
-use crate::store::{Slots, WorldKind};
+use crate::store::{slot_of, Slots, WorldKind};
 use crate::time::Time;
 
 /// What the parts of a world share.
@@ -47,8 +47,25 @@ pub(crate) struct Shared {
     pub(super) began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     pub(super) fresh: Mutex<HashSet<PlanId>>,
+    /// Plans of worlds that are gone. A world that begins after one that has died goes on with what is
+    /// stored, as after any start: only what moves between worlds that are there leaves a trace.
+    pub(super) taken: Mutex<Vec<TakenOver>>,
     /// Groups that the world has made itself, and ends.
     pub(super) own: Vec<Group>,
+}
+
+/// Slots whose plans went over to this world.
+#[derive(Debug)]
+pub(super) struct TakenOver {
+    pub(super) slots: Slots,
+    /// The world that had them.
+    pub(super) from: String,
+    pub(super) at: Time,
+}
+
+/// What a world is called in the histories of plans.
+pub(super) fn called(epoch: u64, name: &str) -> String {
+    format!("world {epoch} («{name}»)")
 }
 
 impl fmt::Debug for Shared {
@@ -72,6 +89,21 @@ impl Shared {
 
     pub(crate) fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// A world is gone, and this one has what it had in these slots.
+    pub(super) fn took_over(&self, slots: Slots, from: String) {
+        if !slots.is_empty() {
+            let at = self.now();
+            self.taken.lock().push(TakenOver { slots, from, at });
+        }
+    }
+
+    /// When this world took over the plans of a slot, and from which world, the last time.
+    pub(crate) fn taken_over(&self, plan: PlanId) -> Option<(Time, String)> {
+        let taken = self.taken.lock();
+        let last = taken.iter().rfind(|taken| taken.slots.has(slot_of(plan)))?;
+        Some((last.at, last.from.clone()))
     }
 
     /// Whether the world begins nothing new, because it ends.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use turnwheel_engine::action::MASK;
 use turnwheel_engine::{
-    Action, ActionError, ActionView, Middleware, Next, PlanId, PlanResult, PlanState, Planner, Run,
-    Runs, StepContext, TriggerError, TriggerOptions,
+    output, Action, ActionError, ActionView, Input, Middleware, Next, PlanId, PlanResult,
+    PlanState, Planner, Run, Runs, StepContext, TriggerError, TriggerOptions,
 };
 
 use crate::common::{part, Play, Theatre};
@@ -212,4 +212,70 @@ fn a_plan_that_still_runs_at_its_deadline_is_cancelled() {
     assert_eq!(view.result(), PlanResult::Cancelled);
     assert_eq!(view.real_time().as_secs(), 60);
     assert!(view.history.iter().any(|entry| entry.text == "cancel requested by its deadline"));
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Sum {
+    sum: u64,
+}
+
+/// The sum of numbers; some are made by another action.
+struct Number;
+
+impl Action for Number {
+    const NAME: &'static str = "number";
+    type Input = (Input<u64>, Vec<Input<u64>>);
+    type Output = Sum;
+    type Phases = Runs;
+}
+
+impl Run for Number {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let sum: u64 = step.input.1.iter().map(|number| number.get()).sum::<Result<u64, _>>()?;
+        step.output = Sum { sum: step.input.0.get()? + sum };
+        Ok(if step.has_event() { Next::Done } else { Next::suspend("a word") })
+    }
+}
+
+struct Numbers;
+
+impl Action for Numbers {
+    const NAME: &'static str = "numbers";
+    type Input = ();
+    type Output = ();
+    type Phases = ();
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, (): ()) -> Result<(), ActionError> {
+        let first = planner.plan_action::<Number>((1.into(), vec![2.into()]))?;
+        let (one, other) = (output!(first => sum)?, output!(first => sum)?);
+        planner.plan_action::<Number>((one.into(), vec![5.into(), other.into()]))?;
+        Ok(())
+    }
+}
+
+#[test]
+fn references_in_inputs_are_shown_as_the_values_that_the_step_saw() {
+    let theatre = Theatre::with(|_| {}, |builder| builder.action(Number).action(Numbers));
+    let triggering = theatre.world.trigger::<Numbers>(());
+    let plan = theatre.sim.block_on(triggering).expect("it ends").expect("the plan is taken");
+    let go_on = |number: usize| {
+        let step = theatre.settle(&plan).actions[number].run_step.expect("it runs");
+        theatre.done(theatre.world.event(plan.id(), step, None, &"go")).expect("it is taken");
+        theatre.settle(&plan)
+    };
+    let shown = |view: &turnwheel_engine::PlanView| {
+        theatre.world.present(view).actions[2].input.to_string()
+    };
+    let view = theatre.settle(&plan);
+    assert!(shown(&view).contains("$output"), "its output is not final: {}", shown(&view));
+    let view = go_on(1);
+    assert_eq!(shown(&view), "[3,[5,3]]");
+    assert_eq!(view.input_seen(&view.actions[2]).as_str(), "[3,[5,3]]");
+    let view = go_on(2);
+    assert_eq!((view.result(), shown(&view)), (PlanResult::Success, "[3,[5,3]]".to_owned()));
+    assert!(view.actions[2].input.as_str().contains("$output"), "what was planned is kept");
+    // As it is read from the store.
+    let view = theatre.crash();
+    let seen = view.sim.block_on(view.world.plan(plan.id()).view()).unwrap().unwrap();
+    assert_eq!(view.world.present(&seen).actions[2].input.to_string(), "[3,[5,3]]");
 }

@@ -58,6 +58,12 @@ fn a_suspended_plan_of_a_dead_world_goes_on_elsewhere_and_its_caller_is_told() {
         }
         let said = on_second.said();
         assert_eq!(said, ["a", "b", "finalize a", "finalize b"], "«a» with its event only");
+        let (first, second) = (first.id(), second.id());
+        let trace =
+            format!("taken over by world {second} from world {first} («first»), which is gone");
+        let history = stage.view(&plan).history.clone();
+        let found = history.iter().filter(|entry| entry.text == trace).count();
+        assert_eq!(found, 1, "{history:?}");
     });
 }
 
