@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connect::ConnectError;
 use crate::id::{ActionId, PlanId, StepId};
-use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_BYTES_MAX};
 
 /// The kind of the error of a step or a planning whose action a world does not know.
 pub(crate) const UNKNOWN_ACTION: &str = "unknown_action";
@@ -20,6 +20,11 @@ pub enum PayloadError {
     /// The value cannot be expressed as JSON.
     #[error("cannot be written as JSON: {0}")]
     NotSerializable(#[source] serde_json::Error),
+    /// It has a float that is not finite: JSON has none, and would say `null`.
+    #[error(
+        "has a float that is NaN or infinite, which JSON cannot express: use an option or a text"
+    )]
+    NotFinite,
     /// The text is not what was expected.
     #[error("cannot be understood: {0}")]
     Malformed(#[source] serde_json::Error),
@@ -88,6 +93,47 @@ pub struct ActionError {
     pub is_final: bool,
 }
 
+/// A text that is to be stored is too long.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error(
+    "the {what} has {bytes} bytes, and {limit} are the limit: use a shorter one, such as its hash"
+)]
+#[non_exhaustive]
+pub struct TextTooLong {
+    /// What it is.
+    pub what: String,
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// How many it may have.
+    pub limit: usize,
+}
+
+impl TextTooLong {
+    /// Whether a text may be stored.
+    pub(crate) fn check(what: &str, text: &str, limit: usize) -> Result<(), Self> {
+        let bytes = text.len();
+        let what = || what.to_owned();
+        if bytes > limit {
+            Err(Self { what: what(), bytes, limit })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A text that is no longer than a limit: its begin, if it is too long, and how long it was.
+pub(crate) fn cut(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let end = format!("… ({} bytes in all)", text.len());
+    let mut at = limit.saturating_sub(end.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    format!("{}{end}", &text[..at])
+}
+
 impl ActionError {
     /// An error with a code and a message.
     pub fn new(kind: impl Into<String>, message: impl fmt::Display) -> Self {
@@ -114,6 +160,13 @@ impl ActionError {
     #[must_use]
     pub fn and_final(mut self) -> Self {
         self.is_final = true;
+        self
+    }
+
+    /// The same within the limits of what is stored.
+    pub(crate) fn within_limits(mut self) -> Self {
+        self.kind = cut(self.kind, REASON_BYTES_MAX);
+        self.message = cut(self.message, ERROR_BYTES_MAX);
         self
     }
 
@@ -283,6 +336,9 @@ pub enum TriggerError {
     /// A label cannot be stored.
     #[error("{0}")]
     Label(String),
+    /// The idempotency key is too long.
+    #[error("{0}")]
+    Key(TextTooLong),
     /// Planning failed; the plan is stored with its error.
     #[error("planning of plan {plan} failed: {error}")]
     Planning {
@@ -338,6 +394,14 @@ pub enum PlanError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The id of an event is too long.
+    #[error("plan {plan}: {problem}")]
+    EventId {
+        /// The plan.
+        plan: PlanId,
+        /// How long it is.
+        problem: TextTooLong,
+    },
     /// It did not answer in time.
     #[error("plan {plan} did not answer within {limit:?}")]
     TimedOut {

@@ -5,6 +5,7 @@
 pub mod action;
 pub mod connect;
 mod error;
+mod finite;
 #[cfg(feature = "flow")]
 pub mod flow;
 mod id;
@@ -31,7 +32,8 @@ pub use action::{
 };
 pub use connect::{ConnectError, Connector};
 pub use error::{
-    ActionError, ActionFailure, BuildError, PayloadError, PlanError, StoreError, TriggerError,
+    ActionError, ActionFailure, BuildError, PayloadError, PlanError, StoreError, TextTooLong,
+    TriggerError,
 };
 pub use id::{ActionId, PlanId, PlanIdError, StepId};
 pub use journal::{JournalStats, LockView, Spread};

@@ -7,6 +7,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::PayloadError;
+use crate::finite::is_finite;
 use crate::limits::PAYLOAD_BYTES_MAX;
 
 /// A JSON text. Clones share it.
@@ -23,12 +24,15 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// It cannot be written as JSON, or its text is longer than
+    /// It cannot be written as JSON, as NaN and infinite floats cannot, or its text is longer than
     /// [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, PayloadError> {
         let text = serde_json::to_string(value).map_err(PayloadError::NotSerializable)?;
         if text.len() > PAYLOAD_BYTES_MAX {
             return Err(PayloadError::TooLong { bytes: text.len() });
+        }
+        if text.contains("null") && !is_finite(value) {
+            return Err(PayloadError::NotFinite);
         }
         Ok(Self(text.into()))
     }

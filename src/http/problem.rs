@@ -118,7 +118,7 @@ impl From<TriggerError> for Problem {
             }
             TriggerError::Exists(plan) => Self::new(Code::PlanExists, detail).of_plan(plan),
             TriggerError::Store(error) => error.into(),
-            TriggerError::Label(_) => Self::new(Code::BodyInvalid, format!("the body: {detail}")),
+            TriggerError::Label(_) | TriggerError::Key(_) => Self::new(Code::BodyInvalid, format!("the body: {detail}")),
             _ => Self::new(Code::PlanRefused, detail).again_after(1),
         }
     }
@@ -130,7 +130,9 @@ impl From<PlanError> for Problem {
         match error {
             PlanError::Unknown(plan) => Self::new(Code::PlanUnknown, detail).of_plan(plan),
             PlanError::State { plan, .. } => Self::new(Code::PlanState, detail).of_plan(plan),
-            PlanError::Content { plan, .. } | PlanError::Input { plan, .. } => {
+            PlanError::Content { plan, .. }
+            | PlanError::Input { plan, .. }
+            | PlanError::EventId { plan, .. } => {
                 Self::new(Code::InputInvalid, detail).of_plan(plan)
             }
             PlanError::TimedOut { plan, .. } => Self::new(Code::PlanTimedOut, detail).of_plan(plan),

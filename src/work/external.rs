@@ -84,6 +84,8 @@ impl RunAsync for External {
             Some(Outcome::Failed { kind, message, is_final, attempt })
                 if is_final || attempt >= step.attempt() =>
             {
+                // The failure is what the worker has said, and not one of handling its event.
+                step.event_is_understood();
                 let error = ActionError::new(kind, message);
                 return Err(if is_final { error.and_final() } else { error });
             }

@@ -92,6 +92,8 @@ pub(crate) struct Wishes {
     pub(crate) parts: Vec<Part>,
     pub(crate) drops: Vec<u32>,
     pub(crate) chunks: Vec<ChunkLine>,
+    /// Whether the event of this call is no dead letter if the step fails by it for good.
+    pub(crate) event_is_understood: bool,
     /// Lines for the history of the plan.
     pub(crate) notes: Vec<String>,
 }
@@ -188,7 +190,8 @@ impl<A: Action> StepContext<A> {
         self.facts.cancelled.is_set()
     }
 
-    /// In a compensation: why the run step has failed, if it has. It may have had its effect or not.
+    /// In a compensation, and in a call with [`Cause::Skip`]: why the run step has failed, if it has. It
+    /// may have had its effect or not.
     pub fn failure(&self) -> Option<&ActionError> {
         self.facts.failure.as_ref()
     }
@@ -196,6 +199,13 @@ impl<A: Action> StepContext<A> {
     /// Whether the call is for an event.
     pub fn has_event(&self) -> bool {
         self.facts.event.is_some()
+    }
+
+    /// Says that the event of this call was understood: if the step fails for good with this call, because
+    /// the event told it to, the event is no dead letter. Without it an event that a step ends with by a
+    /// failure is kept for people, as one that nobody could handle.
+    pub fn event_is_understood(&mut self) {
+        self.wishes.event_is_understood = true;
     }
 
     /// The event that the call is for.

@@ -22,6 +22,8 @@ pub(crate) enum Phase {
     Plan,
     /// The planning of a plan.
     PlanAll,
+    /// The finalize phase of a plan.
+    FinalizeAll,
     /// An action that is told of a change.
     Hook,
 }
@@ -75,6 +77,7 @@ impl<'a> Around<'a> {
         match self.phase {
             Phase::Plan => next.plan(&mut around),
             Phase::PlanAll => next.plan_phase(&mut around),
+            Phase::FinalizeAll => next.finalize_phase(&mut around),
             Phase::Hook => next.hook(&mut around),
         }
     }

@@ -128,6 +128,19 @@ pub trait Middleware: Send + Sync + 'static {
         around.pass()
     }
 
+    /// Once around the finalize phase of a plan, where that is one piece of work: in a world with
+    /// [transactions](crate::WorldBuilder::transactions), around the transaction. Elsewhere each finalize
+    /// step is stored by itself, so that nothing can be around all of them. The chain is that of the
+    /// action of the first finalize step that is called; it may block. The input is that of the plan's
+    /// root: changing it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The phase fails, and nothing of it counts.
+    fn finalize_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
+        around.pass()
+    }
+
     /// Around each call of a compensation; it may block. What it makes of the output is not kept.
     fn revert(
         &self,
@@ -207,6 +220,7 @@ pub(crate) type Passing<'a> = Pin<Box<dyn Future<Output = Result<Next, ActionErr
 pub(crate) trait AnyMiddleware: Send + Sync {
     fn plan(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
+    fn finalize_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn hook(&self, around: &mut Around<'_>) -> Result<(), ActionError>;
     fn delay(&self, around: &mut AroundDelay<'_>) -> Result<(), ActionError>;
     fn revert<'a>(&'a self, around: &'a mut AroundStep<'_>) -> Passing<'a>;
@@ -230,6 +244,10 @@ impl<M: Middleware> AnyMiddleware for M {
 
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
         Middleware::plan_phase(self, around)
+    }
+
+    fn finalize_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
+        Middleware::finalize_phase(self, around)
     }
 
     fn present(&self, view: &mut ActionView<'_>) {

@@ -163,6 +163,13 @@ impl Counts {
 
 impl Plan {
     /// Events that steps have left behind when they ended, since this was asked.
+    /// A step has understood the event that it ended with: that is not left behind. Others are.
+    pub(crate) fn forget_left_behind(&mut self, step: StepId) {
+        if let Some(first) = self.left_behind.iter().position(|(left, _)| *left == step) {
+            self.left_behind.remove(first);
+        }
+    }
+
     pub(crate) fn take_left_behind(&mut self) -> Vec<(StepId, Event)> {
         std::mem::take(&mut self.left_behind)
     }
@@ -236,7 +243,7 @@ impl Plan {
         }
         let (mut done, mut all) = (0_u64, 0_u64);
         for step in self.steps.iter().filter(|step| step.kind != StepKind::Plan) {
-            done += u64::from(step.done_thousandths()) * u64::from(step.weight);
+            done += u64::from(self.done_thousandths(step)) * u64::from(step.weight);
             all += u64::from(step.weight) * 1_000;
         }
         if all == 0 {
@@ -244,6 +251,17 @@ impl Plan {
         } else {
             done as f64 / all as f64
         }
+    }
+
+    /// How far a step is, in thousandths. One that says nothing of its progress and has asked for plans is
+    /// as far as these: as many of all as are over.
+    pub fn done_thousandths(&self, step: &Step) -> u32 {
+        let counts = self.children.counts(step.id);
+        if !step.state.is_live() || step.progress.is_some() || counts.total == 0 {
+            return step.done_thousandths();
+        }
+        let over = u64::from(counts.total - counts.pending);
+        u32::try_from(over * 1_000 / u64::from(counts.total)).unwrap_or(1_000)
     }
 
     /// How long the code of its steps has run in all.

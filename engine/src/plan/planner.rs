@@ -266,6 +266,7 @@ impl Planning {
         let outcome = outcome.unwrap_or_else(|panic| {
             Err(ActionError::new("panic", panic_message(&*panic)).and_final())
         });
+        let outcome = outcome.map_err(ActionError::within_limits);
         // A panic inside of `sequence` has left its scope open.
         self.scopes.truncate(scopes);
         self.close_scope(Flow::Concurrence);

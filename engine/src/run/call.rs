@@ -14,7 +14,7 @@ use super::queue::Place;
 use super::traced::Traced;
 use super::{on_pool, PlanActor};
 use crate::action::{
-    panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Facts, Returned,
+    panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Cause, Facts, Returned,
 };
 use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::id::StepId;
@@ -132,7 +132,10 @@ impl PlanActor {
             trace: plan.created.trace.as_ref().and_then(|trace| trace.of_call(plan.id, step)),
             root: plan.root().map(|root| root.input.clone()).unwrap_or_default(),
             created_at: plan.created.at,
-            failure: step.error.clone().filter(|_| step.state == StepState::Reverting),
+            failure: step
+                .error
+                .clone()
+                .filter(|_| step.state == StepState::Reverting || step.cause == Cause::Skip),
         };
         let kind = match (step.state, step.kind) {
             (StepState::Reverting, _) => CallKind::Revert,

@@ -1,10 +1,10 @@
 //! What follows from what happened to a plan: records, and calls of code. No side effects.
 
 use crate::action::{timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned};
-use crate::error::ActionError;
+use crate::error::{cut, ActionError};
 use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
-use crate::limits::EVENTS_MAX;
+use crate::limits::{EVENTS_MAX, REASON_BYTES_MAX};
 use crate::payload::Payload;
 use crate::plan::{End, Plan, PlanState, PlanTimer, Record, StepKind, StepState};
 use crate::time::Time;
@@ -155,6 +155,7 @@ impl Decisions<'_> {
         }
         let (kind, cause) = (step.kind, step.cause);
         let Returned { result, output, wishes, is_called } = returned;
+        let result = result.map_err(ActionError::within_limits);
         let waits_for_plans = wishes.plans.count() > 0 || self.plan.children.are_open(id);
         let names_plans = matches!(result, Ok(Next::SubPlans));
         let end = match result {
@@ -162,7 +163,10 @@ impl Decisions<'_> {
                 let message = "only a run phase can be suspended";
                 End::Failed(ActionError::new("suspended", message).and_final())
             }
-            Ok(Next::Suspend(reason)) => End::Suspended { reason, progress: wishes.progress },
+            Ok(Next::Suspend(reason)) => {
+                let reason = cut(reason, REASON_BYTES_MAX);
+                End::Suspended { reason, progress: wishes.progress }
+            }
             Ok(Next::SubPlans) if cause == Cause::SubPlans && !waits_for_plans => {
                 let message = "it waits for sub-plans and has asked for none";
                 End::Failed(ActionError::new("no_sub_plans", message).and_final())
@@ -187,6 +191,9 @@ impl Decisions<'_> {
         // What a compensation writes is not the step's output.
         let output = output.filter(|_| !is_reverting);
         self.record(Record::Ended { step: id, at: self.now, ran_us, end, output });
+        if wishes.event_is_understood {
+            self.plan.forget_left_behind(id);
+        }
         if is_suspended {
             if wishes.only_timers {
                 self.forget_timers(id);

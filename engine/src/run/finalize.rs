@@ -10,6 +10,8 @@ use super::{on_pool, PlanActor};
 use crate::action::{panic_message, Begun, CancelFlag, Cause, Returned};
 use crate::error::ActionError;
 use crate::id::StepId;
+use crate::middleware::{Around, Phase};
+use crate::payload::Payload;
 use crate::plan::{PlanState, Record, StepKind, StepState};
 
 /// A step of the phase: which call of it, and its code.
@@ -75,6 +77,11 @@ impl PlanActor {
             parts.push(Part { step: id, call: step.calls, code, returned: None });
             flags.push((id, (step.calls, cancelled)));
         }
+        let first = parts.first().map(|part| plan.action(plan.step(part.step).action).name.clone());
+        let first = first.unwrap_or_default();
+        let chain: Vec<_> =
+            self.world.registry().chains().of(&first).map_or(Vec::new(), |chain| chain.to_vec());
+        let (id, mut given) = (plan.id, plan.created.input.clone());
         self.running.extend(flags);
         let group = cx.group();
         let work = move || {
@@ -90,7 +97,20 @@ impl PlanActor {
                 }
                 Ok(())
             };
-            let outcome = catch_unwind(AssertUnwindSafe(|| transaction.transaction(&mut work)));
+            let phase = || {
+                let mut is_passed = false;
+                let mut inner = |_given: &Payload| {
+                    is_passed = true;
+                    transaction.transaction(&mut work)
+                };
+                Around::new(&chain, Phase::FinalizeAll, id, &first, &mut given, &mut inner)
+                    .pass()?;
+                is_passed.then_some(()).ok_or_else(|| {
+                    let message = "a middleware around the finalize phase did not pass";
+                    ActionError::new("not_passed", message).and_final()
+                })
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(phase));
             let outcome = outcome
                 .unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))));
             if let Err(error) = outcome {

@@ -5,8 +5,9 @@ use turnwheel_runtime::Completion;
 
 use super::World;
 use crate::connect::RequestKind;
-use crate::error::{PayloadError, PlanError};
+use crate::error::{cut, PayloadError, PlanError, TextTooLong};
 use crate::id::{PlanId, StepId};
+use crate::limits::{EVENT_ID_BYTES_MAX, REASON_BYTES_MAX};
 use crate::payload::Payload;
 use crate::run::Deliver;
 
@@ -60,6 +61,11 @@ impl World {
             Ok(payload) => payload,
             Err(error) => return refused(format!("the event for step {step} {error}")),
         };
+        let limit = TextTooLong::check("id of the event", id.unwrap_or(""), EVENT_ID_BYTES_MAX);
+        if let Err(problem) = limit {
+            return Completion::done(Err(PlanError::EventId { plan, problem }));
+        }
+        let by = by.map(|by| cut(by, REASON_BYTES_MAX));
         let (reply, done) = completion();
         let id = id.map(str::to_owned);
         if !self.shared().owns(plan) {

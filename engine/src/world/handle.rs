@@ -12,8 +12,9 @@ use turnwheel_runtime::{Completer, Completion, Failure};
 use super::World;
 use crate::action::Action;
 use crate::connect::RequestKind;
-use crate::error::{PlanError, TriggerError};
+use crate::error::{cut, PlanError, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
+use crate::limits::REASON_BYTES_MAX;
 use crate::payload::Payload;
 use crate::plan::{ActionData, Plan, Step};
 use crate::run::{Begun, Order, OrderKind, Report};
@@ -237,7 +238,7 @@ impl PlanHandle {
 
     pub(super) fn order(&self, kind: OrderKind, by: &str) -> Completion<Result<(), PlanError>> {
         let (reply, done) = completion();
-        let (plan, by) = (self.id, by.to_owned());
+        let (plan, by) = (self.id, cut(by.to_owned(), REASON_BYTES_MAX));
         if self.world.shared.owns(plan) {
             self.send(reply, |reply| Order { kind, by, reply });
         } else {

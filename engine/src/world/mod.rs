@@ -71,9 +71,10 @@ pub use upgrade::BrokenPlan;
 pub(crate) use watchers::Watchers;
 
 use crate::action::{show, show_one, Action, AnyAction, PlanShown, Shown};
-use crate::error::{BuildError, PayloadError, PlanError, StoreError, TriggerError};
+use crate::error::{BuildError, PayloadError, PlanError, StoreError, TextTooLong, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::journal::{Durable, LockView};
+use crate::limits::KEY_BYTES_MAX;
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Planned, Trace};
 use crate::run::{Begin, Begun, PlanActor, PlanKey};
@@ -176,6 +177,8 @@ impl World {
         key: Option<String>,
     ) -> Result<Created, TriggerError> {
         let action = self.shared.registry.get::<A>();
+        let text = key.as_deref().unwrap_or_default();
+        TextTooLong::check("key", text, KEY_BYTES_MAX).map_err(TriggerError::Key)?;
         let input = input.map_err(|error| {
             let (action, problem) = (A::NAME.to_owned(), error.to_string());
             TriggerError::Input { action, problem }

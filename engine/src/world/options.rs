@@ -8,8 +8,9 @@ use super::labels::check_all;
 use super::reach::Elsewhere;
 use super::{Triggering, World};
 use crate::action::Action;
-use crate::error::TriggerError;
+use crate::error::{cut, TextTooLong, TriggerError};
 use crate::id::PlanId;
+use crate::limits::{KEY_BYTES_MAX, REASON_BYTES_MAX};
 use crate::payload::Payload;
 use crate::plan::{plan_root, Created, Trace};
 use crate::run::Begin;
@@ -122,10 +123,11 @@ impl TriggerOptions {
         check_all(&self.labels).map_err(TriggerError::Label)?;
         created.labels.clone_from(&self.labels);
         if let Some(key) = &self.key {
+            TextTooLong::check("key", key, KEY_BYTES_MAX).map_err(TriggerError::Key)?;
             created.key = Some(key.clone());
         }
         if let Some(by) = &self.by {
-            created.by.clone_from(by);
+            created.by = cut(by.clone(), REASON_BYTES_MAX);
         }
         created.priority = self.priority.unwrap_or(created.priority);
         if let Some(trace) = &self.trace {

@@ -8,6 +8,7 @@ mod cancels;
 mod compensation;
 mod ends;
 mod heartbeats;
+mod limits;
 mod panics;
 mod pool;
 mod rescues;

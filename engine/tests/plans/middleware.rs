@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     ActionError, Around, AroundDelay, AroundStep, BuildError, Delay, Layer, MemoryStore,
-    Middleware, Next, PlanResult, PlanState, TriggerError, World,
+    Middleware, Next, PlanResult, PlanState, TransactionAdapter, TriggerError, World,
 };
 
 use crate::common::{error, part, Part, Piece, Play, Script, Theatre};
@@ -24,6 +24,14 @@ impl<const N: u32> Middleware for Say<N> {
 
     fn plan_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
         self.0.say(format!("{N} plan all"));
+        around.pass()
+    }
+
+    fn finalize_phase(&self, around: &mut Around<'_>) -> Result<(), ActionError> {
+        self.0.say(format!("{N} finalize all of {}", around.action()));
+        if N == 7 {
+            return Ok(());
+        }
         around.pass()
     }
 
@@ -343,4 +351,49 @@ fn failures_of_middleware_are_those_of_the_phase() {
     let view = theatre.finished(&plan);
     assert_eq!(view.state, PlanState::Paused);
     assert_eq!(view.errors()[0].message, "in the middle");
+}
+
+/// Transactions of a database that has none.
+struct Together;
+
+impl TransactionAdapter for Together {
+    fn transaction(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), ActionError>,
+    ) -> Result<(), ActionError> {
+        work()
+    }
+}
+
+#[test]
+fn one_is_once_around_a_finalize_phase_that_is_one_piece_of_work() {
+    let theatre = theatre(|builder, script| {
+        builder.transactions(Together).middleware_of::<Play>(Say::<1>(script.clone()))
+    });
+    let plan = theatre.perform("ann bob");
+    assert_eq!(theatre.finished(&plan).result(), PlanResult::Success);
+    let said = theatre.script.said();
+    let from = said.iter().position(|said| said.starts_with("1 finalize all"));
+    assert_eq!(
+        said[from.expect("it is around the phase")..],
+        layers(&[
+            "1 finalize all of play",
+            "1 finalize",
+            "finalize ann",
+            "1 finalize",
+            "finalize bob",
+        ])
+    );
+}
+
+#[test]
+fn a_finalize_phase_that_is_not_passed_fails_and_nothing_of_it_is_called() {
+    let theatre = theatre(|builder, script| {
+        builder.transactions(Together).middleware_of::<Play>(Say::<7>(script.clone()))
+    });
+    let view = theatre.finished(&theatre.perform("ann"));
+    assert_eq!(view.state, PlanState::Paused);
+    let error = view.steps.iter().find_map(|step| step.error.as_ref()).expect("it has failed");
+    assert_eq!(error.kind, "not_passed");
+    assert!(!theatre.script.said().contains(&"finalize ann".to_owned()));
 }

@@ -1,0 +1,187 @@
+//! Texts that are too long to be stored, floats that JSON cannot express, and what a step that fails for
+//! good is told and says of it.
+
+use turnwheel_engine::limits::{
+    ERROR_BYTES_MAX, EVENT_ID_BYTES_MAX, KEY_BYTES_MAX, REASON_BYTES_MAX,
+};
+use turnwheel_engine::{
+    Action, ActionError, Cause, Next, Payload, PayloadError, PlanError, PlanResult, RunAsync,
+    RunsAsync, StepContext, StepState, TriggerError, TriggerOptions,
+};
+
+use crate::common::{error, step_of, Piece, Play, Theatre};
+
+/// As the issue has it: ten mebibytes.
+fn huge() -> String {
+    "ä".repeat(5 << 20)
+}
+
+/// The part waits for an event.
+fn suspends(theatre: &Theatre, who: &str) {
+    theatre.script.on(who, |step| match step.has_event() {
+        true => Ok(Next::Done),
+        false => Ok(Next::suspend("a word")),
+    });
+}
+
+#[test]
+fn keys_and_ids_of_events_that_are_too_long_are_refused() {
+    let theatre = Theatre::new();
+    suspends(&theatre, "ann");
+    let key = |bytes: usize| {
+        let triggering = theatre.world.trigger_once::<Piece>("k".repeat(bytes), "ann".to_owned());
+        theatre.sim.block_on(triggering).expect("it ends")
+    };
+    let plan = key(KEY_BYTES_MAX).expect("as long as it may be");
+    let refused = key(KEY_BYTES_MAX + 1).expect_err("too long");
+    let TriggerError::Key(problem) = &refused else { panic!("{refused:?}") };
+    assert_eq!((problem.bytes, problem.limit), (KEY_BYTES_MAX + 1, KEY_BYTES_MAX));
+    let options = TriggerOptions::new().key(huge());
+    let triggering = theatre.world.trigger_with::<Piece>(options, "ann".to_owned());
+    let refused = theatre.sim.block_on(triggering).expect("it ends").expect_err("too long");
+    assert!(refused.to_string().contains("1024 are the limit"), "{refused}");
+    let step = step_of(&theatre.settle(&plan), "ann");
+    let send = |id: &str| theatre.done(theatre.world.event(plan.id(), step, Some(id), &1));
+    let refused = send(&huge()).expect_err("too long");
+    let PlanError::EventId { problem, .. } = &refused else { panic!("{refused:?}") };
+    assert_eq!((problem.bytes, problem.limit), (10 << 20, EVENT_ID_BYTES_MAX));
+    send(&"i".repeat(EVENT_ID_BYTES_MAX)).expect("as long as it may be");
+}
+
+#[test]
+fn long_errors_and_reasons_are_cut_and_say_how_long_they_were() {
+    let theatre = Theatre::new();
+    theatre.script.on("ann", |_| Err(ActionError::new("e".repeat(1 << 20), huge())));
+    theatre.script.on("bob", |_| Ok(Next::suspend(huge())));
+    let view = theatre.settle(&theatre.perform("ann"));
+    let error = view.steps.iter().find_map(|step| step.error.clone()).expect("it has failed");
+    assert!(error.message.len() <= ERROR_BYTES_MAX && error.kind.len() <= REASON_BYTES_MAX);
+    assert!(error.message.ends_with("… (10485760 bytes in all)"), "its end says how long it was");
+    let view = theatre.settle(&theatre.perform("bob"));
+    let reason = view.waits_for();
+    assert!(reason.len() <= REASON_BYTES_MAX && reason.starts_with('ä'), "{}", reason.len());
+    let plan = theatre.perform("bob");
+    theatre.settle(&plan);
+    theatre.done(plan.cancel(&huge())).expect("it is taken");
+    let by = theatre.settle(&plan).cancel.as_ref().map(|cancel| cancel.by.len());
+    assert!(by.is_some_and(|bytes| bytes <= REASON_BYTES_MAX), "{by:?}");
+}
+
+/// Its output is no number of JSON.
+struct Ratio;
+
+impl Action for Ratio {
+    const NAME: &'static str = "ratio";
+    type Input = (f64, Option<f64>);
+    type Output = f64;
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Ratio {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        step.output = step.input.0 / step.input.1.unwrap_or_default();
+        Ok(Next::Done)
+    }
+}
+
+#[test]
+fn floats_that_are_not_finite_are_refused_and_do_not_become_null() {
+    let theatre = Theatre::with(|_| {}, |builder| builder.action(Ratio));
+    let trigger = |input| {
+        let triggering = theatre.world.trigger::<Ratio>(input);
+        theatre.sim.block_on(triggering).expect("it ends")
+    };
+    let refused = trigger((f64::NAN, None)).expect_err("it cannot be stored");
+    assert!(matches!(refused, TriggerError::Input { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("NaN or infinite"), "{refused}");
+    let view = theatre.settle(&trigger((1.0, None)).expect("an input without a value is one"));
+    let error = view.steps.iter().find_map(|step| step.error.clone()).expect("its output is none");
+    assert!(error.message.contains("NaN or infinite"), "{error}");
+    let nested = vec![Some(1.5), None, Some(f64::INFINITY)];
+    assert!(matches!(Payload::of(&nested), Err(PayloadError::NotFinite)));
+    assert_eq!(Payload::of(&nested[..2]).expect("it is one").as_str(), "[1.5,null]");
+}
+
+#[test]
+fn a_step_that_is_left_out_sees_why_it_has_failed() {
+    let cleans = |play: &mut Play| play.cleans_up = true;
+    let theatre = Theatre::with(cleans, |builder| builder);
+    theatre.script.on("ann", |_| Err(ActionError::new("skip", "the paper is out")));
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let sees = seen.clone();
+    theatre.script.on("clean ann", move |step| {
+        assert_eq!(step.cause(), Cause::Skip);
+        *sees.lock().expect("nothing panics with it") = step.failure().cloned();
+        Ok(Next::Done)
+    });
+    let view = theatre.finished(&theatre.perform("ann"));
+    assert_eq!(view.result(), PlanResult::Warning);
+    let seen = seen.lock().expect("nothing panics with it").clone();
+    assert_eq!(seen.expect("it is told").message, "the paper is out");
+}
+
+#[test]
+fn an_event_that_a_failed_step_has_understood_is_no_dead_letter() {
+    for is_understood in [false, true] {
+        let theatre = Theatre::new();
+        theatre.script.on("ann", move |step| match step.event::<String>()? {
+            None => Ok(Next::suspend("a word")),
+            Some(_) => {
+                if is_understood {
+                    step.event_is_understood();
+                }
+                Err(error("as it was told"))
+            }
+        });
+        let plan = theatre.perform("ann");
+        let step = step_of(&theatre.settle(&plan), "ann");
+        for id in ["fail", "too late"] {
+            let sent = theatre.world.event(plan.id(), step, Some(id), &"now");
+            let _refused_if_late = theatre.done(sent);
+        }
+        let view = theatre.settle(&plan);
+        assert_eq!(view.step(step).state, StepState::Error);
+        let letters = theatre.world.dead_letters().letters;
+        let mut ids: Vec<_> = letters.iter().filter_map(|letter| letter.id.as_deref()).collect();
+        ids.sort_unstable();
+        let expected: &[&str] = if is_understood { &["too late"] } else { &["fail", "too late"] };
+        assert_eq!(ids, expected);
+    }
+}
+
+/// Asks for plans of parts that end by an event.
+struct Group;
+
+impl Action for Group {
+    const NAME: &'static str = "group";
+    type Input = ();
+    type Output = ();
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Group {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.sub_plans().total == 0 {
+            for who in ["ann", "bob"] {
+                step.trigger::<Piece>(&who.to_owned())?;
+            }
+        }
+        Ok(if step.sub_plans().pending == 0 && !step.is_first_call() {
+            Next::Done
+        } else {
+            Next::suspend("its plans")
+        })
+    }
+}
+
+#[test]
+fn a_step_is_as_far_as_the_plans_that_it_has_asked_for() {
+    let theatre = Theatre::with(|_| {}, |builder| builder.action(Group));
+    suspends(&theatre, "bob");
+    let triggering = theatre.world.trigger::<Group>(());
+    let plan = theatre.sim.block_on(triggering).expect("it ends").expect("it is taken");
+    let view = theatre.settle(&plan);
+    assert_eq!(view.progress(), 0.5, "one of its two plans is over");
+    let step = view.steps.iter().find(|step| step.state == StepState::Suspended);
+    assert_eq!(view.done_thousandths(step.expect("it waits")), 500);
+}
