@@ -118,7 +118,9 @@ impl From<TriggerError> for Problem {
             }
             TriggerError::Exists(plan) => Self::new(Code::PlanExists, detail).of_plan(plan),
             TriggerError::Store(error) => error.into(),
-            TriggerError::Label(_) | TriggerError::Key(_) => Self::new(Code::BodyInvalid, format!("the body: {detail}")),
+            TriggerError::Label(_) | TriggerError::Key(_) => {
+                Self::new(Code::BodyInvalid, format!("the body: {detail}"))
+            }
             _ => Self::new(Code::PlanRefused, detail).again_after(1),
         }
     }
