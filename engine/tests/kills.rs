@@ -164,7 +164,7 @@ impl Said {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["taken", number, plan] => {
-                let number = number.parse().unwrap();
+                let number = number.parse().expect("a number");
                 let known = self.taken.entry(number).or_insert_with(|| plan.to_owned());
                 assert_eq!(known, plan, "a key has one plan");
             }

@@ -15,6 +15,11 @@ impl PlanActor {
         if self.is_planning {
             return;
         }
+        // What is due already was decided, and happens when its entry is durable: it is looked at again
+        // then. A plan that woke at once until then would do nothing else while the store fails.
+        if self.under_way.is_some() && at <= self.world.now() {
+            return;
+        }
         if self.armed.as_ref().is_some_and(|(armed, _)| *armed == at) {
             return;
         }

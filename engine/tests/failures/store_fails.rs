@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
-    Action, ActionError, Cause, MemoryStore, Next, PlanHandle, PlanResult, PlanState, PlanView,
-    RunAsync, RunsAsync, SqliteStore, SqliteSync, StepContext, Store, StoreError, Waiting, World,
+    Action, ActionError, Cause, Delay, MemoryStore, Next, PlanHandle, PlanResult, PlanState,
+    PlanView, RunAsync, RunsAsync, SqliteStore, SqliteSync, StepContext, Store, StoreError,
+    Waiting, World,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
@@ -198,5 +199,30 @@ fn a_sub_plan_that_finds_no_room_begins_when_there_is_some() {
     store.set_reserve(0);
     place.sim.advance(Duration::from_secs(3));
     let view = place.view(&plan);
+    assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Success));
+}
+
+#[test]
+fn a_chained_plan_whose_start_cannot_be_stored_waits_for_the_store_and_does_not_spin() {
+    let store = FaultStore::new(MemoryStore::new());
+    let place = Place::new(store.clone());
+    let open = place.work.shut();
+    let first = place.trigger(0);
+    let chained = place.world.delay::<Work>(Delay::after([first.id()]), 0);
+    let chained = place.sim.block_on(chained).expect("it ends").expect("the plan is taken");
+    place.sim.run_until_idle();
+    // The end of the first plan is stored, and nothing after it.
+    let ended = store.commits() + 1;
+    (ended + 1..ended + 1_000).for_each(|commit| store.fail_at(commit, broken()));
+    let halted = place.sim.block_on(first.halt("ann")).expect("it answers");
+    halted.expect("the world is there").expect("it is halted");
+    // A plan that decides the same again and again never lets the simulation rest.
+    place.sim.advance(Duration::from_secs(60));
+    assert_eq!(place.view(&chained).waiting(), Waiting::Store);
+    store.heal();
+    place.sim.advance(Duration::from_secs(60));
+    let _taken = open.complete(());
+    place.sim.run_until_idle();
+    let view = place.view(&chained);
     assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Success));
 }
