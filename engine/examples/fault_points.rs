@@ -1,5 +1,6 @@
-//! Puts the store, the clock or the process of a world in trouble at every moment of some workloads, alone
-//! and in pairs, and lets it go on: all points, where the tests try some hundred. It takes some minutes.
+//! Puts the store, the clock or the process of a world in trouble at every moment of some
+//! workloads, alone and in pairs, and lets it go on: all points, where the tests try some hundred.
+//! It takes some minutes.
 //!
 //! `cargo run --release -p turnwheel-engine --example fault_points [seeds [pairs]]`
 #![expect(clippy::print_stdout, reason = "it tells what it has found")]

@@ -55,12 +55,12 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes of the id of an event: a step remembers [`EVENT_IDS_MAX`] of them.
 pub const EVENT_ID_BYTES_MAX: usize = 1_024;
 
-/// Bytes of an error's message: 64 KiB. It is in the history, in lists and in logs, and a retry has one
-/// each time. A longer one is cut, and says how long it was.
+/// Bytes of an error's message: 64 KiB. It is in the history, in lists and in logs, and a retry has
+/// one each time. A longer one is cut, and says how long it was.
 pub const ERROR_BYTES_MAX: usize = 64 * 1_024;
 
-/// Bytes of the reason why a step waits, of an error's kind and of who has given an order: 4 KiB. They
-/// are in rows of lists. A longer one is cut, and says how long it was.
+/// Bytes of the reason why a step waits, of an error's kind and of who has given an order: 4 KiB.
+/// They are in rows of lists. A longer one is cut, and says how long it was.
 pub const REASON_BYTES_MAX: usize = 4 * 1_024;
 
 /// Ids of events that a step remembers, the newest ones: a repetition of one of them is dropped. A step that

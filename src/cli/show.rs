@@ -106,7 +106,8 @@ pub(crate) fn whole(plan: &PlanView) -> Value {
         "wakes_at": times(plan.wakes_at()),
         "deadline": times(plan.created.deadline),
         "ran_ms": plan.execution_time().as_secs_f64() * 1e3,
-        "input": root.map_or_else(|| value(&plan.created.input), |root| value(&plan.input_seen(root))),
+        "input": root
+            .map_or_else(|| value(&plan.created.input), |root| value(&plan.input_seen(root))),
         "output": payload(|root| &root.output),
         "planning_error": error_json(plan.planning_error.as_ref()),
         "steps": plan.steps.iter().map(|step| step_json(plan, step)).collect::<Vec<_>>(),

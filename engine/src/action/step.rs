@@ -190,8 +190,8 @@ impl<A: Action> StepContext<A> {
         self.facts.cancelled.is_set()
     }
 
-    /// In a compensation, and in a call with [`Cause::Skip`]: why the run step has failed, if it has. It
-    /// may have had its effect or not.
+    /// In a compensation, and in a call with [`Cause::Skip`]: why the run step has failed, if it
+    /// has. It may have had its effect or not.
     pub fn failure(&self) -> Option<&ActionError> {
         self.facts.failure.as_ref()
     }
@@ -201,9 +201,9 @@ impl<A: Action> StepContext<A> {
         self.facts.event.is_some()
     }
 
-    /// Says that the event of this call was understood: if the step fails for good with this call, because
-    /// the event told it to, the event is no dead letter. Without it an event that a step ends with by a
-    /// failure is kept for people, as one that nobody could handle.
+    /// Says that the event of this call was understood: if the step fails for good with this call,
+    /// because the event told it to, the event is no dead letter. Without it an event that a step
+    /// ends with by a failure is kept for people, as one that nobody could handle.
     pub fn event_is_understood(&mut self) {
         self.wishes.event_is_understood = true;
     }

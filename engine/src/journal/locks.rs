@@ -66,8 +66,8 @@ struct Lock {
     waiting: BTreeSet<PlanId>,
 }
 
-/// The locks that plans hold. Those of plans that do not exist are freed: nothing else ever does it,
-/// and the plans that wait for them would wait for ever. `behind` are the plans whose rows are.
+/// The locks that plans hold. Those of plans that do not exist are freed: nothing else ever does
+/// it, and the plans that wait for them would wait for ever. `behind` are the plans whose rows are.
 pub(super) fn held(
     writer: &mut dyn StoreWriter,
     reader: &mut dyn StoreReader,

@@ -129,10 +129,10 @@ pub trait Middleware: Send + Sync + 'static {
     }
 
     /// Once around the finalize phase of a plan, where that is one piece of work: in a world with
-    /// [transactions](crate::WorldBuilder::transactions), around the transaction. Elsewhere each finalize
-    /// step is stored by itself, so that nothing can be around all of them. The chain is that of the
-    /// action of the first finalize step that is called; it may block. The input is that of the plan's
-    /// root: changing it changes nothing.
+    /// [transactions](crate::WorldBuilder::transactions), around the transaction. Elsewhere each
+    /// finalize step is stored by itself, so that nothing can be around all of them. The chain is
+    /// that of the action of the first finalize step that is called; it may block. The input is
+    /// that of the plan's root: changing it changes nothing.
     ///
     /// # Errors
     ///

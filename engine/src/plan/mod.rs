@@ -253,8 +253,8 @@ impl Plan {
         }
     }
 
-    /// How far a step is, in thousandths. One that says nothing of its progress and has asked for plans is
-    /// as far as these: as many of all as are over.
+    /// How far a step is, in thousandths. One that says nothing of its progress and has asked for
+    /// plans is as far as these: as many of all as are over.
     pub fn done_thousandths(&self, step: &Step) -> u32 {
         let counts = self.children.counts(step.id);
         if !step.state.is_live() || step.progress.is_some() || counts.total == 0 {

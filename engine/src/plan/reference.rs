@@ -234,9 +234,9 @@ fn look_up<'a>(
 }
 
 impl Plan {
-    /// The input of an action as its steps see it: outputs of steps that are over stand in the place of
-    /// the references to them. The plan keeps the references, so that a step which is run again sees
-    /// the outputs of that time.
+    /// The input of an action as its steps see it: outputs of steps that are over stand in the
+    /// place of the references to them. The plan keeps the references, so that a step which is run
+    /// again sees the outputs of that time.
     pub fn input_seen(&self, action: &ActionData) -> Payload {
         if action.needs.is_empty() {
             return action.input.clone();

@@ -15,8 +15,9 @@ impl PlanActor {
         if self.is_planning {
             return;
         }
-        // What is due already was decided, and happens when its entry is durable: it is looked at again
-        // then. A plan that woke at once until then would do nothing else while the store fails.
+        // What is due already was decided, and happens when its entry is durable: it is looked at
+        // again then. A plan that woke at once until then would do nothing else while the store
+        // fails.
         if self.under_way.is_some() && at <= self.world.now() {
             return;
         }

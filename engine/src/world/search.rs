@@ -134,8 +134,8 @@ impl World {
         })
     }
 
-    /// How many plans fit, as of now, whatever the limit of the filter is. Cost: that of a list of them
-    /// in the store; only the counts are kept in memory.
+    /// How many plans fit, as of now, whatever the limit of the filter is. Cost: that of a list of
+    /// them in the store; only the counts are kept in memory.
     ///
     /// # Errors
     ///

@@ -47,8 +47,8 @@ pub(crate) struct Shared {
     pub(super) began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     pub(super) fresh: Mutex<HashSet<PlanId>>,
-    /// Plans of worlds that are gone. A world that begins after one that has died goes on with what is
-    /// stored, as after any start: only what moves between worlds that are there leaves a trace.
+    /// Plans of worlds that are gone. A world that begins after one that has died goes on with what
+    /// is stored, as after any start: only what moves between worlds that are there leaves a trace.
     pub(super) taken: Mutex<Vec<TakenOver>>,
     /// Groups that the world has made itself, and ends.
     pub(super) own: Vec<Group>,

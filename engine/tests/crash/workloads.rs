@@ -336,7 +336,8 @@ impl<T: FnMut(&str, &CrashReport)> Each for CrashRuns<T> {
     }
 }
 
-/// All workloads, those of the fault runs among them. Schedules may have fewer points: they take long.
+/// All workloads, those of the fault runs among them. Schedules may have fewer points: they take
+/// long.
 pub(crate) fn all(
     options: &CrashPoints,
     schedules: &CrashPoints,

@@ -1,5 +1,5 @@
-//! Texts that are too long to be stored, floats that JSON cannot express, and what a step that fails for
-//! good is told and says of it.
+//! Texts that are too long to be stored, floats that JSON cannot express, and what a step that
+//! fails for good is told and says of it.
 
 use turnwheel_engine::limits::{
     ERROR_BYTES_MAX, EVENT_ID_BYTES_MAX, KEY_BYTES_MAX, REASON_BYTES_MAX,

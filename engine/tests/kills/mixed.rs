@@ -1,5 +1,5 @@
-//! A process with plans of all kinds is killed: sub-plans, chains, locks, queues, timers, flows that
-//! listen, and a schedule.
+//! A process with plans of all kinds is killed: sub-plans, chains, locks, queues, timers, flows
+//! that listen, and a schedule.
 
 use std::collections::HashSet;
 use std::path::Path;

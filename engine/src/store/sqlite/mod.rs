@@ -284,7 +284,7 @@ fn failure(error: &rusqlite::Error) -> StoreError {
             other => StoreError::Failed(other.to_string()),
         },
         _ if error.to_string().contains("no such table") => StoreError::Failed(format!(
-            "{error}: the file is no store of Turnwheel, or no world has opened it yet; check its path"
+            "{error}: the file is no store of Turnwheel, or no world has opened it yet"
         )),
         _ => StoreError::Failed(error.to_string()),
     }

@@ -26,9 +26,9 @@ use super::workload::Workload;
 
 /// Runs workloads with faults at their reads, writes and timers, alone and in pairs.
 ///
-/// Each run begins with an empty store, in memory or in a file, in virtual time. What fails goes on afterwards:
-/// the store answers again, a killed process is started again, a clock is set right. At the end of
-/// each run the contract is checked:
+/// Each run begins with an empty store, in memory or in a file, in virtual time. What fails goes on
+/// afterwards: the store answers again, a killed process is started again, a clock is set right. At
+/// the end of each run the contract is checked:
 ///
 /// * what was acknowledged is in the store, and no outcome is recorded twice,
 /// * every plan has come to its end, its row says what its journal says, and no lock is left,
