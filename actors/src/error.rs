@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Failure, SpawnErrorKind, SubmitErrorKind};
 
+use crate::large::{Large, Open};
+
 /// A message that was not taken; gives it back.
 #[must_use]
 pub struct TellError<M> {
@@ -12,6 +14,25 @@ pub struct TellError<M> {
     pub kind: SubmitErrorKind,
     /// The message.
     pub message: M,
+}
+
+impl<M> TellError<Large<M>> {
+    #[cold]
+    #[inline(never)]
+    fn open(self) -> TellError<M> {
+        TellError { kind: self.kind, message: *self.message.0 }
+    }
+}
+
+impl<T, M> Open for Result<T, TellError<Large<M>>> {
+    type Opened = Result<T, TellError<M>>;
+
+    fn open(self) -> Self::Opened {
+        match self {
+            Ok(sent) => Ok(sent),
+            Err(error) => Err(error.open()),
+        }
+    }
 }
 
 impl<M> fmt::Debug for TellError<M> {
@@ -168,17 +189,17 @@ impl<M> AskError<M> {
 
     /// Joins the parts that [`AskError::split`] returns.
     pub(crate) fn join(error: AskError<()>, message: Option<M>) -> Self {
-        match (error, message) {
-            (AskError::Refused(TellError { kind, .. }), Some(message)) => {
-                Self::Refused(TellError { kind, message })
-            }
-            (AskError::Intercepted { failure, .. }, Some(message)) => {
-                Self::Intercepted { failure, message }
-            }
-            (AskError::NotOwner { owner, .. }, Some(message)) => Self::NotOwner { owner, message },
-            (AskError::Cycle { chain, .. }, message) => Self::Cycle { chain, message },
-            (AskError::TimedOut(spent), _) => Self::TimedOut(spent),
-            (error, _) => Self::Unanswered(error.into()),
+        let error = match error {
+            AskError::Cycle { chain, .. } => return Self::Cycle { chain, message },
+            AskError::TimedOut(spent) => return Self::TimedOut(spent),
+            error => error,
+        };
+        let Some(message) = message else { return Self::Unanswered(error.into()) };
+        match error {
+            AskError::Refused(TellError { kind, .. }) => Self::Refused(TellError { kind, message }),
+            AskError::Intercepted { failure, .. } => Self::Intercepted { failure, message },
+            AskError::NotOwner { owner, .. } => Self::NotOwner { owner, message },
+            error => Self::Unanswered(error.into()),
         }
     }
 }

@@ -6,6 +6,7 @@ mod actor;
 mod call;
 pub mod entity;
 mod error;
+mod large;
 mod macros;
 pub mod pool;
 mod recipient;
@@ -54,5 +55,6 @@ pub use topic::{
 #[doc(hidden)]
 pub mod internal {
     pub use crate::actor::cell::ActorCell;
+    pub use crate::large::{Carry, Large};
     pub use crate::request::Delivery;
 }

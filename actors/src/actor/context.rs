@@ -12,11 +12,12 @@ use crate::actor::address::Address;
 use crate::actor::cell::envelope::Envelope;
 use crate::actor::cell::CellState;
 use crate::actor::children::Children;
-use crate::actor::handler::{Receive, Turn};
+use crate::actor::handler::{kind, Receive, Turn};
 use crate::actor::Actor;
 use crate::call::abandoned::{is_abandoned, Abandoned};
 use crate::call::reply::Caller;
 use crate::error::TellError;
+use crate::large::{self, is_any_large, Carry, Large};
 use crate::request::scope;
 use crate::request::Delivery;
 use crate::request::{self, Ambient};
@@ -152,24 +153,41 @@ impl<'a, A: Actor> Context<'a, A> {
         M: Send + 'static,
         K: 'static,
     {
-        if self.state.id & OUTGOING_BIT != 0 {
-            return self.tell_self_intercepted::<M, K>(message);
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.tell_self_as::<M, Large<M>, kind::Boxed<K>>(message)
+            }),
+            false => self.tell_self_as::<M, M, K>(message),
         }
-        self.tell_self_plain::<M, K>(message)
+    }
+
+    #[inline(always)]
+    fn tell_self_as<M, P, K>(&mut self, message: P) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        if self.state.id & OUTGOING_BIT != 0 {
+            return self.tell_self_intercepted::<M, P, K>(message);
+        }
+        self.tell_self_plain::<P, K>(message)
     }
 
     #[cold]
-    fn tell_self_intercepted<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
+    fn tell_self_intercepted<M, P, K>(&mut self, message: P) -> Result<(), TellError<P>>
     where
-        A: Receive<M, K>,
+        A: Receive<P, K>,
         M: Send + 'static,
+        P: Carry<M>,
         K: 'static,
     {
         let system = self.system().clone();
         let (actor, class) = (self.name().to_owned(), self.turn.class().to_owned());
         let target = Target { system: &system, actor, class };
-        let send = |message| self.tell_self_plain::<M, K>(message);
-        outgoing::tell(target, message, send).map_err(outgoing::Unsent::counted)
+        let send = |message| self.tell_self_plain::<P, K>(message);
+        outgoing::tell::<M, P>(target, message, send).map_err(outgoing::Unsent::counted)
     }
 
     #[inline(always)]
@@ -194,6 +212,18 @@ impl<'a, A: Actor> Context<'a, A> {
     ///
     /// [`TimersFull`] when the group holds as many timers as it may.
     pub fn tell_after<M, K>(&mut self, delay: Duration, message: M) -> Result<Timer, TimersFull>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => self.tell_after_as::<Large<M>, kind::Boxed<K>>(delay, Carry::of(message)),
+            false => self.tell_after_as::<M, K>(delay, message),
+        }
+    }
+
+    fn tell_after_as<M, K>(&mut self, delay: Duration, message: M) -> Result<Timer, TimersFull>
     where
         A: Receive<M, K>,
         M: Send + 'static,

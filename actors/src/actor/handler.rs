@@ -16,6 +16,7 @@ use crate::actor::cell::ActorCell;
 use crate::actor::context::{AsyncContext, Context};
 use crate::actor::Actor;
 use crate::call::reply::ReplyTo;
+use crate::large::{Carry, Large};
 use crate::request::Delivery;
 
 /// Takes a message with a plain function: the fast path.
@@ -156,6 +157,10 @@ pub mod kind {
     /// A closure; see [`Address::with`](crate::Address::with).
     #[derive(Debug)]
     pub struct Closure<R>(std::marker::PhantomData<fn() -> R>);
+    /// A large message of kind `K`, in its box.
+    #[doc(hidden)]
+    #[derive(Debug)]
+    pub struct Boxed<K>(std::marker::PhantomData<fn() -> K>);
 }
 
 /// An actor that takes messages of type `M`, by whichever trait; implemented through those.
@@ -199,13 +204,17 @@ pub trait Receive<M, K>: Actor {
 
     /// Runs the handler of an admitted message, without interceptors.
     #[doc(hidden)]
-    fn run(cell: &mut ActorCell<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>);
+    fn run<P: Carry<M>>(
+        cell: &mut ActorCell<Self>,
+        delivery: Delivery<P, Self::Reply>,
+        turn: Turn<'_, Self>,
+    );
 
     /// As [`Receive::run`], with the interceptors of the actor around it.
     #[doc(hidden)]
-    fn run_intercepted(
+    fn run_intercepted<P: Carry<M>>(
         cell: &mut ActorCell<Self>,
-        delivery: Delivery<M, Self::Reply>,
+        delivery: Delivery<P, Self::Reply>,
         turn: Turn<'_, Self>,
     );
 }
@@ -226,16 +235,22 @@ impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
     }
 
     #[inline(always)]
-    fn run(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
-        cell.run_plain(delivery, turn, A::handle);
-    }
-
-    fn run_intercepted(
+    fn run<P: Carry<M>>(
         cell: &mut ActorCell<A>,
-        delivery: Delivery<M, Self::Reply>,
+        delivery: Delivery<P, Self::Reply>,
         turn: Turn<'_, A>,
     ) {
-        cell.plain_intercepted(delivery, turn, A::handle);
+        cell.run_plain(delivery, turn, |actor, message, cx| actor.handle(message.open(), cx));
+    }
+
+    fn run_intercepted<P: Carry<M>>(
+        cell: &mut ActorCell<A>,
+        delivery: Delivery<P, Self::Reply>,
+        turn: Turn<'_, A>,
+    ) {
+        cell.plain_intercepted::<M, P, _>(delivery, turn, |actor, message, cx| {
+            actor.handle(message.open(), cx)
+        });
     }
 }
 
@@ -246,13 +261,17 @@ macro_rules! received_by {
             type Reply = <A as $handler<M>>::Reply;
             const GATE_ACCESS: Access = $access;
 
-            fn run(cell: &mut ActorCell<A>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, A>) {
+            fn run<P: Carry<M>>(
+                cell: &mut ActorCell<A>,
+                delivery: Delivery<P, Self::Reply>,
+                turn: Turn<'_, A>,
+            ) {
                 cell.$run(delivery, turn);
             }
 
-            fn run_intercepted(
+            fn run_intercepted<P: Carry<M>>(
                 cell: &mut ActorCell<A>,
-                delivery: Delivery<M, Self::Reply>,
+                delivery: Delivery<P, Self::Reply>,
                 turn: Turn<'_, A>,
             ) {
                 cell.$run_intercepted(delivery, turn);
@@ -276,3 +295,32 @@ received_by!(
     run_replying,
     replying_intercepted
 );
+
+/// A large message is handled as what is in its box.
+impl<A, M, K> Receive<Large<M>, kind::Boxed<K>> for A
+where
+    A: Receive<M, K>,
+    M: Send + 'static,
+    K: 'static,
+{
+    type Reply = <A as Receive<M, K>>::Reply;
+    const GATE_ACCESS: Access = <A as Receive<M, K>>::GATE_ACCESS;
+
+    fn run<P: Carry<Large<M>>>(
+        cell: &mut ActorCell<A>,
+        Delivery { message, baggage, reply }: Delivery<P, Self::Reply>,
+        turn: Turn<'_, A>,
+    ) {
+        let delivery = Delivery { message: message.open(), baggage, reply };
+        <A as Receive<M, K>>::run(cell, delivery, turn);
+    }
+
+    fn run_intercepted<P: Carry<Large<M>>>(
+        cell: &mut ActorCell<A>,
+        Delivery { message, baggage, reply }: Delivery<P, Self::Reply>,
+        turn: Turn<'_, A>,
+    ) {
+        let delivery = Delivery { message: message.open(), baggage, reply };
+        <A as Receive<M, K>>::run_intercepted(cell, delivery, turn);
+    }
+}

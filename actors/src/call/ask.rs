@@ -1,6 +1,6 @@
 //! The asking side of a call.
 
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -14,6 +14,7 @@ use turnwheel_runtime::Failure;
 use super::deadlines::Deadlines;
 use crate::call::reply::{Answer, Call};
 use crate::error::{AskError, CallCycle, TimeSpent};
+use crate::large::{is_large, Large, Open};
 
 /// The answer to a call: a future on any executor. Dropping it gives the call up: a handler that
 /// has not begun is skipped; see [`Ask::cancel`].
@@ -141,10 +142,86 @@ impl<M, R> Ask<M, R> {
     /// [`AskError`]; on a worker thread [`Failure::WouldBlock`] within it, unless the answer is
     /// there.
     pub fn wait(self) -> Result<R, AskError<M>> {
+        match const { is_large::<R>() || is_large::<M>() } {
+            true => self.wait_large(),
+            false => self.wait_small(),
+        }
+    }
+
+    fn wait_small(self) -> Result<R, AskError<M>> {
         match block_on(self) {
             Ok(answer) => answer,
             Err(failure) => Err(AskError::Unanswered(failure)),
         }
+    }
+
+    #[inline(never)]
+    fn wait_large(mut self) -> Result<R, AskError<M>> {
+        if let Some(Other::Refused(_)) = self.other.as_deref() {
+            return self.refusal();
+        }
+        let Some(waiting) = &mut self.waiting else { return self.wait_small() };
+        match block_on(poll_fn(|cx| waiting.receiver.poll_boxed(cx.waker()))) {
+            Ok(received) => self.open_received(received),
+            Err(failure) => Err(AskError::Unanswered(failure)),
+        }
+    }
+
+    /// The end of a call whose answer came in a box.
+    fn open_received(&mut self, received: Received<Box<Answer<R>>>) -> Result<R, AskError<M>> {
+        let taken = match received {
+            Received::Value(answer) => match *answer {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => return Err(unanswered(failure)),
+            },
+            Received::Expired => Received::Expired,
+            Received::SenderDropped | Received::AlreadyReceived => Received::SenderDropped,
+        };
+        Err(self.unanswered(taken))
+    }
+
+    #[inline(never)]
+    fn poll_large(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, AskError<M>>> {
+        let Some(waiting) = &mut self.waiting else { return self.poll_otherwise(cx) };
+        match waiting.receiver.poll_boxed(cx.waker()) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(received) => Poll::Ready(self.open_received(received)),
+        }
+    }
+
+    /// The error of a call that was refused.
+    fn refusal(&mut self) -> Result<R, AskError<M>> {
+        match self.other.take() {
+            Some(other) => match *other {
+                Other::Refused(error) => Err(error),
+                Other::Intercepted(_) => Err(AskError::Unanswered(Failure::Cancelled)),
+            },
+            None => Err(AskError::Unanswered(Failure::Cancelled)),
+        }
+    }
+}
+
+impl<M: Send + 'static, R: Send + 'static> Open for Ask<Large<M>, R> {
+    type Opened = Ask<M, R>;
+
+    fn open(self) -> Ask<M, R> {
+        #[cold]
+        #[inline(never)]
+        fn refused<M, R>(error: AskError<Large<M>>) -> Box<Other<M, R>> {
+            Other::refused(open(error))
+        }
+        fn open<M>(error: AskError<Large<M>>) -> AskError<M> {
+            let (error, message) = error.split();
+            AskError::join(error, message.map(Large::open))
+        }
+        let other = self.other.map(|other| match *other {
+            Other::Refused(error) => refused(error),
+            Other::Intercepted(call) => {
+                let call = call.into_inner();
+                Other::intercepted(async move { call.await.map_err(open) })
+            }
+        });
+        Ask { waiting: self.waiting, other }
     }
 }
 
@@ -155,6 +232,9 @@ impl<M, R> Future for Ask<M, R> {
     // makes a call of it, which costs as much again.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if const { is_large::<R>() || is_large::<M>() } {
+            return self.poll_large(cx);
+        }
         if let Some(waiting) = &mut self.waiting {
             return match waiting.receiver.poll(cx.waker()) {
                 Poll::Pending => Poll::Pending,
@@ -191,10 +271,7 @@ impl<M, R> Ask<M, R> {
             }
             return polled;
         }
-        Poll::Ready(Err(match self.other.take().map(|other| *other) {
-            Some(Other::Refused(error)) => error,
-            _ => AskError::Unanswered(Failure::Cancelled),
-        }))
+        Poll::Ready(self.refusal())
     }
 }
 

@@ -10,6 +10,7 @@ use crate::call::abandoned::{is_abandoned, Watchers};
 use crate::call::chain::CallChain;
 use crate::call::Load;
 use crate::error::CallCycle;
+use crate::large::is_large;
 
 /// Result of a call.
 pub(crate) type Answer<R> = Result<R, Failure>;
@@ -136,7 +137,24 @@ impl<R> ReplyTo<R> {
     /// Answers.
     #[inline(always)]
     pub fn send(mut self, answer: R) {
-        self.answer(|| Ok(answer));
+        match const { is_large::<R>() } {
+            true => self.send_large(answer),
+            false => self.answer(|| Ok(answer)),
+        }
+    }
+
+    /// In a frame of its own: in line, the copies of a debug build are in the handler's.
+    #[inline(never)]
+    fn send_large(&mut self, answer: R) {
+        self.answer_boxed(Box::new(Ok(answer)));
+    }
+
+    fn answer_boxed(&mut self, answer: Box<Answer<R>>) {
+        if let Some(sender) = self.sender.take() {
+            sender.state().metadata().settle_load();
+            // Given up: it is dropped here.
+            let _ = sender.send_boxed(answer);
+        }
     }
 
     /// Tells the caller that there is no answer, and why.
@@ -146,7 +164,10 @@ impl<R> ReplyTo<R> {
 
     #[inline(never)]
     fn refuse(&mut self, failure: Failure) {
-        self.answer(|| Err(failure));
+        match const { is_large::<R>() } {
+            true => self.answer_boxed(Box::new(Err(failure))),
+            false => self.answer(|| Err(failure)),
+        }
     }
 
     #[inline(always)]

@@ -9,9 +9,10 @@ use turnwheel_runtime::SubmitErrorKind;
 use super::directory::{name_of, not_owner, Refusal};
 use super::{Directory, Entity, EntityKey};
 use crate::actor::cell::envelope::Envelope;
-use crate::actor::handler::Receive;
+use crate::actor::handler::{kind, Receive};
 use crate::call::ask::Ask;
 use crate::error::{AskError, NotOwner, TellError};
+use crate::large::{self, is_any_large, Carry, Large};
 use crate::request::{self, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::outgoing::{self, Destination, Target};
@@ -64,10 +65,25 @@ impl<E: Entity> EntityRef<E> {
         M: Send + 'static,
         K: 'static,
     {
-        self.deliver(message, |message| {
-            let envelope = Envelope::<M, E::Reply, K>::told(message);
+        match const { is_any_large::<M, E::Reply>() } {
+            true => {
+                large::send(message, |message| self.tell_as::<M, Large<M>, kind::Boxed<K>>(message))
+            }
+            false => self.tell_as::<M, M, K>(message),
+        }
+    }
+
+    fn tell_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
+    where
+        E: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.deliver::<M, P>(message, |message| {
+            let envelope = Envelope::<P, E::Reply, K>::told(message);
             self.directory.send(&self.key, envelope).map_err(|(refusal, envelope)| {
-                let kind = self.directory.refused::<M>(&refusal);
+                let kind = self.directory.refused::<P>(&refusal);
                 TellError { kind, message: envelope.open().message }
             })
         })
@@ -90,15 +106,28 @@ impl<E: Entity> EntityRef<E> {
         M: Send + 'static,
         K: 'static,
     {
+        match const { is_any_large::<M, E::Reply>() } {
+            true => large::send(message, |message| {
+                self.ask_as::<M, Large<M>, kind::Boxed<K>>(message, limit)
+            }),
+            false => self.ask_as::<M, M, K>(message, limit),
+        }
+    }
+
+    #[inline(always)]
+    fn ask_as<M, P, K>(&self, message: P, limit: Duration) -> Ask<P, E::Reply>
+    where
+        E: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
         if self.is_intercepted() {
             let myself = self.clone();
-            let call =
-                outgoing::ask(self.target(), message, limit, move |message, along, limit| {
-                    myself.ask_plain::<M, K>(message, along, limit)
-                });
-            return Ask::rare(call);
+            let send = move |message, along, limit| myself.ask_plain::<P, K>(message, along, limit);
+            return Ask::rare(outgoing::ask::<M, P, _>(self.target(), message, limit, send));
         }
-        self.ask_plain::<M, K>(message, request::outgoing_for::<(E, M, K)>(), limit)
+        self.ask_plain::<P, K>(message, request::outgoing_for::<(E, P, K)>(), limit)
     }
 
     #[inline(always)]

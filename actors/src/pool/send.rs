@@ -10,12 +10,13 @@ use super::shared::{Route, Shared};
 use super::POOL_MEMBERS_MAX;
 use crate::actor::address::Place;
 use crate::actor::cell::envelope::Envelope;
-use crate::actor::handler::Receive;
+use crate::actor::handler::{kind, Receive};
 use crate::actor::Actor;
 use crate::call::ask::Ask;
 use crate::call::reply::ReplyTo;
 use crate::call::Load;
 use crate::error::{AskError, TellError};
+use crate::large::{self, is_any_large, Carry, Large};
 use crate::request::{self, Delivery, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::outgoing::{self, Destination, Target};
@@ -107,7 +108,22 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.deliver(message, |message| {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.tell_as::<M, Large<M>, kind::Boxed<K>>(route, message)
+            }),
+            false => self.tell_as::<M, M, K>(route, message),
+        }
+    }
+
+    fn tell_as<M, P, K>(&self, route: Route, message: P) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.deliver::<M, P>(message, |message| {
             self.tell_by(route, message).map_err(|refusal| self.unsent(refusal))
         })
     }
@@ -119,7 +135,22 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.offer_by(message, |message| {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.offer_as::<M, Large<M>, kind::Boxed<K>>(message)
+            }),
+            false => self.offer_as::<M, M, K>(message),
+        }
+    }
+
+    fn offer_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.offer_by::<M, P>(message, |message| {
             self.tell_by(Route::Any, message).map_err(Refusal::into_error)
         })
     }
@@ -147,10 +178,30 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.deliver(message, |message| {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.tell_into_as::<M, Large<M>, kind::Boxed<K>>(member, place, message)
+            }),
+            false => self.tell_into_as::<M, M, K>(member, place, message),
+        }
+    }
+
+    fn tell_into_as<M, P, K>(
+        &self,
+        member: &Member<A>,
+        place: Place<A>,
+        message: P,
+    ) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.deliver::<M, P>(message, |message| {
             self.count(member);
             let counted = self.counts().then_some(&member.load);
-            let envelope = told::<A, M, K>(counted, message);
+            let envelope = told::<A, P, K>(counted, message);
             let sent = place.into_permit().submit_job(envelope);
             sent.map_err(|error| self.unsent(Refusal::new(error.kind, error.job.open().message)))
         })
@@ -162,9 +213,24 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.deliver(message, |message| {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.tell_urgent_as::<M, Large<M>, kind::Boxed<K>>(route, message)
+            }),
+            false => self.tell_urgent_as::<M, M, K>(route, message),
+        }
+    }
+
+    fn tell_urgent_as<M, P, K>(&self, route: Route, message: P) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.deliver::<M, P>(message, |message| {
             let sent = self.offer(route, message, |member, counted, message| {
-                let told = told::<A, M, K>(counted, message);
+                let told = told::<A, P, K>(counted, message);
                 let sent = member.address.task.submit_job_urgent(told);
                 sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
             });
@@ -183,7 +249,7 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.deliver(message, |message| {
+        self.deliver::<M, M>(message, |message| {
             self.count(member);
             let counted = self.counts().then_some(&member.load);
             let sent = send_tell::<A, M, K>(member, counted, message);
@@ -202,15 +268,33 @@ impl<A: Actor> Shared<A> {
         M: Send + 'static,
         K: 'static,
     {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.ask_as::<M, Large<M>, kind::Boxed<K>>(route, message, limit)
+            }),
+            false => self.ask_as::<M, M, K>(route, message, limit),
+        }
+    }
+
+    fn ask_as<M, P, K>(
+        self: &Arc<Self>,
+        route: Route,
+        message: P,
+        limit: Duration,
+    ) -> Ask<P, A::Reply>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
         if self.is_intercepted() {
             let pool = Arc::clone(self);
-            let call =
-                outgoing::ask(self.target(), message, limit, move |message, along, limit| {
-                    pool.ask_plain::<M, K>(route, message, along, limit)
-                });
-            return Ask::rare(call);
+            let send =
+                move |message, along, limit| pool.ask_plain::<P, K>(route, message, along, limit);
+            return Ask::rare(outgoing::ask::<M, P, _>(self.target(), message, limit, send));
         }
-        self.ask_plain::<M, K>(route, message, request::outgoing(), limit)
+        self.ask_plain::<P, K>(route, message, request::outgoing(), limit)
     }
 
     fn ask_plain<M, K>(

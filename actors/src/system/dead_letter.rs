@@ -1,6 +1,5 @@
 //! Messages that nobody handled: counted, and told to a hook of the system.
 
-use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +9,7 @@ use parking_lot::Mutex;
 use turnwheel_runtime::SubmitErrorKind;
 
 use super::id::{self, SYSTEM_MAX};
+use crate::large::name_of;
 use crate::request::scope;
 use crate::system::{Shared, System};
 
@@ -110,7 +110,7 @@ impl System {
     /// Counts a message that nobody handled.
     #[cold]
     pub(crate) fn lose<M>(&self, recipient: impl FnOnce() -> String, reason: DeadLetterReason) {
-        self.shared().dead_letters.add(type_name::<M>(), recipient, reason);
+        self.shared().dead_letters.add(name_of::<M>(), recipient, reason);
     }
 }
 
@@ -161,7 +161,7 @@ impl<M> Undelivered<M> {
 
 impl<M> Drop for Undelivered<M> {
     fn drop(&mut self) {
-        lost(type_name::<M>());
+        lost(name_of::<M>());
     }
 }
 

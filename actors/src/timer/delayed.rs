@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, SubmitErrorKind};
 
 use crate::actor::address::Address;
-use crate::actor::handler::Receive;
+use crate::actor::handler::{kind, Receive};
 use crate::actor::Actor;
 use crate::error::TellError;
+use crate::large::{self, is_any_large, Large};
 use crate::request::RequestContext;
 
 /// A message that is to be sent; see [`Address::tell_after`]. Dropping this changes nothing.
@@ -102,6 +103,20 @@ impl<A: Actor> Address<A> {
     ///
     /// `GroupMemory` if the group holds as many timers as it may; the message comes back.
     pub fn tell_after<M, K>(&self, delay: Duration, message: M) -> Result<Delayed, TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.tell_after_as::<Large<M>, kind::Boxed<K>>(delay, message)
+            }),
+            false => self.tell_after_as::<M, K>(delay, message),
+        }
+    }
+
+    fn tell_after_as<M, K>(&self, delay: Duration, message: M) -> Result<Delayed, TellError<M>>
     where
         A: Receive<M, K>,
         M: Send + 'static,

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
@@ -257,6 +258,34 @@ impl<T, N> Sender<T, N> {
         }
     }
 
+    /// As [`Sender::send`], of a value that is large: it does not pass through the stack.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Sender::send`].
+    pub fn send_boxed(self, value: Box<T>) -> Result<(), Box<T>> {
+        if self.state().is_closed() {
+            return Err(value);
+        }
+        let value = Box::into_raw(value).cast::<MaybeUninit<T>>();
+        // SAFETY: made for a `T`, and our count keeps it.
+        let place = unsafe { value_of::<T, N>(self.0) };
+        // SAFETY: as in `send`; the value is moved, and its box keeps the bytes as they are.
+        place.with_mut(|place| unsafe { place.copy_from_nonoverlapping(value, 1) });
+        // SAFETY: it came from a box of the same layout, and frees its memory alone.
+        let empty = unsafe { Box::from_raw(value) };
+        // SAFETY: our count is released if this succeeds; the sender is forgotten then.
+        match unsafe { settle_and_release(self.0, SENT) } {
+            Some(waker) => {
+                std::mem::forget(self);
+                wake(waker);
+                Ok(())
+            }
+            // SAFETY: the bytes are a `T`, and the copy was never visible to another thread.
+            None => Err(unsafe { empty.assume_init() }),
+        }
+    }
+
     /// State shared with the receiver.
     #[inline]
     pub fn state(&self) -> &Oneshot<N> {
@@ -306,11 +335,21 @@ impl<T, N: Metadata> Receiver<T, N> {
     /// Cost: one atomic operation, and a clone of the waker unless the same one is stored already.
     #[inline]
     pub fn poll(&mut self, waker: &Waker) -> Poll<Received<T>> {
+        self.poll_as(waker, Self::read)
+    }
+
+    /// As [`Receiver::poll`], of a value that is large: it does not pass through the stack.
+    pub fn poll_boxed(&mut self, waker: &Waker) -> Poll<Received<Box<T>>> {
+        self.poll_as(waker, Self::read_boxed)
+    }
+
+    #[inline(always)]
+    fn poll_as<V>(&mut self, waker: &Waker, read: unsafe fn(&Self) -> V) -> Poll<Received<V>> {
         // Acquire: pairs with the compare-exchange of the sender and of `expire`.
         let mut seen = self.state().word.load(Ordering::Acquire);
         loop {
             if seen & SETTLED != 0 {
-                return Poll::Ready(self.take(seen));
+                return Poll::Ready(self.take(seen, read));
             }
             let shared = self.state();
             if seen & WAKER != 0 {
@@ -343,7 +382,7 @@ impl<T, N: Metadata> Receiver<T, N> {
 
     /// Reads the outcome of a settled word.
     #[inline]
-    fn take(&mut self, seen: u64) -> Received<T> {
+    fn take<V>(&mut self, seen: u64, read: unsafe fn(&Self) -> V) -> Received<V> {
         if self.is_received() {
             return Received::AlreadyReceived;
         }
@@ -352,7 +391,7 @@ impl<T, N: Metadata> Receiver<T, N> {
         }
         self.received = 1;
         // SAFETY: the value was sent, and `received` allows one read.
-        Received::Value(unsafe { self.read() })
+        Received::Value(unsafe { read(self) })
     }
 
     /// Moves the value out.
@@ -366,6 +405,23 @@ impl<T, N: Metadata> Receiver<T, N> {
         let place = unsafe { value_of::<T, N>(self.state_ptr) };
         // SAFETY: forwarded to the caller.
         place.with(|place| unsafe { place.cast::<T>().read() })
+    }
+
+    /// As [`Receiver::read`], onto the heap.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Receiver::read`].
+    unsafe fn read_boxed(&self) -> Box<T> {
+        let mut boxed = Box::<T>::new_uninit();
+        // SAFETY: made for a `T`, and our count keeps it.
+        let place = unsafe { value_of::<T, N>(self.state_ptr) };
+        // SAFETY: both are places of a `T`, and the caller says that this one is read once.
+        place.with(|place| unsafe {
+            place.cast::<T>().copy_to_nonoverlapping(boxed.as_mut_ptr(), 1)
+        });
+        // SAFETY: written above.
+        unsafe { boxed.assume_init() }
     }
 
     /// Closes the channel; drops the value if it was sent.

@@ -54,18 +54,15 @@ pub(super) struct OneshotMemory<T, N> {
 impl<N> Oneshot<N> {
     /// Allocates one with so many strong references.
     pub(super) fn make<T>(metadata: N, strong: u64) -> NonNull<Self> {
-        let whole = OneshotMemory::<T, N> {
-            head: Self {
-                word: AtomicU64::new(strong * STRONG + WEAK),
-                waker_data: AtomicPtr::new(ptr::null_mut()),
-                waker_table: AtomicPtr::new(ptr::null_mut()),
-                free: free::<T, N>,
-                life: Life::new(),
-                metadata: ManuallyDrop::new(metadata),
-            },
-            value: UnsafeCell::new(MaybeUninit::uninit()),
+        let head = Self {
+            word: AtomicU64::new(strong * STRONG + WEAK),
+            waker_data: AtomicPtr::new(ptr::null_mut()),
+            waker_table: AtomicPtr::new(ptr::null_mut()),
+            free: free::<T, N>,
+            life: Life::new(),
+            metadata: ManuallyDrop::new(metadata),
         };
-        memory::put(whole).cast()
+        memory::put::<T, N>(head)
     }
 
     /// The same; under `turnwheel_checked` the process ends unless it lives.
@@ -334,13 +331,16 @@ mod memory {
     use std::alloc::Layout;
     use std::ptr::NonNull;
 
+    use super::{Oneshot, OneshotMemory};
     use crate::slab;
 
+    /// The value's place stays as it is: it may be large, and is not moved there by way of a stack.
     #[inline]
-    pub(super) fn put<W>(whole: W) -> NonNull<W> {
-        let place = slab::take(Layout::new::<W>()).cast::<W>();
-        // SAFETY: the place is exclusive, large enough and aligned.
-        unsafe { place.write(whole) };
+    pub(super) fn put<T, N>(head: Oneshot<N>) -> NonNull<Oneshot<N>> {
+        let place = slab::take(Layout::new::<OneshotMemory<T, N>>()).cast::<Oneshot<N>>();
+        // SAFETY: the place is exclusive, large enough and aligned; the head comes first in it, and
+        // the value's place, which follows, needs no initialization.
+        unsafe { place.write(head) };
         NonNull::new(place).expect("the allocator answers no null")
     }
 

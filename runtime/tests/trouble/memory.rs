@@ -314,3 +314,60 @@ fn task_that_ends_alone_with_a_failure_whose_drop_panics_is_not_touched_again() 
     assert_eq!(answer.wait()?, 1);
     Ok(())
 }
+
+/// A stack of the default size.
+fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run);
+    thread.expect("a thread").join().expect("it ends in order");
+}
+
+#[test]
+fn large_jobs_fit_a_small_stack_and_come_back_when_refused() -> Outcome {
+    const BYTES: usize = 128 * 1024;
+    let group = turnwheel_runtime::Group::builder("large").workers(1).build()?;
+    let task = group.spawn(0_u8)?;
+    let to = task.clone();
+    on_a_small_stack(move || {
+        let bytes = [1_u8; BYTES];
+        to.submit(move |sum, _| *sum += bytes[BYTES - 1]).expect("there is room");
+    });
+    let to = task.clone();
+    on_a_small_stack(move || {
+        let bytes = [2_u8; BYTES];
+        to.run(move |sum, _| *sum += bytes[BYTES - 1]).expect("there is room");
+    });
+    assert_eq!(task.call(|sum, _| *sum).wait()?, 3);
+    task.close().wait()?;
+    on_a_small_stack(move || {
+        let bytes = [3_u8; BYTES];
+        let refused = task.submit(move |sum, _| *sum += bytes[BYTES - 1]);
+        assert!(refused.is_err(), "it is closed");
+    });
+    group.shutdown()?;
+    Ok(())
+}
+
+#[test]
+fn boxed_values_of_a_oneshot_are_received_dropped_or_given_back_once() {
+    use std::task::{Poll, Waker};
+    use turnwheel_runtime::oneshot::{channel, Received};
+    let value = Arc::new(());
+    let boxed = || Box::new((Arc::clone(&value), [7_u8; 64]));
+    let (sender, mut receiver) = channel::<_, ()>(());
+    assert!(receiver.poll_boxed(Waker::noop()).is_pending());
+    assert!(sender.send_boxed(boxed()).is_ok());
+    let Poll::Ready(Received::Value(received)) = receiver.poll_boxed(Waker::noop()) else {
+        panic!("it was sent");
+    };
+    assert_eq!((received.1[63], Arc::strong_count(&value)), (7, 2));
+    assert!(matches!(receiver.poll_boxed(Waker::noop()), Poll::Ready(Received::AlreadyReceived)));
+    drop((received, receiver));
+    let (sender, receiver) = channel::<_, ()>(());
+    assert!(sender.send_boxed(boxed()).is_ok());
+    drop(receiver);
+    assert_eq!(Arc::strong_count(&value), 1, "dropped with the receiver, once");
+    let (sender, receiver) = channel::<_, ()>(());
+    drop(receiver);
+    assert!(sender.send_boxed(boxed()).is_err(), "given back");
+    assert_eq!(Arc::strong_count(&value), 1);
+}

@@ -4,16 +4,18 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use turnwheel_runtime::{Completion, Permit, Phase, SubmitError, SubmitErrorKind, Task};
+use turnwheel_runtime::{Completion, Phase, SubmitError, SubmitErrorKind, Task, TaskJob};
 
+use crate::actor::address::place::{Place, Way};
+use crate::actor::address::With;
 use crate::actor::cell::envelope::{Bare, Envelope};
 use crate::actor::cell::ActorCell;
 use crate::actor::context::Context;
-use crate::actor::handler::{kind, Access, Receive, Turn};
+use crate::actor::handler::{kind, Receive};
 use crate::actor::Actor;
 use crate::call::ask::{Ask, Other};
-use crate::call::reply::ReplyTo;
 use crate::error::{AskError, TellError};
+use crate::large::{self, is_any_large, Carry, Large};
 use crate::request::Delivery;
 use crate::request::{self, Outgoing};
 use crate::system::dead_letter::DeadLetterReason;
@@ -29,7 +31,7 @@ use crate::system::System;
 pub struct Address<A: Actor> {
     /// Its tag is the actor's number.
     pub(crate) task: Task<ActorCell<A>>,
-    system: System,
+    pub(super) system: System,
 }
 
 impl<A: Actor> Clone for Address<A> {
@@ -101,7 +103,23 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.deliver(message, |message| self.tell_plain::<M, K>(message))
+        match const { is_any_large::<M, A::Reply>() } {
+            true => {
+                large::send(message, |message| self.tell_as::<M, Large<M>, kind::Boxed<K>>(message))
+            }
+            false => self.tell_as::<M, M, K>(message),
+        }
+    }
+
+    #[inline(always)]
+    fn tell_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.deliver::<M, P>(message, |message| self.tell_plain::<P, K>(message))
     }
 
     /// Without a look at interceptors.
@@ -132,21 +150,42 @@ impl<A: Actor> Address<A> {
         told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
     }
 
-    /// Sends a message as `submit` does.
-    fn tell_by<M, K>(
-        &self,
-        message: M,
-        submit: impl FnOnce(
-            Envelope<M, A::Reply, K>,
-        ) -> Result<(), SubmitError<Envelope<M, A::Reply, K>>>,
-    ) -> Result<(), TellError<M>>
+    fn send_by<J>(&self, job: J, way: Way<A>) -> Result<(), SubmitError<J>>
+    where
+        J: TaskJob<ActorCell<A>>,
+    {
+        match way {
+            Way::Urgent => self.task.submit_job_urgent(job),
+            Way::Within(limit) => self.task.submit_job_wait(job, limit),
+            Way::Into(permit) => permit.submit_job(job),
+        }
+    }
+
+    /// Sends a message in this way.
+    pub(super) fn tell_by<M, K>(&self, message: M, way: Way<A>) -> Result<(), TellError<M>>
     where
         A: Receive<M, K>,
         M: Send + 'static,
         K: 'static,
     {
-        self.deliver(message, |message| {
-            submit(Envelope::told(message)).map_err(|error| self.refused(error))
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.tell_by_as::<M, Large<M>, kind::Boxed<K>>(message, way)
+            }),
+            false => self.tell_by_as::<M, M, K>(message, way),
+        }
+    }
+
+    fn tell_by_as<M, P, K>(&self, message: P, way: Way<A>) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.deliver::<M, P>(message, |message| {
+            let told = Envelope::<P, A::Reply, K>::told(message);
+            self.send_by(told, way).map_err(|error| self.refused(error))
         })
     }
 
@@ -164,7 +203,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.tell_by::<M, K>(message, |envelope| self.task.submit_job_urgent(envelope))
+        self.tell_by::<M, K>(message, Way::Urgent)
     }
 
     /// As [`Address::tell`], but waits up to `limit` for a place. Only off the workers.
@@ -178,7 +217,7 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.tell_by::<M, K>(message, |envelope| self.task.submit_job_wait(envelope, limit))
+        self.tell_by::<M, K>(message, Way::Within(limit))
     }
 
     /// Waits for a place in the mailbox without blocking; use it with
@@ -189,7 +228,7 @@ impl<A: Actor> Address<A> {
     /// The actor has closed, or its mailbox has another overflow policy than «reject».
     pub async fn reserve(&self) -> Result<Place<A>, turnwheel_runtime::Failure> {
         let permit = self.task.reserve().await?;
-        Ok(Place { permit, address: self.clone() })
+        Ok(Place::new(permit, self.clone()))
     }
 
     /// As [`Address::reserve`], without a borrow.
@@ -200,7 +239,7 @@ impl<A: Actor> Address<A> {
         let address = self.clone();
         async move {
             let permit = address.task.reserve().await?;
-            Ok(Place { permit, address })
+            Ok(Place::new(permit, address))
         }
     }
 
@@ -211,7 +250,22 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
-        self.offer_by(message, |message| self.offer_plain::<M, K>(message))
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.offer_as::<M, Large<M>, kind::Boxed<K>>(message)
+            }),
+            false => self.offer_as::<M, M, K>(message),
+        }
+    }
+
+    fn offer_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        self.offer_by::<M, P>(message, |message| self.offer_plain::<P, K>(message))
     }
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
@@ -236,29 +290,46 @@ impl<A: Actor> Address<A> {
         M: Send + 'static,
         K: 'static,
     {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.ask_as::<M, Large<M>, kind::Boxed<K>>(message, limit)
+            }),
+            false => self.ask_as::<M, M, K>(message, limit),
+        }
+    }
+
+    #[inline(always)]
+    fn ask_as<M, P, K>(&self, message: P, limit: Duration) -> Ask<P, A::Reply>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
         if self.is_intercepted() {
-            return Ask::rare(self.ask_intercepted::<M, K>(message, limit));
+            return Ask::rare(self.ask_intercepted::<M, P, K>(message, limit));
         }
         // Asked before there is a chain: one whose address is taken is built in memory.
         if request::closes_cycle(self.raw_id()) {
             return Ask::rare(self.cycle(message, &request::outgoing()));
         }
-        self.ask_plain::<M, K>(message, request::outgoing_for::<(A, M, K)>(), limit)
+        self.ask_plain::<P, K>(message, request::outgoing_for::<(A, P, K)>(), limit)
     }
 
     #[cold]
     #[inline(never)]
-    fn ask_intercepted<M, K>(&self, message: M, limit: Duration) -> Box<Other<M, A::Reply>>
+    fn ask_intercepted<M, P, K>(&self, message: P, limit: Duration) -> Box<Other<P, A::Reply>>
     where
-        A: Receive<M, K>,
+        A: Receive<P, K>,
         M: Send + 'static,
+        P: Carry<M>,
         K: 'static,
     {
         let myself = self.clone();
-        outgoing::ask(self.target(), message, limit, move |message, along, limit| {
+        outgoing::ask::<M, P, _>(self.target(), message, limit, move |message, along, limit| {
             match along.chain.blocks(myself.raw_id()) {
                 true => Ask::rare(myself.cycle(message, &along)),
-                false => myself.ask_plain::<M, K>(message, along, limit),
+                false => myself.ask_plain::<P, K>(message, along, limit),
             }
         })
     }
@@ -286,52 +357,6 @@ impl<A: Actor> Address<A> {
             Ok(()) => Ask::waiting(receiver, shared, &self.system.shared().deadlines, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
-    }
-
-    /// Sends a message whose answer goes to somebody else's caller.
-    ///
-    /// # Errors
-    ///
-    /// As [`Address::tell`]; the caller is told that there is no answer. `Refused` if this actor
-    /// itself waits for the answer and takes nothing meanwhile: the caller is told the cycle.
-    pub fn forward<M, K>(&self, message: M, reply: ReplyTo<A::Reply>) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        let mut reply = Some(reply);
-        let mut send = |message| {
-            // Nobody waits for the answer to a message that was told: it goes on as one.
-            let reply = reply.take().filter(ReplyTo::is_anybody);
-            if reply.as_ref().is_some_and(|reply| reply.is_awaited_by(self.raw_id())) {
-                return Err(self.forward_cycle(message, reply));
-            }
-            if let Some(reply) = &reply {
-                reply.forwarded(self.system.group().recent_ns());
-            }
-            let delivery = Delivery { message, baggage: request::baggage(), reply };
-            let envelope = Envelope::<M, A::Reply, K>::new(delivery);
-            self.task.submit_job(envelope).map_err(|error| self.refused(error))
-        };
-        if !self.is_intercepted() {
-            return send(message);
-        }
-        outgoing::tell(self.target(), message, send).map_err(|unsent| {
-            if let Some((reply, failure)) = reply.zip(unsent.failure.clone()) {
-                reply.fail(failure);
-            }
-            unsent.counted()
-        })
-    }
-
-    /// The actor waits for the answer that it is to give.
-    #[cold]
-    fn forward_cycle<M, R>(&self, message: M, reply: Option<ReplyTo<R>>) -> TellError<M> {
-        if let Some(reply) = reply {
-            reply.fail_with_cycle(self.name());
-        }
-        self.unsent(TellError { kind: SubmitErrorKind::Refused, message })
     }
 
     /// Runs a closure on the actor, in its turn among the messages, and answers what it returns.
@@ -386,7 +411,7 @@ impl<A: Actor> Address<A> {
     }
 
     /// The error of a refused message, counted as a dead letter.
-    fn refused<M, R, K>(&self, error: SubmitError<Envelope<M, R, K>>) -> TellError<M> {
+    pub(super) fn refused<M, R, K>(&self, error: SubmitError<Envelope<M, R, K>>) -> TellError<M> {
         let kind = error.kind;
         let Delivery { message, reply, .. } = error.job.open();
         if let Some(reply) = reply {
@@ -399,7 +424,7 @@ impl<A: Actor> Address<A> {
     }
 
     #[cold]
-    fn unsent<M>(&self, error: TellError<M>) -> TellError<M> {
+    pub(super) fn unsent<M>(&self, error: TellError<M>) -> TellError<M> {
         self.system.lose::<M>(|| self.name(), DeadLetterReason::Refused(error.kind));
         error
     }
@@ -419,62 +444,6 @@ impl<A: Actor> Destination for Address<A> {
     #[inline(always)]
     fn is_intercepted(&self) -> bool {
         self.raw_id() & OUTGOING_BIT != 0
-    }
-}
-
-/// A promised place in a mailbox; dropping it gives the place back.
-#[derive(Debug)]
-#[must_use]
-pub struct Place<A: Actor> {
-    permit: Permit<ActorCell<A>>,
-    address: Address<A>,
-}
-
-impl<A: Actor> Place<A> {
-    pub(crate) fn into_permit(self) -> Permit<ActorCell<A>> {
-        self.permit
-    }
-
-    /// Sends a message into the promised place; it is never full.
-    ///
-    /// # Errors
-    ///
-    /// The actor has closed since; the message comes back.
-    pub fn tell<M, K>(self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        let Self { permit, address } = self;
-        address.tell_by::<M, K>(message, |envelope| permit.submit_job(envelope))
-    }
-}
-
-/// The message of [`Address::with`].
-pub struct With<F>(F);
-
-impl<F> fmt::Debug for With<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("With")
-    }
-}
-
-impl<A, R, F> Receive<With<F>, kind::Closure<R>> for A
-where
-    A: Actor,
-    R: Send + 'static,
-    F: FnOnce(&mut A, &mut Context<'_, A>) -> R + Send + 'static,
-{
-    type Reply = R;
-    const GATE_ACCESS: Access = Access::Write;
-
-    fn run(cell: &mut ActorCell<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
-        cell.run_plain(delivery, turn, |actor, With(look), cx| look(actor, cx));
-    }
-
-    fn run_intercepted(cell: &mut ActorCell<A>, delivery: Delivery<With<F>, R>, turn: Turn<'_, A>) {
-        cell.plain_intercepted(delivery, turn, |actor, With(look), cx| look(actor, cx));
     }
 }
 

@@ -15,6 +15,7 @@ use crate::actor::Actor;
 use crate::call::chain::CallChain;
 use crate::call::reply::ReplyTo;
 use crate::error::AskError;
+use crate::large::Carry;
 use crate::request::scope::{self, Panic};
 use crate::request::Delivery;
 use crate::request::{Ambient, RequestContext};
@@ -35,27 +36,28 @@ fn failed<R>(failure: Failure) -> End<R> {
 
 /// The end that a handler has come to, if it was run.
 fn end_of<R>(around: Result<(), Failure>, outcome: Option<Result<R, Panic>>) -> Ended<R> {
-    match (around, outcome) {
-        (Err(failure), outcome) => (failed(failure), outcome.and_then(Result::err)),
-        (Ok(()), Some(Ok(reply))) => (End::Replied(reply), None),
-        (Ok(()), Some(Err(panic))) => {
-            (failed(Failure::from_panic_ref(panic.as_ref())), Some(panic))
-        }
-        (Ok(()), None) => (End::Open, None),
+    if let Err(failure) = around {
+        return (failed(failure), outcome.and_then(Result::err));
+    }
+    match outcome {
+        Some(Ok(reply)) => (End::Replied(reply), None),
+        Some(Err(panic)) => (failed(Failure::from_panic_ref(panic.as_ref())), Some(panic)),
+        None => (End::Open, None),
     }
 }
 
 impl<A: Actor> ActorCell<A> {
     /// Takes a message whose turn it is, and begins with its interceptors; with whether it is
     /// activity. If there is no actor, it has come too late, or one refuses, all is said.
-    fn take_in<M, R>(
+    fn take_in<M, P, R>(
         &mut self,
-        delivery: &mut Delivery<M, R>,
+        delivery: &mut Delivery<P, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
     ) -> Option<(Interception, bool)>
     where
         M: Send + 'static,
+        P: Carry<M>,
         R: Send + 'static,
     {
         if self.actor.is_none() {
@@ -63,19 +65,20 @@ impl<A: Actor> ActorCell<A> {
             return None;
         }
         let is_activity = self.begin(delivery, turn)?;
-        let interception = self.begin_interception(delivery, ambient, turn)?;
+        let interception = self.begin_interception::<M, P, R>(delivery, ambient, turn)?;
         Some((interception, is_activity))
     }
 
     /// Begins with the interceptors of a message whose turn it is. If one refuses, all is said.
-    fn begin_interception<M, R>(
+    fn begin_interception<M, P, R>(
         &mut self,
-        delivery: &mut Delivery<M, R>,
+        delivery: &mut Delivery<P, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
     ) -> Option<Interception>
     where
         M: Send + 'static,
+        P: Carry<M>,
         R: Send + 'static,
     {
         let info = MessageInfo {
@@ -90,7 +93,7 @@ impl<A: Actor> ActorCell<A> {
             system: self.state.system.clone(),
         };
         let mut interception = Interception::new(self.state.chain(), info);
-        let begun = ambient.within(|| interception.begin(&mut delivery.message));
+        let begun = ambient.within(|| interception.begin(delivery.message.message()));
         ambient.baggage = interception.info.request.baggage();
         let Err(failure) = begun else {
             return Some(interception);
@@ -109,8 +112,8 @@ impl<A: Actor> ActorCell<A> {
         has_panicked: bool,
         turn: &Turn<'_, A>,
     ) {
-        match (end, reply) {
-            (End::Failed(error), reply) => {
+        match end {
+            End::Failed(error) => {
                 let waits = |reply: &ReplyTo<R>| reply.is_asked() && !reply.is_abandoned();
                 if !has_panicked && !reply.as_ref().is_some_and(waits) {
                     self.dead_letter::<M>(turn, DeadLetterReason::Intercepted);
@@ -119,24 +122,31 @@ impl<A: Actor> ActorCell<A> {
                     reply.fail(error.into());
                 }
             }
-            (End::Replied(answer), Some(reply)) => reply.send(answer),
-            (End::Open | End::Replied(_), _) => {}
+            End::Replied(answer) => {
+                if let Some(reply) = reply {
+                    reply.send(answer);
+                }
+            }
+            End::Open => {}
         }
     }
 
     /// As `run_plain`.
     #[cold]
-    pub(crate) fn plain_intercepted<M, R>(
+    pub(crate) fn plain_intercepted<M, P, R>(
         &mut self,
-        mut delivery: Delivery<M, R>,
+        mut delivery: Delivery<P, R>,
         mut turn: Turn<'_, A>,
-        handle: impl FnOnce(&mut A, M, &mut Context<'_, A>) -> R,
+        handle: impl FnOnce(&mut A, P, &mut Context<'_, A>) -> R,
     ) where
         M: Send + 'static,
+        P: Carry<M>,
         R: Send + 'static,
     {
         let mut ambient = Ambient { chain: CallChain::default(), ..Ambient::of(&delivery) };
-        let Some((mut interception, _)) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+        let Some((mut interception, _)) =
+            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
+        else {
             return;
         };
         let Delivery { message, reply, .. } = delivery;
@@ -162,16 +172,18 @@ impl<A: Actor> ActorCell<A> {
 
     /// As `run_replying`.
     #[cold]
-    pub(crate) fn replying_intercepted<M>(
+    pub(crate) fn replying_intercepted<M, P: Carry<M>>(
         &mut self,
-        mut delivery: Delivery<M, <A as ReplyHandler<M>>::Reply>,
+        mut delivery: Delivery<P, <A as ReplyHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: ReplyHandler<M>,
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some((mut interception, _)) = self.take_in(&mut delivery, &mut ambient, &turn) else {
+        let Some((mut interception, _)) =
+            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
+        else {
             return;
         };
         let Delivery { message, reply, .. } = delivery;
@@ -182,7 +194,7 @@ impl<A: Actor> ActorCell<A> {
         let (end, panic) = ambient.within(|| {
             let around = interception.within(&mut || {
                 let Some((message, reply)) = held.take() else { return };
-                let run = AssertUnwindSafe(|| actor.handle(message, reply, &mut cx));
+                let run = AssertUnwindSafe(|| actor.handle(message.open(), reply, &mut cx));
                 outcome = Some(catch_unwind(run));
             });
             let (mut end, panic) = end_of(around, outcome.map(|outcome| outcome.map(drop)));
@@ -204,16 +216,17 @@ impl<A: Actor> ActorCell<A> {
 
     /// As `run_exclusive`.
     #[cold]
-    pub(crate) fn exclusive_intercepted<M>(
+    pub(crate) fn exclusive_intercepted<M, P: Carry<M>>(
         &mut self,
-        mut delivery: Delivery<M, <A as AsyncHandler<M>>::Reply>,
+        mut delivery: Delivery<P, <A as AsyncHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: AsyncHandler<M>,
         M: Send + 'static,
     {
         let mut ambient = Ambient::of(&delivery);
-        let Some((interception, is_activity)) = self.take_in(&mut delivery, &mut ambient, &turn)
+        let Some((interception, is_activity)) =
+            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
         else {
             return;
         };
@@ -222,8 +235,10 @@ impl<A: Actor> ActorCell<A> {
         let Some(actor) = self.actor.take() else { return };
         let cx = AsyncContext::new(self.state.address(&turn));
         let mut lent = self.state.rare().lender.lend(actor);
-        let future =
-            async move { scope::made_contained(|| lent.handle(message, cx), &mut ambient).await };
+        let future = async move {
+            let make = || P::keep(lent.handle(message.open(), cx));
+            scope::made_contained(make, &mut ambient).await.map(P::answer)
+        };
         let future = around(future, interception);
         turn.await_exclusive(future, move |cell, turn, (end, panic)| {
             cell.take_back();
@@ -233,9 +248,9 @@ impl<A: Actor> ActorCell<A> {
 
     /// As `run_interleaved`.
     #[cold]
-    pub(crate) fn interleaved_intercepted<M>(
+    pub(crate) fn interleaved_intercepted<M, P: Carry<M>>(
         &mut self,
-        mut delivery: Delivery<M, <A as InterleavedHandler<M>>::Reply>,
+        mut delivery: Delivery<P, <A as InterleavedHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: InterleavedHandler<M>,
@@ -243,7 +258,7 @@ impl<A: Actor> ActorCell<A> {
     {
         let mut ambient = Ambient::of(&delivery);
         let Some((mut interception, is_activity)) =
-            self.take_in(&mut delivery, &mut ambient, &turn)
+            self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
         else {
             return;
         };
@@ -258,7 +273,7 @@ impl<A: Actor> ActorCell<A> {
             let run = AssertUnwindSafe(|| {
                 // Boxed, since its type names the borrows of this closure.
                 ambient.within(|| -> Made<<A as InterleavedHandler<M>>::Reply> {
-                    Box::pin(actor.handle(message, &mut cx))
+                    Box::pin(actor.handle(message.open(), &mut cx))
                 })
             });
             made = Some(catch_unwind(run));

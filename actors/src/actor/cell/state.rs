@@ -17,6 +17,7 @@ use crate::actor::restart::Restarter;
 use crate::actor::Actor;
 use crate::call::chain::{Asker, Name};
 use crate::call::reply::ReplyTo;
+use crate::large::Carry;
 use crate::request::scope::{self, Panic};
 use crate::request::Ambient;
 use crate::request::Delivery;
@@ -261,9 +262,9 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// A message whose handler answers when it likes.
-    pub(crate) fn run_replying<M>(
+    pub(crate) fn run_replying<M, P: Carry<M>>(
         &mut self,
-        delivery: Delivery<M, <A as ReplyHandler<M>>::Reply>,
+        delivery: Delivery<P, <A as ReplyHandler<M>>::Reply>,
         turn: Turn<'_, A>,
     ) where
         A: ReplyHandler<M>,
@@ -279,13 +280,13 @@ impl<A: Actor> ActorCell<A> {
         let Delivery { message, reply, .. } = delivery;
         let reply = reply.unwrap_or_else(ReplyTo::nobody);
         let mut cx = Context::new(turn, &mut self.state);
-        ambient.within(|| actor.handle(message, reply, &mut cx));
+        ambient.within(|| actor.handle(message.open(), reply, &mut cx));
     }
 
     /// A message whose future borrows the actor: nothing else is taken until it ends.
-    pub(crate) fn run_exclusive<M>(
+    pub(crate) fn run_exclusive<M, P: Carry<M>>(
         &mut self,
-        delivery: Delivery<M, <A as AsyncHandler<M>>::Reply>,
+        delivery: Delivery<P, <A as AsyncHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: AsyncHandler<M>,
@@ -305,19 +306,21 @@ impl<A: Actor> ActorCell<A> {
         // Made here, so that also a future that is never polled gives the actor back.
         let mut lent = self.state.rare().lender.lend(actor);
         let mut ambient = ambient;
-        let future =
-            async move { scope::made_contained(|| lent.handle(message, cx), &mut ambient).await };
+        let future = async move {
+            let make = || P::keep(lent.handle(message.open(), cx));
+            scope::made_contained(make, &mut ambient).await
+        };
         turn.run_exclusive(future, move |cell, cx, outcome| {
             cell.take_back();
-            let panic = settle(reply, outcome);
+            let panic = settle(reply, outcome.map(P::answer));
             cell.go_on(panic, is_activity, cx);
         });
     }
 
     /// A message whose future others may interleave with.
-    pub(crate) fn run_interleaved<M>(
+    pub(crate) fn run_interleaved<M, P: Carry<M>>(
         &mut self,
-        delivery: Delivery<M, <A as InterleavedHandler<M>>::Reply>,
+        delivery: Delivery<P, <A as InterleavedHandler<M>>::Reply>,
         mut turn: Turn<'_, A>,
     ) where
         A: InterleavedHandler<M>,
@@ -333,7 +336,9 @@ impl<A: Actor> ActorCell<A> {
         };
         let made = {
             let mut cx = Context::new(turn.reborrow(), &mut self.state);
-            let make = AssertUnwindSafe(|| ambient.within(|| actor.handle(message, &mut cx)));
+            let make = AssertUnwindSafe(|| {
+                ambient.within(|| P::keep(actor.handle(message.open(), &mut cx)))
+            });
             catch_unwind(make)
         };
         let future = match made {
@@ -342,7 +347,7 @@ impl<A: Actor> ActorCell<A> {
         };
         self.enter(A::ADMITS);
         turn.await_holding(scope::contained(future, ambient), move |cell, cx, outcome| {
-            let panic = settle(reply, outcome);
+            let panic = settle(reply, outcome.map(P::answer));
             cell.leave(A::ADMITS);
             cell.go_on(panic, is_activity, cx);
         });
@@ -418,10 +423,13 @@ impl<A: Actor> ActorCell<A> {
 
 /// Answers a call with what its handler came to; gives a panic back.
 pub(crate) fn settle<R>(reply: Option<ReplyTo<R>>, outcome: Result<R, Panic>) -> Option<Panic> {
-    match (outcome, reply) {
-        (Ok(answer), Some(reply)) => reply.send(answer),
-        (Ok(_), None) => {}
-        (Err(panic), reply) => {
+    match outcome {
+        Ok(answer) => {
+            if let Some(reply) = reply {
+                reply.send(answer);
+            }
+        }
+        Err(panic) => {
             if let Some(reply) = reply {
                 reply.fail(Failure::from_panic_ref(panic.as_ref()));
             }

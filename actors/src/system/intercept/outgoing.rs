@@ -16,6 +16,7 @@ use super::outcome::{AnyEnd, End, Retrying};
 use crate::call::ask::{Ask, Other};
 use crate::call::deadlines::deadline_after;
 use crate::error::{AskError, TellError};
+use crate::large::Carry;
 use crate::request::{self, Outgoing, RequestContext};
 use crate::system::dead_letter::DeadLetterReason;
 use crate::system::System;
@@ -43,25 +44,25 @@ pub(crate) trait Destination {
     /// Sends a message by `send`, with interceptors around it if there are any. A message that one
     /// of them refuses is a dead letter.
     #[inline(always)]
-    fn deliver<M: Send + 'static>(
+    fn deliver<M: Send + 'static, P: Carry<M>>(
         &self,
-        message: M,
-        send: impl FnOnce(M) -> Result<(), TellError<M>>,
-    ) -> Result<(), TellError<M>> {
+        message: P,
+        send: impl FnOnce(P) -> Result<(), TellError<P>>,
+    ) -> Result<(), TellError<P>> {
         match self.is_intercepted() {
-            true => tell(self.target(), message, send).map_err(Unsent::counted),
+            true => tell::<M, P>(self.target(), message, send).map_err(Unsent::counted),
             false => send(message),
         }
     }
 
     /// As [`Destination::deliver`]; a message that is refused is no dead letter.
-    fn offer_by<M: Send + 'static>(
+    fn offer_by<M: Send + 'static, P: Carry<M>>(
         &self,
-        message: M,
-        send: impl FnOnce(M) -> Result<(), TellError<M>>,
-    ) -> Result<(), TellError<M>> {
+        message: P,
+        send: impl FnOnce(P) -> Result<(), TellError<P>>,
+    ) -> Result<(), TellError<P>> {
         match self.is_intercepted() {
-            true => tell(self.target(), message, send).map_err(|unsent| unsent.error),
+            true => tell::<M, P>(self.target(), message, send).map_err(|unsent| unsent.error),
             false => send(message),
         }
     }
@@ -115,14 +116,15 @@ impl<M> Unsent<M> {
 
 /// Sends a message without an answer.
 #[cold]
-pub(crate) fn tell<M: Send + 'static>(
+pub(crate) fn tell<M: Send + 'static, P: Carry<M>>(
     target: Target<'_>,
-    message: M,
-    send: impl FnOnce(M) -> Result<(), TellError<M>>,
-) -> Result<(), Unsent<M>> {
+    message: P,
+    send: impl FnOnce(P) -> Result<(), TellError<P>>,
+) -> Result<(), Unsent<P>> {
     let mut interception = target.interception::<M>(false);
-    let sent =
-        pass(&mut interception, message, |message, info| info.request.scope(|| send(message)));
+    let sent = pass::<M, P, _>(&mut interception, message, |message: P, info| {
+        info.request.scope(|| send(message))
+    });
     let (error, failure) = match sent {
         Ok(Ok(())) => {
             interception.end(&mut End::<()>::Open);
@@ -142,12 +144,12 @@ pub(crate) fn tell<M: Send + 'static>(
 }
 
 /// Begins with the interceptors and sends; the message comes back from one that refuses.
-fn pass<M: Send + 'static, T>(
+fn pass<M: Send + 'static, P: Carry<M>, T>(
     interception: &mut Interception,
-    mut message: M,
-    send: impl FnOnce(M, MessageInfo) -> T,
-) -> Result<T, (Failure, M)> {
-    if let Err(failure) = interception.begin(&mut message) {
+    mut message: P,
+    send: impl FnOnce(P, MessageInfo) -> T,
+) -> Result<T, (Failure, P)> {
+    if let Err(failure) = interception.begin(message.message()) {
         return Err((failure, message));
     }
     let mut held = Some((message, send, interception.info.clone()));
@@ -168,14 +170,15 @@ fn pass<M: Send + 'static, T>(
 /// Sends a message and answers a future of the reply; `send` makes one attempt, with what goes
 /// along and the time it has.
 #[cold]
-pub(crate) fn ask<M, R>(
+pub(crate) fn ask<M, P, R>(
     target: Target<'_>,
-    message: M,
+    message: P,
     limit: Duration,
-    send: impl Fn(M, Outgoing, Duration) -> Ask<M, R> + Send + 'static,
-) -> Box<Other<M, R>>
+    send: impl Fn(P, Outgoing, Duration) -> Ask<P, R> + Send + 'static,
+) -> Box<Other<P, R>>
 where
     M: Send + 'static,
+    P: Carry<M>,
     R: Send + 'static,
 {
     let outgoing = request::outgoing();
@@ -188,17 +191,19 @@ where
         end_ns,
         send,
     };
-    let mut call = call_with_retries.attempt(message);
+    let mut call = call_with_retries.attempt::<M, P, R>(message);
     Other::intercepted(async move {
         loop {
             let mut end = call.await;
-            let Some((message, delay)) = call_with_retries.end(&mut end) else { return end };
+            let Some((message, delay)) = call_with_retries.end::<M, P, R>(&mut end) else {
+                return end;
+            };
             if !delay.is_zero() {
                 if let Err(failure) = call_with_retries.system.group().sleep(delay).await {
                     return Err(AskError::Unanswered(failure));
                 }
             }
-            call = call_with_retries.attempt(message);
+            call = call_with_retries.attempt::<M, P, R>(message);
         }
     })
 }
@@ -222,14 +227,15 @@ impl<S> RetriedCall<S> {
     }
 
     /// Sends the message, with the interceptors that have not begun.
-    fn attempt<M, R>(&mut self, message: M) -> Ask<M, R>
+    fn attempt<M, P, R>(&mut self, message: P) -> Ask<P, R>
     where
         M: Send + 'static,
-        S: Fn(M, Outgoing, Duration) -> Ask<M, R>,
+        P: Carry<M>,
+        S: Fn(P, Outgoing, Duration) -> Ask<P, R>,
     {
         let (outgoing, left) = (self.outgoing.clone(), self.left());
         let Self { interception, send, .. } = self;
-        let sent = pass(interception, message, |message, info| {
+        let sent = pass::<M, P, _>(interception, message, |message, info| {
             let outgoing = Outgoing { baggage: info.request.baggage(), ..outgoing };
             send(message, outgoing, left.min(info.limit))
         });
@@ -241,9 +247,10 @@ impl<S> RetriedCall<S> {
 
     /// Ends with the interceptors, which may change the end; or the message of one more attempt and
     /// the time before it.
-    fn end<M, R>(&mut self, answered: &mut Result<R, AskError<M>>) -> Option<(M, Duration)>
+    fn end<M, P, R>(&mut self, answered: &mut Result<R, AskError<P>>) -> Option<(P, Duration)>
     where
         M: Send + 'static,
+        P: Carry<M>,
         R: Send + 'static,
     {
         let unknown = || Err(AskError::Unanswered(Failure::Cancelled));
@@ -258,7 +265,7 @@ impl<S> RetriedCall<S> {
         let again = self.interception.end_or_again(&mut end as &mut dyn AnyEnd, Some(retrying));
         if let Some(again) = again {
             match again.message.downcast() {
-                Ok(message) => return Some((*message, again.delay)),
+                Ok(message) => return Some((P::of(*message), again.delay)),
                 Err(_) => unreachable!("an outcome takes a message of the call's type only"),
             }
         }

@@ -270,6 +270,14 @@ impl<S: Send + 'static> Task<S> {
     /// As [`Task::submit`].
     #[inline]
     pub fn submit_job<J: TaskJob<S>>(&self, job: J) -> Result<(), SubmitError<J>> {
+        match const { submit::is_large::<J>() } {
+            true => submit::boxed(job, |job| self.submit_small(job)),
+            false => self.submit_small(job),
+        }
+    }
+
+    #[inline(always)]
+    fn submit_small<J: TaskJob<S>>(&self, job: J) -> Result<(), SubmitError<J>> {
         submit::submit(&self.inner, Once::<S, J>::new(job))
             .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }
@@ -297,6 +305,14 @@ impl<S: Send + 'static> Task<S> {
     /// As [`Task::run`].
     #[inline]
     pub fn run_job<J: TaskJob<S>>(&self, job: J) -> Result<(), SubmitError<J>> {
+        match const { submit::is_large::<J>() } {
+            true => submit::boxed(job, |job| self.run_small(job)),
+            false => self.run_small(job),
+        }
+    }
+
+    #[inline(always)]
+    fn run_small<J: TaskJob<S>>(&self, job: J) -> Result<(), SubmitError<J>> {
         submit::run(&self.inner, Once::<S, J>::new(job))
             .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }

@@ -105,6 +105,41 @@ where
     }
 }
 
+/// Jobs of more bytes are put into a box where they enter: a debug build copies a job in each
+/// function that it passes through, and a few hundred KiB would use up a stack.
+const JOB_BYTES_MAX: usize = 4 * 1024;
+
+/// Whether such a job is put into a box.
+pub(crate) const fn is_large<J>() -> bool {
+    std::mem::size_of::<J>() > JOB_BYTES_MAX
+}
+
+/// A large job in its box.
+pub(crate) struct Boxed<J>(Box<J>);
+
+impl<S, J: TaskJob<S>> TaskJob<S> for Boxed<J> {
+    fn run(self, state: &mut S, cx: &mut Context<'_, S>) {
+        (*self.0).run(state, cx);
+    }
+}
+
+/// Submits a large job in its box; one that is refused is taken out of it.
+#[inline(never)]
+pub(crate) fn boxed<J>(
+    job: J,
+    submit: impl FnOnce(Boxed<J>) -> Result<(), SubmitError<Boxed<J>>>,
+) -> Result<(), SubmitError<J>> {
+    #[cold]
+    #[inline(never)]
+    fn open<J>(error: SubmitError<Boxed<J>>) -> SubmitError<J> {
+        SubmitError { kind: error.kind, job: *error.job.0 }
+    }
+    match submit(Boxed(Box::new(job))) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(open(error)),
+    }
+}
+
 /// A job that runs once.
 pub(crate) struct Once<S, F>(pub(crate) F, PhantomData<fn(S)>);
 

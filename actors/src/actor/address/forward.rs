@@ -1,0 +1,76 @@
+//! Messages whose answer goes to somebody else's caller.
+
+use turnwheel_runtime::SubmitErrorKind;
+
+use super::Address;
+use crate::actor::cell::envelope::Envelope;
+use crate::actor::handler::{kind, Receive};
+use crate::actor::Actor;
+use crate::call::reply::ReplyTo;
+use crate::error::TellError;
+use crate::large::{self, is_any_large, Carry, Large};
+use crate::request::{self, Delivery};
+use crate::system::intercept::outgoing::{self, Destination};
+
+impl<A: Actor> Address<A> {
+    /// Sends a message whose answer goes to somebody else's caller.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::tell`]; the caller is told that there is no answer. `Refused` if this actor
+    /// itself waits for the answer and takes nothing meanwhile: the caller is told the cycle.
+    pub fn forward<M, K>(&self, message: M, reply: ReplyTo<A::Reply>) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        match const { is_any_large::<M, A::Reply>() } {
+            true => large::send(message, |message| {
+                self.forward_as::<M, Large<M>, kind::Boxed<K>>(message, reply)
+            }),
+            false => self.forward_as::<M, M, K>(message, reply),
+        }
+    }
+
+    fn forward_as<M, P, K>(&self, message: P, reply: ReplyTo<A::Reply>) -> Result<(), TellError<P>>
+    where
+        A: Receive<P, K>,
+        M: Send + 'static,
+        P: Carry<M>,
+        K: 'static,
+    {
+        let mut reply = Some(reply);
+        let mut send = |message| {
+            // Nobody waits for the answer to a message that was told: it goes on as one.
+            let reply = reply.take().filter(ReplyTo::is_anybody);
+            if reply.as_ref().is_some_and(|reply| reply.is_awaited_by(self.raw_id())) {
+                return Err(self.forward_cycle(message, reply));
+            }
+            if let Some(reply) = &reply {
+                reply.forwarded(self.system.group().recent_ns());
+            }
+            let delivery = Delivery { message, baggage: request::baggage(), reply };
+            let envelope = Envelope::<P, A::Reply, K>::new(delivery);
+            self.task.submit_job(envelope).map_err(|error| self.refused(error))
+        };
+        if !self.is_intercepted() {
+            return send(message);
+        }
+        outgoing::tell::<M, P>(self.target(), message, send).map_err(|unsent| {
+            if let Some((reply, failure)) = reply.zip(unsent.failure.clone()) {
+                reply.fail(failure);
+            }
+            unsent.counted()
+        })
+    }
+
+    /// The actor waits for the answer that it is to give.
+    #[cold]
+    fn forward_cycle<M, R>(&self, message: M, reply: Option<ReplyTo<R>>) -> TellError<M> {
+        if let Some(reply) = reply {
+            reply.fail_with_cycle(self.name());
+        }
+        self.unsent(TellError { kind: SubmitErrorKind::Refused, message })
+    }
+}

@@ -1,0 +1,52 @@
+//! Ways into a mailbox besides a plain `tell`, and places that it has promised.
+
+use std::time::Duration;
+
+use turnwheel_runtime::Permit;
+
+use super::strong::Address;
+use crate::actor::cell::ActorCell;
+use crate::actor::handler::Receive;
+use crate::actor::Actor;
+use crate::error::TellError;
+
+/// A way into a mailbox.
+pub(super) enum Way<A: Actor> {
+    Urgent,
+    /// Waits for a place.
+    Within(Duration),
+    Into(Permit<ActorCell<A>>),
+}
+
+/// A promised place in a mailbox; dropping it gives the place back.
+#[derive(Debug)]
+#[must_use]
+pub struct Place<A: Actor> {
+    permit: Permit<ActorCell<A>>,
+    address: Address<A>,
+}
+
+impl<A: Actor> Place<A> {
+    pub(super) fn new(permit: Permit<ActorCell<A>>, address: Address<A>) -> Self {
+        Self { permit, address }
+    }
+
+    pub(crate) fn into_permit(self) -> Permit<ActorCell<A>> {
+        self.permit
+    }
+
+    /// Sends a message into the promised place; it is never full.
+    ///
+    /// # Errors
+    ///
+    /// The actor has closed since; the message comes back.
+    pub fn tell<M, K>(self, message: M) -> Result<(), TellError<M>>
+    where
+        A: Receive<M, K>,
+        M: Send + 'static,
+        K: 'static,
+    {
+        let Self { permit, address } = self;
+        address.tell_by::<M, K>(message, Way::Into(permit))
+    }
+}
