@@ -1,10 +1,10 @@
 //! `turnwheel run`: one flow in this process, to its end; and how an interrupted one goes on.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 use serde_json::{json, Map, Value};
 use turnwheel::engine::flow::{self, Flow, FlowError, Flows};
 use turnwheel::engine::{
@@ -273,7 +273,8 @@ enum News {
 /// Shows a plan until it is over, or somebody has enough.
 fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) -> Result<(), Exit> {
     let id = plan.id();
-    let (told, news) = channel();
+    // One end and one interrupt: neither ever waits for a place.
+    let (told, news) = bounded(2);
     // Without a handler an interrupt ends the process as kill does: nothing durable is lost.
     let (interrupted, mut is_again) = (told.clone(), false);
     let _ = ctrlc::set_handler(move || {

@@ -6,11 +6,11 @@
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{bounded, RecvTimeoutError};
 use turnwheel_engine::flow::{HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
 use ureq::http::{HeaderName, HeaderValue, Request, Response};
 use ureq::Body;
@@ -72,7 +72,7 @@ impl Client {
         let ticket = Ticket::take(&self.work)?;
         let mut request = request.clone();
         add_headers(&mut request, call);
-        let (answer, answered) = sync_channel(1);
+        let (answer, answered) = bounded(1);
         let deadline = Instant::now() + limit;
         let work = Arc::clone(&self.work);
         let begun = thread::Builder::new().name("flow-http".to_owned()).spawn(move || {

@@ -1,9 +1,9 @@
 //! The thread that sends spans, and the bounded queue before it.
 
-use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender, TrySendError};
 use serde_json::Value;
 
 use super::span::request;
@@ -13,12 +13,12 @@ use super::{dropped, sent, OtlpError, ANSWER_WITHIN, BATCH_MAX, QUEUE_MAX, SENT_
 enum Message {
     Span(Value),
     /// Send what is there, then tell.
-    Flush(SyncSender<()>),
+    Flush(Sender<()>),
 }
 
 /// Where spans wait to be sent.
 #[derive(Clone, Debug)]
-pub(super) struct Queue(SyncSender<Message>);
+pub(super) struct Queue(Sender<Message>);
 
 impl Queue {
     /// Puts a span into it; one for which there is no room is dropped and counted.
@@ -37,7 +37,7 @@ pub struct Exporter {
 
 impl Exporter {
     pub(super) fn start(address: &str) -> Result<Self, OtlpError> {
-        let (queue, waiting) = sync_channel(QUEUE_MAX);
+        let (queue, waiting) = bounded(QUEUE_MAX);
         let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER_WITHIN)).build();
         let post = Post { agent: config.into(), address: address.to_owned(), is_failing: false };
         let thread = thread::Builder::new().name("otlp".to_owned());
@@ -55,11 +55,11 @@ impl Exporter {
     #[must_use = "spans that were not sent are lost"]
     pub fn flush(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
-        let (told, flushed) = sync_channel(1);
+        let (told, flushed) = bounded(1);
         let mut message = Message::Flush(told);
         // A full queue has room again when the thread has taken a batch.
         while let Err(error) = self.queue.0.try_send(message) {
-            let std::sync::mpsc::TrySendError::Full(back) = error else { return false };
+            let TrySendError::Full(back) = error else { return false };
             message = back;
             if Instant::now() >= until {
                 return false;
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_dropped_and_counted() {
-        let (queue, waiting) = sync_channel(QUEUE_MAX);
+        let (queue, waiting) = bounded(QUEUE_MAX);
         let queue = Queue(queue);
         let before = fate().dropped;
         for number in 0..QUEUE_MAX + 10 {

@@ -6,10 +6,10 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 use serde_json::Value;
 use turnwheel_engine::flow::IoError;
 use turnwheel_engine::Time;
@@ -34,13 +34,13 @@ const ASKED_AT_ONCE: usize = 50;
 #[derive(Debug)]
 pub(crate) struct Remover {
     /// Nothing if no thread could be had: then the next process removes.
-    told: Option<SyncSender<()>>,
+    told: Option<Sender<()>>,
 }
 
 impl Remover {
     /// Begins it, with a look for what earlier processes have left.
     pub(crate) fn begin(engine: &Engine<'_>) -> Self {
-        let (told, news) = sync_channel(1);
+        let (told, news) = bounded(1);
         let (program, options) = (engine.program(), engine.options.clone());
         let thread = thread::Builder::new().name("turnwheel-remover".to_owned());
         let begun = thread.spawn(move || look_after(program, &options, &news));
