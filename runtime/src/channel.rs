@@ -283,7 +283,8 @@ impl<T> Drop for Inner<T> {
     }
 }
 
-/// Handle of a consumer; dropping it ends the consumption.
+/// A consumer. It is the receiving end: dropping it ends the consumption, and what waits in the
+/// channel stays there (see [the rule](crate#handles)).
 #[must_use = "the task consumes until this is dropped"]
 pub struct Consumer {
     condition: Condition,

@@ -34,6 +34,21 @@
 //! | clocks | [`time`] |
 //! | every limit with its unit and reason | [`limits`] |
 //!
+//! # Handles
+//!
+//! Dropping a handle cancels nothing; dropping the last end of a pair tells the other end.
+//!
+//! | handle | what it is | dropped |
+//! | --- | --- | --- |
+//! | [`Timer`], [`Subscription`] | the name of what lives in the task | nothing changes |
+//! | [`Completer`], [`Condition`] | a source | the last one ends what waits for it |
+//! | [`Completion`], [`Consumer`], [`Listener`], [`Permit`] | a receiving end | it receives no more; the source is told |
+//! | [`Task`] | an address | the last one closes the task in order, once no subscription is left |
+//! | [`Group`] | an address | nothing ends; the last one without a shutdown is logged |
+//!
+//! The same holds while a task lives and while it closes. Ends are `#[must_use]`, except
+//! [`Completion`], since operations that go on by themselves return one.
+//!
 //! Typed messages, supervision and entities are in the crate `turnwheel-actors`; several groups as
 //! one runtime, ordered startup, health and retries in `turnwheel-extras`.
 

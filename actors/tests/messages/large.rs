@@ -107,7 +107,7 @@ impl InterleavedHandler<Shared> for Store {
         Shared(bytes): Shared,
         _: &mut Context<'_, Self>,
     ) -> impl std::future::Future<Output = Self::Reply> + Send + 'static {
-        async move { bytes }
+        std::future::ready(bytes)
     }
 }
 

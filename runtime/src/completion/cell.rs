@@ -130,8 +130,10 @@ pub fn completion<T>() -> (Completer<T>, Completion<T>) {
     (Completer { shared: Arc::clone(&shared) }, Completion { shared, is_detached: false })
 }
 
-/// The producing side. Clones race: the first completion wins. If the last one is dropped without
-/// an answer, the consumer gets [`Failure::Abandoned`].
+/// The producing side. Clones race: the first completion wins. It is a source: if the last one is
+/// dropped without an answer, the consumer gets [`Failure::Abandoned`] (see
+/// [the rule](crate#handles)).
+#[must_use = "dropping the last one fails the completion"]
 pub struct Completer<T> {
     shared: Arc<Inner<T>>,
 }
@@ -223,7 +225,8 @@ impl<T> Drop for Completer<T> {
     }
 }
 
-/// The consuming side: a standard future of one value. Dropping it tells the producer.
+/// The consuming side: a standard future of one value. Dropping it tells the producer, and is no
+/// order to it (see [the rule](crate#handles)): what `Task::close` began goes on.
 pub struct Completion<T> {
     shared: Arc<Inner<T>>,
     /// Dropping it gives nothing up.

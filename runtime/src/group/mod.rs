@@ -35,7 +35,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::completion::{self, completion, Completion};
 use crate::failure::{contain, Failure};
-use crate::sync::{Arc, ThreadBuilder, Worker};
+use crate::sync::{Arc, Ordering, ThreadBuilder, Worker};
 use crate::task::{Mailbox, TaskPtr};
 use crate::time::ClockListener;
 use crate::worker::{self, Local, Pinning};
@@ -43,12 +43,26 @@ use crate::worker::{self, Local, Pinning};
 /// Handle of a group of workers; clones share it. The group runs until [`Group::shutdown`].
 ///
 /// Dropping the last handle ends nothing: threads and tasks stay until a shutdown or the end of the
-/// process.
-#[derive(Clone)]
+/// process. It is logged as a warning, once, since nobody but a task can shut the group down then.
 #[doc(alias = "ActorThreadGroup")]
 #[doc(alias = "ActorScheduler")]
 pub struct Group {
     shared: Arc<GroupShared>,
+}
+
+impl Clone for Group {
+    fn clone(&self) -> Self {
+        Self::from_shared(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // AcqRel: the last one sees the shutdown that another handle has made.
+        if self.shared.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.forgotten();
+        }
+    }
 }
 
 impl fmt::Debug for Group {
@@ -76,6 +90,8 @@ impl Group {
     }
 
     pub(crate) fn from_shared(shared: Arc<GroupShared>) -> Self {
+        // Relaxed: as in `Arc`.
+        shared.handles.fetch_add(1, Ordering::Relaxed);
         Self { shared }
     }
 
@@ -96,7 +112,7 @@ impl Group {
                 return Err(BuildError::Thread { group, worker: index, source });
             }
         }
-        let group = Self { shared };
+        let group = Self::from_shared(shared);
         let listener: Arc<dyn ClockListener> = Arc::clone(&group.shared) as _;
         group.shared.clock.listen(Arc::downgrade(&listener));
         let watched = Arc::clone(&group.shared);

@@ -15,7 +15,9 @@ use super::{Budget, ShutdownError, ShutdownReport};
 use crate::completion::Completer;
 use crate::failure::{contain, log, Failure};
 use crate::subscription::Source;
-use crate::sync::{Arc, AtomicBool, AtomicU8, Injector, JoinHandle, Mutex, Ordering, Worker};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU8, AtomicUsize, Injector, JoinHandle, Mutex, Ordering, Worker,
+};
 use crate::task::{AnyTask, Header, Mailbox, Phase, TaskPtr};
 use crate::time::clock::{ClockListener, ClockSource};
 use crate::worker::{self, sleep::Sleep, Local, Pinning, Remote};
@@ -96,6 +98,10 @@ pub(crate) struct GroupShared {
     /// Held while a shutdown is under way.
     pub(crate) ending: Mutex<()>,
     pub(crate) has_ended: AtomicBool,
+    /// Handles of the group. Counted apart from what holds its memory, as tasks and threads do.
+    pub(crate) handles: AtomicUsize,
+    /// Whether it was said that the last handle is gone.
+    is_forgotten: AtomicBool,
     pub(crate) simulation: Option<Arc<dyn Simulated>>,
 }
 
@@ -128,6 +134,8 @@ impl GroupShared {
             joins: Mutex::new(Vec::new()),
             ending: Mutex::new(()),
             has_ended: AtomicBool::new(false),
+            handles: AtomicUsize::new(0),
+            is_forgotten: AtomicBool::new(false),
             simulation,
             config,
             clock,
@@ -149,6 +157,23 @@ impl GroupShared {
     /// Whether the workers are to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.state.load(Ordering::Acquire) == STOPPING
+    }
+
+    /// The last handle is gone: says so if nobody has shut the group down.
+    #[cold]
+    pub(crate) fn forgotten(&self) {
+        let is_over = self.simulation.is_some() || self.has_ended.load(Ordering::Acquire);
+        if is_over || self.is_forgotten.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        crate::failure::log(|| {
+            let (group, threads) = (&self.config.name, self.workers.len());
+            tracing::warn!(
+                group,
+                threads,
+                "the last handle of a group was dropped without a shutdown: its threads stay"
+            );
+        });
     }
 
     /// Tells the workers to end after the turn they are in.

@@ -76,9 +76,9 @@ impl Group {
     /// As [`Group::shutdown_within`] on a thread of its own: for workers and async hosts.
     pub fn shutdown_later(&self, deadline: Duration) -> Completion<ShutdownReport> {
         let (completer, report) = completion();
-        let shared = Arc::clone(self.shared());
-        if let Some(simulation) = &shared.simulation {
-            let tasks = begin(&shared, deadline);
+        let group = self.clone();
+        if let Some(simulation) = &self.shared().simulation {
+            let tasks = begin(self.shared(), deadline);
             simulation.shut_down_later(tasks, deadline, completer);
             return report;
         }
@@ -86,7 +86,7 @@ impl Group {
         let thread =
             ThreadBuilder::new().name(format!("{}-shutdown", self.name())).spawn(move || {
                 // The caller may have given up.
-                let _ = completer.complete(run(&shared, deadline));
+                let _ = completer.complete(run(group.shared(), deadline));
             });
         if let Err(error) = thread {
             let _ = refused.fail(Failure::error(error));

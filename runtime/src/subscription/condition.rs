@@ -14,10 +14,12 @@ pub enum ConditionMode {
     Coalescing,
 }
 
-/// Handle of a condition; clones share it. The condition ends with the last handle.
+/// Handle of a condition; clones share it. It is a source: when the last handle is dropped nobody
+/// can signal any more, and the condition ends (see [the rule](crate#handles)).
 ///
 /// Signals before the task is started are remembered; from the close request on they do nothing.
 #[derive(Clone, Debug)]
+#[must_use = "the condition ends when its last handle is dropped"]
 pub struct Condition(Arc<Last>);
 
 /// Ends the subscription when the last handle is gone.

@@ -44,7 +44,8 @@ pub enum TimerError {
     Full(#[from] TimersFull),
 }
 
-/// Handle of a timer. Dropping it does not cancel the timer. Usable from any thread.
+/// Handle of a timer, usable from any thread. It is a name: dropping it cancels nothing (see
+/// [the rule](crate#handles)).
 #[derive(Clone, Debug)]
 pub struct Timer {
     source: Arc<Source>,

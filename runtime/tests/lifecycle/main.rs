@@ -5,6 +5,7 @@ mod conditions;
 mod continuations;
 mod end;
 mod failures;
+mod handles;
 mod held;
 mod hooks;
 mod phases;

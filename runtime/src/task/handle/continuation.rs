@@ -9,7 +9,8 @@ use crate::subscription::{waker, Kind, Source, Step};
 use crate::sync::{Arc, Ordering};
 use crate::task::Turn;
 
-/// The handle of a continuation; lets the task give it up.
+/// The handle of a continuation, with which to give it up. It is a name: dropping it cancels
+/// nothing (see [the rule](crate#handles)).
 #[derive(Clone, Debug)]
 pub struct Subscription(Arc<Source>);
 
