@@ -42,7 +42,7 @@
 //! | --- | --- | --- |
 //! | [`Timer`], [`Subscription`] | the name of what lives in the task | nothing changes |
 //! | [`Completer`], [`Condition`] | a source | the last one ends what waits for it |
-//! | [`Completion`], [`Consumer`], [`Listener`], [`Permit`] | a receiving end | it receives no more; the source is told |
+//! | [`Completion`], [`Consumer`], [`Listener`], [`Permit`] | a receiver | its source is told |
 //! | [`Task`] | an address | the last one closes the task in order, once no subscription is left |
 //! | [`Group`] | an address | nothing ends; the last one without a shutdown is logged |
 //!

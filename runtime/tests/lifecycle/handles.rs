@@ -13,9 +13,11 @@ use crate::world::everywhere;
 
 const DELAY: Duration = Duration::from_millis(10);
 
+type Handles = Arc<Mutex<Vec<Box<dyn Send>>>>;
+
 /// Holds handles until the task is over, or drops them at once.
 #[derive(Clone)]
-struct Shelf(Option<Arc<Mutex<Vec<Box<dyn Send>>>>>);
+struct Shelf(Option<Handles>);
 
 impl Shelf {
     fn put(&self, handle: impl Send + 'static) {
@@ -47,11 +49,11 @@ fn runs(
         world.let_go(&completer);
         world.until("released");
         world.settle();
-        world.wait(closed.unwrap_or_else(|| task.close())).unwrap();
-        counts.lock().unwrap().push(world.count("ran"));
+        world.wait(closed.unwrap_or_else(|| task.close())).expect("it closes in order");
+        counts.lock().expect("no case panics").push(world.count("ran"));
         drop(shelf);
     });
-    counts.into_inner().unwrap()
+    counts.into_inner().expect("no case panics")
 }
 
 const PHASES: [&str; 2] = ["started", "closing"];
