@@ -37,9 +37,14 @@ pub mod otlp;
 #[cfg(feature = "server")]
 pub mod work;
 
-pub use turnwheel_actors as actors;
 pub use turnwheel_engine as engine;
 pub use turnwheel_runtime as runtime;
+
+/// Typed actors and keyed entities: [`turnwheel-actors`](turnwheel_actors), and its test kit.
+pub mod actors {
+    pub use turnwheel_actors::*;
+    pub use turnwheel_actors_testkit as testkit;
+}
 
 /// README.md and the pages of the guide, whose Rust blocks are tests; `tests/guide` looks at the others.
 #[cfg(all(doctest, feature = "server"))]

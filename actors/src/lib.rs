@@ -16,7 +16,6 @@ pub mod supervise;
 #[cfg(doctest)]
 mod surface;
 mod system;
-pub mod testkit;
 mod timer;
 mod topic;
 
@@ -57,4 +56,9 @@ pub mod internal {
     pub use crate::actor::cell::ActorCell;
     pub use crate::large::{Carry, Large};
     pub use crate::request::Delivery;
+
+    /// Number of the actor's task, under which a simulation lists it.
+    pub fn task_id<A: crate::Actor>(address: &crate::Address<A>) -> u64 {
+        address.task.id()
+    }
 }

@@ -112,7 +112,7 @@ impl<M, R> Ask<M, R> {
     /// Dropping an `Ask` does the same, without the answer.
     ///
     /// ```
-    /// # use turnwheel_actors::testkit::Stage;
+    /// # use turnwheel_actors_testkit::Stage;
     /// # use turnwheel_actors::{Actor, Context, Handler};
     /// struct Printer(u32);
     /// impl Actor for Printer { type Error = std::convert::Infallible; }

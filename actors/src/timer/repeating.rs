@@ -318,7 +318,7 @@ impl<A: Actor> Context<'_, A> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use turnwheel_actors::testkit::Stage;
+    /// use turnwheel_actors_testkit::Stage;
     /// use turnwheel_actors::{Actor, ActorTimer, Context, Handler, TimerError, Timing};
     ///
     /// #[derive(Default)]

@@ -11,10 +11,10 @@ use turnwheel_actors::entity::{
     ReminderRow, ReminderStore, ReminderTick, Reminders, RemindersBuilder, Schedule, SingleNode,
     StoreError, StoreFuture,
 };
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     Actor, AsyncContext, AsyncHandler, Context, Entities, Entity, EntityRef, Handler,
 };
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::{completion, Completer, Completion};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -6,11 +6,11 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     Actor, Address, Admits, AsyncContext, AsyncHandler, Context, Entities, Entity, EntityRef,
     Handler, InterleavedHandler, RequestContext, System,
 };
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Completion;
 

@@ -5,11 +5,11 @@ use std::error::Error;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     Access, Actor, ActorTimer, Admits, AsyncContext, AsyncHandler, Context, Directive, Entities,
     Entity, EntityRef, Handler, InterleavedHandler, System, TimerError, Timing,
 };
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::{completion, Completer, Completion};
 use turnwheel_runtime::{Failure, Group, Late, Pinning};
 

@@ -5,8 +5,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use turnwheel_actors::registry::{LookupError, RegisterError, NAME_BYTES_MAX};
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{Actor, Address, Callee, Context, Handler, Pool, Recipient, System};
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::{Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;

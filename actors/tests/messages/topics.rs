@@ -5,11 +5,11 @@ use std::error::Error;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     Actor, Address, AsyncContext, AsyncHandler, Context, DeadLetterReason, Handler, System, Topic,
     TopicOverflow, TOPIC_KEPT_MAX,
 };
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Completer, Completion, Group, Mailbox, Overflow, Pinning};

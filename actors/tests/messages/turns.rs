@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     Actor, Address, Ask, AsyncContext, AsyncHandler, Context, Handler, InterleavedHandler,
     RequestContext, System,
 };
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{current_task, Completion, Group, Pinning};
 

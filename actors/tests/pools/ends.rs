@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turnwheel_actors::intercept::{Call, Interceptor};
 use turnwheel_actors::pool::PoolFailure;
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{Context, Handler, Restart, Routing, System};
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Failure, Group, SubmitErrorKind};
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use turnwheel_actors::intercept::{Call, Interceptor};
 use turnwheel_actors::pool::{PoolError, POOL_MEMBERS_MAX};
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     AskError, AsyncContext, AsyncHandler, Context, Handler, InterleavedHandler, Pool, Routing,
     System, Topic, TopicOverflow,
 };
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{

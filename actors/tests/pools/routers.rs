@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{Address, Recipient, Router, RouterFull, Routing, ROUTEES_MAX};
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::{Mailbox, SubmitErrorKind};
 
 use crate::workers::{block, release, workers, Outcome, Who, Worker, SECOND, SEEDS};

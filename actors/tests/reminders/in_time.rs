@@ -9,7 +9,7 @@ use turnwheel_actors::entity::{
     MissedTicks, Ownership, Placement, ReminderError, ReminderId, ReminderStore, ReminderTick,
     RemindersBuilder, RemindersError, Schedule,
 };
-use turnwheel_actors::testkit::{self, Stage};
+use turnwheel_actors_testkit::{self as testkit, Stage};
 
 use crate::alarms::{
     begin, begin_placed, described, end, get, life, register, ticks, Alarm, TestStore, Touch, HOUR,

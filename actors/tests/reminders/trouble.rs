@@ -14,8 +14,8 @@ use turnwheel_actors::entity::{
     EntityKey, MemoryReminders, Reminder, ReminderError, ReminderTick, Reminders, RemindersError,
     Schedule,
 };
-use turnwheel_actors::testkit::{self, Stage};
 use turnwheel_actors::{Actor, Context, Entities, Entity, Handler, System};
+use turnwheel_actors_testkit::{self as testkit, Stage};
 use turnwheel_runtime::{Backoff, Group, Pinning};
 
 use crate::alarms::{

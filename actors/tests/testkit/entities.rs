@@ -4,8 +4,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use turnwheel_actors::entity::{EntityContext, StoreError, Stored};
-use turnwheel_actors::testkit::{self, History, Stage};
 use turnwheel_actors::{messages, Actor, Entities, Entity, EntityRef};
+use turnwheel_actors_testkit::{self as testkit, History, Stage};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

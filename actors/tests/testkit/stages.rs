@@ -6,11 +6,11 @@ use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
-use turnwheel_actors::testkit::{
-    self, linearize, History, Operation, Stage, Unexplained, OPERATIONS_MAX, PATIENCE,
-};
 use turnwheel_actors::{
     messages, Actor, Address, AsyncContext, Callee, Context, DeadLetterReason, Recipient,
+};
+use turnwheel_actors_testkit::{
+    self as testkit, linearize, History, Operation, Stage, Unexplained, OPERATIONS_MAX, PATIENCE,
 };
 use turnwheel_runtime::{Late, Mailbox};
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnwheel_actors::testkit::Stage;
 use turnwheel_actors::{
     Actor, AsyncContext, AsyncHandler, Context, Handler, Pool, PoolBuilder, System,
 };
+use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::{Completer, Completion};
 

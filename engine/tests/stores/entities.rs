@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use turnwheel_actors::entity::{EntityContext, ReminderId, ReminderRow, StoreError, Stored};
-use turnwheel_actors::{testkit, Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
+use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, Entities, Entity, System};
+use turnwheel_actors_testkit as testkit;
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{MemoryStore, SqliteStore, SqliteSync, Store, World};
 use turnwheel_runtime::sim::Sim;

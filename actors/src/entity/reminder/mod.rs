@@ -31,7 +31,7 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //! use turnwheel_actors::entity::{MemoryReminders, ReminderTick, Reminders, Schedule};
-//! use turnwheel_actors::testkit::Stage;
+//! use turnwheel_actors_testkit::Stage;
 //! use turnwheel_actors::{Actor, Context, Entities, Entity, Handler};
 //!
 //! struct Account { interest: u32 }

@@ -121,7 +121,7 @@ impl DueRange {
 }
 
 /// Where reminders are kept. One behaviour suite runs against every store:
-/// [`check_reminder_store`](crate::testkit::check_reminder_store).
+/// `turnwheel_actors_testkit::check_reminder_store`.
 pub trait ReminderStore: Send + Sync + fmt::Debug {
     /// Reads a reminder.
     fn get<'a>(&'a self, id: &'a ReminderId) -> StoreFuture<'a, Option<ReminderRow>>;

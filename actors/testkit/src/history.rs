@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::task::{ready, Context, Poll};
 
 use parking_lot::Mutex;
+use turnwheel_actors::{Ask, AskError};
 
-use super::linearize::{linearize, NotLinearizable, Operation};
-use crate::call::ask::Ask;
-use crate::error::AskError;
+use crate::linearize::{linearize, NotLinearizable, Operation};
 
 /// Calls and answers by key, recorded while a test runs. Clones share it; any thread may record.
 ///
@@ -21,7 +20,7 @@ use crate::error::AskError;
 /// (linearizability is local: Herlihy and Wing 1990), which keeps the search small.
 ///
 /// ```
-/// use turnwheel_actors::testkit::History;
+/// use turnwheel_actors_testkit::History;
 ///
 /// let history = History::new();
 /// let first = history.call("apples", 2);
@@ -32,7 +31,7 @@ use crate::error::AskError;
 ///
 /// history.call("apples", 1).returned(5); // Where did the others go?
 /// assert!(history.check(&0, |sum, by| (sum + by, sum + by)).is_err());
-/// # Ok::<(), turnwheel_actors::testkit::NotLinearizable>(())
+/// # Ok::<(), turnwheel_actors_testkit::NotLinearizable>(())
 /// ```
 pub struct History<K, I, O> {
     log: Arc<Mutex<Log<K, I, O>>>,
@@ -79,7 +78,7 @@ impl<K, I, O: Clone, M> Future for Recorded<K, I, O, M> {
                     | AskError::Intercepted { .. }
                     | AskError::NotOwner { .. },
                 ) => call.refused(),
-                Err(AskError::TimedOut(_) | AskError::Unanswered(_)) => drop(call),
+                Err(_) => drop(call),
             }
         }
         Poll::Ready(answer)
@@ -129,7 +128,7 @@ impl<K, I, O> History<K, I, O> {
     /// nobody knows.
     ///
     /// ```
-    /// use turnwheel_actors::testkit::{History, Stage};
+    /// use turnwheel_actors_testkit::{History, Stage};
     /// # use turnwheel_actors::{messages, Actor};
     /// # #[derive(Actor)]
     /// # struct Counter(u64);

@@ -228,7 +228,7 @@ impl List {
 }
 
 impl NotLinearizable {
-    pub(super) fn new<I: Debug, O: Debug>(
+    pub(crate) fn new<I: Debug, O: Debug>(
         key: &impl Debug,
         operations: &[Operation<I, O>],
         why: Unexplained,

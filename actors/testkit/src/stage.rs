@@ -6,14 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use turnwheel_actors::{Actor, Address, Ask, DeadLetter, System};
 use turnwheel_runtime::sim::{Leak, Sim, Stuck};
 use turnwheel_runtime::Group;
-
-use crate::actor::address::Address;
-use crate::actor::Actor;
-use crate::call::ask::Ask;
-use crate::system::dead_letter::DeadLetter;
-use crate::system::System;
 
 /// How much virtual time [`Stage::wait`] lets pass: longer than every default limit of this crate,
 /// short enough that actors with a timer of a millisecond come to the end of it.
@@ -35,7 +30,7 @@ const GROUP: &str = "stage";
 ///
 /// ```
 /// use std::time::Duration;
-/// use turnwheel_actors::testkit::Stage;
+/// use turnwheel_actors_testkit::Stage;
 /// use turnwheel_actors::{messages, Actor};
 ///
 /// #[derive(Actor)]
@@ -264,7 +259,7 @@ impl<'a> Stage<'a> {
         self.sim().assert_no_failures();
     }
 
-    pub(super) fn add_probe(&self, task: u64) {
+    pub(crate) fn add_probe(&self, task: u64) {
         self.probes.lock().push(task);
     }
 }

@@ -1,4 +1,6 @@
-#![doc = include_str!("README.md")]
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod check;
 mod history;

@@ -2,7 +2,7 @@
 
 use turnwheel_runtime::sim::{self, Explored, FailingSeed};
 
-use super::stage::Stage;
+use crate::stage::Stage;
 
 /// Runs a test once for each seed, each time on a fresh stage. If one fails, says which, and fails
 /// with it; with `TURNWHEEL_SEED=<number>` in the environment only that seed runs.
@@ -10,7 +10,7 @@ use super::stage::Stage;
 /// A panic in a handler belongs to its actor and fails no test: [`Stage::assert_no_failures`] does.
 ///
 /// ```
-/// use turnwheel_actors::testkit;
+/// use turnwheel_actors_testkit as testkit;
 ///
 /// testkit::check(0..20, |stage| {
 ///     let probe = stage.probe::<u32>("probe");

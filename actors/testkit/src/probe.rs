@@ -8,13 +8,10 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use turnwheel_actors::internal::task_id;
+use turnwheel_actors::{Actor, Address, Callee, Context, Handler, Recipient};
 
-use super::stage::Stage;
-use crate::actor::address::Address;
-use crate::actor::context::Context;
-use crate::actor::handler::Handler;
-use crate::actor::Actor;
-use crate::recipient::{Callee, Recipient};
+use crate::stage::Stage;
 
 /// Messages that a probe has received and the test has not taken.
 struct Mailbag<M> {
@@ -34,7 +31,7 @@ pub struct Probing<M, R> {
 /// test. It expects messages at the present time unless told how long to wait.
 ///
 /// ```
-/// use turnwheel_actors::testkit::Stage;
+/// use turnwheel_actors_testkit::Stage;
 ///
 /// let stage = Stage::new(1);
 /// let probe = stage.probe::<&str>("listener");
@@ -112,7 +109,7 @@ impl Stage<'_> {
             Ok(address) => address,
             Err(error) => panic!("{error}"),
         };
-        self.add_probe(address.task.id());
+        self.add_probe(task_id(&address));
         Probe { stage: self, address, bag }
     }
 }

@@ -1,10 +1,9 @@
 //! Test suite for stores of reminders.
 
-use turnwheel_runtime::completion::block_on;
-
-use crate::entity::{
+use turnwheel_actors::entity::{
     DueRange, MissedTicks, ReminderId, ReminderRow, ReminderStore, StoreError, StoreFuture,
 };
+use turnwheel_runtime::completion::block_on;
 
 /// The latest time that a store must keep.
 const LAST_MS: u64 = i64::MAX as u64;
@@ -14,7 +13,7 @@ const LAST_MS: u64 = i64::MAX as u64;
 ///
 /// ```
 /// use turnwheel_actors::entity::MemoryReminders;
-/// use turnwheel_actors::testkit;
+/// use turnwheel_actors_testkit as testkit;
 ///
 /// testkit::check_reminder_store(&MemoryReminders::new());
 /// ```
@@ -34,6 +33,13 @@ pub fn check_reminder_store(store: &dyn ReminderStore) {
 
 struct Suite<'a> {
     store: &'a dyn ReminderStore,
+}
+
+/// A copy of `row` with some fields changed.
+fn changed(row: &ReminderRow, change: impl FnOnce(&mut ReminderRow)) -> ReminderRow {
+    let mut row = row.clone();
+    change(&mut row);
+    row
 }
 
 fn row(entity: &str, key: &str, name: &str, due_ms: u64) -> ReminderRow {
@@ -57,7 +63,7 @@ impl Suite<'_> {
         let version = now(self.store.upsert(row, 1)).expect("it can be written");
         assert!(version > row.version, "the version {version} is no later one");
         let revision = if row.revision == 0 { version } else { row.revision };
-        let put = ReminderRow { version, revision, ..row.clone() };
+        let put = changed(row, |row| (row.version, row.revision) = (version, revision));
         assert_eq!(self.get(&row.id).as_ref(), Some(&put), "it is as it was written");
         put
     }
@@ -80,11 +86,11 @@ impl Suite<'_> {
         assert_eq!(self.get(&new.id), None, "it is empty at first");
         let first = self.put(&new);
         self.conflicts(&new);
-        self.conflicts(&ReminderRow { version: first.version + 1, ..new.clone() });
-        let second = self.put(&ReminderRow { due_ms: 20, failures: 1, ..first.clone() });
+        self.conflicts(&changed(&new, |row| row.version = first.version + 1));
+        let second = self.put(&changed(&first, |row| (row.due_ms, row.failures) = (20, 1)));
         assert_eq!(second.revision, first.revision, "a tick is no registration");
         self.conflicts(&first);
-        let third = self.put(&ReminderRow { revision: 0, ..second.clone() });
+        let third = self.put(&changed(&second, |row| row.revision = 0));
         assert!(third.revision > second.revision, "a registration is");
     }
 
@@ -96,7 +102,7 @@ impl Suite<'_> {
             (full.delay_ms, full.period_ms) = (Some(0), Some(LAST_MS));
             (full.missed, full.failures, full.skipped) = (missed, u32::MAX, LAST_MS);
             let full = self.put(&full);
-            self.put(&ReminderRow { delay_ms: None, period_ms: None, ..full });
+            self.put(&changed(&full, |row| (row.delay_ms, row.period_ms) = (None, None)));
         }
     }
 
@@ -120,7 +126,7 @@ impl Suite<'_> {
             })
             .collect();
         // One moves, one goes.
-        rows[3] = self.put(&ReminderRow { due_ms: base + 4, ..rows[3].clone() });
+        rows[3] = self.put(&changed(&rows[3], |row| row.due_ms = base + 4));
         let gone = rows.remove(20);
         now(self.store.remove(&gone.id, gone.version, 1)).expect("it is removed");
         rows.sort_by(|one, two| (one.due_ms, &one.id).cmp(&(two.due_ms, &two.id)));

@@ -1,15 +1,14 @@
 //! Test suite for stores of entity states.
 
+use turnwheel_actors::entity::{Record, StateStore, StoreError, StoreFuture};
 use turnwheel_runtime::completion::block_on;
-
-use crate::entity::{Record, StateStore, StoreError, StoreFuture};
 
 /// Checks that a store of states keeps the promises of [`StateStore`]. It must be empty at first,
 /// and is not at the end. Blocks the thread: not for workers.
 ///
 /// ```
 /// use turnwheel_actors::entity::MemoryStore;
-/// use turnwheel_actors::testkit;
+/// use turnwheel_actors_testkit as testkit;
 ///
 /// testkit::check_state_store(&MemoryStore::new());
 /// ```
