@@ -9,6 +9,8 @@ use crate::large::{Large, Open};
 
 /// A message that was not taken; gives it back.
 #[must_use]
+#[derive(thiserror::Error)]
+#[error("the message was not taken: {kind}")]
 pub struct TellError<M> {
     /// Why.
     pub kind: SubmitErrorKind,
@@ -40,14 +42,6 @@ impl<M> fmt::Debug for TellError<M> {
         f.debug_struct("TellError").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
-
-impl<M> fmt::Display for TellError<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the message was not taken: {}", self.kind)
-    }
-}
-
-impl<M> std::error::Error for TellError<M> {}
 
 impl<M> From<TellError<M>> for Failure {
     fn from(error: TellError<M>) -> Self {
@@ -271,6 +265,8 @@ pub(crate) struct CallCycle {
 
 /// An actor that was not spawned; gives it back.
 #[must_use]
+#[derive(thiserror::Error)]
+#[error("the actor was not spawned: {}", said(*kind))]
 pub struct SpawnError<A> {
     /// Why.
     pub kind: SpawnErrorKind,
@@ -284,11 +280,7 @@ impl<A> fmt::Debug for SpawnError<A> {
     }
 }
 
-impl<A> fmt::Display for SpawnError<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = turnwheel_runtime::SpawnError { kind: self.kind, state: () };
-        write!(f, "the actor was not spawned: {why}")
-    }
+/// The words of the runtime for a task that was not spawned.
+pub(crate) fn said(kind: SpawnErrorKind) -> turnwheel_runtime::SpawnError<()> {
+    turnwheel_runtime::SpawnError { kind, state: () }
 }
-
-impl<A> std::error::Error for SpawnError<A> {}

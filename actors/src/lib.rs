@@ -19,19 +19,12 @@ mod system;
 mod timer;
 mod topic;
 
-pub use actor::address::{Address, Place, WeakAddress, With};
-pub use actor::cell::gate::WAITING_MAX;
-pub use actor::context::{AsyncContext, Context};
-pub use actor::handler;
-pub use actor::handler::{
-    Access, Admits, AsyncHandler, Handler, InterleavedHandler, Receive, ReplyHandler,
+pub use actor::{
+    handler, Access, Actor, ActorBuilder, Address, Admits, AsyncContext, AsyncHandler, Context,
+    Directive, Exit, Handler, InterleavedHandler, MessageFor, Place, ReplyHandler, Restart,
+    WeakAddress, With, RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT, WAITING_MAX,
 };
-pub use actor::restart::{Restart, RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT};
-pub use actor::spawn::ActorBuilder;
-pub use actor::{Actor, Directive, Exit};
-pub use call::abandoned::Abandoned;
-pub use call::ask::Ask;
-pub use call::reply::ReplyTo;
+pub use call::{Abandoned, Ask, ReplyTo};
 pub use entity::{Entities, EntitiesBuilder, Entity, EntityRef};
 pub use error::{AskError, SpawnError, TellError, TimeSpent};
 pub use macros::{messages, Actor};
@@ -41,10 +34,9 @@ pub use recipient::{Callee, Recipient, RecipientPlace};
 pub use request::{RequestContext, TraceContext, TraceContextError};
 pub use stream::{AnswerSink, AnswerUnsent, Answers, Attached};
 pub use supervise::{ChildSpec, Strategy, Supervisor};
-pub use system::dead_letter::{DeadLetter, DeadLetterReason};
-pub use system::intercept;
-pub use system::registry;
-pub use system::{System, SystemBuilder, ASK_LIMIT_DEFAULT};
+pub use system::{
+    intercept, registry, DeadLetter, DeadLetterReason, System, SystemBuilder, ASK_LIMIT_DEFAULT,
+};
 pub use timer::{ActorTimer, Delayed, TimerError, Timing};
 pub use topic::{
     Published, SubscriptionId, SubscriptionInfo, Topic, TopicOverflow, TOPIC_KEPT_MAX,
@@ -53,7 +45,7 @@ pub use topic::{
 /// Types that signatures of hidden methods name; no part of the public API.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::actor::cell::ActorCell;
+    pub use crate::actor::ActorCell;
     pub use crate::large::{Carry, Large};
     pub use crate::request::Delivery;
 

@@ -8,13 +8,11 @@ use std::sync::Arc;
 
 use turnwheel_runtime::{Completion, Failure, Group};
 
-use crate::actor::address::Address;
-use crate::actor::handler::Receive;
-use crate::actor::Actor;
-use crate::call::ask::Ask;
+use crate::actor::{Actor, Address, MessageFor};
+use crate::call::Ask;
 use crate::error::TellError;
-use crate::system::dead_letter::DeadLetterReason;
-use crate::system::registry::holders;
+use crate::system::registry::Holder;
+use crate::system::{holders, DeadLetterReason};
 
 /// Somebody who takes messages of type `M`: an [`Address`] without the actor's type.
 ///
@@ -50,20 +48,24 @@ pub struct Callee<M, R> {
     target: Arc<dyn Answering<M, R>>,
 }
 
+/// How a message goes to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendMode {
+    Tell,
+    Urgent,
+    /// As a `tell`; a refused message is no dead letter.
+    Offer,
+}
+
 /// Operations of a recipient, without the type of its actor.
 pub(crate) trait Target<M>: Send + Sync {
-    fn tell(&self, message: M) -> Result<(), TellError<M>>;
-    fn tell_urgent(&self, message: M) -> Result<(), TellError<M>>;
-    /// As `tell`; what is refused is no dead letter.
-    fn offer(&self, message: M) -> Result<(), TellError<M>>;
+    fn send(&self, message: M, mode: SendMode) -> Result<(), TellError<M>>;
     fn reserve(&self) -> Reserving<M>;
     /// Counts a message that it did not get as a dead letter.
     fn lost(&self, reason: DeadLetterReason);
     fn group(&self) -> Group;
-    fn name(&self) -> String;
-    fn queue_len(&self) -> u64;
-    fn is_over(&self) -> bool;
-    fn closed(&self) -> Completion<()>;
+    /// The actor or pool behind it.
+    fn holder(&self) -> &dyn Holder;
 }
 
 /// A future of a promised place.
@@ -108,28 +110,19 @@ struct Typed<A: Actor, K> {
     kind: PhantomData<fn() -> K>,
 }
 
-impl<A, M, K> Target<M> for Typed<A, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
-    fn tell(&self, message: M) -> Result<(), TellError<M>> {
-        self.address.tell(message)
-    }
-
-    fn tell_urgent(&self, message: M) -> Result<(), TellError<M>> {
-        self.address.tell_urgent(message)
-    }
-
-    fn offer(&self, message: M) -> Result<(), TellError<M>> {
-        self.address.offer(message)
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<A, K> {
+    fn send(&self, message: M, mode: SendMode) -> Result<(), TellError<M>> {
+        match mode {
+            SendMode::Tell => self.address.tell(message),
+            SendMode::Urgent => self.address.tell_urgent(message),
+            SendMode::Offer => self.address.offer(message),
+        }
     }
 
     fn reserve(&self) -> Reserving<M> {
-        let reserving = self.address.reserve_owned();
+        let address = self.address.clone();
         Box::pin(async move {
-            let place = reserving.await?;
+            let place = address.reserve().await?;
             Ok(RecipientPlace::new(move |message| place.tell(message)))
         })
     }
@@ -142,52 +135,25 @@ where
         self.address.task.group()
     }
 
-    fn name(&self) -> String {
-        self.address.name()
-    }
-
-    fn queue_len(&self) -> u64 {
-        self.address.queue_len()
-    }
-
-    fn is_over(&self) -> bool {
-        self.address.phase().is_over()
-    }
-
-    fn closed(&self) -> Completion<()> {
-        self.address.closed()
+    fn holder(&self) -> &dyn Holder {
+        &self.address
     }
 }
 
-impl<A, M, K> Answering<M, A::Reply> for Typed<A, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
-    fn ask(&self, message: M) -> Ask<M, A::Reply> {
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Answering<M, M::Reply> for Typed<A, K> {
+    fn ask(&self, message: M) -> Ask<M, M::Reply> {
         self.address.ask(message)
     }
 }
 
 impl<A: Actor> Address<A> {
     /// The same actor as one that takes messages of type `M`. One allocation.
-    pub fn recipient<M, K>(&self) -> Recipient<M>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn recipient<M: MessageFor<A, K>, K: 'static>(&self) -> Recipient<M> {
         Recipient { target: Arc::new(Typed::<A, K> { address: self.clone(), kind: PhantomData }) }
     }
 
     /// The same actor as one that answers messages of type `M`. One allocation.
-    pub fn callee<M, K>(&self) -> Callee<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn callee<M: MessageFor<A, K>, K: 'static>(&self) -> Callee<M, M::Reply> {
         Callee { target: Arc::new(Typed::<A, K> { address: self.clone(), kind: PhantomData }) }
     }
 }
@@ -214,12 +180,12 @@ impl<M: 'static> Recipient<M> {
 
     /// As [`Address::closed`].
     pub fn closed(&self) -> Completion<()> {
-        self.target.closed()
+        self.target.holder().end()
     }
 
     /// As [`Address::queue_len`].
     pub fn queue_len(&self) -> u64 {
-        self.target.queue_len()
+        self.target.holder().work()
     }
 
     /// As [`Address::tell`].
@@ -228,7 +194,7 @@ impl<M: 'static> Recipient<M> {
     ///
     /// As [`Address::tell`]; the message comes back.
     pub fn tell(&self, message: M) -> Result<(), TellError<M>> {
-        self.target.tell(message)
+        self.target.send(message, SendMode::Tell)
     }
 
     /// As [`Address::tell_urgent`].
@@ -237,17 +203,17 @@ impl<M: 'static> Recipient<M> {
     ///
     /// As [`Address::tell_urgent`]; the message comes back.
     pub fn tell_urgent(&self, message: M) -> Result<(), TellError<M>> {
-        self.target.tell_urgent(message)
+        self.target.send(message, SendMode::Urgent)
     }
 
     /// The name of the actor.
     pub fn name(&self) -> String {
-        self.target.name()
+        self.target.holder().actor_name()
     }
 
     /// Whether the actor has ended.
     pub fn is_over(&self) -> bool {
-        self.target.is_over()
+        self.target.holder().has_ended()
     }
 }
 
@@ -258,12 +224,12 @@ impl<M: 'static, R: 'static> Callee<M, R> {
 
     /// As [`Address::closed`].
     pub fn closed(&self) -> Completion<()> {
-        self.target.closed()
+        self.target.holder().end()
     }
 
     /// As [`Address::queue_len`].
     pub fn queue_len(&self) -> u64 {
-        self.target.queue_len()
+        self.target.holder().work()
     }
 
     /// As [`Address::tell`].
@@ -272,7 +238,7 @@ impl<M: 'static, R: 'static> Callee<M, R> {
     ///
     /// As [`Address::tell`]; the message comes back.
     pub fn tell(&self, message: M) -> Result<(), TellError<M>> {
-        self.target.tell(message)
+        self.target.send(message, SendMode::Tell)
     }
 
     /// As [`Address::ask`].
@@ -282,12 +248,12 @@ impl<M: 'static, R: 'static> Callee<M, R> {
 
     /// The name of the actor.
     pub fn name(&self) -> String {
-        self.target.name()
+        self.target.holder().actor_name()
     }
 
     /// Whether the actor has ended.
     pub fn is_over(&self) -> bool {
-        self.target.is_over()
+        self.target.holder().has_ended()
     }
 }
 
@@ -305,13 +271,17 @@ impl<M, R> Clone for Callee<M, R> {
 
 impl<M> fmt::Debug for Recipient<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recipient").field("name", &self.target.name()).finish_non_exhaustive()
+        f.debug_struct("Recipient")
+            .field("name", &self.target.holder().actor_name())
+            .finish_non_exhaustive()
     }
 }
 
 impl<M, R> fmt::Debug for Callee<M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Callee").field("name", &self.target.name()).finish_non_exhaustive()
+        f.debug_struct("Callee")
+            .field("name", &self.target.holder().actor_name())
+            .finish_non_exhaustive()
     }
 }
 

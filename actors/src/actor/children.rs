@@ -5,10 +5,7 @@ use std::time::Duration;
 use turnwheel_runtime::{AnyTask, Group};
 
 use super::drain::end_within;
-use crate::actor::address::Address;
-use crate::actor::cell::ActorCell;
-use crate::actor::context::Context;
-use crate::actor::Actor;
+use crate::actor::{Actor, Address, Context};
 use crate::error::SpawnError;
 use crate::system::upkeep::submit_own;
 
@@ -103,12 +100,5 @@ impl<A: Actor> Context<'_, A> {
     /// what is queued when it is closed. An actor has one parent at most: adopt it once.
     pub fn adopt<C: Actor>(&mut self, child: &Address<C>, limit: Duration) {
         self.children().add(child.task.erased(), limit);
-    }
-}
-
-impl<A: Actor> ActorCell<A> {
-    /// The children of this actor, no longer its.
-    pub(crate) fn take_children(&mut self) -> Children {
-        self.state.take_children()
     }
 }

@@ -1,5 +1,6 @@
 //! The context of a handler: everything it may do besides changing its actor.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,31 +9,26 @@ use turnwheel_runtime::{
     Completion, Failure, Group, Late, Phase, Subscription, Timer, TimerError, TimersFull,
 };
 
-use crate::actor::address::Address;
-use crate::actor::cell::envelope::Envelope;
-use crate::actor::cell::CellState;
-use crate::actor::children::Children;
-use crate::actor::handler::{kind, Receive, Turn};
-use crate::actor::Actor;
-use crate::call::abandoned::{is_abandoned, Abandoned};
-use crate::call::reply::Caller;
+use crate::actor::{kind, Actor, Address, CellState, Children, Envelope, MessageFor, Turn};
+use crate::call::{is_abandoned, Abandoned, Caller};
 use crate::error::TellError;
 use crate::large::{self, is_any_large, Carry, Large};
-use crate::request::scope;
-use crate::request::Delivery;
-use crate::request::{self, Ambient};
-use crate::system::dead_letter::DeadLetterReason;
-use crate::system::id::OUTGOING_BIT;
+use crate::request::{self, scope, Ambient, Delivery};
 use crate::system::intercept::outgoing::{self, Target};
-use crate::system::System;
+use crate::system::{DeadLetterReason, System, OUTGOING_BIT};
 
 /// The running actor as its own handler or hook sees it.
-#[derive(Debug)]
 pub struct Context<'a, A: Actor> {
     turn: Turn<'a, A>,
     state: &'a mut CellState<A>,
     /// The caller of a plain handler; that of other handlers is in the ambient request.
     caller: Option<&'a dyn Caller>,
+}
+
+impl<A: Actor> fmt::Debug for Context<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("actor", &self.name()).finish_non_exhaustive()
+    }
 }
 
 impl<'a, A: Actor> Context<'a, A> {
@@ -147,13 +143,11 @@ impl<'a, A: Actor> Context<'a, A> {
     /// # Errors
     ///
     /// As [`Address::tell`]; the message comes back.
-    pub fn tell_self<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub fn tell_self<M: MessageFor<A, K>, K: 'static>(
+        &mut self,
+        message: M,
+    ) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.tell_self_as::<M, Large<M>, kind::Boxed<K>>(message)
             }),
@@ -162,13 +156,10 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     #[inline(always)]
-    fn tell_self_as<M, P, K>(&mut self, message: P) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn tell_self_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &mut self,
+        message: P,
+    ) -> Result<(), TellError<P>> {
         if self.state.id & OUTGOING_BIT != 0 {
             return self.tell_self_intercepted::<M, P, K>(message);
         }
@@ -176,13 +167,10 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     #[cold]
-    fn tell_self_intercepted<M, P, K>(&mut self, message: P) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn tell_self_intercepted<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &mut self,
+        message: P,
+    ) -> Result<(), TellError<P>> {
         let system = self.system().clone();
         let (actor, class) = (self.name().to_owned(), self.turn.class().to_owned());
         let target = Target { system: &system, actor, class };
@@ -191,13 +179,11 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     #[inline(always)]
-    fn tell_self_plain<M, K>(&mut self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        self.turn.submit_job(Envelope::<M, A::Reply, K>::told(message)).map_err(|error| {
+    fn tell_self_plain<M: MessageFor<A, K>, K: 'static>(
+        &mut self,
+        message: M,
+    ) -> Result<(), TellError<M>> {
+        self.turn.submit_job(Envelope::<M, M::Reply, K>::told(message)).map_err(|error| {
             let reason = DeadLetterReason::Refused(error.kind);
             self.state.system.lose::<M>(|| self.turn.name().to_owned(), reason);
             TellError { kind: error.kind, message: error.job.open().message }
@@ -211,31 +197,29 @@ impl<'a, A: Actor> Context<'a, A> {
     /// # Errors
     ///
     /// [`TimersFull`] when the group holds as many timers as it may.
-    pub fn tell_after<M, K>(&mut self, delay: Duration, message: M) -> Result<Timer, TimersFull>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub fn tell_after<M: MessageFor<A, K>, K: 'static>(
+        &mut self,
+        delay: Duration,
+        message: M,
+    ) -> Result<Timer, TimersFull> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => self.tell_after_as::<Large<M>, kind::Boxed<K>>(delay, Carry::of(message)),
             false => self.tell_after_as::<M, K>(delay, message),
         }
     }
 
-    fn tell_after_as<M, K>(&mut self, delay: Duration, message: M) -> Result<Timer, TimersFull>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    fn tell_after_as<M: MessageFor<A, K>, K: 'static>(
+        &mut self,
+        delay: Duration,
+        message: M,
+    ) -> Result<Timer, TimersFull> {
         let (baggage, incarnation) = (request::baggage(), self.state.incarnation());
         self.turn.after(delay, move |cell, turn| {
             if cell.state.incarnation() != incarnation {
                 return;
             }
             cell.state.expect_tick();
-            A::receive(cell, Delivery { message, baggage, reply: None }, turn.reborrow());
+            M::receive(cell, Delivery { message, baggage, reply: None }, turn.reborrow());
         })
     }
 
@@ -244,17 +228,12 @@ impl<'a, A: Actor> Context<'a, A> {
     /// # Errors
     ///
     /// [`TimerError::ZeroPeriod`]; [`TimerError::Full`].
-    pub fn tell_every<M, K>(
+    pub fn tell_every<M: MessageFor<A, K>, K: 'static>(
         &mut self,
         period: Duration,
         late: Late,
         mut message: impl FnMut() -> M + Send + 'static,
-    ) -> Result<Timer, TimerError>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    ) -> Result<Timer, TimerError> {
         let (baggage, incarnation) = (request::baggage(), self.state.incarnation());
         let myself = Arc::new(OnceLock::<Timer>::new());
         let known = Arc::clone(&myself);
@@ -265,7 +244,7 @@ impl<'a, A: Actor> Context<'a, A> {
             }
             let delivery = Delivery { message: message(), baggage: baggage.clone(), reply: None };
             cell.state.expect_tick();
-            A::receive(cell, delivery, turn.reborrow());
+            M::receive(cell, delivery, turn.reborrow());
         })?;
         Ok(myself.get_or_init(|| timer).clone())
     }
@@ -277,16 +256,13 @@ impl<'a, A: Actor> Context<'a, A> {
     /// before the future is done.
     /// Calls that the future makes belong to the request of now: with its values, within its
     /// deadline, as part of its call chain.
-    pub fn pipe<F, M, K>(
+    pub fn pipe<F, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         future: F,
         map: impl FnOnce(F::Output) -> M + Send + 'static,
     ) -> Subscription
     where
         F: Future + Send + 'static,
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
     {
         let baggage = request::baggage();
         let ambient = Ambient::inherited();
@@ -300,12 +276,12 @@ impl<'a, A: Actor> Context<'a, A> {
         }
         self.turn.await_holding(future, move |cell, turn, output| {
             let delivery = Delivery { message: map(output), baggage, reply: None };
-            A::receive(cell, delivery, turn.reborrow());
+            M::receive(cell, delivery, turn.reborrow());
         })
     }
 
     /// Runs a closure on the group's blocking pool and handles what `map` makes of its result.
-    pub fn run_blocking<T, M, K>(
+    pub fn run_blocking<T, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         block: impl FnOnce() -> T + Send + 'static,
         limit: Option<Duration>,
@@ -313,9 +289,6 @@ impl<'a, A: Actor> Context<'a, A> {
     ) -> Subscription
     where
         T: Send + 'static,
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
     {
         let done: Completion<T> = self.group().run_blocking(block, limit);
         self.pipe(done, map)

@@ -6,8 +6,7 @@ use std::time::Duration;
 use turnwheel_runtime::completion::timeout;
 use turnwheel_runtime::{AnyTask, Group};
 
-use crate::actor::address::Address;
-use crate::actor::{Actor, Exit};
+use crate::actor::{Actor, Address, Exit};
 
 /// How long an actor that was told to stop may take before it is killed: for its closing hook.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(1);

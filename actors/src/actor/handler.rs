@@ -7,15 +7,13 @@
 //! | [`InterleavedHandler`] | a future without a borrow of the actor | other messages are taken |
 //! | [`ReplyHandler`] | a plain function that answers by hand | it does not wait |
 //!
-//! `tell` and `ask` take messages of all kinds: [`Receive`] finds the trait that an actor
+//! `tell` and `ask` take messages of all kinds: [`MessageFor`] finds the trait that an actor
 //! implements for a message. Implementing two of them for one message makes the call ambiguous.
 
 use std::future::Future;
 
-use crate::actor::cell::ActorCell;
-use crate::actor::context::{AsyncContext, Context};
-use crate::actor::Actor;
-use crate::call::reply::ReplyTo;
+use crate::actor::{Actor, ActorCell, AsyncContext, Context};
+use crate::call::ReplyTo;
 use crate::large::{Carry, Large};
 use crate::request::Delivery;
 
@@ -140,7 +138,7 @@ pub enum Access {
     Always,
 }
 
-/// Markers of the handler traits; the second parameter of [`Receive`].
+/// Markers of the handler traits; the second parameter of [`MessageFor`].
 pub mod kind {
     /// [`Handler`](super::Handler).
     #[derive(Debug)]
@@ -163,12 +161,12 @@ pub mod kind {
     pub struct Boxed<K>(std::marker::PhantomData<fn() -> K>);
 }
 
-/// An actor that takes messages of type `M`, by whichever trait; implemented through those.
+/// A message that actors of type `A` take, by whichever trait; implemented through those.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not take messages of type `{M}`",
-    note = "implement `Handler<{M}>`, `AsyncHandler<{M}>`, `InterleavedHandler<{M}>` or `ReplyHandler<{M}>` for it"
+    message = "`{A}` does not take messages of type `{Self}`",
+    note = "implement `Handler<{Self}>`, `AsyncHandler<{Self}>`, `InterleavedHandler<{Self}>` or `ReplyHandler<{Self}>` for it"
 )]
-pub trait Receive<M, K>: Actor {
+pub trait MessageFor<A: Actor, K: 'static>: Sized + Send + 'static {
     /// The answer to `ask`.
     type Reply: Send + 'static;
 
@@ -179,50 +177,36 @@ pub trait Receive<M, K>: Actor {
     /// Takes a message in a turn of the actor.
     #[doc(hidden)]
     #[inline(always)]
-    fn receive(cell: &mut ActorCell<Self>, delivery: Delivery<M, Self::Reply>, turn: Turn<'_, Self>)
-    where
-        M: Send + 'static,
-        K: 'static,
-    {
+    fn receive(cell: &mut ActorCell<A>, delivery: Delivery<Self, Self::Reply>, turn: Turn<'_, A>) {
         if cell.state.is_plain {
-            return Self::run(cell, delivery, turn);
+            return Self::run(cell, delivery, turn, false);
         }
         let Delivery { message, baggage, reply } = delivery;
-        cell.receive_gated::<M, K>(message, baggage, reply, turn);
+        cell.receive_gated::<Self, K>(message, baggage, reply, turn);
     }
 
-    /// As [`Receive::receive`] of a message that was told and that nothing goes with.
+    /// As [`MessageFor::receive`] of a message that was told and that nothing goes with.
     #[doc(hidden)]
     #[inline(always)]
-    fn receive_told(cell: &mut ActorCell<Self>, message: M, turn: Turn<'_, Self>)
-    where
-        M: Send + 'static,
-        K: 'static,
-    {
+    fn receive_told(cell: &mut ActorCell<A>, message: Self, turn: Turn<'_, A>) {
         Self::receive(cell, Delivery { message, baggage: None, reply: None }, turn);
     }
 
-    /// Runs the handler of an admitted message, without interceptors.
+    /// Runs the handler of an admitted message, with the interceptors of the actor around it if
+    /// there are any.
     #[doc(hidden)]
-    fn run<P: Carry<M>>(
-        cell: &mut ActorCell<Self>,
+    fn run<P: Carry<Self>>(
+        cell: &mut ActorCell<A>,
         delivery: Delivery<P, Self::Reply>,
-        turn: Turn<'_, Self>,
-    );
-
-    /// As [`Receive::run`], with the interceptors of the actor around it.
-    #[doc(hidden)]
-    fn run_intercepted<P: Carry<M>>(
-        cell: &mut ActorCell<Self>,
-        delivery: Delivery<P, Self::Reply>,
-        turn: Turn<'_, Self>,
+        turn: Turn<'_, A>,
+        is_intercepted: bool,
     );
 }
 
 /// The context of the runtime as the cell sees it.
 pub(crate) type Turn<'a, A> = turnwheel_runtime::Context<'a, ActorCell<A>>;
 
-impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
+impl<A: Handler<M>, M: Send + 'static> MessageFor<A, kind::Plain> for M {
     type Reply = <A as Handler<M>>::Reply;
     const GATE_ACCESS: Access = <A as Handler<M>>::ACCESS;
 
@@ -239,25 +223,21 @@ impl<A: Handler<M>, M: Send + 'static> Receive<M, kind::Plain> for A {
         cell: &mut ActorCell<A>,
         delivery: Delivery<P, Self::Reply>,
         turn: Turn<'_, A>,
+        is_intercepted: bool,
     ) {
-        cell.run_plain(delivery, turn, |actor, message, cx| actor.handle(message.open(), cx));
-    }
-
-    fn run_intercepted<P: Carry<M>>(
-        cell: &mut ActorCell<A>,
-        delivery: Delivery<P, Self::Reply>,
-        turn: Turn<'_, A>,
-    ) {
-        cell.plain_intercepted::<M, P, _>(delivery, turn, |actor, message, cx| {
-            actor.handle(message.open(), cx)
-        });
+        let handle =
+            |actor: &mut A, message: P, cx: &mut Context<'_, A>| actor.handle(message.open(), cx);
+        match is_intercepted {
+            false => cell.run_plain(delivery, turn, handle),
+            true => cell.plain_intercepted::<M, P, _>(delivery, turn, handle),
+        }
     }
 }
 
 /// Receives the messages of a handler trait by two methods of the cell.
 macro_rules! received_by {
     ($handler:ident, $kind:ident, $access:expr, $run:ident, $run_intercepted:ident) => {
-        impl<A: $handler<M>, M: Send + 'static> Receive<M, kind::$kind> for A {
+        impl<A: $handler<M>, M: Send + 'static> MessageFor<A, kind::$kind> for M {
             type Reply = <A as $handler<M>>::Reply;
             const GATE_ACCESS: Access = $access;
 
@@ -265,16 +245,12 @@ macro_rules! received_by {
                 cell: &mut ActorCell<A>,
                 delivery: Delivery<P, Self::Reply>,
                 turn: Turn<'_, A>,
+                is_intercepted: bool,
             ) {
-                cell.$run(delivery, turn);
-            }
-
-            fn run_intercepted<P: Carry<M>>(
-                cell: &mut ActorCell<A>,
-                delivery: Delivery<P, Self::Reply>,
-                turn: Turn<'_, A>,
-            ) {
-                cell.$run_intercepted(delivery, turn);
+                match is_intercepted {
+                    false => cell.$run(delivery, turn),
+                    true => cell.$run_intercepted(delivery, turn),
+                }
             }
         }
     };
@@ -297,30 +273,17 @@ received_by!(
 );
 
 /// A large message is handled as what is in its box.
-impl<A, M, K> Receive<Large<M>, kind::Boxed<K>> for A
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
-    type Reply = <A as Receive<M, K>>::Reply;
-    const GATE_ACCESS: Access = <A as Receive<M, K>>::GATE_ACCESS;
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> MessageFor<A, kind::Boxed<K>> for Large<M> {
+    type Reply = M::Reply;
+    const GATE_ACCESS: Access = M::GATE_ACCESS;
 
-    fn run<P: Carry<Large<M>>>(
+    fn run<P: Carry<Self>>(
         cell: &mut ActorCell<A>,
         Delivery { message, baggage, reply }: Delivery<P, Self::Reply>,
         turn: Turn<'_, A>,
+        is_intercepted: bool,
     ) {
         let delivery = Delivery { message: message.open(), baggage, reply };
-        <A as Receive<M, K>>::run(cell, delivery, turn);
-    }
-
-    fn run_intercepted<P: Carry<Large<M>>>(
-        cell: &mut ActorCell<A>,
-        Delivery { message, baggage, reply }: Delivery<P, Self::Reply>,
-        turn: Turn<'_, A>,
-    ) {
-        let delivery = Delivery { message: message.open(), baggage, reply };
-        <A as Receive<M, K>>::run_intercepted(cell, delivery, turn);
+        <M as MessageFor<A, K>>::run(cell, delivery, turn, is_intercepted);
     }
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use turnwheel_runtime::Failure;
 
-use crate::actor::context::Context;
+use crate::actor::Context;
 
 /// A type whose values live in a task of their own and take one message at a time.
 ///

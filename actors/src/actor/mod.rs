@@ -1,14 +1,34 @@
 //! Actors: the trait, the handlers of its messages, its context, its address, and the state of its
 //! task.
 
-pub(crate) mod address;
-pub(crate) mod cell;
-pub(crate) mod children;
-pub(crate) mod context;
-pub(crate) mod drain;
+mod address;
+mod cell;
+mod children;
+mod context;
+mod drain;
 pub mod handler;
 mod lifecycle;
-pub(crate) mod restart;
-pub(crate) mod spawn;
+mod restart;
+mod spawn;
 
+pub use address::{Address, Place, WeakAddress, With};
+pub(crate) use cell::envelope::{Bare, Envelope};
+pub(crate) use cell::forwarding::{Forwarder, Pending, Unsent};
+pub use cell::gate::WAITING_MAX;
+pub(crate) use cell::hooks::{Hooks, Outcome};
+pub use cell::ActorCell;
+pub(crate) use cell::{settle, CellState};
+pub(crate) use children::Children;
+pub use children::CHILD_CLOSE_LIMIT_DEFAULT;
+pub use context::{AsyncContext, Context};
+pub(crate) use drain::end_within;
+pub use drain::{Drained, DRAIN_GRACE};
+pub(crate) use handler::{kind, Turn};
+pub use handler::{
+    Access, Admits, AsyncHandler, Handler, InterleavedHandler, MessageFor, ReplyHandler,
+};
 pub use lifecycle::{Actor, Directive, Exit};
+pub use restart::{Restart, RESTARTS_DEFAULT, RESTART_WINDOW_DEFAULT};
+pub(crate) use restart::{RestartCounter, Restarter};
+pub use spawn::ActorBuilder;
+pub(crate) use spawn::TaskOptions;

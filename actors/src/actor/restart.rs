@@ -1,12 +1,12 @@
 //! Restarts of a failed actor: how often, and after which pause.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use turnwheel_runtime::{Backoff, Delays};
 
 use crate::actor::Actor;
+use crate::call::nanos;
 
 /// Restarts within [`RESTART_WINDOW_DEFAULT`] by default: an actor that fails as often has a cause
 /// that a fresh state does not cure.
@@ -79,7 +79,7 @@ impl RestartCounter {
 
     /// The pause before the next restart; `None` if it was restarted too often.
     pub(crate) fn next(&mut self, now_ns: u64, seed: u64) -> Option<Duration> {
-        let window_ns = u64::try_from(self.policy.window.as_nanos()).unwrap_or(u64::MAX);
+        let window_ns = nanos(self.policy.window);
         while self.history.front().is_some_and(|at_ns| now_ns.saturating_sub(*at_ns) >= window_ns) {
             self.history.pop_front();
         }
@@ -96,7 +96,7 @@ impl RestartCounter {
         let Some(backoff) = &self.policy.backoff else { return Some(Duration::ZERO) };
         let delays = self.delays.get_or_insert_with(|| backoff.delays(seed));
         let pause = delays.next().unwrap_or_default();
-        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        let pause_ns = nanos(pause);
         self.last_ns = now_ns.saturating_add(pause_ns);
         Some(pause)
     }
@@ -108,12 +108,6 @@ pub(crate) struct Restarter<A> {
     counter: RestartCounter,
     /// Restarts so far: what the former actor has left behind belongs to an earlier life.
     incarnation: u64,
-}
-
-impl<A> fmt::Debug for Restarter<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Restarter").field("counter", &self.counter).finish_non_exhaustive()
-    }
 }
 
 impl<A: Actor> Restarter<A> {

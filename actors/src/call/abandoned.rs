@@ -5,6 +5,7 @@
 //! that is gone, too, even while the handler between them goes on. Calls know the one that they
 //! were made for weakly, so that nothing is kept of a call that has ended.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -15,59 +16,44 @@ use parking_lot::Mutex;
 use turnwheel_runtime::oneshot::{Metadata, Oneshot, SharedOneshot, WeakOneshot};
 use turnwheel_runtime::Group;
 
-use crate::call::reply::Call;
+use crate::call::Call;
 
 /// Wakers of the futures that wait for one call to be given up; allocated for the first.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers(Mutex<Option<Box<WakerSlots>>>);
 
-/// A waker in each slot that is taken; a future has one slot and gives it back.
+/// Wakers by the number of their future, which takes its own out again.
 #[derive(Debug, Default)]
 struct WakerSlots {
-    wakers: Vec<Option<Waker>>,
-    free: Vec<usize>,
+    wakers: BTreeMap<u64, Waker>,
+    next: u64,
 }
 
 impl Watchers {
     /// Leaves a waker, in the slot that this one has already.
-    fn leave(&self, slot: &mut Option<usize>, waker: &Waker) {
+    fn leave(&self, slot: &mut Option<u64>, waker: &Waker) {
         // Cloned before the lock, and dropped after it: code of the user.
-        let mut own = Some(waker.clone());
-        let mut slots = self.0.lock();
-        let slots = slots.get_or_insert_default();
+        let own = waker.clone();
+        let mut guard = self.0.lock();
+        let slots = guard.get_or_insert_default();
         let slot = *slot.get_or_insert_with(|| {
-            slots.free.pop().unwrap_or_else(|| {
-                slots.wakers.push(None);
-                slots.wakers.len() - 1
-            })
+            slots.next += 1;
+            slots.next
         });
-        if slots.wakers.len() <= slot {
-            // All were woken since, and the list was taken.
-            slots.wakers.resize(slot + 1, None);
-        }
-        let known = &mut slots.wakers[slot];
-        if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
-            mem::swap(known, &mut own);
-        }
+        let former = slots.wakers.insert(slot, own);
+        drop(guard);
+        drop(former);
     }
 
-    fn give_back(&self, slot: usize) {
-        let mut slots = self.0.lock();
-        let Some(taken) = slots.as_mut() else { return };
-        let Some(known) = taken.wakers.get_mut(slot) else { return };
-        let waker = known.take();
-        taken.free.push(slot);
-        drop(slots);
+    fn give_back(&self, slot: u64) {
+        let waker = self.0.lock().as_mut().and_then(|slots| slots.wakers.remove(&slot));
         drop(waker);
     }
 
     fn wake_all(&self) {
-        let wakers = match &mut *self.0.lock() {
-            None => return,
-            Some(slots) => mem::take(&mut slots.wakers),
-        };
+        let wakers = self.0.lock().as_mut().map(|slots| mem::take(&mut slots.wakers));
         // Without the lock: what is woken may look at once.
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        wakers.into_iter().flatten().for_each(|(_, waker)| waker.wake());
     }
 }
 
@@ -102,7 +88,7 @@ fn made_for(call: &Oneshot<Call>) -> impl Iterator<Item = SharedOneshot<Call>> {
 }
 
 /// Leaves a waker for when the call is given up.
-fn watch(call: &Oneshot<Call>, slot: &mut Option<usize>, waker: &Waker) {
+fn watch(call: &Oneshot<Call>, slot: &mut Option<u64>, waker: &Waker) {
     // Left before the look: a caller that gives up in between finds it. A call that has ended is
     // seen by the caller, or never matters.
     call.metadata().watchers.leave(slot, waker);
@@ -131,7 +117,7 @@ pub struct Abandoned {
 /// A slot among the watchers of a call.
 struct Watched {
     call: SharedOneshot<Call>,
-    slot: Option<usize>,
+    slot: Option<u64>,
 }
 
 impl Abandoned {

@@ -12,7 +12,7 @@ use turnwheel_runtime::oneshot::{Received, Receiver, SharedOneshot};
 use turnwheel_runtime::Failure;
 
 use super::deadlines::Deadlines;
-use crate::call::reply::{Answer, Call};
+use crate::call::{Answer, Call};
 use crate::error::{AskError, CallCycle, TimeSpent};
 use crate::large::{is_large, Large, Open};
 

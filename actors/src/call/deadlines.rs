@@ -12,7 +12,6 @@
 use std::cell::Cell;
 use std::cmp::{Ordering as Order, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,7 +24,7 @@ use turnwheel_runtime::internal::PerWorker;
 use turnwheel_runtime::oneshot::SharedOneshot;
 use turnwheel_runtime::{Completion, Group};
 
-use crate::call::reply::Call;
+use crate::call::Call;
 
 /// Lists of one system beside those of its workers: threads share one only when there are more of
 /// them. A power of two.
@@ -87,9 +86,14 @@ struct Settled {
     is_crowded: bool,
 }
 
+/// A duration in nanoseconds; `u64::MAX` if that is too long.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The end of a limit; `u64::MAX` if that is beyond all time.
 pub(crate) fn deadline_after(now_ns: u64, limit: Duration) -> u64 {
-    now_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+    now_ns.saturating_add(nanos(limit))
 }
 
 /// The deadlines of a system.
@@ -103,12 +107,6 @@ pub(crate) struct Deadlines {
     armed_ns: AtomicU64,
     timer: Mutex<Option<Completion<()>>>,
     waker: Waker,
-}
-
-impl fmt::Debug for Deadlines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deadlines").field("waiting", &self.waiting()).finish_non_exhaustive()
-    }
 }
 
 /// Wakes the deadlines when their timer fires; weak, since they own the timer.
@@ -230,13 +228,6 @@ impl Deadlines {
         let mut earliest_ns = u64::MAX;
         self.each(|list| earliest_ns = earliest_ns.min(list.earliest_ns()));
         earliest_ns
-    }
-
-    /// Calls in the lists, those among them that were answered lately counted too.
-    pub(crate) fn waiting(&self) -> usize {
-        let mut waiting = 0;
-        self.each(|list| waiting += list.len());
-        waiting
     }
 }
 

@@ -1,10 +1,18 @@
 //! Calls: both sides of one, the calls above it, its deadline, and how it is given up.
 
-pub(crate) mod abandoned;
-pub(crate) mod ask;
-pub(crate) mod chain;
-pub(crate) mod deadlines;
+mod abandoned;
+mod ask;
+mod chain;
+mod deadlines;
 mod load;
-pub(crate) mod reply;
+mod reply;
 
+pub use abandoned::Abandoned;
+pub(crate) use abandoned::{is_abandoned, Watchers};
+pub use ask::Ask;
+pub(crate) use ask::Other;
+pub(crate) use chain::{Above, Asker, CallChain, Name};
+pub(crate) use deadlines::{deadline_after, nanos, Deadlines};
 pub(crate) use load::Load;
+pub use reply::ReplyTo;
+pub(crate) use reply::{Answer, Call, Caller};

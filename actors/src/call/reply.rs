@@ -6,9 +6,7 @@ use std::sync::Arc;
 use turnwheel_runtime::oneshot::{self, Receiver, Sender, SharedOneshot, WeakOneshot};
 use turnwheel_runtime::{Failure, Group};
 
-use crate::call::abandoned::{is_abandoned, Watchers};
-use crate::call::chain::CallChain;
-use crate::call::Load;
+use crate::call::{is_abandoned, CallChain, Load, Watchers};
 use crate::error::CallCycle;
 use crate::large::is_large;
 
@@ -265,12 +263,6 @@ impl<R: Send> Caller for ReplyTo<R> {
 pub(crate) trait Caller {
     /// Whether it waits no longer.
     fn has_given_up(&self, group: &Group) -> bool;
-}
-
-impl std::fmt::Debug for dyn Caller + '_ {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Caller")
-    }
 }
 
 impl<R> Drop for ReplyTo<R> {

@@ -31,14 +31,14 @@
 use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, Mailbox};
 
 use crate::actor::Actor;
-use crate::system::intercept::Chain;
-use crate::system::System;
+use crate::system::{Chain, System};
 
 mod bounds;
 mod directory;
@@ -50,12 +50,16 @@ pub mod reminder;
 mod settings;
 mod store;
 
-pub(crate) use bounds::Memory;
 pub use bounds::NoRoom;
+pub(crate) use bounds::{Idle, Memory, Share, Sheds, Waiter};
 use directory::Directories;
-pub(crate) use directory::Directory;
+pub(crate) use directory::{
+    age_ns, begun_at, name_of, not_owner, Active, Counters, Directory, Entry, Failures, Inactive,
+    LastUse, Leaving, Listed, Locked, Queue, Refusal, Table,
+};
 pub use directory::{EntityLook, EntityState, EntityStats, EntityType, LookError};
 pub use key::{EntityKey, KeyTooLong, KEY_BYTES_MAX};
+pub(crate) use life::{Activation, Collector, EntityHooks, Fencing, Suspects, HELD_NS};
 pub use life::{Collect, CreateContext, EntityContext, OnConflict};
 pub use placement::{NotOwner, Ownership, Placement, SingleNode};
 pub use reference::EntityRef;
@@ -201,7 +205,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) memory: Arc<Memory>,
     directories: Directories,
-    types: directory::overview::Types,
+    /// All types, in the order of their first use.
+    types: Mutex<Vec<Weak<dyn Listed>>>,
     reminders: Option<Arc<reminder::Service>>,
 }
 

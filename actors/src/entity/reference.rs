@@ -6,17 +6,14 @@ use std::time::Duration;
 
 use turnwheel_runtime::SubmitErrorKind;
 
-use super::directory::{name_of, not_owner, Refusal};
-use super::{Directory, Entity, EntityKey};
-use crate::actor::cell::envelope::Envelope;
-use crate::actor::handler::{kind, Receive};
-use crate::call::ask::Ask;
+use super::{name_of, not_owner, Directory, Entity, EntityKey, Refusal};
+use crate::actor::{kind, Envelope, MessageFor};
+use crate::call::Ask;
 use crate::error::{AskError, NotOwner, TellError};
 use crate::large::{self, is_any_large, Carry, Large};
 use crate::request::{self, Outgoing};
-use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::outgoing::{self, Destination, Target};
-use crate::system::System;
+use crate::system::{DeadLetterReason, System};
 
 /// A reference to an entity, which is always there. Clones are cheap but for the key.
 ///
@@ -59,13 +56,8 @@ impl<E: Entity> EntityRef<E> {
     /// `Full`; `Closed` while its last activation's failure is held against it, or when the group
     /// shuts down; `Refused` if another process owns it ([`EntityRef::not_owner`] says which). The
     /// message comes back.
-    pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        E: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, E::Reply>() } {
+    pub fn tell<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => {
                 large::send(message, |message| self.tell_as::<M, Large<M>, kind::Boxed<K>>(message))
             }
@@ -73,15 +65,12 @@ impl<E: Entity> EntityRef<E> {
         }
     }
 
-    fn tell_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
-    where
-        E: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn tell_as<M: Send + 'static, P: MessageFor<E, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+    ) -> Result<(), TellError<P>> {
         self.deliver::<M, P>(message, |message| {
-            let envelope = Envelope::<P, E::Reply, K>::told(message);
+            let envelope = Envelope::<P, P::Reply, K>::told(message);
             self.directory.send(&self.key, envelope).map_err(|(refusal, envelope)| {
                 let kind = self.directory.refused::<P>(&refusal);
                 TellError { kind, message: envelope.open().message }
@@ -90,23 +79,17 @@ impl<E: Entity> EntityRef<E> {
     }
 
     /// Sends a message and answers a future of the reply, with the system's deadline.
-    pub fn ask<M, K>(&self, message: M) -> Ask<M, E::Reply>
-    where
-        E: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn ask<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
         self.ask_within(message, self.directory.system.shared().ask_limit)
     }
 
     /// As [`EntityRef::ask`] with a deadline of its own.
-    pub fn ask_within<M, K>(&self, message: M, limit: Duration) -> Ask<M, E::Reply>
-    where
-        E: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, E::Reply>() } {
+    pub fn ask_within<M: MessageFor<E, K>, K: 'static>(
+        &self,
+        message: M,
+        limit: Duration,
+    ) -> Ask<M, M::Reply> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.ask_as::<M, Large<M>, kind::Boxed<K>>(message, limit)
             }),
@@ -115,13 +98,11 @@ impl<E: Entity> EntityRef<E> {
     }
 
     #[inline(always)]
-    fn ask_as<M, P, K>(&self, message: P, limit: Duration) -> Ask<P, E::Reply>
-    where
-        E: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn ask_as<M: Send + 'static, P: MessageFor<E, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        limit: Duration,
+    ) -> Ask<P, P::Reply> {
         if self.is_intercepted() {
             let myself = self.clone();
             let send = move |message, along, limit| myself.ask_plain::<P, K>(message, along, limit);
@@ -131,12 +112,12 @@ impl<E: Entity> EntityRef<E> {
     }
 
     #[inline(always)]
-    fn ask_plain<M, K>(&self, message: M, outgoing: Outgoing, limit: Duration) -> Ask<M, E::Reply>
-    where
-        E: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    fn ask_plain<M: MessageFor<E, K>, K: 'static>(
+        &self,
+        message: M,
+        outgoing: Outgoing,
+        limit: Duration,
+    ) -> Ask<M, M::Reply> {
         if !outgoing.chain.is_empty() {
             // Only a caller that waits for others can close a cycle.
             if self.directory.closes_cycle(&self.key, &outgoing.chain) {
@@ -147,7 +128,7 @@ impl<E: Entity> EntityRef<E> {
         }
         let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
         let (envelope, receiver, shared) =
-            Envelope::<M, E::Reply, K>::asked(message, outgoing, deadline_ns, None);
+            Envelope::<M, M::Reply, K>::asked(message, outgoing, deadline_ns, None);
         match self.directory.send(&self.key, envelope) {
             Ok(()) => {
                 Ask::waiting(receiver, shared, &self.directory.system.shared().deadlines, now_ns)

@@ -8,17 +8,13 @@ use std::time::Duration;
 
 use turnwheel_runtime::Backoff;
 
-use super::directory::overview::Types;
-use super::directory::Directories;
-use super::reminder::{self, Reminders};
 #[cfg(doc)]
 use super::NoRoom;
 use super::{
-    Entities, Entity, Memory, MemoryStore, Placement, Shared, SingleNode, StateStore,
-    ACTIVE_MAX_DEFAULT, ROOM_LIMIT_DEFAULT, WAITING_MAX_DEFAULT,
+    reminder, Directories, Entities, Entity, Memory, MemoryStore, Placement, Reminders, Shared,
+    SingleNode, StateStore, ACTIVE_MAX_DEFAULT, ROOM_LIMIT_DEFAULT, WAITING_MAX_DEFAULT,
 };
-use crate::system::intercept::{Chain, Interceptor};
-use crate::system::System;
+use crate::system::{Chain, Interceptor, System};
 
 /// The settings of the entities of a system.
 pub(crate) struct Settings {
@@ -176,7 +172,7 @@ impl EntitiesBuilder {
             settings,
             memory,
             directories,
-            types: Types::default(),
+            types: parking_lot::Mutex::default(),
             reminders,
         });
         if let Some(reminders) = &shared.reminders {

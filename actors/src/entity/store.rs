@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-use super::life::fencing::{Activation, Fencing};
-use super::{Entity, EntityContext};
+use super::{Activation, Entity, EntityContext, Fencing};
 
 /// A stored state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,13 +9,10 @@ use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
 use super::shared::{Factory, Grown, Settings, Shared};
 use super::supervisor::{PoolSupervisor, Supervise};
 use super::{Pool, Routing, POOL_IDLE_DEFAULT, POOL_MEMBERS_MAX};
-use crate::actor::cell::envelope::Bare;
-use crate::actor::handler::kind;
-use crate::actor::restart::{Restart, RestartCounter};
-use crate::actor::Actor;
-use crate::system::intercept::{Chain, Interceptor};
+use crate::actor::{kind, Actor, Bare, Restart, RestartCounter, TaskOptions};
+use crate::error::said;
 use crate::system::upkeep::submit_own;
-use crate::system::System;
+use crate::system::{Interceptor, System};
 
 /// Why a pool was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,48 +52,36 @@ pub enum PoolError {
     },
 }
 
-fn said(kind: SpawnErrorKind) -> turnwheel_runtime::SpawnError<()> {
-    turnwheel_runtime::SpawnError { kind, state: () }
-}
-
 /// Describes a [`Pool`]; every value has a default.
 #[must_use]
 pub struct PoolBuilder<A: Actor> {
-    system: System,
-    factory: Factory<A>,
-    name: Option<String>,
+    settings: Settings<A>,
     size: Option<(usize, usize)>,
-    routing: Routing,
-    restart: Restart,
-    idle_limit: Duration,
-    group: Option<Group>,
-    mailbox: Option<Mailbox>,
-    budget: Option<Budget>,
-    incoming: Chain,
 }
 
 impl<A: Actor> fmt::Debug for PoolBuilder<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("PoolBuilder");
-        shown.field("name", &self.name).field("size", &self.size).finish_non_exhaustive()
+        shown.field("name", &self.settings.name).field("size", &self.size).finish_non_exhaustive()
     }
 }
 
 impl<A: Actor> PoolBuilder<A> {
     pub(super) fn new(system: System, factory: Factory<A>) -> Self {
-        Self {
+        let incoming = system.shared().incoming.clone();
+        let settings = Settings {
+            name: short_name::<A>().to_owned(),
             system,
+            options: TaskOptions::default(),
             factory,
-            name: None,
-            size: None,
+            min: 0,
+            max: 0,
             routing: Routing::LeastLoaded,
             restart: Restart::default(),
             idle_limit: POOL_IDLE_DEFAULT,
-            group: None,
-            mailbox: None,
-            budget: None,
-            incoming: Chain::default(),
-        }
+            incoming,
+        };
+        Self { settings, size: None }
     }
 
     /// So many members from the start, always.
@@ -113,53 +98,53 @@ impl<A: Actor> PoolBuilder<A> {
 
     /// Which member gets a message without a key; by default the least loaded.
     pub fn routing(mut self, routing: Routing) -> Self {
-        self.routing = routing;
+        self.settings.routing = routing;
         self
     }
 
     /// How often a member that fails begins anew, and after which pauses; and how many members that
     /// fail for good are replaced, in the same time, before the pool gives up.
     pub fn restart(mut self, policy: Restart) -> Self {
-        self.restart = policy;
+        self.settings.restart = policy;
         self
     }
 
     /// After how long without a message a member above the least number is closed; by default
     /// [`POOL_IDLE_DEFAULT`]. [`Duration::MAX`] for never.
     pub fn idle_limit(mut self, limit: Duration) -> Self {
-        self.idle_limit = limit;
+        self.settings.idle_limit = limit;
         self
     }
 
     /// A name for logs and listings; by default that of the actors' type. The members are called
     /// `name#place`.
     pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(name.to_owned());
+        name.clone_into(&mut self.settings.name);
         self
     }
 
     /// The group that the members run in; by default the system's.
     pub fn on(mut self, group: &Group) -> Self {
-        self.group = Some(group.clone());
+        self.settings.options.group = Some(group.clone());
         self
     }
 
     /// How many messages may be queued at each member; by default the group's.
     pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
-        self.mailbox = Some(mailbox);
+        self.settings.options.mailbox = Some(mailbox);
         self
     }
 
     /// How much one turn of a member may take; by default the group's.
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = Some(budget);
+        self.settings.options.budget = Some(budget);
         self
     }
 
     /// Puts an interceptor around every message that a member handles, inside those of the system
     /// and those that were put before. See [`intercept`](crate::intercept).
     pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
-        self.incoming.push(interceptor);
+        self.settings.incoming.push(interceptor);
         self
     }
 
@@ -169,10 +154,11 @@ impl<A: Actor> PoolBuilder<A> {
     ///
     /// [`PoolError`]: sizes that cannot be, or the group takes no more tasks.
     pub fn build(self) -> Result<Pool<A>, PoolError> {
-        let name = self.name.unwrap_or_else(|| short_name::<A>().to_owned());
-        let group = self.group.unwrap_or_else(|| self.system.group().clone());
+        let Self { mut settings, size } = self;
+        let name = settings.name.clone();
+        let group = settings.options.group.as_ref().unwrap_or(settings.system.group());
         let workers = group.workers().clamp(1, POOL_MEMBERS_MAX);
-        let (min, max) = self.size.unwrap_or((0, workers));
+        let (min, max) = size.unwrap_or((0, workers));
         if max == 0 {
             return Err(PoolError::NoMembers { name });
         } else if max > POOL_MEMBERS_MAX {
@@ -181,32 +167,18 @@ impl<A: Actor> PoolBuilder<A> {
             return Err(PoolError::LeastAboveMost { name, min, max });
         }
         // Here, and not when the first member is made: an impossible mailbox is a mistake of now.
-        let trial = self.mailbox.map(|mailbox| group.task(()).mailbox(mailbox).spawn());
+        let mailbox = settings.options.mailbox;
+        let trial = mailbox.map(|mailbox| group.task(()).mailbox(mailbox).spawn());
         if let Some(Err(error)) = trial {
             return Err(PoolError::NotSpawned { name, kind: error.kind });
         }
-        let supervisor = PoolSupervisor::new(RestartCounter::new(self.restart.clone()));
-        let supervisor = self.system.actor(supervisor).on(&group).name(&name).class("pool");
-        let supervisor = supervisor.unintercepted().spawn();
-        let supervisor = match supervisor {
+        let supervisor = PoolSupervisor::new(RestartCounter::new(settings.restart.clone()));
+        let supervisor = settings.system.actor(supervisor).on(group).name(&name).class("pool");
+        let supervisor = match supervisor.unintercepted().spawn() {
             Ok(supervisor) => supervisor,
             Err(error) => return Err(PoolError::NotSpawned { name, kind: error.kind }),
         };
-        let incoming = self.system.shared().incoming.around(&self.incoming);
-        let settings = Settings {
-            name,
-            system: self.system,
-            group,
-            factory: self.factory,
-            min,
-            max,
-            routing: self.routing,
-            restart: self.restart,
-            idle_limit: self.idle_limit,
-            mailbox: self.mailbox,
-            budget: self.budget,
-            incoming,
-        };
+        (settings.min, settings.max) = (min, max);
         let shared = Arc::new(Shared::new(settings, supervisor));
         // The supervisor is new, so that it has room; if its group has closed meanwhile, so is the
         // pool.
@@ -214,7 +186,6 @@ impl<A: Actor> PoolBuilder<A> {
         drop(submit_own(&shared.supervisor.task, supervise).map_err(|error| error.job.open()));
         for _ in 0..min {
             if let Grown::Refused(_, kind) = shared.grow(min, false) {
-                let name = shared.settings.name.clone();
                 shared.end();
                 return Err(PoolError::NotSpawned { name, kind });
             }

@@ -6,8 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::Pool;
-use crate::actor::drain::Drained;
-use crate::actor::Actor;
+use crate::actor::{Actor, Drained};
 
 /// How a pool ended that was drained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::system::id::mix;
+
 /// The same in every run: the hasher has no random keys.
 pub(crate) fn hash(key: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -14,11 +16,4 @@ pub(crate) fn hash(key: &(impl Hash + ?Sized)) -> u64 {
 pub(crate) fn winner(places: impl Iterator<Item = u64>, key: u64) -> Option<usize> {
     let best = places.enumerate().max_by_key(|(_, place)| mix(key ^ mix(place + 1)));
     best.map(|(index, _)| index)
-}
-
-/// Spreads all bits (the finalizer of `SplitMix64`).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use turnwheel_runtime::Phase;
 
-use crate::actor::address::Address;
-use crate::actor::Actor;
+use crate::actor::{Actor, Address};
 use crate::call::Load;
 
 /// An actor of a pool.

@@ -24,12 +24,11 @@ pub use member::MemberInfo;
 use shared::{Route, Shared};
 pub use supervisor::PoolFailure;
 
-use crate::actor::handler::Receive;
-use crate::actor::Actor;
-use crate::call::ask::Ask;
+use crate::actor::{Actor, MessageFor};
+use crate::call::Ask;
 use crate::error::TellError;
-use crate::system::registry::holders;
-use crate::system::System;
+use crate::recipient::SendMode;
+use crate::system::{holders, System};
 
 /// Members of one pool, at most: a list of them is looked through for each message.
 pub const POOL_MEMBERS_MAX: usize = 1_024;
@@ -103,6 +102,18 @@ pub struct Broadcast {
     pub refused: usize,
 }
 
+impl Broadcast {
+    /// Counts answers to sends, `true` for each that was taken.
+    fn of(told: impl Iterator<Item = bool>) -> Self {
+        let mut broadcast = Self::default();
+        for is_told in told {
+            broadcast.delivered += usize::from(is_told);
+            broadcast.refused += usize::from(!is_told);
+        }
+        broadcast
+    }
+}
+
 impl System {
     /// Describes a pool of actors from `factory`, which runs in the turns of the members.
     pub fn pool<A: Actor>(
@@ -144,13 +155,8 @@ impl<A: Actor> Pool<A> {
     ///
     /// All members are full, the group's memory is used up, or the pool is closed; the message
     /// comes back.
-    pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        self.shared.tell(Route::Any, message)
+    pub fn tell<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
+        self.shared.tell(Route::Any, message, SendMode::Tell)
     }
 
     /// Sends a message to the member of this key: always the same one while the members do not
@@ -160,17 +166,12 @@ impl<A: Actor> Pool<A> {
     /// # Errors
     ///
     /// As [`Pool::tell`]; also if this member alone is full.
-    pub fn tell_keyed<M, K>(
+    pub fn tell_keyed<M: MessageFor<A, K>, K: 'static>(
         &self,
         key: &(impl Hash + ?Sized),
         message: M,
-    ) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        self.shared.tell(Route::Key(hash(key)), message)
+    ) -> Result<(), TellError<M>> {
+        self.shared.tell(Route::Key(hash(key)), message, SendMode::Tell)
     }
 
     /// As [`Pool::tell`], but ahead of all that is queued at the member.
@@ -178,64 +179,45 @@ impl<A: Actor> Pool<A> {
     /// # Errors
     ///
     /// As [`Pool::tell`], with the bound of [`Address::tell_urgent`](crate::Address::tell_urgent).
-    pub fn tell_urgent<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        self.shared.tell_urgent(Route::Any, message)
+    pub fn tell_urgent<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+    ) -> Result<(), TellError<M>> {
+        self.shared.tell(Route::Any, message, SendMode::Urgent)
     }
 
     /// Sends a message to one member and answers a future of the reply, with the system's deadline.
     ///
     /// Errors come through the future, with the message if no member took it. A call made by a
     /// member to answer another goes to others; it is a cycle only if all members wait for it.
-    pub fn ask<M, K>(&self, message: M) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn ask<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
         self.ask_within(message, self.shared.settings.system.shared().ask_limit)
     }
 
     /// As [`Pool::ask`] with a deadline of its own.
-    pub fn ask_within<M, K>(&self, message: M, limit: Duration) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn ask_within<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+        limit: Duration,
+    ) -> Ask<M, M::Reply> {
         self.shared.ask(Route::Any, message, limit)
     }
 
     /// As [`Pool::ask`], of the member of this key; see [`Pool::tell_keyed`].
-    pub fn ask_keyed<M, K>(&self, key: &(impl Hash + ?Sized), message: M) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn ask_keyed<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        key: &(impl Hash + ?Sized),
+        message: M,
+    ) -> Ask<M, M::Reply> {
         let limit = self.shared.settings.system.shared().ask_limit;
         self.shared.ask(Route::Key(hash(key)), message, limit)
     }
 
     /// Sends a copy to each member that there is now; makes none.
-    pub fn broadcast<M, K>(&self, message: &M) -> Broadcast
-    where
-        A: Receive<M, K>,
-        M: Clone + Send + 'static,
-        K: 'static,
-    {
-        let mut broadcast = Broadcast::default();
-        for member in self.shared.members().iter() {
-            match self.shared.tell_member(member, message.clone()) {
-                Ok(()) => broadcast.delivered += 1,
-                Err(_) => broadcast.refused += 1,
-            }
-        }
-        broadcast
+    pub fn broadcast<M: MessageFor<A, K> + Clone, K: 'static>(&self, message: &M) -> Broadcast {
+        let members = self.shared.members();
+        let tell = |member| self.shared.tell_member(member, message.clone()).is_ok();
+        Broadcast::of(members.iter().map(tell))
     }
 
     /// Closes the pool in order: what was sent before is handled, by all members at once. Completes

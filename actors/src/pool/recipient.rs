@@ -3,68 +3,43 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use turnwheel_runtime::{Completion, Failure, Group};
+use turnwheel_runtime::{Failure, Group};
 
-use super::shared::{Route, Shared};
+use super::shared::Route;
 use super::Pool;
-use crate::actor::handler::Receive;
-use crate::actor::Actor;
-use crate::call::ask::Ask;
+use crate::actor::{Actor, MessageFor};
+use crate::call::Ask;
 use crate::error::TellError;
-use crate::recipient::{Answering, Callee, Recipient, RecipientPlace, Reserving, Target};
-use crate::system::dead_letter::DeadLetterReason;
+use crate::recipient::{Answering, Callee, Recipient, RecipientPlace, Reserving, SendMode, Target};
+use crate::system::registry::Holder;
+use crate::system::DeadLetterReason;
 
 /// A pool and the way in which its members take the message.
 struct Typed<A: Actor, K> {
-    shared: Arc<Shared<A>>,
+    pool: Pool<A>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<A: Actor> Pool<A> {
     /// The pool as one that takes messages of type `M`: for topics, routers and lists. Keeps the
     /// pool as a clone does.
-    pub fn recipient<M, K>(&self) -> Recipient<M>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        let shared = Arc::clone(&self.shared);
-        Recipient::new(Arc::new(Typed::<A, K> { shared, kind: PhantomData }))
+    pub fn recipient<M: MessageFor<A, K>, K: 'static>(&self) -> Recipient<M> {
+        Recipient::new(Arc::new(Typed::<A, K> { pool: self.clone(), kind: PhantomData }))
     }
 
     /// The pool as one that answers messages of type `M`.
-    pub fn callee<M, K>(&self) -> Callee<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        let shared = Arc::clone(&self.shared);
-        Callee::new(Arc::new(Typed::<A, K> { shared, kind: PhantomData }))
+    pub fn callee<M: MessageFor<A, K>, K: 'static>(&self) -> Callee<M, M::Reply> {
+        Callee::new(Arc::new(Typed::<A, K> { pool: self.clone(), kind: PhantomData }))
     }
 }
 
-impl<A, M, K> Target<M> for Typed<A, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
-    fn tell(&self, message: M) -> Result<(), TellError<M>> {
-        self.shared.tell(Route::Any, message)
-    }
-
-    fn tell_urgent(&self, message: M) -> Result<(), TellError<M>> {
-        self.shared.tell_urgent(Route::Any, message)
-    }
-
-    fn offer(&self, message: M) -> Result<(), TellError<M>> {
-        self.shared.offer_any(message)
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Target<M> for Typed<A, K> {
+    fn send(&self, message: M, mode: SendMode) -> Result<(), TellError<M>> {
+        self.pool.shared.tell(Route::Any, message, mode)
     }
 
     fn reserve(&self) -> Reserving<M> {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.pool.shared);
         Box::pin(async move {
             loop {
                 let Some((members, first)) = shared.choose(Route::Any) else {
@@ -74,7 +49,7 @@ where
                 let member = members[first].clone();
                 drop(members);
                 shared.uncount(&member);
-                match member.address.reserve_owned().await {
+                match member.address.reserve().await {
                     Ok(place) => {
                         return Ok(RecipientPlace::new(move |message| {
                             shared.tell_into(&member, place, message)
@@ -88,38 +63,20 @@ where
     }
 
     fn lost(&self, reason: DeadLetterReason) {
-        self.shared.lost::<M>(reason);
+        self.pool.shared.lost::<M>(reason);
     }
 
     fn group(&self) -> Group {
-        self.shared.settings.group.clone()
+        self.pool.shared.group().clone()
     }
 
-    fn name(&self) -> String {
-        self.shared.settings.name.clone()
-    }
-
-    fn queue_len(&self) -> u64 {
-        self.shared.members().iter().map(|member| member.address.queue_len()).sum()
-    }
-
-    fn is_over(&self) -> bool {
-        self.shared.is_closed()
-    }
-
-    fn closed(&self) -> Completion<()> {
-        self.shared.supervisor.closed()
+    fn holder(&self) -> &dyn Holder {
+        &self.pool
     }
 }
 
-impl<A, M, K> Answering<M, A::Reply> for Typed<A, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
-    fn ask(&self, message: M) -> Ask<M, A::Reply> {
-        let limit = self.shared.settings.system.shared().ask_limit;
-        self.shared.ask(Route::Any, message, limit)
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Answering<M, M::Reply> for Typed<A, K> {
+    fn ask(&self, message: M) -> Ask<M, M::Reply> {
+        self.pool.ask(message)
     }
 }

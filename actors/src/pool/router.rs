@@ -8,13 +8,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use turnwheel_runtime::SubmitErrorKind;
 
-use crate::call::ask::Ask;
+use crate::call::Ask;
 use crate::error::{AskError, TellError};
 use crate::pool::key::{hash, winner};
 use crate::pool::{Broadcast, Routing};
-use crate::recipient::{Callee, Recipient};
-use crate::system::dead_letter::DeadLetterReason;
+use crate::recipient::{Callee, Recipient, SendMode};
 use crate::system::registry::Registrable;
+use crate::system::DeadLetterReason;
 
 /// Actors in one router, at most: a list of them is looked through for each message.
 pub const ROUTEES_MAX: usize = 1_024;
@@ -175,7 +175,7 @@ impl<M: 'static> Router<Recipient<M>> {
         let mut error = TellError { kind, message };
         for step in 0..list.len() {
             let (_, recipient) = &list[(first + step) % list.len()];
-            match recipient.target().offer(error.message) {
+            match recipient.target().send(error.message, SendMode::Offer) {
                 Ok(()) => return Ok(()),
                 Err(TellError { kind, message }) => {
                     // Full counts more than closed: trying again may help.
@@ -205,14 +205,7 @@ impl<M: 'static> Router<Recipient<M>> {
     where
         M: Clone,
     {
-        let told = self.living().iter().map(|(_, one)| one.tell(message.clone()).is_ok()).fold(
-            (0, 0),
-            |(delivered, refused), is_told| match is_told {
-                true => (delivered + 1, refused),
-                false => (delivered, refused + 1),
-            },
-        );
-        Broadcast { delivered: told.0, refused: told.1 }
+        Broadcast::of(self.living().iter().map(|(_, one)| one.tell(message.clone()).is_ok()))
     }
 }
 

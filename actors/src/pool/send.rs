@@ -3,54 +3,38 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnwheel_runtime::SubmitErrorKind;
+use turnwheel_runtime::{SubmitError, SubmitErrorKind};
 
 use super::member::Member;
 use super::shared::{Route, Shared};
 use super::POOL_MEMBERS_MAX;
-use crate::actor::address::Place;
-use crate::actor::cell::envelope::Envelope;
-use crate::actor::handler::{kind, Receive};
-use crate::actor::Actor;
-use crate::call::ask::Ask;
-use crate::call::reply::ReplyTo;
-use crate::call::Load;
+use crate::actor::{kind, Actor, Envelope, MessageFor, Place};
+use crate::call::{Ask, Load, ReplyTo};
 use crate::error::{AskError, TellError};
 use crate::large::{self, is_any_large, Carry, Large};
+use crate::recipient::SendMode;
 use crate::request::{self, Delivery, Outgoing};
-use crate::system::dead_letter::DeadLetterReason;
 use crate::system::intercept::outgoing::{self, Destination, Target};
-use crate::system::System;
+use crate::system::{DeadLetterReason, System};
 
 /// How often the members are gone through again since some of them have ended meanwhile.
 const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;
 
-/// Why a member did not take a message.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Refused(SubmitErrorKind),
-    /// The member waits for the caller.
-    Cycle,
-}
-
 /// A message that was not taken.
 struct Refusal<M> {
-    why: Why,
+    /// `None`: the member waits for the caller.
+    kind: Option<SubmitErrorKind>,
     message: M,
 }
 
 impl<M> Refusal<M> {
-    fn new(kind: SubmitErrorKind, message: M) -> Self {
-        Self { why: Why::Refused(kind), message }
+    fn of<R, K>(error: SubmitError<Envelope<M, R, K>>) -> Self {
+        Self { kind: Some(error.kind), message: error.job.open().message }
     }
 
     fn into_error(self) -> TellError<M> {
-        let Self { why, message } = self;
-        let kind = match why {
-            Why::Refused(kind) => kind,
-            Why::Cycle => unreachable!("only a call finds a cycle, and says so"),
-        };
-        TellError { kind, message }
+        // Only a call finds a cycle, and says so.
+        TellError { kind: self.kind.unwrap_or(SubmitErrorKind::Refused), message: self.message }
     }
 }
 
@@ -66,7 +50,6 @@ impl<A: Actor> Shared<A> {
         message: M,
         mut send: impl FnMut(&Member<A>, Counted<'_>, M) -> Result<T, Refusal<M>>,
     ) -> Result<T, Refusal<M>> {
-        let closed = SubmitErrorKind::Closed;
         let mut message = message;
         for _ in 0..ROUNDS_MAX {
             let Some((members, first)) = self.choose(route) else { break };
@@ -75,110 +58,79 @@ impl<A: Actor> Shared<A> {
                 Route::Any => members.len(),
                 Route::Key(_) => 1,
             };
-            let mut last = Why::Cycle;
+            let mut last = None;
             let mut has_ended = false;
             for (tried, member) in turn.iter().chain(rest).take(tries).enumerate() {
                 if tried > 0 {
                     self.count(member);
                 }
-                let counted = self.counts().then_some(&member.load);
-                let refusal = match send(member, counted, message) {
+                let refusal = match send(member, self.counted(member), message) {
                     Ok(sent) => return Ok(sent),
                     Err(refusal) => refusal,
                 };
                 message = refusal.message;
-                if refusal.why == Why::Refused(closed) {
+                if refusal.kind == Some(SubmitErrorKind::Closed) {
                     // It goes to a successor: this one was found before it ended.
                     self.forget(member.address.id());
                     has_ended = true;
-                } else if refusal.why != Why::Cycle {
-                    last = refusal.why;
+                } else {
+                    last = refusal.kind.or(last);
                 }
             }
             if !has_ended {
-                return Err(Refusal { why: last, message });
+                return Err(Refusal { kind: last, message });
             }
         }
-        Err(Refusal::new(closed, message))
+        Err(Refusal { kind: Some(SubmitErrorKind::Closed), message })
     }
 
-    pub(super) fn tell<M, K>(&self, route: Route, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    fn counted<'a>(&self, member: &'a Member<A>) -> Counted<'a> {
+        self.counts().then_some(&member.load)
+    }
+
+    pub(super) fn tell<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        route: Route,
+        message: M,
+        mode: SendMode,
+    ) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
-                self.tell_as::<M, Large<M>, kind::Boxed<K>>(route, message)
+                self.tell_as::<M, Large<M>, kind::Boxed<K>>(route, message, mode)
             }),
-            false => self.tell_as::<M, M, K>(route, message),
+            false => self.tell_as::<M, M, K>(route, message, mode),
         }
     }
 
-    fn tell_as<M, P, K>(&self, route: Route, message: P) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
-        self.deliver::<M, P>(message, |message| {
-            self.tell_by(route, message).map_err(|refusal| self.unsent(refusal))
-        })
-    }
-
-    /// As a `tell`; what is refused is no dead letter.
-    pub(super) fn offer_any<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
-            true => large::send(message, |message| {
-                self.offer_as::<M, Large<M>, kind::Boxed<K>>(message)
+    fn tell_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        route: Route,
+        message: P,
+        mode: SendMode,
+    ) -> Result<(), TellError<P>> {
+        let send = |message| {
+            self.offer(route, message, |member, counted, message| {
+                send_tell::<A, P, K>(member, counted, message, mode)
+            })
+        };
+        match mode {
+            SendMode::Offer => {
+                self.offer_by::<M, P>(message, |message| send(message).map_err(Refusal::into_error))
+            }
+            SendMode::Tell | SendMode::Urgent => self.deliver::<M, P>(message, |message| {
+                send(message).map_err(|refusal| self.unsent(refusal))
             }),
-            false => self.offer_as::<M, M, K>(message),
         }
-    }
-
-    fn offer_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
-        self.offer_by::<M, P>(message, |message| {
-            self.tell_by(Route::Any, message).map_err(Refusal::into_error)
-        })
-    }
-
-    fn tell_by<M, K>(&self, route: Route, message: M) -> Result<(), Refusal<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        self.offer(route, message, |member, counted, message| {
-            send_tell::<A, M, K>(member, counted, message)
-        })
     }
 
     /// Into a place that this member has promised.
-    pub(super) fn tell_into<M, K>(
+    pub(super) fn tell_into<M: MessageFor<A, K>, K: 'static>(
         &self,
         member: &Member<A>,
         place: Place<A>,
         message: M,
-    ) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    ) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.tell_into_as::<M, Large<M>, kind::Boxed<K>>(member, place, message)
             }),
@@ -186,89 +138,40 @@ impl<A: Actor> Shared<A> {
         }
     }
 
-    fn tell_into_as<M, P, K>(
+    fn tell_into_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
         &self,
         member: &Member<A>,
         place: Place<A>,
         message: P,
-    ) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    ) -> Result<(), TellError<P>> {
         self.deliver::<M, P>(message, |message| {
             self.count(member);
-            let counted = self.counts().then_some(&member.load);
-            let envelope = told::<A, P, K>(counted, message);
+            let envelope = told::<A, P, K>(self.counted(member), message);
             let sent = place.into_permit().submit_job(envelope);
-            sent.map_err(|error| self.unsent(Refusal::new(error.kind, error.job.open().message)))
-        })
-    }
-
-    pub(super) fn tell_urgent<M, K>(&self, route: Route, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
-            true => large::send(message, |message| {
-                self.tell_urgent_as::<M, Large<M>, kind::Boxed<K>>(route, message)
-            }),
-            false => self.tell_urgent_as::<M, M, K>(route, message),
-        }
-    }
-
-    fn tell_urgent_as<M, P, K>(&self, route: Route, message: P) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
-        self.deliver::<M, P>(message, |message| {
-            let sent = self.offer(route, message, |member, counted, message| {
-                let told = told::<A, P, K>(counted, message);
-                let sent = member.address.task.submit_job_urgent(told);
-                sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
-            });
-            sent.map_err(|refusal| self.unsent(refusal))
+            sent.map_err(|error| self.unsent(Refusal::of(error)))
         })
     }
 
     /// To this member and no other.
-    pub(super) fn tell_member<M, K>(
+    pub(super) fn tell_member<M: MessageFor<A, K>, K: 'static>(
         &self,
         member: &Member<A>,
         message: M,
-    ) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    ) -> Result<(), TellError<M>> {
         self.deliver::<M, M>(message, |message| {
             self.count(member);
-            let counted = self.counts().then_some(&member.load);
-            let sent = send_tell::<A, M, K>(member, counted, message);
+            let sent = send_tell::<A, M, K>(member, self.counted(member), message, SendMode::Tell);
             sent.map_err(|refusal| self.unsent(refusal))
         })
     }
 
-    pub(super) fn ask<M, K>(
+    pub(super) fn ask<M: MessageFor<A, K>, K: 'static>(
         self: &Arc<Self>,
         route: Route,
         message: M,
         limit: Duration,
-    ) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    ) -> Ask<M, M::Reply> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.ask_as::<M, Large<M>, kind::Boxed<K>>(route, message, limit)
             }),
@@ -276,18 +179,12 @@ impl<A: Actor> Shared<A> {
         }
     }
 
-    fn ask_as<M, P, K>(
+    fn ask_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
         self: &Arc<Self>,
         route: Route,
         message: P,
         limit: Duration,
-    ) -> Ask<P, A::Reply>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    ) -> Ask<P, P::Reply> {
         if self.is_intercepted() {
             let pool = Arc::clone(self);
             let send =
@@ -297,38 +194,31 @@ impl<A: Actor> Shared<A> {
         self.ask_plain::<P, K>(route, message, request::outgoing(), limit)
     }
 
-    fn ask_plain<M, K>(
+    fn ask_plain<M: MessageFor<A, K>, K: 'static>(
         &self,
         route: Route,
         message: M,
         outgoing: Outgoing,
         limit: Duration,
-    ) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    ) -> Ask<M, M::Reply> {
         let system = &self.settings.system;
         let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
         let sent = self.offer(route, message, |member, counted, message| {
             if outgoing.chain.blocks(member.address.raw_id()) {
                 counted.inspect(|load| load.leave());
-                return Err(Refusal { why: Why::Cycle, message });
+                return Err(Refusal { kind: None, message });
             }
             let load = counted.cloned();
             let (envelope, receiver, shared) =
-                Envelope::<M, A::Reply, K>::asked(message, outgoing.clone(), deadline_ns, load);
-            match member.address.task.submit_job(envelope) {
-                Ok(()) => Ok((receiver, shared)),
-                Err(error) => Err(Refusal::new(error.kind, error.job.open().message)),
-            }
+                Envelope::<M, M::Reply, K>::asked(message, outgoing.clone(), deadline_ns, load);
+            member.address.task.submit_job(envelope).map_err(Refusal::of)?;
+            Ok((receiver, shared))
         });
         match sent {
             Ok((receiver, shared)) => {
                 Ask::waiting(receiver, shared, &system.shared().deadlines, now_ns)
             }
-            Err(Refusal { why: Why::Cycle, message }) => {
+            Err(Refusal { kind: None, message }) => {
                 let mut chain = outgoing.chain.names();
                 chain.push(self.settings.name.clone());
                 Ask::refused(AskError::Cycle { chain, message: Some(message) })
@@ -364,29 +254,29 @@ impl<A: Actor> Destination for Shared<A> {
 }
 
 /// Sends a message without an answer.
-fn send_tell<A, M, K>(
+fn send_tell<A: Actor, M: MessageFor<A, K>, K: 'static>(
     member: &Member<A>,
     counted: Counted<'_>,
     message: M,
-) -> Result<(), Refusal<M>>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
-    let Some(load) = counted else {
+    mode: SendMode,
+) -> Result<(), Refusal<M>> {
+    if counted.is_none() && mode != SendMode::Urgent {
         let offered = member.address.offer_plain::<M, K>(message);
-        return offered.map_err(|error| Refusal::new(error.kind, error.message));
+        return offered.map_err(|error| Refusal { kind: Some(error.kind), message: error.message });
+    }
+    let (task, told) = (&member.address.task, told::<A, M, K>(counted, message));
+    let sent = match mode {
+        SendMode::Urgent => task.submit_job_urgent(told),
+        SendMode::Tell | SendMode::Offer => task.submit_job(told),
     };
-    let sent = member.address.task.submit_job(told::<A, M, K>(Some(load), message));
-    sent.map_err(|error| Refusal::new(error.kind, error.job.open().message))
+    sent.map_err(Refusal::of)
 }
 
 /// A message that was told, with what counts it.
-fn told<A, M, K>(counted: Counted<'_>, message: M) -> Envelope<M, A::Reply, K>
-where
-    A: Receive<M, K>,
-{
+fn told<A: Actor, M: MessageFor<A, K>, K: 'static>(
+    counted: Counted<'_>,
+    message: M,
+) -> Envelope<M, M::Reply, K> {
     let reply = counted.map(|load| ReplyTo::told(Arc::clone(load)));
     Envelope::new(Delivery { message, baggage: request::baggage(), reply })
 }

@@ -5,24 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Budget, Group, Mailbox, SpawnErrorKind};
+use turnwheel_runtime::{Group, SpawnErrorKind};
 
 use super::key::winner;
 use super::member::{Member, Members};
 use super::supervisor::{Look, PoolSupervisor};
 use super::{Routing, POOL_MEMBERS_MAX};
-use crate::actor::address::Address;
-use crate::actor::cell::envelope::Bare;
-use crate::actor::cell::hooks::Hooks;
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::kind;
-use crate::actor::restart::{Restart, Restarter};
-use crate::actor::Actor;
-use crate::call::Load;
-use crate::system::id::next_id;
-use crate::system::intercept::Chain;
+use crate::actor::{kind, Actor, ActorCell, Address, Bare, Restart, Restarter, TaskOptions};
+use crate::call::{nanos, Load};
 use crate::system::upkeep::submit_own;
-use crate::system::System;
+use crate::system::{next_id, Chain, System};
 
 pub(super) type Factory<A> = Arc<dyn Fn() -> A + Send + Sync>;
 
@@ -40,15 +32,14 @@ pub(super) struct Shared<A: Actor> {
 pub(super) struct Settings<A: Actor> {
     pub(super) name: String,
     pub(super) system: System,
-    pub(super) group: Group,
+    /// Group, mailbox and budget of the members.
+    pub(super) options: TaskOptions,
     pub(super) factory: Factory<A>,
     pub(super) min: usize,
     pub(super) max: usize,
     pub(super) routing: Routing,
     pub(super) restart: Restart,
     pub(super) idle_limit: Duration,
-    pub(super) mailbox: Option<Mailbox>,
-    pub(super) budget: Option<Budget>,
     /// Around the messages of the members.
     pub(super) incoming: Chain,
 }
@@ -102,6 +93,11 @@ impl<A: Actor> Shared<A> {
 
     pub(super) fn members(&self) -> Members<A> {
         Arc::clone(&self.state.lock().members)
+    }
+
+    /// The group of the members.
+    pub(super) fn group(&self) -> &Group {
+        self.settings.options.group.as_ref().unwrap_or(self.settings.system.group())
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -199,7 +195,7 @@ impl<A: Actor> Shared<A> {
             Err(kind) => return Grown::Refused(Arc::clone(&state.members), kind),
         };
         let in_flight = u64::from(is_claimed && self.counts());
-        let load = Arc::new(Load::new(&self.settings.group, in_flight));
+        let load = Arc::new(Load::new(self.group(), in_flight));
         let mut longer = state.members.to_vec();
         let index = longer.partition_point(|member| member.place < place);
         longer.insert(index, Member { place, address: address.clone(), load });
@@ -216,18 +212,11 @@ impl<A: Actor> Shared<A> {
         let id = next_id(&self.settings.system);
         let factory = Arc::clone(&self.settings.factory);
         let restarter = Restarter::new(self.settings.restart.clone(), move || factory());
-        let cell = ActorCell::with_factory(id, self.settings.system.clone(), restarter);
+        let cell = ActorCell::new(None, id, self.settings.system.clone(), Some(restarter));
         let cell = cell.intercepted(self.settings.incoming.clone(), None);
-        let mut task = self.settings.group.task(cell).hooks::<Hooks>().tag(id).class_of::<A>();
-        task = task.name(&format!("{}#{place}", self.settings.name));
-        if let Some(mailbox) = self.settings.mailbox {
-            task = task.mailbox(mailbox);
-        }
-        if let Some(budget) = self.settings.budget {
-            task = task.budget(budget);
-        }
-        let task = task.spawn().map_err(|error| error.kind)?;
-        Ok(Address::new(task, self.settings.system.clone()))
+        let name = Some(format!("{}#{place}", self.settings.name));
+        let options = TaskOptions { name, ..self.settings.options.clone() };
+        options.spawn(cell).map_err(|error| error.kind)
     }
 
     /// Tells the supervisor to look; of several one is enough.
@@ -275,7 +264,7 @@ impl<A: Actor> Shared<A> {
     /// Closes members that have been idle for long, the last first, down to the least number. What
     /// a sender is about to send to one of them comes back to it as closed, and goes to another.
     pub(super) fn collect(&self, now_ns: u64) {
-        let idle_ns = as_ns(self.settings.idle_limit);
+        let idle_ns = nanos(self.settings.idle_limit);
         let excess = self.members().len().saturating_sub(self.settings.min);
         for member in self.remove(|member| member.is_idle_for(idle_ns, now_ns), excess) {
             member.address.close().detach();
@@ -289,7 +278,7 @@ impl<A: Actor> Shared<A> {
             return None;
         }
         let since = members.iter().map(|member| member.idle_since_ns().unwrap_or(now_ns));
-        let due_ns = since.min()?.saturating_add(as_ns(self.settings.idle_limit));
+        let due_ns = since.min()?.saturating_add(nanos(self.settings.idle_limit));
         (due_ns != u64::MAX).then_some(due_ns)
     }
 
@@ -319,8 +308,4 @@ impl<A: Actor> Drop for Shared<A> {
 fn free_place<A: Actor>(members: &[Member<A>]) -> usize {
     let taken = members.iter().enumerate().take_while(|(index, member)| member.place == *index);
     taken.count()
-}
-
-fn as_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

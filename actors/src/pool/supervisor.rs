@@ -1,23 +1,20 @@
 //! The actor behind a pool: is told of the ends of members, makes fresh ones, ends idle ones.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
 use super::shared::{Grown, Shared};
-use crate::actor::context::Context;
-use crate::actor::handler::Handler;
-use crate::actor::restart::RestartCounter;
-use crate::actor::{Actor, Exit};
+use crate::actor::{Actor, Context, Exit, Handler, RestartCounter};
 
 /// The least pause between two looks for idle members.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Failure of a pool that gives up; see [`Pool::closed`](crate::Pool::closed).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("members of the pool {pool} failed too often: {failure}")]
 #[non_exhaustive]
 pub struct PoolFailure {
     /// The name of the pool.
@@ -25,14 +22,6 @@ pub struct PoolFailure {
     /// How the last member failed.
     pub failure: Failure,
 }
-
-impl fmt::Display for PoolFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "members of the pool {} failed too often: {}", self.pool, self.failure)
-    }
-}
-
-impl std::error::Error for PoolFailure {}
 
 pub(super) struct PoolSupervisor<A: Actor> {
     pool: Weak<Shared<A>>,

@@ -8,11 +8,10 @@ use turnwheel_runtime::oneshot::WeakOneshot;
 
 use super::context::Baggage;
 use super::delivery::Delivery;
-use crate::call::chain::{Above, Asker, CallChain};
-use crate::call::reply::{Call, ReplyTo};
+use crate::call::{Above, Asker, Call, CallChain, ReplyTo};
 
 /// The request that an actor handles now.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ambient {
     pub(crate) baggage: Option<Arc<Baggage>>,
     /// The chain of calls that the message came by.
@@ -78,13 +77,8 @@ impl Ambient {
 
     /// The ambient request for work beside the handler, for which the actor does not wait.
     pub(crate) fn inherited() -> Self {
-        let inherit = |ambient: &Self| Self {
-            baggage: ambient.baggage.clone(),
-            chain: ambient.chain.clone(),
-            deadline_ns: ambient.deadline_ns,
-            call: ambient.call.clone(),
-            ..Self::default()
-        };
+        let inherit =
+            |ambient: &Self| Self { asker: None, above: OnceCell::new(), ..ambient.clone() };
         Self::with(inherit).unwrap_or_default()
     }
 

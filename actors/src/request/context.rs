@@ -85,15 +85,7 @@ impl RequestContext {
     /// Runs a closure with this as the ambient context; what it sends carries it. Deadline and call
     /// chain of the request that is handled stay as they are.
     pub fn scope<R>(&self, run: impl FnOnce() -> R) -> R {
-        let same = |ambient: &Ambient| Ambient {
-            baggage: None,
-            chain: ambient.chain.clone(),
-            deadline_ns: ambient.deadline_ns,
-            asker: ambient.asker.clone(),
-            above: ambient.above.clone(),
-            call: ambient.call.clone(),
-        };
-        let ambient = Ambient::with(same).unwrap_or_default();
+        let ambient = Ambient::with(Ambient::clone).unwrap_or_default();
         Ambient { baggage: self.0.clone(), ..ambient }.within(run)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::context::Baggage;
-use crate::call::reply::ReplyTo;
+use crate::call::ReplyTo;
 
 /// A message with all that goes with it, in the hands of the actor.
 #[derive(Debug)]

@@ -14,4 +14,5 @@ pub(crate) use ambient::{baggage, call, closes_cycle, outgoing, outgoing_for, Am
 pub(crate) use context::Baggage;
 pub use context::RequestContext;
 pub use delivery::Delivery;
+pub(crate) use scope::Panic;
 pub use trace::{TraceContext, TraceContextError};

@@ -18,10 +18,9 @@ use parking_lot::Mutex;
 use turnwheel_runtime::completion::block_on;
 use turnwheel_runtime::{Completion, Failure, Group};
 
-use crate::actor::context::Context;
-use crate::actor::Actor;
-use crate::request::scope::{self, Panic};
-use crate::request::{self, Ambient};
+use crate::actor::{Actor, Context};
+use crate::request::scope;
+use crate::request::{self, Ambient, Panic};
 
 /// The end that takes: a stream of answers. Dropping it ends whoever makes them.
 ///

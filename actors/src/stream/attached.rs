@@ -12,12 +12,8 @@ use turnwheel_runtime::{
     Channel, Completer, Completion, Condition, ConditionMode, Context, Failure,
 };
 
-use crate::actor::address::Address;
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::Receive;
-use crate::actor::Actor;
-use crate::request::Delivery;
-use crate::request::{self, scope, Ambient};
+use crate::actor::{Actor, ActorCell, Address, MessageFor};
+use crate::request::{self, scope, Ambient, Delivery};
 
 /// A stream attached to an actor. Dropping this changes nothing; the stream stays attached.
 pub struct Attached {
@@ -102,9 +98,7 @@ impl<A: Actor> Address<A> {
     /// dropped.
     pub fn attach<S, K>(&self, stream: S) -> Result<Attached, Failure>
     where
-        S: Stream + Send + 'static,
-        S::Item: Send + 'static,
-        A: Receive<S::Item, K>,
+        S: Stream<Item: MessageFor<A, K>> + Send + 'static,
         K: 'static,
     {
         let signal = Arc::new(Signal(OnceLock::new()));
@@ -123,12 +117,10 @@ impl<A: Actor> Address<A> {
     /// # Errors
     ///
     /// As [`Address::attach`].
-    pub fn attach_channel<M, K>(&self, channel: &Channel<M>) -> Result<Attached, Failure>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn attach_channel<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        channel: &Channel<M>,
+    ) -> Result<Attached, Failure> {
         self.attach(Items(channel.clone()))
     }
 }
@@ -150,9 +142,8 @@ fn pull<A, S, K>(
     baggage: Option<Arc<crate::request::Baggage>>,
     cx: &mut Context<'_, ActorCell<A>>,
 ) where
-    S: Stream + Send + 'static,
-    S::Item: Send + 'static,
-    A: Receive<S::Item, K>,
+    A: Actor,
+    S: Stream<Item: MessageFor<A, K>> + Send + 'static,
     K: 'static,
 {
     let signal = Arc::clone(&open.signal);
@@ -184,7 +175,7 @@ fn pull<A, S, K>(
                 open.signal.signal();
                 held = Some(open);
                 let delivery = Delivery { message, baggage: baggage.clone(), reply: None };
-                A::receive(cell, delivery, cx.reborrow());
+                MessageFor::receive(cell, delivery, cx.reborrow());
             }
         }
     });

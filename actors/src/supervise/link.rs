@@ -1,14 +1,12 @@
 //! Two actors that fail together.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use turnwheel_runtime::completion::InlineExecutor;
 use turnwheel_runtime::Failure;
 
-use crate::actor::address::Address;
-use crate::actor::Actor;
+use crate::actor::{Actor, Address};
 
 /// Two linked actors. Dropping it keeps the link.
 #[derive(Debug)]
@@ -24,25 +22,15 @@ impl Link {
 }
 
 /// The failure of a linked actor.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the linked actor {name} has failed: {failure}")]
 #[non_exhaustive]
 pub struct LinkBroken {
     /// The name of the actor that failed.
     pub name: String,
     /// Why it failed.
+    #[source]
     pub failure: Failure,
-}
-
-impl fmt::Display for LinkBroken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the linked actor {} has failed: {}", self.name, self.failure)
-    }
-}
-
-impl std::error::Error for LinkBroken {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.failure)
-    }
 }
 
 impl<A: Actor> Address<A> {

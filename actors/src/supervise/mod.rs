@@ -15,8 +15,7 @@ mod spec;
 mod supervisor;
 mod watch;
 
-pub use crate::actor::children::CHILD_CLOSE_LIMIT_DEFAULT;
-pub use crate::actor::drain::{Drained, DRAIN_GRACE};
+pub use crate::actor::{Drained, CHILD_CLOSE_LIMIT_DEFAULT, DRAIN_GRACE};
 pub use link::{Link, LinkBroken};
 pub use spec::{ChildRef, ChildSpec, RestartKind};
 pub use supervisor::{

@@ -7,8 +7,8 @@ use turnwheel_runtime::{AnyTask, Failure};
 
 use super::spec::{RestartKind, Spec};
 use super::supervisor::{ChildError, Strategy};
-use crate::actor::restart::RestartCounter;
-use crate::call::reply::ReplyTo;
+use crate::actor::RestartCounter;
+use crate::call::{nanos, ReplyTo};
 
 /// One child.
 pub(crate) struct Child {
@@ -78,7 +78,7 @@ impl ChildList {
         };
         let Some(affected) = self.list.get_mut(range) else { return };
         self.orders += 1;
-        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        let pause_ns = nanos(pause);
         let mut steps = Vec::new();
         let mut starts = Vec::new();
         for child in affected {

@@ -8,10 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{AnyTask, Completion, Failure};
 
-use crate::actor::address::Address;
-use crate::actor::address::WeakAddress;
-use crate::actor::children::CHILD_CLOSE_LIMIT_DEFAULT;
-use crate::actor::{Actor, Exit};
+use crate::actor::{Actor, Address, Exit, WeakAddress, CHILD_CLOSE_LIMIT_DEFAULT};
 use crate::error::SpawnError;
 use crate::system::System;
 

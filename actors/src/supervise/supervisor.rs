@@ -8,12 +8,10 @@ use turnwheel_runtime::{Failure, Phase};
 
 use super::plan::{Child, ChildList, Step};
 use super::spec::{ChildSpec, RestartKind, Spec};
-use crate::actor::context::Context;
-use crate::actor::drain::end_within;
-use crate::actor::handler::{Handler, ReplyHandler};
-use crate::actor::restart::{Restart, RestartCounter};
-use crate::actor::{Actor, Exit};
-use crate::call::reply::ReplyTo;
+use crate::actor::{
+    end_within, Actor, Context, Exit, Handler, ReplyHandler, Restart, RestartCounter,
+};
+use crate::call::ReplyTo;
 
 /// The children that restart when one of them ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

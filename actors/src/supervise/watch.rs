@@ -2,11 +2,7 @@
 
 use std::future::Future;
 
-use crate::actor::address::Address;
-use crate::actor::cell::ActorCell;
-use crate::actor::context::Context;
-use crate::actor::handler::{Receive, Turn};
-use crate::actor::{Actor, Exit};
+use crate::actor::{Actor, ActorCell, Address, Context, Exit, MessageFor};
 use crate::request::Delivery;
 
 impl<A: Actor> Context<'_, A> {
@@ -14,15 +10,12 @@ impl<A: Actor> Context<'_, A> {
     /// already. It is not queued, so a full mailbox does not lose it.
     ///
     /// Watching keeps neither actor from closing. An actor that closes first is not told.
-    pub fn watch<B, M, K>(
+    pub fn watch<B, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         other: &Address<B>,
         map: impl FnOnce(Exit) -> M + Send + 'static,
     ) where
         B: Actor,
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
     {
         let closed = other.task.closed();
         self.once_started(move |turn| {
@@ -31,7 +24,7 @@ impl<A: Actor> Context<'_, A> {
                 move |cell: &mut ActorCell<A>, turn, outcome: Result<(), _>| {
                     let delivery =
                         Delivery { message: map(outcome.into()), baggage: None, reply: None };
-                    A::receive(cell, delivery, turn.reborrow());
+                    M::receive(cell, delivery, turn.reborrow());
                 },
             );
         });
@@ -59,19 +52,5 @@ impl<A: Actor> Context<'_, A> {
                 cell.with_actor(turn, |actor, cx| then(actor, cx, output));
             });
         });
-    }
-}
-
-impl<A: Actor> ActorCell<A> {
-    /// Runs a closure on the actor, if it is there.
-    fn with_actor(
-        &mut self,
-        turn: &mut Turn<'_, A>,
-        run: impl FnOnce(&mut A, &mut Context<'_, A>),
-    ) {
-        self.take_back();
-        if let Some(actor) = &mut self.actor {
-            run(actor, &mut Context::new(turn.reborrow(), &mut self.state));
-        }
     }
 }

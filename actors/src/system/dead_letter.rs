@@ -1,6 +1,5 @@
 //! Messages that nobody handled: counted, and told to a hook of the system.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -64,12 +63,6 @@ pub(crate) struct DeadLetters {
     /// Messages among them whose caller had given up.
     cancelled: AtomicU64,
     pub(crate) hook: Option<Hook>,
-}
-
-impl fmt::Debug for DeadLetters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeadLetters").field("count", &self.count()).finish_non_exhaustive()
-    }
 }
 
 impl DeadLetters {
@@ -139,12 +132,6 @@ fn numbered(number: u64) -> Option<Arc<Shared>> {
 
 /// Goes with a queued message, and notices when it is dropped unhandled. No bytes.
 pub(crate) struct Undelivered<M>(PhantomData<fn(M)>);
-
-impl<M> fmt::Debug for Undelivered<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Undelivered")
-    }
-}
 
 impl<M> Undelivered<M> {
     #[inline(always)]

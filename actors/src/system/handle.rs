@@ -1,18 +1,17 @@
 //! The handle of a system.
 
-use std::sync::atomic::AtomicU64;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::Group;
 
-use super::builder::SystemBuilder;
+use super::id::mark_of;
 use super::registry::Names;
-use crate::call::abandoned::Abandoned;
-use crate::call::deadlines::Deadlines;
-use crate::call::reply::ReplyTo;
-use crate::system::dead_letter::DeadLetters;
-use crate::system::intercept::Chain;
+use crate::call::{Abandoned, Deadlines, ReplyTo};
+use crate::system::dead_letter::register;
+use crate::system::{Chain, DeadLetter, DeadLetters, Interceptor, OUTGOING_BIT};
 
 /// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a
 /// lost one shows.
@@ -25,13 +24,18 @@ const RECENT_LIMIT: Duration = Duration::from_secs(10);
 /// The actors of a program, on one group of workers. Clones share it.
 ///
 /// It owns nothing but counters and settings: shutting the group down ends the actors.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct System {
     shared: Arc<Shared>,
 }
 
+impl fmt::Debug for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("System").field("group", &self.group().name()).finish_non_exhaustive()
+    }
+}
+
 /// State that the clones of a system share.
-#[derive(Debug)]
 pub(crate) struct Shared {
     /// Bits in the numbers of its actors: its own number, and whether interceptors are around
     /// sends.
@@ -48,10 +52,6 @@ pub(crate) struct Shared {
 }
 
 impl System {
-    pub(super) fn of(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
     pub(crate) fn downgrade(&self) -> Weak<Shared> {
         Arc::downgrade(&self.shared)
     }
@@ -109,5 +109,70 @@ impl<R: Send + 'static> ReplyTo<R> {
     /// `system` is the one that the actor lives in.
     pub fn abandoned(&self, system: &System) -> Abandoned {
         Abandoned::new(self.asked(), system.group().clone())
+    }
+}
+
+/// Describes a system.
+#[must_use]
+pub struct SystemBuilder {
+    shared: Shared,
+}
+
+impl fmt::Debug for SystemBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let group = self.shared.group.name();
+        f.debug_struct("SystemBuilder").field("group", &group).finish_non_exhaustive()
+    }
+}
+
+impl SystemBuilder {
+    fn new(group: &Group) -> Self {
+        let shared = Shared {
+            marks: AtomicU64::new(0),
+            group: group.clone(),
+            dead_letters: DeadLetters::default(),
+            ask_limit: ASK_LIMIT_DEFAULT,
+            deadlines: Deadlines::new(group),
+            incoming: Chain::default(),
+            outgoing: Chain::default(),
+            names: Names::default(),
+        };
+        Self { shared }
+    }
+
+    /// How long an `ask` waits unless it says otherwise; [`Duration::MAX`] for ever.
+    pub fn ask_limit(mut self, limit: Duration) -> Self {
+        self.shared.ask_limit = limit;
+        self
+    }
+
+    /// Told of each dead letter, on the thread where it is noticed: it must be quick.
+    pub fn on_dead_letter(mut self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) -> Self {
+        self.shared.dead_letters.hook = Some(Box::new(hook));
+        self
+    }
+
+    /// Puts an interceptor around every message that an actor of the system handles, inside those
+    /// that were put before. See [`intercept`](crate::intercept).
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.shared.incoming.push(interceptor);
+        self
+    }
+
+    /// Puts an interceptor around the sending of every message to an actor of the system, from its
+    /// handlers and from elsewhere, inside those that were put before. See
+    /// [`intercept`](crate::intercept).
+    pub fn intercept_outgoing(mut self, interceptor: impl Interceptor) -> Self {
+        self.shared.outgoing.push(interceptor);
+        self
+    }
+
+    /// Makes the system.
+    pub fn build(self) -> System {
+        let shared = Arc::new(self.shared);
+        let marks = if shared.outgoing.is_empty() { 0 } else { OUTGOING_BIT };
+        let mark = mark_of(register(&shared));
+        shared.marks.store(marks | mark, Ordering::Relaxed);
+        System { shared }
     }
 }

@@ -37,3 +37,10 @@ pub(crate) fn system_of(id: u64) -> u64 {
 pub(crate) fn bare(id: u64) -> u64 {
     id & ((1 << COUNT_BITS) - 1)
 }
+
+/// Spreads the bits of a number over all of it (the finalizer of splitmix64).
+pub(crate) fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

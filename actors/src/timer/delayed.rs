@@ -3,18 +3,15 @@
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use turnwheel_runtime::{Completion, SubmitErrorKind};
 
-use crate::actor::address::Address;
-use crate::actor::handler::{kind, Receive};
-use crate::actor::Actor;
+use crate::actor::{kind, Actor, Address, MessageFor};
 use crate::error::TellError;
 use crate::large::{self, is_any_large, Large};
 use crate::request::RequestContext;
@@ -22,7 +19,7 @@ use crate::request::RequestContext;
 /// A message that is to be sent; see [`Address::tell_after`]. Dropping this changes nothing.
 #[derive(Clone)]
 pub struct Delayed {
-    pending: Arc<dyn Cancel>,
+    pending: Arc<Pending>,
 }
 
 impl fmt::Debug for Delayed {
@@ -34,61 +31,41 @@ impl fmt::Debug for Delayed {
 impl Delayed {
     /// Drops the message unsent. Returns whether it was still to be sent.
     pub fn cancel(&self) -> bool {
-        self.pending.cancel()
+        self.pending.take().is_some()
     }
 
     /// Whether it is still to be sent.
     pub fn is_pending(&self) -> bool {
-        self.pending.is_pending()
+        self.pending.0.lock().send.is_some()
     }
 }
 
-trait Cancel: Send + Sync {
-    fn cancel(&self) -> bool;
-    fn is_pending(&self) -> bool;
-}
+/// A message until its time.
+struct Pending(Mutex<State>);
 
-/// A message and whom it is for, until its time.
-struct DelayedMessage<A: Actor, M, K> {
-    contents: Mutex<Option<Contents<A, M>>>,
+struct State {
+    /// Sends the message.
+    send: Option<Box<dyn FnOnce() + Send>>,
     /// The timer; it holds this pending as its waker until it has fired.
-    timer: Mutex<Option<Completion<()>>>,
-    kind: PhantomData<fn() -> K>,
+    timer: Option<Completion<()>>,
 }
 
-struct Contents<A: Actor, M> {
-    to: Address<A>,
-    message: M,
-    request: RequestContext,
+impl Pending {
+    fn take(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let (send, timer) = {
+            let mut state = self.0.lock();
+            (state.send.take(), state.timer.take())
+        };
+        drop(timer);
+        send
+    }
 }
 
-impl<A, M, K> Wake for DelayedMessage<A, M, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
+impl Wake for Pending {
     fn wake(self: Arc<Self>) {
-        let contents = self.contents.lock().take();
-        let timer = self.timer.lock().take();
-        drop(timer);
-        if let Some(Contents { to, message, request }) = contents {
-            // A refused message is counted as a dead letter; its sender is gone.
-            drop(request.scope(|| to.tell(message)));
+        if let Some(send) = self.take() {
+            send();
         }
-    }
-}
-
-impl<A: Actor, M: Send, K> Cancel for DelayedMessage<A, M, K> {
-    fn cancel(&self) -> bool {
-        let contents = self.contents.lock().take();
-        let timer = self.timer.lock().take();
-        drop(timer);
-        contents.is_some()
-    }
-
-    fn is_pending(&self) -> bool {
-        self.contents.lock().is_some()
     }
 }
 
@@ -97,18 +74,17 @@ impl<A: Actor> Address<A> {
     /// context of now goes with it.
     ///
     /// The message keeps the actor reachable until then; if it is refused when its time comes it is
-    /// a dead letter. Cost: one timer and three allocations.
+    /// a dead letter. Cost: one timer and four allocations.
     ///
     /// # Errors
     ///
     /// `GroupMemory` if the group holds as many timers as it may; the message comes back.
-    pub fn tell_after<M, K>(&self, delay: Duration, message: M) -> Result<Delayed, TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub fn tell_after<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        delay: Duration,
+        message: M,
+    ) -> Result<Delayed, TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.tell_after_as::<Large<M>, kind::Boxed<K>>(delay, message)
             }),
@@ -116,35 +92,33 @@ impl<A: Actor> Address<A> {
         }
     }
 
-    fn tell_after_as<M, K>(&self, delay: Duration, message: M) -> Result<Delayed, TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        let request = RequestContext::current();
-        let contents = Contents { to: self.clone(), message, request };
-        let pending = Arc::new(DelayedMessage::<A, M, K> {
-            contents: Mutex::new(Some(contents)),
-            timer: Mutex::new(None),
-            kind: PhantomData,
-        });
+    fn tell_after_as<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        delay: Duration,
+        message: M,
+    ) -> Result<Delayed, TellError<M>> {
         let mut timer = self.system().group().sleep(delay);
+        let now = timer.try_take();
+        if let Some(Err(_)) = now {
+            return Err(TellError { kind: SubmitErrorKind::GroupMemory, message });
+        }
+        let (to, request) = (self.clone(), RequestContext::current());
+        // A refused message is counted as a dead letter; its sender is gone.
+        let send = Box::new(move || drop(request.scope(|| to.tell(message))));
+        let pending = Arc::new(Pending(Mutex::new(State { send: Some(send), timer: None })));
         let waker = Waker::from(Arc::clone(&pending));
-        let polled = Pin::new(&mut timer).poll(&mut Context::from_waker(&waker));
-        match polled {
-            Poll::Pending => *pending.timer.lock() = Some(timer),
-            Poll::Ready(Ok(())) => waker.wake(),
-            Poll::Ready(Err(_)) => {
-                if let Some(Contents { message, .. }) = pending.contents.lock().take() {
-                    return Err(TellError { kind: SubmitErrorKind::GroupMemory, message });
-                }
+        if now.is_some() || Pin::new(&mut timer).poll(&mut Context::from_waker(&waker)).is_ready() {
+            waker.wake();
+            return Ok(Delayed { pending });
+        }
+        let fired = {
+            let mut state = pending.0.lock();
+            match state.send {
+                Some(_) => state.timer.replace(timer),
+                None => Some(timer),
             }
-        }
-        if !Cancel::is_pending(&*pending) {
-            // It fired before its timer was put away.
-            drop(pending.timer.lock().take());
-        }
+        };
+        drop(fired);
         Ok(Delayed { pending })
     }
 }

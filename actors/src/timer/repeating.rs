@@ -15,13 +15,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{self as runtime, Condition, ConditionMode, Timer, TimersFull};
 
-use crate::actor::cell::ActorCell;
-use crate::actor::context::Context;
-use crate::actor::handler::{Receive, Turn};
-use crate::actor::Actor;
-use crate::call::reply::Call;
-use crate::request::Delivery;
-use crate::request::{self, Baggage};
+use crate::actor::{Actor, ActorCell, Context, MessageFor, Turn};
+use crate::call::Call;
+use crate::request::{self, Baggage, Delivery};
 
 /// When a timer of an actor ticks, and how.
 ///
@@ -173,34 +169,29 @@ struct TimerState {
 }
 
 /// A timer in its actor: what is called when it is due.
-struct Ticker<M, F> {
+struct Ticker<A, M, K, F> {
     state: Arc<Mutex<TimerState>>,
     make: Mutex<F>,
     baggage: Option<Arc<Baggage>>,
     timing: Timing,
     /// The life of the actor that has armed it.
     incarnation: u64,
-    message: PhantomData<fn() -> M>,
+    kind: PhantomData<fn(A) -> (M, K)>,
 }
 
 /// Held by what is subscribed to in the actor: gone with that, no handle can bring the timer back.
-impl<M, F> Drop for Ticker<M, F> {
+impl<A, M, K, F> Drop for Ticker<A, M, K, F> {
     fn drop(&mut self) {
         self.state.lock().is_over = true;
     }
 }
 
-impl<M, F> Ticker<M, F>
+impl<A: Actor, M: MessageFor<A, K>, K: 'static, F> Ticker<A, M, K, F>
 where
-    M: Send + 'static,
     F: FnMut() -> M + Send + 'static,
 {
     /// Arms the timer for the next tick, if there is to be one.
-    fn arm<A, K>(self: &Arc<Self>, turn: &mut Turn<'_, A>) -> Result<(), TimersFull>
-    where
-        A: Receive<M, K>,
-        K: 'static,
-    {
+    fn arm(self: &Arc<Self>, turn: &mut Turn<'_, A>) -> Result<(), TimersFull> {
         let delay = {
             let mut state = self.state.lock();
             state.is_changed = false;
@@ -223,11 +214,7 @@ where
     }
 
     /// Handles a tick.
-    fn tick<A, K>(self: &Arc<Self>, cell: &mut ActorCell<A>, turn: &mut Turn<'_, A>)
-    where
-        A: Receive<M, K>,
-        K: 'static,
-    {
+    fn tick(self: &Arc<Self>, cell: &mut ActorCell<A>, turn: &mut Turn<'_, A>) {
         {
             let mut state = self.state.lock();
             state.armed = None;
@@ -237,7 +224,7 @@ where
             }
             state.is_ticking = true;
         }
-        let (reply, mut receiver, _) = Call::unasked().begin::<A::Reply>();
+        let (reply, mut receiver, _) = Call::unasked().begin::<M::Reply>();
         let run = AssertUnwindSafe(|| {
             let message = (self.make.lock())();
             let delivery = Delivery { message, baggage: self.baggage.clone(), reply: Some(reply) };
@@ -246,7 +233,7 @@ where
             }
             match self.timing.interleaves && !cell.state.is_out() {
                 true => cell.handle_admitted::<M, K>(delivery, turn.reborrow()),
-                false => A::receive(cell, delivery, turn.reborrow()),
+                false => M::receive(cell, delivery, turn.reborrow()),
             }
         });
         let run = catch_unwind(run);
@@ -274,11 +261,7 @@ where
     }
 
     /// A tick was handled: the next one counts from now.
-    fn rest<A, K>(self: &Arc<Self>, turn: &mut Turn<'_, A>)
-    where
-        A: Receive<M, K>,
-        K: 'static,
-    {
+    fn rest(self: &Arc<Self>, turn: &mut Turn<'_, A>) {
         {
             let mut state = self.state.lock();
             state.is_ticking = false;
@@ -289,11 +272,7 @@ where
         self.arm_or_end(turn);
     }
 
-    fn arm_or_end<A, K>(self: &Arc<Self>, turn: &mut Turn<'_, A>)
-    where
-        A: Receive<M, K>,
-        K: 'static,
-    {
+    fn arm_or_end(self: &Arc<Self>, turn: &mut Turn<'_, A>) {
         if let Err(error) = self.arm(turn) {
             tracing::error!(actor = turn.name(), %error, "a timer of an actor ends");
             self.state.lock().is_over = true;
@@ -341,16 +320,11 @@ impl<A: Actor> Context<'_, A> {
     /// stage.advance(Duration::from_secs(10));
     /// assert_eq!(stage.answer(clock.with(|clock, _| clock.ticks)), 10);
     /// ```
-    pub fn timer<M, K>(
+    pub fn timer<M: MessageFor<A, K>, K: 'static>(
         &mut self,
         timing: Timing,
         make: impl FnMut() -> M + Send + 'static,
-    ) -> Result<ActorTimer, TimerError>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    ) -> Result<ActorTimer, TimerError> {
         if timing.period.is_zero() {
             return Err(TimerError::ZeroPeriod);
         }
@@ -368,7 +342,7 @@ impl<A: Actor> Context<'_, A> {
             baggage: request::baggage(),
             timing,
             incarnation: self.incarnation(),
-            message: PhantomData,
+            kind: PhantomData::<fn(A) -> (M, K)>,
         });
         let turn = self.turn_mut();
         ticker.arm(turn)?;

@@ -16,9 +16,9 @@ use turnwheel_runtime::{Context, Failure, SubmitErrorKind};
 
 use super::receipt::{Receipt, Settled, Ticket};
 use super::{SubscriptionId, SubscriptionInfo, TopicOverflow, TOPIC_KEPT_MAX};
-use crate::recipient::{Recipient, RecipientPlace};
-use crate::system::dead_letter::DeadLetterReason;
+use crate::recipient::{Recipient, RecipientPlace, SendMode};
 use crate::system::upkeep::submit_own;
+use crate::system::DeadLetterReason;
 
 pub(super) struct Subscriber<M> {
     pub(super) id: SubscriptionId,
@@ -122,7 +122,7 @@ impl<M: Send + 'static> Subscriber<M> {
     pub(super) fn give(self: &Arc<Self>, message: M, receipt: Option<&Arc<Receipt>>) -> Given {
         let mut message = message;
         if !self.is_pumping.load(Ordering::Acquire) {
-            let error = match self.recipient.target().offer(message) {
+            let error = match self.recipient.target().send(message, SendMode::Offer) {
                 Ok(()) => return Given::Delivered,
                 Err(error) => error,
             };

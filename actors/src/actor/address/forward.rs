@@ -3,10 +3,8 @@
 use turnwheel_runtime::SubmitErrorKind;
 
 use super::Address;
-use crate::actor::cell::envelope::Envelope;
-use crate::actor::handler::{kind, Receive};
-use crate::actor::Actor;
-use crate::call::reply::ReplyTo;
+use crate::actor::{kind, Actor, Envelope, MessageFor};
+use crate::call::ReplyTo;
 use crate::error::TellError;
 use crate::large::{self, is_any_large, Carry, Large};
 use crate::request::{self, Delivery};
@@ -19,13 +17,12 @@ impl<A: Actor> Address<A> {
     ///
     /// As [`Address::tell`]; the caller is told that there is no answer. `Refused` if this actor
     /// itself waits for the answer and takes nothing meanwhile: the caller is told the cycle.
-    pub fn forward<M, K>(&self, message: M, reply: ReplyTo<A::Reply>) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub fn forward<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+        reply: ReplyTo<M::Reply>,
+    ) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.forward_as::<M, Large<M>, kind::Boxed<K>>(message, reply)
             }),
@@ -33,13 +30,11 @@ impl<A: Actor> Address<A> {
         }
     }
 
-    fn forward_as<M, P, K>(&self, message: P, reply: ReplyTo<A::Reply>) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn forward_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        reply: ReplyTo<P::Reply>,
+    ) -> Result<(), TellError<P>> {
         let mut reply = Some(reply);
         let mut send = |message| {
             // Nobody waits for the answer to a message that was told: it goes on as one.
@@ -51,7 +46,7 @@ impl<A: Actor> Address<A> {
                 reply.forwarded(self.system.group().recent_ns());
             }
             let delivery = Delivery { message, baggage: request::baggage(), reply };
-            let envelope = Envelope::<P, A::Reply, K>::new(delivery);
+            let envelope = Envelope::<P, P::Reply, K>::new(delivery);
             self.task.submit_job(envelope).map_err(|error| self.refused(error))
         };
         if !self.is_intercepted() {

@@ -5,9 +5,7 @@ use std::time::Duration;
 use turnwheel_runtime::Permit;
 
 use super::strong::Address;
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::Receive;
-use crate::actor::Actor;
+use crate::actor::{Actor, ActorCell, MessageFor};
 use crate::error::TellError;
 
 /// A way into a mailbox.
@@ -40,12 +38,7 @@ impl<A: Actor> Place<A> {
     /// # Errors
     ///
     /// The actor has closed since; the message comes back.
-    pub fn tell<M, K>(self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn tell<M: MessageFor<A, K>, K: 'static>(self, message: M) -> Result<(), TellError<M>> {
         let Self { permit, address } = self;
         address.tell_by::<M, K>(message, Way::Into(permit))
     }

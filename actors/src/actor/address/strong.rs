@@ -6,23 +6,16 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Phase, SubmitError, SubmitErrorKind, Task, TaskJob};
 
-use crate::actor::address::place::{Place, Way};
-use crate::actor::address::With;
-use crate::actor::cell::envelope::{Bare, Envelope};
-use crate::actor::cell::ActorCell;
-use crate::actor::context::Context;
-use crate::actor::handler::{kind, Receive};
-use crate::actor::Actor;
-use crate::call::ask::{Ask, Other};
+use super::place::{Place, Way};
+use super::With;
+use crate::actor::{kind, Actor, ActorCell, Bare, Context, Envelope, MessageFor};
+use crate::call::{Ask, Other};
 use crate::error::{AskError, TellError};
 use crate::large::{self, is_any_large, Carry, Large};
-use crate::request::Delivery;
-use crate::request::{self, Outgoing};
-use crate::system::dead_letter::DeadLetterReason;
-use crate::system::id::{self, OUTGOING_BIT};
+use crate::request::{self, Delivery, Outgoing};
+use crate::system::id;
 use crate::system::intercept::outgoing::{self, Destination, Target};
-use crate::system::registry::holders;
-use crate::system::System;
+use crate::system::{holders, DeadLetterReason, System, OUTGOING_BIT};
 
 /// A handle of an actor. Clones reach the same actor; when the last is gone and nothing the actor
 /// waits for is left, the actor closes in order.
@@ -97,13 +90,8 @@ impl<A: Actor> Address<A> {
     /// Full, closed, or the group's memory is used up; the message comes back. That is counted as a
     /// dead letter too.
     #[inline(always)]
-    pub fn tell<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub fn tell<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => {
                 large::send(message, |message| self.tell_as::<M, Large<M>, kind::Boxed<K>>(message))
             }
@@ -112,41 +100,34 @@ impl<A: Actor> Address<A> {
     }
 
     #[inline(always)]
-    fn tell_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn tell_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+    ) -> Result<(), TellError<P>> {
         self.deliver::<M, P>(message, |message| self.tell_plain::<P, K>(message))
     }
 
     /// Without a look at interceptors.
     #[inline(always)]
-    pub(crate) fn tell_plain<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub(crate) fn tell_plain<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+    ) -> Result<(), TellError<M>> {
         self.offer_plain::<M, K>(message).map_err(|error| self.unsent(error))
     }
 
     /// As [`Address::tell_plain`]; a message that is refused is no dead letter.
     #[inline(always)]
-    pub(crate) fn offer_plain<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub(crate) fn offer_plain<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+    ) -> Result<(), TellError<M>> {
         let Some(baggage) = request::baggage() else {
             let told = self.task.submit_job(Bare::<M, K>::new(message));
             return told.map_err(|error| TellError { kind: error.kind, message: error.job.open() });
         };
         let delivery = Delivery { message, baggage: Some(baggage), reply: None };
-        let told = self.task.submit_job(Envelope::<M, A::Reply, K>::new(delivery));
+        let told = self.task.submit_job(Envelope::<M, M::Reply, K>::new(delivery));
         told.map_err(|error| TellError { kind: error.kind, message: error.job.open().message })
     }
 
@@ -162,13 +143,12 @@ impl<A: Actor> Address<A> {
     }
 
     /// Sends a message in this way.
-    pub(super) fn tell_by<M, K>(&self, message: M, way: Way<A>) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub(super) fn tell_by<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+        way: Way<A>,
+    ) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.tell_by_as::<M, Large<M>, kind::Boxed<K>>(message, way)
             }),
@@ -176,15 +156,13 @@ impl<A: Actor> Address<A> {
         }
     }
 
-    fn tell_by_as<M, P, K>(&self, message: P, way: Way<A>) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn tell_by_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        way: Way<A>,
+    ) -> Result<(), TellError<P>> {
         self.deliver::<M, P>(message, |message| {
-            let told = Envelope::<P, A::Reply, K>::told(message);
+            let told = Envelope::<P, P::Reply, K>::told(message);
             self.send_by(told, way).map_err(|error| self.refused(error))
         })
     }
@@ -197,12 +175,10 @@ impl<A: Actor> Address<A> {
     ///
     /// As [`Address::tell`]; `Full` if
     /// [`URGENT_JOBS_MAX`](turnwheel_runtime::limits::URGENT_JOBS_MAX) wait already.
-    pub fn tell_urgent<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn tell_urgent<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+    ) -> Result<(), TellError<M>> {
         self.tell_by::<M, K>(message, Way::Urgent)
     }
 
@@ -211,12 +187,11 @@ impl<A: Actor> Address<A> {
     /// # Errors
     ///
     /// `OnWorker` at once on a worker thread, `TimedOut`, `Closed`; the message comes back.
-    pub fn tell_wait<M, K>(&self, message: M, limit: Duration) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn tell_wait<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+        limit: Duration,
+    ) -> Result<(), TellError<M>> {
         self.tell_by::<M, K>(message, Way::Within(limit))
     }
 
@@ -231,26 +206,12 @@ impl<A: Actor> Address<A> {
         Ok(Place::new(permit, self.clone()))
     }
 
-    /// As [`Address::reserve`], without a borrow.
-    pub(crate) fn reserve_owned(
-        &self,
-    ) -> impl std::future::Future<Output = Result<Place<A>, turnwheel_runtime::Failure>> + Send + 'static
-    {
-        let address = self.clone();
-        async move {
-            let permit = address.task.reserve().await?;
-            Ok(Place::new(permit, address))
-        }
-    }
-
     /// As [`Address::tell`]; what is refused is no dead letter.
-    pub(crate) fn offer<M, K>(&self, message: M) -> Result<(), TellError<M>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub(crate) fn offer<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+    ) -> Result<(), TellError<M>> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.offer_as::<M, Large<M>, kind::Boxed<K>>(message)
             }),
@@ -258,13 +219,10 @@ impl<A: Actor> Address<A> {
         }
     }
 
-    fn offer_as<M, P, K>(&self, message: P) -> Result<(), TellError<P>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn offer_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+    ) -> Result<(), TellError<P>> {
         self.offer_by::<M, P>(message, |message| self.offer_plain::<P, K>(message))
     }
 
@@ -273,24 +231,18 @@ impl<A: Actor> Address<A> {
     /// Cost: as [`Address::tell`] and three more atomic operations; its memory is reused. An ask
     /// that could never be answered, since the actor waits for the caller, fails at once with
     /// [`AskError::Cycle`].
-    pub fn ask<M, K>(&self, message: M) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    pub fn ask<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
         self.ask_within(message, self.system.shared().ask_limit)
     }
 
     /// As [`Address::ask`] with a deadline of its own; inside a handler the deadline of the request
     /// that it handles counts if it is earlier.
-    pub fn ask_within<M, K>(&self, message: M, limit: Duration) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match const { is_any_large::<M, A::Reply>() } {
+    pub fn ask_within<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+        limit: Duration,
+    ) -> Ask<M, M::Reply> {
+        match const { is_any_large::<M, M::Reply>() } {
             true => large::send(message, |message| {
                 self.ask_as::<M, Large<M>, kind::Boxed<K>>(message, limit)
             }),
@@ -299,13 +251,11 @@ impl<A: Actor> Address<A> {
     }
 
     #[inline(always)]
-    fn ask_as<M, P, K>(&self, message: P, limit: Duration) -> Ask<P, A::Reply>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn ask_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        limit: Duration,
+    ) -> Ask<P, P::Reply> {
         if self.is_intercepted() {
             return Ask::rare(self.ask_intercepted::<M, P, K>(message, limit));
         }
@@ -318,13 +268,11 @@ impl<A: Actor> Address<A> {
 
     #[cold]
     #[inline(never)]
-    fn ask_intercepted<M, P, K>(&self, message: P, limit: Duration) -> Box<Other<P, A::Reply>>
-    where
-        A: Receive<P, K>,
-        M: Send + 'static,
-        P: Carry<M>,
-        K: 'static,
-    {
+    fn ask_intercepted<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
+        &self,
+        message: P,
+        limit: Duration,
+    ) -> Box<Other<P, P::Reply>> {
         let myself = self.clone();
         outgoing::ask::<M, P, _>(self.target(), message, limit, move |message, along, limit| {
             match along.chain.blocks(myself.raw_id()) {
@@ -344,15 +292,15 @@ impl<A: Actor> Address<A> {
     }
 
     #[inline(always)]
-    fn ask_plain<M, K>(&self, message: M, outgoing: Outgoing, limit: Duration) -> Ask<M, A::Reply>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    fn ask_plain<M: MessageFor<A, K>, K: 'static>(
+        &self,
+        message: M,
+        outgoing: Outgoing,
+        limit: Duration,
+    ) -> Ask<M, M::Reply> {
         let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);
         let (envelope, receiver, shared) =
-            Envelope::<M, A::Reply, K>::asked(message, outgoing, deadline_ns, None);
+            Envelope::<M, M::Reply, K>::asked(message, outgoing, deadline_ns, None);
         match self.task.submit_job(envelope) {
             Ok(()) => Ask::waiting(receiver, shared, &self.system.shared().deadlines, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),

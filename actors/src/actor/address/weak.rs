@@ -4,11 +4,8 @@ use std::fmt;
 
 use turnwheel_runtime::WeakTask;
 
-use crate::actor::address::Address;
-use crate::actor::cell::ActorCell;
-use crate::actor::Actor;
-use crate::system::id;
-use crate::system::System;
+use crate::actor::{Actor, ActorCell, Address};
+use crate::system::{id, System};
 
 /// An address that does not keep its actor: with no other address left the actor closes in order.
 ///

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use crate::actor::cell::ActorCell;
-use crate::actor::context::Context;
-use crate::actor::handler::{kind, Access, Receive, Turn};
-use crate::actor::Actor;
+use crate::actor::{kind, Access, Actor, ActorCell, Context, MessageFor, Turn};
 use crate::large::Carry;
 use crate::request::Delivery;
 
@@ -18,7 +15,7 @@ impl<F> fmt::Debug for With<F> {
     }
 }
 
-impl<A, R, F> Receive<With<F>, kind::Closure<R>> for A
+impl<A, R, F> MessageFor<A, kind::Closure<R>> for With<F>
 where
     A: Actor,
     R: Send + 'static,
@@ -27,21 +24,16 @@ where
     type Reply = R;
     const GATE_ACCESS: Access = Access::Write;
 
-    fn run<P: Carry<With<F>>>(
+    fn run<P: Carry<Self>>(
         cell: &mut ActorCell<A>,
         delivery: Delivery<P, R>,
         turn: Turn<'_, A>,
+        is_intercepted: bool,
     ) {
-        cell.run_plain(delivery, turn, |actor, with, cx| (with.open().0)(actor, cx));
-    }
-
-    fn run_intercepted<P: Carry<With<F>>>(
-        cell: &mut ActorCell<A>,
-        delivery: Delivery<P, R>,
-        turn: Turn<'_, A>,
-    ) {
-        cell.plain_intercepted::<With<F>, P, R>(delivery, turn, |actor, with, cx| {
-            (with.open().0)(actor, cx)
-        });
+        let handle = |actor: &mut A, with: P, cx: &mut Context<'_, A>| (with.open().0)(actor, cx);
+        match is_intercepted {
+            false => cell.run_plain(delivery, turn, handle),
+            true => cell.plain_intercepted::<Self, P, R>(delivery, turn, handle),
+        }
     }
 }

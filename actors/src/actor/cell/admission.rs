@@ -6,16 +6,12 @@ use std::task::Waker;
 
 use turnwheel_runtime::Failure;
 
-use crate::actor::cell::envelope::Envelope;
 use crate::actor::cell::gate::{Release, Verdict};
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::{Receive, Turn};
-use crate::actor::Actor;
-use crate::call::abandoned::Abandoned;
-use crate::call::reply::ReplyTo;
-use crate::request::scope::{self, Panic};
-use crate::request::{Baggage, Delivery};
-use crate::system::dead_letter::DeadLetterReason;
+use crate::actor::{Actor, ActorCell, Envelope, MessageFor, Turn};
+use crate::call::{Abandoned, ReplyTo};
+use crate::request::scope;
+use crate::request::{Baggage, Delivery, Panic};
+use crate::system::DeadLetterReason;
 
 impl<A: Actor> ActorCell<A> {
     /// After a handler's future: takes what waited for it, or lets its panic go on.
@@ -112,17 +108,13 @@ impl<A: Actor> ActorCell<A> {
     /// Takes a message of an actor that has a gate or interceptors. Out of line and without a
     /// `Delivery`: in line, its locals and registers cost every message that needs neither.
     #[inline(never)]
-    pub(crate) fn receive_gated<M, K>(
+    pub(crate) fn receive_gated<M: MessageFor<A, K>, K: 'static>(
         &mut self,
         message: M,
         baggage: Option<Arc<Baggage>>,
-        reply: Option<ReplyTo<A::Reply>>,
+        reply: Option<ReplyTo<M::Reply>>,
         mut turn: Turn<'_, A>,
-    ) where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    ) {
         let delivery = Delivery { message, baggage, reply };
         if let Some(delivery) = self.admit::<M, K>(delivery, &mut turn) {
             self.handle_admitted::<M, K>(delivery, turn);
@@ -130,35 +122,25 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// The half after admission: the handler, with interceptors around it if there are any.
-    pub(crate) fn handle_admitted<M, K>(
+    pub(crate) fn handle_admitted<M: MessageFor<A, K>, K: 'static>(
         &mut self,
-        delivery: Delivery<M, A::Reply>,
+        delivery: Delivery<M, M::Reply>,
         turn: Turn<'_, A>,
-    ) where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        match self.state.is_intercepted() {
-            true => A::run_intercepted(self, delivery, turn),
-            false => A::run(self, delivery, turn),
-        }
+    ) {
+        let is_intercepted = self.state.is_intercepted();
+        M::run(self, delivery, turn, is_intercepted);
     }
 
     /// Handles, ends or admits again a message that has waited at the gate.
-    fn release<M, K>(
+    fn release<M: MessageFor<A, K>, K: 'static>(
         &mut self,
-        delivery: Delivery<M, A::Reply>,
+        delivery: Delivery<M, M::Reply>,
         release: Release,
         turn: Turn<'_, A>,
-    ) where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    ) {
         match release {
             Release::Admitted => self.handle_admitted::<M, K>(delivery, turn),
-            Release::Again => A::receive(self, delivery, turn),
+            Release::Again => M::receive(self, delivery, turn),
             Release::Expired => {
                 let Some(reply) = delivery.reply else { return };
                 let has_expired = reply.has_expired(self.state.system.group());
@@ -169,17 +151,12 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Lets a message through the gate, keeps it, or refuses it.
-    fn admit<M, K>(
+    fn admit<M: MessageFor<A, K>, K: 'static>(
         &mut self,
-        delivery: Delivery<M, A::Reply>,
+        delivery: Delivery<M, M::Reply>,
         turn: &mut Turn<'_, A>,
-    ) -> Option<Delivery<M, A::Reply>>
-    where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
-        let access = A::GATE_ACCESS;
+    ) -> Option<Delivery<M, M::Reply>> {
+        let access = M::GATE_ACCESS;
         let is_tick = self.state.take_tick();
         if let Some(failure) = self.state.broken() {
             if let Some(reply) = delivery.reply {
@@ -193,7 +170,7 @@ impl<A: Actor> ActorCell<A> {
         let comes_back = chain.contains(self.state.id);
         let rare = self.state.rare();
         if let Some(forwarder) = rare.forwarder.as_ref().filter(|_| !comes_back) {
-            forwarder.take(Box::new(Envelope::<M, A::Reply, K>::new(delivery)));
+            forwarder.take(Box::new(Envelope::<M, M::Reply, K>::new(delivery)));
             return None;
         }
         if rare.gate.is_full() {
@@ -208,7 +185,7 @@ impl<A: Actor> ActorCell<A> {
             }
             Verdict::Wait => {
                 let asked = delivery.reply.as_ref().and_then(ReplyTo::asked);
-                let envelope = Envelope::<M, A::Reply, K>::new(delivery);
+                let envelope = Envelope::<M, M::Reply, K>::new(delivery);
                 let waiter = Box::new(move |cell: &mut Self, turn: Turn<'_, A>, release| {
                     if is_tick {
                         cell.state.expect_tick();

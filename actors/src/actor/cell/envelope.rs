@@ -6,15 +6,12 @@ use std::sync::Arc;
 use turnwheel_runtime::oneshot::{Receiver, SharedOneshot};
 use turnwheel_runtime::{Context, TaskJob};
 
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::Receive;
-use crate::call::reply::{Answer, Call, ReplyTo};
-use crate::call::Load;
+use crate::actor::{Actor, ActorCell, MessageFor};
+use crate::call::{Answer, Call, Load, ReplyTo};
 use crate::request::{self, Delivery, Outgoing};
-use crate::system::dead_letter::Undelivered;
+use crate::system::Undelivered;
 
 /// A queued message that nothing goes with: the commonest, and no bigger than the message.
-#[derive(Debug)]
 pub(crate) struct Bare<M, K> {
     message: M,
     guard: Undelivered<M>,
@@ -35,20 +32,14 @@ impl<M, K> Bare<M, K> {
     }
 }
 
-impl<A, M, K> TaskJob<ActorCell<A>> for Bare<M, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> TaskJob<ActorCell<A>> for Bare<M, K> {
     #[inline(always)]
     fn run(self, cell: &mut ActorCell<A>, cx: &mut Context<'_, ActorCell<A>>) {
-        A::receive_told(cell, self.open(), cx.reborrow());
+        M::receive_told(cell, self.open(), cx.reborrow());
     }
 }
 
 /// A queued message: a job of the actor's task.
-#[derive(Debug)]
 pub(crate) struct Envelope<M, R, K> {
     delivery: Delivery<M, R>,
     guard: Undelivered<M>,
@@ -95,14 +86,9 @@ impl<M, R, K> Envelope<M, R, K> {
     }
 }
 
-impl<A, M, K> TaskJob<ActorCell<A>> for Envelope<M, A::Reply, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> TaskJob<ActorCell<A>> for Envelope<M, M::Reply, K> {
     #[inline(always)]
     fn run(self, cell: &mut ActorCell<A>, cx: &mut Context<'_, ActorCell<A>>) {
-        A::receive(cell, self.open(), cx.reborrow());
+        M::receive(cell, self.open(), cx.reborrow());
     }
 }

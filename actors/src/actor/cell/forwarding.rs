@@ -2,12 +2,8 @@
 
 use turnwheel_runtime::{Failure, SubmitErrorKind, Task};
 
-use crate::actor::cell::envelope::Envelope;
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::{Receive, Turn};
-use crate::actor::Actor;
-use crate::system::dead_letter::DeadLetterReason;
-use crate::system::System;
+use crate::actor::{Actor, ActorCell, Envelope, MessageFor, Turn};
+use crate::system::{DeadLetterReason, System};
 
 /// A message that waits for an actor.
 pub(crate) trait Pending<A: Actor>: Send {
@@ -31,19 +27,14 @@ pub(crate) trait Forwarder<A: Actor>: Send + Sync {
     fn take(&self, message: Box<dyn Pending<A>>);
 }
 
-impl<A, M, K> Pending<A> for Envelope<M, A::Reply, K>
-where
-    A: Receive<M, K>,
-    M: Send + 'static,
-    K: 'static,
-{
+impl<A: Actor, M: MessageFor<A, K>, K: 'static> Pending<A> for Envelope<M, M::Reply, K> {
     fn send(self: Box<Self>, task: &Task<ActorCell<A>>) -> Result<(), Unsent<A>> {
         task.submit_job(*self)
             .map_err(|error| Unsent { kind: error.kind, message: Box::new(error.job) })
     }
 
     fn receive(self: Box<Self>, cell: &mut ActorCell<A>, turn: Turn<'_, A>) {
-        A::receive(cell, self.open(), turn);
+        M::receive(cell, self.open(), turn);
     }
 
     fn fail(self: Box<Self>, system: &System, failure: &Failure) {

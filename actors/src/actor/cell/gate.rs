@@ -11,10 +11,8 @@ use std::collections::VecDeque;
 use turnwheel_runtime::oneshot::WeakOneshot;
 use turnwheel_runtime::{Context, Subscription};
 
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::{Access, Admits};
-use crate::actor::Actor;
-use crate::call::reply::Call;
+use crate::actor::{Access, Actor, ActorCell, Admits};
+use crate::call::Call;
 
 /// Messages that wait for other handlers of one actor, at most; a further one is refused. They have
 /// left the mailbox, so its bound does not count them.
@@ -74,16 +72,6 @@ pub(crate) struct Gate<A: Actor> {
     readers: u32,
     chains: u32,
     waiting: VecDeque<Waiting<A>>,
-}
-
-impl<A: Actor> std::fmt::Debug for Gate<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate")
-            .field("readers", &self.readers)
-            .field("chains", &self.chains)
-            .field("waiting", &self.waiting.len())
-            .finish()
-    }
 }
 
 impl<A: Actor> Default for Gate<A> {

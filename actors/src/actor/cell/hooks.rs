@@ -4,10 +4,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
 use turnwheel_runtime::{Failure, Lifecycle, OnFailure};
 
-use crate::actor::cell::ActorCell;
-use crate::actor::context::Context;
-use crate::actor::handler::{Receive, Turn};
-use crate::actor::{Actor, Directive, Exit};
+use crate::actor::{Actor, ActorCell, Context, Directive, Exit, MessageFor, Turn};
 use crate::request::Delivery;
 
 /// The one lifecycle of all actors; no state of its own.
@@ -19,7 +16,7 @@ pub(crate) type Outcome = Result<(), Failure>;
 impl<A: Actor> Lifecycle<ActorCell<A>> for Hooks {
     fn starting(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>) -> Outcome {
         cell.make();
-        cell.call(cx, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+        cell.start(cx)
     }
 
     fn started(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>) -> Outcome {
@@ -28,16 +25,7 @@ impl<A: Actor> Lifecycle<ActorCell<A>> for Hooks {
     }
 
     fn closing(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>) -> Outcome {
-        let children = cell.take_children();
-        if !children.is_empty() {
-            cx.await_holding(children.close(cx.group()), |cell: &mut ActorCell<A>, cx, ()| {
-                if let Err(failure) = cell.tell_closing(cx) {
-                    cx.fail(failure);
-                }
-            });
-            return Ok(());
-        }
-        cell.tell_closing(cx)
+        cell.close_in_order(true, cx)
     }
 
     fn closed(&mut self, cell: &mut ActorCell<A>, _: &mut Turn<'_, A>) -> Outcome {
@@ -46,7 +34,7 @@ impl<A: Actor> Lifecycle<ActorCell<A>> for Hooks {
     }
 
     fn failed(&mut self, cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>, failure: &Failure) {
-        cell.take_children().close_alone(&cx.group());
+        cell.state.take_children().close_alone(&cx.group());
         cell.end(&Exit::Failed(failure.clone()));
     }
 
@@ -56,41 +44,50 @@ impl<A: Actor> Lifecycle<ActorCell<A>> for Hooks {
         cx: &mut Turn<'_, A>,
         failure: &Failure,
     ) -> OnFailure {
-        cell.take_back();
-        let Some(actor) = &mut cell.actor else {
-            // Its factory, or its end before a restart, has panicked.
-            return OnFailure::Escalate;
-        };
-        let decision = {
-            let mut cx = Context::new(cx.reborrow(), &mut cell.state);
-            actor.on_failure(failure, &mut cx)
-        };
-        match decision {
-            Directive::Resume => OnFailure::Resume,
-            Directive::Stop => OnFailure::Stop,
-            Directive::Escalate => OnFailure::Escalate,
-            Directive::Restart => cell.restart(cx, failure),
+        match cell.with_actor(cx, |actor, cx| actor.on_failure(failure, cx)) {
+            Some(Directive::Resume) => OnFailure::Resume,
+            Some(Directive::Stop) => OnFailure::Stop,
+            // Without an actor its factory, or its end before a restart, has panicked.
+            Some(Directive::Escalate) | None => OnFailure::Escalate,
+            Some(Directive::Restart) => cell.restart(cx, failure),
         }
     }
 }
 
 impl<A: Actor> ActorCell<A> {
-    /// Calls a hook of the actor, if it is there.
-    pub(crate) fn call(
+    /// Calls the actor, if it is there.
+    pub(crate) fn with_actor<R>(
         &mut self,
         turn: &mut Turn<'_, A>,
-        hook: impl FnOnce(&mut A, &mut Context<'_, A>) -> Result<(), A::Error>,
-    ) -> Result<(), A::Error> {
+        run: impl FnOnce(&mut A, &mut Context<'_, A>) -> R,
+    ) -> Option<R> {
         self.take_back();
-        match &mut self.actor {
-            Some(actor) => hook(actor, &mut Context::new(turn.reborrow(), &mut self.state)),
-            None => Ok(()),
-        }
+        let actor = self.actor.as_mut()?;
+        Some(run(actor, &mut Context::new(turn.reborrow(), &mut self.state)))
     }
 
-    /// Tells the actor that it is closed in order.
-    pub(crate) fn tell_closing(&mut self, turn: &mut Turn<'_, A>) -> Outcome {
-        self.call(turn, |actor, cx| actor.closing(cx)).map_err(Failure::error)
+    /// Begins the actor's life: the hook `starting`.
+    pub(crate) fn start(&mut self, turn: &mut Turn<'_, A>) -> Outcome {
+        let started = self.with_actor(turn, |actor, cx| actor.starting(cx));
+        started.unwrap_or(Ok(())).map_err(Failure::error)
+    }
+
+    /// Closes the children, and then calls the actor's hook `closing` if it `is_told`.
+    pub(crate) fn close_in_order(&mut self, is_told: bool, turn: &mut Turn<'_, A>) -> Outcome {
+        let children = self.state.take_children();
+        if !children.is_empty() {
+            turn.await_holding(children.close(turn.group()), move |cell: &mut Self, turn, ()| {
+                if let Err(failure) = cell.close_in_order(is_told, turn) {
+                    turn.fail(failure);
+                }
+            });
+            return Ok(());
+        }
+        if !is_told {
+            return Ok(());
+        }
+        let told = self.with_actor(turn, |actor, cx| actor.closing(cx));
+        told.unwrap_or(Ok(())).map_err(Failure::error)
     }
 
     /// Runs the start of a restarted actor: futures that it awaits hold messages back, as
@@ -106,21 +103,17 @@ impl<A: Actor> ActorCell<A> {
 
     /// Takes a message that is part of the start of a restarted actor: behind the activation
     /// of an entity, if that has it.
-    pub(crate) fn receive_at_start<M, K>(
+    pub(crate) fn receive_at_start<M: MessageFor<A, K>, K: 'static>(
         &mut self,
-        delivery: Delivery<M, A::Reply>,
+        delivery: Delivery<M, M::Reply>,
         turn: &mut Turn<'_, A>,
-    ) where
-        A: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+    ) {
         self.take_back();
         if self.actor.is_some() {
-            return self.run_as_start(|cell| A::receive(cell, delivery, turn.reborrow()));
+            return self.run_as_start(|cell| M::receive(cell, delivery, turn.reborrow()));
         }
         turn.await_exclusive(std::future::ready(()), move |cell, turn, ()| {
-            cell.run_as_start(|cell| A::receive(cell, delivery, turn.reborrow()));
+            cell.run_as_start(|cell| M::receive(cell, delivery, turn.reborrow()));
         });
     }
 
@@ -155,7 +148,7 @@ impl<A: Actor> ActorCell<A> {
         };
         self.end(&Exit::Failed(failure.clone()));
         tracing::warn!(actor = turn.name(), %failure, ?pause, "restarting an actor");
-        let children = self.take_children();
+        let children = self.state.take_children();
         if pause.is_zero() && children.is_empty() {
             self.begin_again(turn);
         } else {
@@ -179,11 +172,10 @@ impl<A: Actor> ActorCell<A> {
         self.actor = None;
         self.make();
         let mut begun = Ok(());
-        self.run_as_start(|cell| begun = cell.call(turn, |actor, cx| actor.starting(cx)));
-        if let Err(error) = begun {
-            // Nothing is handled by an actor that has not started.
+        self.run_as_start(|cell| begun = cell.start(turn));
+        if let Err(failure) = begun {
             self.actor = None;
-            turn.fail(Failure::error(error));
+            turn.fail(failure);
         }
     }
 }

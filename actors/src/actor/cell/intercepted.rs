@@ -8,21 +8,18 @@ use std::time::Duration;
 
 use turnwheel_runtime::Failure;
 
-use crate::actor::cell::ActorCell;
-use crate::actor::context::{AsyncContext, Context};
-use crate::actor::handler::{Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
-use crate::actor::Actor;
-use crate::call::chain::CallChain;
-use crate::call::reply::ReplyTo;
+use crate::actor::{
+    Actor, ActorCell, Admits, AsyncContext, AsyncHandler, Context, InterleavedHandler,
+    ReplyHandler, Turn,
+};
+use crate::call::{CallChain, ReplyTo};
 use crate::error::AskError;
 use crate::large::Carry;
-use crate::request::scope::{self, Panic};
-use crate::request::Delivery;
-use crate::request::{Ambient, RequestContext};
-use crate::system::dead_letter::DeadLetterReason;
+use crate::request::{scope, Ambient, Delivery, Panic, RequestContext};
 use crate::system::intercept::interception::Interception;
 use crate::system::intercept::outcome::End;
 use crate::system::intercept::{Direction, MessageInfo};
+use crate::system::DeadLetterReason;
 
 /// The end of a message: for its caller, and the panic for its actor's policy.
 type Ended<R> = (End<R>, Option<Panic>);
@@ -35,15 +32,34 @@ fn failed<R>(failure: Failure) -> End<R> {
 }
 
 /// The end that a handler has come to, if it was run.
-fn end_of<R>(around: Result<(), Failure>, outcome: Option<Result<R, Panic>>) -> Ended<R> {
+fn end_of<T, R>(
+    around: Result<(), Failure>,
+    outcome: Option<Result<T, Panic>>,
+    ended: impl FnOnce(T) -> End<R>,
+) -> Ended<R> {
     if let Err(failure) = around {
         return (failed(failure), outcome.and_then(Result::err));
     }
     match outcome {
-        Some(Ok(reply)) => (End::Replied(reply), None),
+        Some(Ok(output)) => (ended(output), None),
         Some(Err(panic)) => (failed(Failure::from_panic_ref(panic.as_ref())), Some(panic)),
         None => (End::Open, None),
     }
+}
+
+/// Runs a handler inside the interceptors and tells them its end.
+fn between<T, R: Send + 'static>(
+    interception: &mut Interception,
+    ambient: &Ambient,
+    run: impl FnOnce() -> T,
+    ended: impl FnOnce(T) -> End<R>,
+) -> Ended<R> {
+    ambient.within(|| {
+        let (outcome, around) = interception.within(|| catch_unwind(AssertUnwindSafe(run)));
+        let (mut end, panic) = end_of(around, outcome, ended);
+        interception.end(&mut end);
+        (end, panic)
+    })
 }
 
 impl<A: Actor> ActorCell<A> {
@@ -151,19 +167,9 @@ impl<A: Actor> ActorCell<A> {
         };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
-        let mut held = Some((message, handle));
-        let mut outcome = None;
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
-        let (end, panic) = ambient.within(|| {
-            let around = interception.within(&mut || {
-                let Some((message, handle)) = held.take() else { return };
-                let run = AssertUnwindSafe(|| handle(actor, message, &mut cx));
-                outcome = Some(catch_unwind(run));
-            });
-            let (mut end, panic) = end_of(around, outcome);
-            interception.end(&mut end);
-            (end, panic)
-        });
+        let run = || handle(actor, message, &mut cx);
+        let (end, panic) = between(&mut interception, &ambient, run, End::Replied);
         self.close_with::<M, _>(reply, end, panic.is_some(), &turn);
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -188,26 +194,16 @@ impl<A: Actor> ActorCell<A> {
         };
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
-        let mut held = Some((message, reply.unwrap_or_else(ReplyTo::nobody)));
-        let mut outcome = None;
+        let mut held = Some(reply.unwrap_or_else(ReplyTo::nobody));
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
-        let (end, panic) = ambient.within(|| {
-            let around = interception.within(&mut || {
-                let Some((message, reply)) = held.take() else { return };
-                let run = AssertUnwindSafe(|| actor.handle(message.open(), reply, &mut cx));
-                outcome = Some(catch_unwind(run));
-            });
-            let (mut end, panic) = end_of(around, outcome.map(|outcome| outcome.map(drop)));
-            if matches!(end, End::Replied(())) {
-                end = End::Open;
-            }
-            interception.end(&mut end);
-            (end, panic)
-        });
+        let run = || {
+            let reply = held.take().unwrap_or_else(ReplyTo::nobody);
+            actor.handle(message.open(), reply, &mut cx);
+        };
+        let (end, panic) = between(&mut interception, &ambient, run, |()| End::Open);
         // Only what was never handed over is answered here.
-        if let (Some((_, reply)), End::Failed(error)) = (held, end) {
-            let end = End::Failed(error);
-            self.close_with::<M, <A as ReplyHandler<M>>::Reply>(Some(reply), end, false, &turn);
+        if held.is_some() {
+            self.close_with::<M, _>(held, end, false, &turn);
         }
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -232,9 +228,8 @@ impl<A: Actor> ActorCell<A> {
         };
         ambient.asker = Some(self.asker(&turn, false));
         let Delivery { message, reply, .. } = delivery;
-        let Some(actor) = self.actor.take() else { return };
         let cx = AsyncContext::new(self.state.address(&turn));
-        let mut lent = self.state.rare().lender.lend(actor);
+        let Some(mut lent) = self.lend() else { return };
         let future = async move {
             let make = || P::keep(lent.handle(message.open(), cx));
             scope::made_contained(make, &mut ambient).await.map(P::answer)
@@ -265,23 +260,19 @@ impl<A: Actor> ActorCell<A> {
         ambient.asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
-        let mut held = Some(message);
-        let mut made = None;
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
-        let ran = interception.within(&mut || {
-            let Some(message) = held.take() else { return };
-            let run = AssertUnwindSafe(|| {
-                // Boxed, since its type names the borrows of this closure.
+        let (made, ran) = interception.within(|| {
+            catch_unwind(AssertUnwindSafe(|| {
                 ambient.within(|| -> Made<<A as InterleavedHandler<M>>::Reply> {
                     Box::pin(actor.handle(message.open(), &mut cx))
                 })
-            });
-            made = Some(catch_unwind(run));
+            }))
         });
         let future = match (ran, made) {
             (Ok(()), Some(Ok(future))) => future,
             (ran, made) => {
-                let (mut end, panic) = end_of(ran, made.and_then(Result::err).map(Err));
+                let (mut end, panic) =
+                    end_of(ran, made.and_then(Result::err).map(Err), End::Replied);
                 interception.end(&mut end);
                 return self.after::<M, _>(reply, end, panic, is_activity, &mut turn);
             }
@@ -317,12 +308,7 @@ where
     let (around, outcome) = {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
-            let mut polled = None;
-            let around = interception.within(&mut || {
-                if polled.is_none() {
-                    polled = Some(future.as_mut().poll(cx));
-                }
-            });
+            let (polled, around) = interception.within(|| future.as_mut().poll(cx));
             match (around, polled) {
                 (Ok(()), Some(Poll::Pending)) => Poll::Pending,
                 (around, Some(Poll::Ready(outcome))) => Poll::Ready((around, Some(outcome))),
@@ -331,7 +317,7 @@ where
         })
         .await
     };
-    let (mut end, panic) = end_of(around, outcome);
+    let (mut end, panic) = end_of(around, outcome, End::Replied);
     interception.end(&mut end);
     (end, panic)
 }

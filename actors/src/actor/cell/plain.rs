@@ -5,13 +5,9 @@
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
-use crate::actor::cell::{settle, ActorCell};
-use crate::actor::context::Context;
-use crate::actor::handler::Turn;
-use crate::actor::Actor;
-use crate::call::reply::ReplyTo;
-use crate::request::scope::Panic;
-use crate::request::{Ambient, Delivery};
+use crate::actor::{settle, Actor, ActorCell, Context, Turn};
+use crate::call::ReplyTo;
+use crate::request::{Ambient, Delivery, Panic};
 
 impl<A: Actor> ActorCell<A> {
     /// Handles a plain message that was told and that nothing goes with: the commonest.

@@ -6,14 +6,10 @@ use std::task::Waker;
 use turnwheel_runtime::internal::Lender;
 use turnwheel_runtime::Failure;
 
-use crate::actor::cell::forwarding::Forwarder;
 use crate::actor::cell::gate::Gate;
-use crate::actor::children::Children;
-use crate::actor::handler::Turn;
-use crate::actor::restart::Restarter;
-use crate::actor::Actor;
-use crate::call::chain::Asker;
-use crate::system::intercept::Chain;
+use crate::actor::{Actor, Children, Forwarder, Restarter, Turn};
+use crate::call::Asker;
+use crate::system::Chain;
 
 /// Registration that is made once the actor has started: made before, it would hold the start.
 pub(crate) type Deferred<A> = Box<dyn FnOnce(&mut Turn<'_, A>) + Send>;
@@ -47,12 +43,6 @@ pub(crate) struct RareState<A: Actor> {
     pub(crate) ticking: u32,
     /// Shared with each stream of answers that is open; made at the first.
     pub(crate) open_streams: Option<Arc<()>>,
-}
-
-impl<A: Actor> std::fmt::Debug for RareState<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RareState").field("gate", &self.gate).finish_non_exhaustive()
-    }
 }
 
 impl<A: Actor> Default for RareState<A> {

@@ -1,40 +1,38 @@
 //! The state of an actor's task: the actor itself and what the crate keeps beside it.
 
+use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
 use turnwheel_runtime::internal::Lent;
 use turnwheel_runtime::Failure;
 
-use crate::actor::address::Address;
 use crate::actor::cell::plain::end_panicked;
-use crate::actor::cell::rare::Deferred;
-use crate::actor::cell::rare::RareState;
-use crate::actor::children::Children;
-use crate::actor::context::{AsyncContext, Context};
-use crate::actor::handler::{Admits, AsyncHandler, InterleavedHandler, ReplyHandler, Turn};
-use crate::actor::restart::Restarter;
-use crate::actor::Actor;
-use crate::call::chain::{Asker, Name};
-use crate::call::reply::ReplyTo;
+use crate::actor::cell::rare::{Deferred, RareState};
+use crate::actor::{
+    Actor, Address, Admits, AsyncContext, AsyncHandler, Children, Context, InterleavedHandler,
+    ReplyHandler, Restarter, Turn,
+};
+use crate::call::{Asker, Name, ReplyTo};
 use crate::large::Carry;
-use crate::request::scope::{self, Panic};
-use crate::request::Ambient;
-use crate::request::Delivery;
-use crate::system::dead_letter::DeadLetterReason;
-use crate::system::intercept::Chain;
-use crate::system::System;
+use crate::request::scope;
+use crate::request::{Ambient, Delivery, Panic};
+use crate::system::{Chain, DeadLetterReason, System};
 
 /// The state of an actor's task.
-#[derive(Debug)]
 pub struct ActorCell<A: Actor> {
     /// The actor; away while an exclusive handler's future has it.
     pub(crate) actor: Option<A>,
     pub(crate) state: CellState<A>,
 }
 
+impl<A: Actor> fmt::Debug for ActorCell<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ActorCell")
+    }
+}
+
 /// The part of the cell that handlers can use while the actor is borrowed.
-#[derive(Debug)]
 pub(crate) struct CellState<A: Actor> {
     pub(crate) system: System,
     /// The number of this actor in the process.
@@ -51,10 +49,6 @@ pub(crate) struct CellState<A: Actor> {
 }
 
 impl<A: Actor> CellState<A> {
-    fn new(id: u64, system: System) -> Self {
-        Self { system, id, is_plain: true, is_tick: false, handled: 0, used_ns: 0, rare: None }
-    }
-
     pub(crate) fn rare(&mut self) -> &mut RareState<A> {
         self.rare.get_or_insert_default()
     }
@@ -191,11 +185,21 @@ impl<A: Actor> CellState<A> {
 }
 
 impl<A: Actor> ActorCell<A> {
-    pub(crate) fn new(actor: A, id: u64, system: System, restarter: Option<Restarter<A>>) -> Self {
+    /// Without an actor, the first turn makes one.
+    pub(crate) fn new(
+        actor: Option<A>,
+        id: u64,
+        system: System,
+        restarter: Option<Restarter<A>>,
+    ) -> Self {
         let rare = restarter.map(|restarter| {
             Box::new(RareState { restarter: Some(restarter), ..RareState::default() })
         });
-        Self { actor: Some(actor), state: CellState { rare, ..CellState::new(id, system) } }
+        let (is_plain, is_tick) = (true, false);
+        Self {
+            actor,
+            state: CellState { system, id, is_plain, is_tick, handled: 0, used_ns: 0, rare },
+        }
     }
 
     /// With these interceptors around its messages; `name` is what they call it if not by its own.
@@ -206,18 +210,6 @@ impl<A: Actor> ActorCell<A> {
             self.state.is_plain = false;
         }
         self
-    }
-
-    /// A cell whose actor is made in its first turn.
-    pub(crate) fn without_actor(id: u64, system: System) -> Self {
-        Self { actor: None, state: CellState::new(id, system) }
-    }
-
-    /// A cell whose actor comes from the factory in the first turn.
-    pub(crate) fn with_factory(id: u64, system: System, restarter: Restarter<A>) -> Self {
-        let mut cell = Self::without_actor(id, system);
-        cell.state.rare().restarter = Some(restarter);
-        cell
     }
 
     /// Makes the actor if there is none and there is a factory.
@@ -292,20 +284,16 @@ impl<A: Actor> ActorCell<A> {
         A: AsyncHandler<M>,
         M: Send + 'static,
     {
-        let Some(actor) = self.actor.take() else {
+        if self.actor.is_none() {
             return self.drop_without_actor::<M>(&turn);
-        };
-        let Some(is_activity) = self.begin(&delivery, &turn) else {
-            self.actor = Some(actor);
-            return;
-        };
+        }
+        let Some(is_activity) = self.begin(&delivery, &turn) else { return };
         let asker = self.asker(&turn, false);
-        let ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
+        let mut ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.state.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
-        let mut lent = self.state.rare().lender.lend(actor);
-        let mut ambient = ambient;
+        let Some(mut lent) = self.lend() else { return };
         let future = async move {
             let make = || P::keep(lent.handle(message.open(), cx));
             scope::made_contained(make, &mut ambient).await

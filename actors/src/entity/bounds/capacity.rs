@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Failure, Phase, SubmitErrorKind};
 
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::Turn;
-use crate::entity::bounds::memory::{Idle, Sheds};
-use crate::entity::directory::{Directory, Entry};
-use crate::entity::life::hooks::HELD_NS;
-use crate::entity::{Entity, EntityKey};
+use crate::actor::{ActorCell, Turn};
+use crate::call::nanos;
+use crate::entity::{Directory, Entity, EntityKey, Idle, Sheds, HELD_NS};
 
 /// Entities of one type that are compared when the least recently used are looked for.
 const SAMPLE: usize = 512;
@@ -77,11 +74,9 @@ impl<E: Entity> Directory<E> {
     /// An activation says how much it takes.
     pub(crate) fn measured(&self, key: &E::Key, id: u64, size: usize) {
         let bytes = u32::try_from(size).unwrap_or(u32::MAX);
-        let former = match self.shard(key).get_mut(key) {
-            Some(Entry::Active(active)) if active.id() == id => {
-                std::mem::replace(&mut active.bytes, bytes)
-            }
-            _ => return,
+        let former = match self.shard(key).active_mut(key, id) {
+            Some(active) => std::mem::replace(&mut active.bytes, bytes),
+            None => return,
         };
         self.memory.learn(u64::from(bytes));
         self.memory.change(u64::from(former), u64::from(bytes));
@@ -165,7 +160,7 @@ impl<E: Entity> Directory<E> {
     /// Tells the senders to keys that have waited too long for room.
     fn refuse_waiting(&self) {
         let Some(limit) = self.settings(|settings| settings.room_limit) else { return };
-        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let limit_ns = nanos(limit);
         let now_ns = self.system.group().now_ns();
         loop {
             let (key, waited_ns) = {

@@ -1,7 +1,8 @@
 //! How many entities there may be, and how much memory they may take.
 
-pub(crate) mod capacity;
-pub(crate) mod memory;
+mod capacity;
+mod memory;
 
 pub use capacity::NoRoom;
-pub(crate) use memory::Memory;
+pub(crate) use capacity::Waiter;
+pub(crate) use memory::{Idle, Memory, Share, Sheds};

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 
 use turnwheel_runtime::{Failure, SubmitErrorKind};
 
-use crate::actor::cell::forwarding::{Pending, Unsent};
-use crate::entity::directory::Locked;
-use crate::entity::directory::{Active, Directory, Entry, Failures, Inactive, Leaving, Queue};
-use crate::entity::Entity;
+use crate::actor::{Pending, Unsent};
+use crate::call::nanos;
+use crate::entity::{Active, Directory, Entity, Entry, Failures, Inactive, Leaving, Locked, Queue};
 
 /// Messages that no activation took, and why.
 pub(crate) type Failed<E> = Vec<(Box<dyn Pending<E>>, Failure)>;
@@ -23,9 +22,8 @@ impl<E: Entity> Leaving<E> {
 
     /// An activation that takes no more, and what waits for the next one.
     fn of(active: &Active<E>, pending: Queue<E>) -> Self {
-        let (task, id, bytes) = (active.task.clone(), active.id(), active.bytes);
         let (forwarded, returning) = (VecDeque::new(), VecDeque::new());
-        Self { task, id, bytes, forwarded, returning, pending }
+        Self { task: active.task.clone(), bytes: active.bytes, forwarded, returning, pending }
     }
 
     /// Messages for the next activation, in order.
@@ -60,24 +58,36 @@ impl<E: Entity> Directory<E> {
     ) {
         let mut shard = self.shard(key);
         let Some((pending, bytes)) = shard.take_activation(key, id) else { return };
-        if let Some(failure) = failure {
-            self.hold(&mut shard, key, id, failure, failures);
-            drop(shard);
-            self.free_place(u64::from(bytes));
-            for waiting in pending {
-                waiting.fail(&self.system, failure);
-            }
-        } else if pending.is_empty() {
-            drop(shard);
-            self.free_place(u64::from(bytes));
-        } else {
-            // The place of the old activation goes over to the new one.
-            let failed = self.begin(&mut shard, key, pending, failures, u64::from(bytes));
-            drop(shard);
-            self.fail_all(failed);
-            return;
+        let Some(failure) = failure else {
+            return self.begin_next(shard, key, pending, failures, u64::from(bytes));
+        };
+        self.hold(&mut shard, key, id, failure, failures);
+        drop(shard);
+        self.free_place(u64::from(bytes));
+        for waiting in pending {
+            waiting.fail(&self.system, failure);
         }
         self.next_waiting();
+    }
+
+    /// Activates a key again for what waits, in the place of the former activation; without
+    /// anything the place is free.
+    pub(crate) fn begin_next(
+        &self,
+        mut shard: Locked<'_, E>,
+        key: &E::Key,
+        pending: Queue<E>,
+        failures: Option<Failures>,
+        bytes: u64,
+    ) {
+        if pending.is_empty() {
+            drop(shard);
+            self.free_place(bytes);
+            return self.next_waiting();
+        }
+        let failed = self.begin(&mut shard, key, pending, failures, bytes);
+        drop(shard);
+        self.fail_all(failed);
     }
 
     /// Takes a message that an activation has admitted and does not handle to the next one.
@@ -89,7 +99,7 @@ impl<E: Entity> Directory<E> {
                 failed = self.deliver(&mut shard, key, VecDeque::from([message]));
             }
             Some(Entry::Inactive(inactive)) => match &mut **inactive {
-                Inactive::Leaving(leaving) if leaving.id == id => {
+                Inactive::Leaving(leaving) if leaving.task.tag() == id => {
                     leaving.forwarded.push_back(message)
                 }
                 Inactive::Leaving(leaving) => leaving.pending.push_back(message),
@@ -139,7 +149,7 @@ impl<E: Entity> Directory<E> {
         let fresh = || self.settings(|settings| Box::new(settings.hold.delays(id)));
         let Some(mut failures) = failures.or_else(fresh) else { return };
         let pause = failures.next().unwrap_or_default();
-        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        let pause_ns = nanos(pause);
         let until_ns = self.system.group().now_ns().saturating_add(pause_ns);
         let failure = failure.clone();
         shard.insert(key.clone(), Inactive::Held { until_ns, failure, failures }.into());

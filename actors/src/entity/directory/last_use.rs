@@ -4,8 +4,7 @@
 //! address, by its own messages, by a request that lasts. It notes those itself, in its turn, and
 //! the directory is told when the collector asks.
 
-use crate::entity::directory::{Directory, Entry};
-use crate::entity::Entity;
+use crate::entity::{Directory, Entity};
 
 /// Set in a time: the activation had something under way when it was to make room.
 const ENGAGED: u64 = 1 << 63;
@@ -51,22 +50,17 @@ impl<E: Entity> Directory<E> {
     /// An activation was in use at this time, as it says itself. Returns when it was last in use,
     /// as far as both know; `None` if it is on its way out.
     pub(crate) fn was_used(&self, key: &E::Key, id: u64, used_ns: u64) -> Option<u64> {
-        match self.shard(key).get_mut(key) {
-            Some(Entry::Active(active)) if active.id() == id => {
-                active.last_use = LastUse::at(active.last_use.ns().max(used_ns));
-                Some(active.last_use.ns())
-            }
-            _ => None,
-        }
+        let mut shard = self.shard(key);
+        let active = shard.active_mut(key, id)?;
+        active.last_use = LastUse::at(active.last_use.ns().max(used_ns));
+        Some(active.last_use.ns())
     }
 
     /// An activation had something under way when it was to make room: others come first, until it
     /// is used or asked again.
     pub(crate) fn is_engaged(&self, key: &E::Key, id: u64) {
-        if let Some(Entry::Active(active)) = self.shard(key).get_mut(key) {
-            if active.id() == id {
-                active.last_use = LastUse(active.last_use.ns() | ENGAGED);
-            }
+        if let Some(active) = self.shard(key).active_mut(key, id) {
+            active.last_use = LastUse(active.last_use.ns() | ENGAGED);
         }
     }
 }

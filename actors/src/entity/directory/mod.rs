@@ -2,13 +2,15 @@
 
 mod directories;
 mod ending;
-pub(crate) mod last_use;
-pub(crate) mod overview;
+mod last_use;
+mod overview;
 mod stats;
 mod table;
 mod typed;
 
 pub(crate) use directories::Directories;
+pub(crate) use last_use::{age_ns, begun_at, LastUse};
+pub(crate) use overview::Listed;
 pub use overview::{EntityLook, EntityState, EntityType, LookError};
 pub(crate) use stats::Counters;
 pub use stats::EntityStats;

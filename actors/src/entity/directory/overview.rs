@@ -1,13 +1,11 @@
 //! Which types of entities there are, and how one entity is: for people who look.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::Phase;
 
-use crate::entity::directory::{Entry, Inactive};
-use crate::entity::{Directory, Entities, Entity, EntityKey, EntityStats};
+use crate::entity::{Directory, Entities, Entity, EntityKey, EntityStats, Entry, Inactive};
 
 /// The entities of one type at one moment; see [`Entities::types`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +28,11 @@ pub struct EntityType {
 }
 
 /// State of a key, which decides about its messages; see the table in [`entity`](crate::entity).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntityState {
     /// It activates the entity.
+    #[default]
     None,
     /// It goes to the mailbox.
     Active,
@@ -46,7 +45,7 @@ pub enum EntityState {
 }
 
 /// One entity at one moment; see [`Entities::look`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EntityLook {
     /// Its state, which decides about its messages.
@@ -94,22 +93,6 @@ pub(crate) trait Listed: Send + Sync {
     fn look(&self, key: &str) -> Option<EntityLook>;
 }
 
-/// All types, in the order of their first use.
-#[derive(Default)]
-pub(crate) struct Types(parking_lot::Mutex<Vec<Weak<dyn Listed>>>);
-
-impl fmt::Debug for Types {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Types").finish_non_exhaustive()
-    }
-}
-
-impl Types {
-    pub(crate) fn add(&self, listed: Weak<dyn Listed>) {
-        self.0.lock().push(listed);
-    }
-}
-
 impl Entities {
     /// The types of entities to which a message was sent, in the order of their first.
     ///
@@ -141,7 +124,7 @@ impl Entities {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn types(&self) -> Vec<EntityType> {
-        let types = self.shared.types.0.lock().clone();
+        let types = self.shared.types.lock().clone();
         types.iter().filter_map(Weak::upgrade).map(|listed| listed.overview()).collect()
     }
 
@@ -159,7 +142,7 @@ impl Entities {
 
     /// The type with this name.
     pub(crate) fn listed(&self, name: &str) -> Result<Arc<dyn Listed>, LookError> {
-        let types = self.shared.types.0.lock().clone();
+        let types = self.shared.types.lock().clone();
         let mut listed = types.iter().filter_map(Weak::upgrade);
         listed
             .find(|listed| listed.name() == name)
@@ -207,16 +190,7 @@ impl<E: Entity> Listed for Directory<E> {
             return None;
         }
         let now_ns = self.system.group().now_ns();
-        let mut look = EntityLook {
-            state: EntityState::None,
-            activation: None,
-            phase: None,
-            queued: 0,
-            idle: None,
-            bytes: 0,
-            failure: None,
-            held_for: None,
-        };
+        let mut look = EntityLook::default();
         match self.shard(&key).get(&key) {
             None => {}
             Some(Entry::Active(active)) => {
@@ -229,7 +203,8 @@ impl<E: Entity> Listed for Directory<E> {
             Some(Entry::Inactive(inactive)) => match &**inactive {
                 Inactive::Leaving(leaving) => {
                     look.state = EntityState::Leaving;
-                    (look.activation, look.phase) = (Some(leaving.id), Some(leaving.task.phase()));
+                    (look.activation, look.phase) =
+                        (Some(leaving.task.tag()), Some(leaving.task.phase()));
                     let waiting = (leaving.pending.len() + leaving.forwarded.len()) as u64;
                     look.queued = leaving.task.queue_len() + waiting;
                     look.bytes = u64::from(leaving.bytes);

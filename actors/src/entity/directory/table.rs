@@ -8,8 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use hashbrown::hash_table::{Entry as Place, HashTable};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::entity::directory::{Entry, Failures, Inactive, Queue};
-use crate::entity::Entity;
+use crate::entity::{Active, Entity, Entry, Failures, Inactive, Queue};
 
 /// Shards of a table: senders to different keys seldom meet. A power of two.
 const SHARDS: usize = 64;
@@ -109,6 +108,14 @@ impl<E: Entity> Locked<'_, E> {
         }
     }
 
+    /// This activation of a key, if it takes messages.
+    pub(crate) fn active_mut(&mut self, key: &E::Key, id: u64) -> Option<&mut Active<E>> {
+        match self.get_mut(key)? {
+            Entry::Active(active) if active.id() == id => Some(active),
+            Entry::Active(_) | Entry::Inactive(_) => None,
+        }
+    }
+
     /// Removes an activation, on its way out or not: what waits for the next one, in order, and
     /// what it was charged with.
     pub(crate) fn take_activation(&mut self, key: &E::Key, id: u64) -> Option<(Queue<E>, u32)> {
@@ -123,30 +130,28 @@ impl<E: Entity> Locked<'_, E> {
 
     /// Removes a key that waits for room: what waits with it.
     pub(crate) fn take_waiting(&mut self, key: &E::Key) -> Option<(Queue<E>, Option<Failures>)> {
-        let is_waiting = |entry: &Entry<E>| match entry {
-            Entry::Inactive(inactive) => matches!(**inactive, Inactive::Waiting { .. }),
-            Entry::Active(_) => false,
-        };
-        match self.remove_if(key, is_waiting)? {
-            Entry::Inactive(inactive) => match *inactive {
-                Inactive::Waiting { pending, failures } => Some((pending, failures)),
-                Inactive::Leaving(_) | Inactive::Held { .. } => None,
-            },
-            Entry::Active(_) => None,
+        match self.take_inactive(key, |entry| matches!(entry, Inactive::Waiting { .. }))? {
+            Inactive::Waiting { pending, failures } => Some((pending, failures)),
+            Inactive::Leaving(_) | Inactive::Held { .. } => None,
         }
     }
 
     /// Removes a key that is held.
     pub(crate) fn take_held(&mut self, key: &E::Key) -> Option<Failures> {
-        let is_held = |entry: &Entry<E>| match entry {
-            Entry::Inactive(inactive) => matches!(**inactive, Inactive::Held { .. }),
-            Entry::Active(_) => false,
-        };
-        match self.remove_if(key, is_held)? {
-            Entry::Inactive(inactive) => match *inactive {
-                Inactive::Held { failures, .. } => Some(failures),
-                Inactive::Leaving(_) | Inactive::Waiting { .. } => None,
-            },
+        match self.take_inactive(key, |entry| matches!(entry, Inactive::Held { .. }))? {
+            Inactive::Held { failures, .. } => Some(failures),
+            Inactive::Leaving(_) | Inactive::Waiting { .. } => None,
+        }
+    }
+
+    fn take_inactive(
+        &mut self,
+        key: &E::Key,
+        is_it: impl Fn(&Inactive<E>) -> bool,
+    ) -> Option<Inactive<E>> {
+        let is_it = |entry: &_| matches!(entry, Entry::Inactive(inactive) if is_it(inactive));
+        match self.remove_if(key, is_it)? {
+            Entry::Inactive(inactive) => Some(*inactive),
             Entry::Active(_) => None,
         }
     }

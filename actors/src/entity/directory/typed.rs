@@ -8,21 +8,13 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use turnwheel_runtime::{Delays, Failure, Overflow, SubmitErrorKind, Task};
 
-use crate::actor::cell::envelope::Envelope;
-use crate::actor::cell::forwarding::Pending;
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::Receive;
-use crate::call::chain::CallChain;
-use crate::entity::bounds::capacity::Waiter;
-use crate::entity::bounds::memory::{Share, Sheds};
-use crate::entity::directory::last_use::{begun_at, LastUse};
-use crate::entity::directory::Counters;
-use crate::entity::directory::{Locked, Table};
-use crate::entity::life::hooks::EntityHooks;
-use crate::entity::{Entity, EntityKey, KeyTooLong, NotOwner, Settings, Shared, PENDING_MAX};
-use crate::system::id;
-use crate::system::intercept::Chain;
-use crate::system::System;
+use crate::actor::{ActorCell, Envelope, MessageFor, Pending};
+use crate::call::CallChain;
+use crate::entity::{
+    begun_at, Collector, Counters, Entity, EntityHooks, EntityKey, KeyTooLong, LastUse, Locked,
+    NotOwner, Settings, Share, Shared, Sheds, Table, Waiter, PENDING_MAX,
+};
+use crate::system::{id, Chain, System};
 
 pub(crate) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 
@@ -46,14 +38,20 @@ pub(crate) enum Inactive<E: Entity> {
 impl<E: Entity> Entry<E> {
     const IS_SMALL: () = assert!(std::mem::size_of::<Self>() <= 24, "an entry has grown");
 
-    /// Whether it is of this activation, on its way out or not.
-    pub(crate) fn is_activation(&self, id: u64) -> bool {
+    /// The task of the activation that is there: active, or leaving.
+    pub(crate) fn task(&self) -> Option<&Task<ActorCell<E>>> {
         match self {
-            Self::Active(active) => active.id() == id,
-            Self::Inactive(inactive) => {
-                matches!(&**inactive, Inactive::Leaving(leaving) if leaving.id == id)
-            }
+            Self::Active(active) => Some(&active.task),
+            Self::Inactive(inactive) => match &**inactive {
+                Inactive::Leaving(leaving) => Some(&leaving.task),
+                Inactive::Waiting { .. } | Inactive::Held { .. } => None,
+            },
         }
+    }
+
+    /// Whether this activation is there, active or leaving.
+    pub(crate) fn is_activation(&self, id: u64) -> bool {
+        self.task().is_some_and(|task| task.tag() == id)
     }
 }
 
@@ -84,7 +82,6 @@ impl<E: Entity> Active<E> {
 /// An activation on its way out.
 pub(crate) struct Leaving<E: Entity> {
     pub(crate) task: Task<ActorCell<E>>,
-    pub(crate) id: u64,
     pub(crate) bytes: u32,
     /// Messages that it has admitted and does not handle itself: before those that wait.
     pub(crate) forwarded: Queue<E>,
@@ -113,7 +110,7 @@ pub(crate) struct Directory<E: Entity> {
     incoming: Chain,
     /// Whether their activation has nothing to do: known once the first has shown it.
     is_activated_by_default: AtomicBool,
-    pub(crate) collector: crate::entity::life::collector::Collector,
+    pub(crate) collector: Collector,
 }
 
 impl<E: Entity> fmt::Debug for Directory<E> {
@@ -153,11 +150,11 @@ impl<E: Entity> Directory<E> {
             turn: AtomicUsize::new(0),
             incoming: shared.chain_of::<E>(),
             is_activated_by_default: AtomicBool::new(false),
-            collector: crate::entity::life::collector::Collector::default(),
+            collector: Collector::default(),
         });
         let myself: Weak<dyn Sheds> = made.weak();
         shared.memory.register(myself);
-        shared.types.add(made.weak());
+        shared.types.lock().push(made.weak());
         made
     }
 
@@ -183,14 +180,8 @@ impl<E: Entity> Directory<E> {
     /// Whether a call of this chain to a key would never be answered: its activation waits in the
     /// chain and takes nothing.
     pub(crate) fn closes_cycle(&self, key: &E::Key, chain: &CallChain) -> bool {
-        match self.shard(key).get(key) {
-            Some(Entry::Active(active)) => chain.blocks(active.id()),
-            Some(Entry::Inactive(inactive)) => match &**inactive {
-                Inactive::Leaving(leaving) => chain.blocks(leaving.id),
-                Inactive::Waiting { .. } | Inactive::Held { .. } => false,
-            },
-            None => false,
-        }
+        let shard = self.shard(key);
+        shard.get(key).and_then(Entry::task).is_some_and(|task| chain.blocks(task.tag()))
     }
 
     /// The number of a key's activation now.
@@ -200,16 +191,11 @@ impl<E: Entity> Directory<E> {
 
     /// Sends a message to a key, and activates it if it is not. The message comes back if it is
     /// refused.
-    pub(crate) fn send<M, K>(
+    pub(crate) fn send<M: MessageFor<E, K>, K: 'static>(
         &self,
         key: &E::Key,
-        mut envelope: Envelope<M, E::Reply, K>,
-    ) -> Result<(), Unsent<M, E::Reply, K>>
-    where
-        E: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+        mut envelope: Envelope<M, M::Reply, K>,
+    ) -> Result<(), Unsent<M, M::Reply, K>> {
         if let Some(failure) = KeyTooLong::of::<E>(key).map(Failure::error) {
             return Err((Refusal::Failed(failure), envelope));
         }
@@ -291,7 +277,7 @@ impl<E: Entity> Directory<E> {
         };
         let id = id::next_id(&self.system);
         self.counters.activations.fetch_add(1, Ordering::Relaxed);
-        let mut cell = ActorCell::without_actor(id, self.system.clone());
+        let mut cell = ActorCell::new(None, id, self.system.clone(), None);
         if !self.incoming.is_empty() {
             cell = cell.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
@@ -320,19 +306,14 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Lets a message wait for the next activation of its key.
-    fn wait<M, K>(
+    fn wait<M: MessageFor<E, K>, K: 'static>(
         &self,
         shard: &mut Locked<'_, E>,
         key: &E::Key,
-        envelope: Envelope<M, E::Reply, K>,
-    ) -> Result<(), Unsent<M, E::Reply, K>>
-    where
-        E: Receive<M, K>,
-        M: Send + 'static,
-        K: 'static,
-    {
+        envelope: Envelope<M, M::Reply, K>,
+    ) -> Result<(), Unsent<M, M::Reply, K>> {
         let (moving, pending) = match shard.inactive_mut(key) {
-            Some(Inactive::Leaving(leaving)) if envelope.comes_back_to(leaving.id) => {
+            Some(Inactive::Leaving(leaving)) if envelope.comes_back_to(leaving.task.tag()) => {
                 leaving.task.interrupt();
                 (0, &mut leaving.returning)
             }
@@ -350,7 +331,9 @@ impl<E: Entity> Directory<E> {
     /// Whether calls have come back to an activation on its way out.
     pub(crate) fn has_returning(&self, key: &E::Key, id: u64) -> bool {
         match self.shard(key).inactive_mut(key) {
-            Some(Inactive::Leaving(leaving)) => leaving.id == id && !leaving.returning.is_empty(),
+            Some(Inactive::Leaving(leaving)) => {
+                leaving.task.tag() == id && !leaving.returning.is_empty()
+            }
             _ => false,
         }
     }
@@ -358,7 +341,9 @@ impl<E: Entity> Directory<E> {
     /// A call that comes back to an activation on its way out.
     pub(crate) fn next_returning(&self, key: &E::Key, id: u64) -> Option<Box<dyn Pending<E>>> {
         match self.shard(key).inactive_mut(key) {
-            Some(Inactive::Leaving(leaving)) if leaving.id == id => leaving.returning.pop_front(),
+            Some(Inactive::Leaving(leaving)) if leaving.task.tag() == id => {
+                leaving.returning.pop_front()
+            }
             _ => None,
         }
     }
@@ -409,13 +394,7 @@ impl<E: Entity> Directory<E> {
     }
 
     pub(crate) fn task_of(&self, key: &E::Key) -> Option<Task<ActorCell<E>>> {
-        match self.shard(key).get(key)? {
-            Entry::Active(active) => Some(active.task.clone()),
-            Entry::Inactive(inactive) => match &**inactive {
-                Inactive::Leaving(leaving) => Some(leaving.task.clone()),
-                Inactive::Waiting { .. } | Inactive::Held { .. } => None,
-            },
-        }
+        self.shard(key).get(key)?.task().cloned()
     }
 
     pub(crate) fn weak(&self) -> Weak<Self> {

@@ -5,16 +5,15 @@
 //! itself, in its turn: it knows when it was last used by other ways, and by what.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Context, Task};
 
-use crate::actor::cell::ActorCell;
-use crate::entity::directory::last_use;
-use crate::entity::life::collect::end_unless_held;
-use crate::entity::life::stuck::Suspects;
-use crate::entity::{Directory, Entity};
+use crate::actor::ActorCell;
+use crate::call::nanos;
+use crate::entity::{age_ns, Directory, Entities, Entity, EntityKey, LookError, Suspects, HELD_NS};
+
 use crate::system::upkeep::submit_own;
 
 /// Looks within the time that makes an entity idle: so late may it be found, in parts of that time.
@@ -139,17 +138,17 @@ impl<E: Entity> Directory<E> {
     /// Asks those who were not looked up for a while.
     fn sweep(&self, idle: Duration, age: Duration, period: Duration) {
         let now_ns = self.system.group().now_ns();
-        let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
-        let old_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let idle_ns = nanos(idle);
+        let old_ns = nanos(age);
+        let period_ns = nanos(period);
         for shard in 0..Self::shards() {
             let (mut asked, mut old) = (Vec::new(), Vec::new());
             self.each_active(shard, |key, active| {
                 // An activation that the directory has just lost sight of is asked too: if it is
                 // used by other ways, it keeps its place in the order of last use.
-                let age_ns = now_ns.saturating_sub(active.last_use.ns());
-                let ends = age_ns >= idle_ns;
-                if last_use::age_ns(active.begun, now_ns) >= old_ns {
+                let idle_for_ns = now_ns.saturating_sub(active.last_use.ns());
+                let ends = idle_for_ns >= idle_ns;
+                if age_ns(active.begun, now_ns) >= old_ns {
                     old.push(active.task.clone());
                     return true;
                 }
@@ -157,7 +156,7 @@ impl<E: Entity> Directory<E> {
                     // It has something to do; and a job behind that takes the place of a message.
                     return true;
                 }
-                if ends || (period_ns..period_ns.saturating_mul(2)).contains(&age_ns) {
+                if ends || (period_ns..period_ns.saturating_mul(2)).contains(&idle_for_ns) {
                     asked.push((key.clone(), active.task.clone()));
                 }
                 true
@@ -201,4 +200,119 @@ impl<E: Entity> Directory<E> {
             None => Completion::done(()),
         }
     }
+}
+
+/// Which activations [`Entities::collect`] ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Collect {
+    /// Entities without a message for at least so long, whatever their idle limit is; not those
+    /// that are [kept](crate::Context::keep_for) or held, or have a request under way.
+    IdleFor(Duration),
+    /// Entities that began at least so long ago, also if they are in use; not those that are
+    /// [held](crate::Context::hold). What was sent before is handled first.
+    OlderThan(Duration),
+}
+
+impl Entities {
+    /// The keys of the entities of this type that are active, in no order. Cost: a look at each,
+    /// under one of 64 locks at a time.
+    ///
+    /// ```
+    /// # use turnwheel_actors::{Actor, Context, Entities, Entity, Handler, System};
+    /// # use turnwheel_runtime::Group;
+    /// # struct Lamp;
+    /// # impl Actor for Lamp { type Error = std::convert::Infallible; }
+    /// # impl Entity for Lamp {
+    /// #     type Key = String;
+    /// #     fn create(_: &String) -> Self { Lamp }
+    /// # }
+    /// # struct On;
+    /// # impl Handler<On> for Lamp {
+    /// #     type Reply = ();
+    /// #     fn handle(&mut self, _: On, _: &mut Context<'_, Self>) {}
+    /// # }
+    /// # let group = Group::builder("doc").workers(1).build()?;
+    /// let entities = Entities::new(&System::new(&group));
+    /// entities.get::<Lamp>("hall").ask(On).wait().map_err(|error| error.to_string())?;
+    /// assert_eq!(entities.active_keys::<Lamp>(), ["hall"]);
+    /// # group.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn active_keys<E: Entity>(&self) -> Vec<E::Key> {
+        self.directory::<E>().active_keys()
+    }
+
+    /// As [`Entities::active_keys`] by the name of a type, as [`Entities::types`] tells it, and as
+    /// text.
+    ///
+    /// # Errors
+    ///
+    /// There is no such type.
+    pub fn active_keys_of(&self, name: &str) -> Result<Vec<String>, LookError> {
+        Ok(self.listed(name)?.keys())
+    }
+
+    /// Passivates entities of this type now, by their idle time or their age. Each decides in its
+    /// own turn, so some may go on. Returns how many were asked.
+    pub fn collect<E: Entity>(&self, collect: Collect) -> usize {
+        self.directory::<E>().collect(collect)
+    }
+}
+
+impl<E: Entity> Directory<E> {
+    pub(crate) fn active_keys(&self) -> Vec<E::Key> {
+        let mut keys = Vec::new();
+        for shard in 0..Self::shards() {
+            self.each_active(shard, |key, _| {
+                keys.push(key.clone());
+                true
+            });
+        }
+        keys
+    }
+
+    /// The keys that are active, as text.
+    pub(crate) fn active_key_texts(&self) -> Vec<String> {
+        self.active_keys().iter().map(|key| key.text().into_owned()).collect()
+    }
+
+    fn collect(self: &Arc<Self>, collect: Collect) -> usize {
+        let now_ns = self.system.group().now_ns();
+        let mut asked = 0;
+        for shard in 0..Self::shards() {
+            let mut found = Vec::new();
+            self.each_active(shard, |key, active| {
+                let is_meant = match collect {
+                    Collect::IdleFor(idle) => {
+                        active.task.queue_len() == 0
+                            && now_ns.saturating_sub(active.last_use.ns()) >= nanos(idle)
+                    }
+                    Collect::OlderThan(age) => age_ns(active.begun, now_ns) >= nanos(age),
+                };
+                if is_meant {
+                    found.push((key.clone(), active.task.clone()));
+                }
+                true
+            });
+            asked += found.len();
+            for (key, task) in found {
+                match collect {
+                    Collect::IdleFor(idle) => self.ask(key, &task, now_ns, nanos(idle)),
+                    Collect::OlderThan(_) => end_unless_held(&task),
+                }
+            }
+        }
+        asked
+    }
+}
+
+/// Ends an activation after what it has admitted, unless it is held.
+fn end_unless_held<E: Entity>(task: &Task<ActorCell<E>>) {
+    // Full: it is asked at the next look. Closed: it is on its way.
+    let _ = task.submit(|cell, cx| {
+        if cell.state.kept_until_ns() != HELD_NS {
+            cx.close();
+        }
+    });
 }

@@ -5,11 +5,8 @@ use std::sync::{Arc, Weak};
 
 use turnwheel_runtime::Phase;
 
-use crate::actor::cell::forwarding::{Forwarder, Pending};
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::Turn;
-use crate::entity::directory::Directory;
-use crate::entity::{Entity, EntityContext, EntityKey};
+use crate::actor::{ActorCell, Forwarder, Pending, Turn};
+use crate::entity::{Directory, Entity, EntityContext, EntityKey};
 
 /// Treatment of an activation whose write meets a [conflict](crate::entity::StoreError::Conflict):
 /// somebody else has written the state since it was read.

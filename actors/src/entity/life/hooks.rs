@@ -9,16 +9,10 @@ use std::time::Duration;
 
 use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
 
-use crate::actor::cell::hooks::Outcome;
-use crate::actor::cell::ActorCell;
-use crate::actor::context::Context;
-use crate::actor::handler::Turn;
-use crate::actor::restart::{Restart, Restarter};
-use crate::actor::{Directive, Exit};
-use crate::entity::directory::Failures;
-use crate::entity::{Directory, Entities, Entity, EntityKey, StateStore};
-use crate::request::scope;
-use crate::request::Ambient;
+use crate::actor::{ActorCell, Context, Directive, Exit, Outcome, Restart, RestartCounter, Turn};
+use crate::call::nanos;
+use crate::entity::{Directory, Entities, Entity, EntityKey, Failures, StateStore};
+use crate::request::{scope, Ambient};
 use crate::system::id;
 
 /// Until when an activation is kept that is held.
@@ -136,7 +130,7 @@ pub(crate) struct EntityHooks<E: Entity> {
     is_awaited: bool,
     /// Whether it makes way for another, since it was stuck.
     is_stuck: bool,
-    restarter: Option<Box<Restarter<E>>>,
+    restarts: Option<Box<RestartCounter>>,
 }
 
 impl<E: Entity> EntityHooks<E> {
@@ -146,21 +140,16 @@ impl<E: Entity> EntityHooks<E> {
         failures: Option<Failures>,
         is_awaited: bool,
     ) -> Self {
-        Self { key, directory, failures, is_awaited, is_stuck: false, restarter: None }
+        Self { key, directory, failures, is_awaited, is_stuck: false, restarts: None }
     }
 
-    /// Makes the entity and runs its activation; `then` gets the outcome, at once if it does not
-    /// wait for anything.
-    fn activate(
-        &self,
-        cell: &mut ActorCell<E>,
-        turn: &mut Turn<'_, E>,
-        wait: impl FnOnce(&mut Turn<'_, E>, Activation, Then<E>),
-    ) {
+    /// Makes the entity and runs its activation; it is over at once if it does not wait for
+    /// anything.
+    fn activate(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
         let begun = catch_unwind(AssertUnwindSafe(|| {
             let cx = CreateContext { key: &self.key, directory: &self.directory };
             cell.actor = Some(E::create_in(&cx));
-            cell.call(turn, |actor, cx| actor.starting(cx)).map_err(Failure::error)
+            cell.start(turn)
         }));
         if let Err(failure) = begun.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {
             return self.settle(cell, turn, Err(failure));
@@ -180,17 +169,18 @@ impl<E: Entity> EntityHooks<E> {
         let mut noop = std::task::Context::from_waker(Waker::noop());
         match contained_poll(&mut attempts, &mut noop) {
             Poll::Ready(outcome) => self.settle(cell, turn, outcome),
-            Poll::Pending => wait(turn, limited(cell, attempts), self.then()),
+            Poll::Pending => {
+                let hooks = self.again();
+                turn.await_exclusive(limited(cell, attempts), move |cell, turn, outcome| {
+                    hooks.settle(cell, turn, outcome);
+                });
+            }
         }
     }
 
     /// Makes the entity again after a failure: nothing is handled before its activation is over.
     fn activate_again(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
-        cell.run_as_start(|cell| {
-            self.activate(cell, turn, |turn, activation, then| {
-                turn.await_exclusive(activation, then);
-            });
-        });
+        cell.run_as_start(|cell| self.activate(cell, turn));
     }
 
     /// The same for what comes later.
@@ -217,12 +207,6 @@ impl<E: Entity> EntityHooks<E> {
             turn.task().interrupt();
             message.receive(cell, turn.reborrow());
         }
-    }
-
-    /// The continuation of an activation that waits.
-    fn then(&self) -> Then<E> {
-        let hooks = self.again();
-        Box::new(move |cell, turn, outcome| hooks.settle(cell, turn, outcome))
     }
 
     /// The continuation of an activation.
@@ -265,7 +249,6 @@ impl<E: Entity> EntityHooks<E> {
 }
 
 type Activation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-type Then<E> = Box<dyn FnOnce(&mut ActorCell<E>, &mut Turn<'_, E>, Outcome) + Send>;
 
 /// The activation of the entity in its cell, with its attempts.
 fn attempts<E: Entity>(
@@ -331,9 +314,7 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
             // makes progress, also one that passivates itself at once.
             drop(self.directory.shard(&self.key));
         }
-        self.activate(cell, turn, |turn, activation, then| {
-            turn.await_exclusive(activation, then);
-        });
+        self.activate(cell, turn);
         Ok(())
     }
 
@@ -351,23 +332,7 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
     fn closing(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
         self.directory.leaves(&self.key, cell.state.id);
         let is_told = !self.is_stuck && cell.state.broken().is_none();
-        let children = cell.take_children();
-        if !children.is_empty() {
-            turn.await_holding(
-                children.close(turn.group()),
-                move |cell: &mut ActorCell<E>, turn, ()| {
-                    let told = if is_told { cell.tell_closing(turn) } else { Ok(()) };
-                    if let Err(failure) = told {
-                        turn.fail(failure);
-                    }
-                },
-            );
-            return Ok(());
-        }
-        if is_told {
-            cell.tell_closing(turn)?;
-        }
-        Ok(())
+        cell.close_in_order(is_told, turn)
     }
 
     fn interrupted(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
@@ -382,7 +347,7 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
     }
 
     fn failed(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>, failure: &Failure) {
-        cell.take_children().close_alone(&turn.group());
+        cell.state.take_children().close_alone(&turn.group());
         self.ended(cell, Some(failure));
     }
 
@@ -392,26 +357,15 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
         turn: &mut Turn<'_, E>,
         failure: &Failure,
     ) -> OnFailure {
-        cell.take_back();
-        let Some(actor) = &mut cell.actor else { return OnFailure::Escalate };
-        let directive = {
-            let mut cx = Context::new(turn.reborrow(), &mut cell.state);
-            actor.on_failure(failure, &mut cx)
-        };
-        match directive {
-            Directive::Resume => return OnFailure::Resume,
-            Directive::Stop => return OnFailure::Stop,
-            Directive::Escalate => return OnFailure::Escalate,
-            Directive::Restart => {}
+        match cell.with_actor(turn, |actor, cx| actor.on_failure(failure, cx)) {
+            Some(Directive::Resume) => return OnFailure::Resume,
+            Some(Directive::Stop) => return OnFailure::Stop,
+            Some(Directive::Escalate) | None => return OnFailure::Escalate,
+            Some(Directive::Restart) => {}
         }
-        let key = &self.key;
-        let restarter = self.restarter.get_or_insert_with(|| {
-            let (key, directory) = (key.clone(), Arc::clone(&self.directory));
-            Box::new(Restarter::new(Restart::default(), move || {
-                E::create_in(&CreateContext { key: &key, directory: &directory })
-            }))
-        });
-        if restarter.next(turn.group().now_ns(), cell.state.id).is_none() {
+        let fresh = || Box::new(RestartCounter::new(Restart::default()));
+        let restarts = self.restarts.get_or_insert_with(fresh);
+        if restarts.next(turn.group().now_ns(), cell.state.id).is_none() {
             cell.refuse_all(failure.clone(), turn);
             self.directory.leaves(&self.key, cell.state.id);
             turn.close();
@@ -421,7 +375,7 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
         cell.end(&Exit::Failed(failure.clone()));
         turn.cancel_subscriptions();
         cell.forget_futures();
-        let children = cell.take_children();
+        let children = cell.state.take_children();
         if children.is_empty() {
             self.activate_again(cell, turn);
         } else {
@@ -446,7 +400,7 @@ impl<E: Entity> Context<'_, E> {
     /// told before; zero ends that. It does not shorten the usual time. Want of room ends it all
     /// the same.
     pub fn keep_for(&mut self, time: Duration) {
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let time_ns = nanos(time);
         let until_ns = self.group().now_ns().saturating_add(time_ns);
         // The last moment is for those that are held.
         self.set_kept_until(if time.is_zero() { 0 } else { until_ns.min(HELD_NS - 1) });

@@ -1,11 +1,14 @@
 //! The life of one activation: its begin and end, idleness, and whether it is still its key's.
 
-pub(crate) mod collect;
-pub(crate) mod collector;
-pub(crate) mod fencing;
-pub(crate) mod hooks;
-pub(crate) mod stuck;
+mod collector;
+mod fencing;
+mod hooks;
+mod stuck;
 
-pub use collect::Collect;
+pub use collector::Collect;
+pub(crate) use collector::Collector;
 pub use fencing::OnConflict;
+pub(crate) use fencing::{Activation, Fencing};
 pub use hooks::{CreateContext, EntityContext};
+pub(crate) use hooks::{EntityHooks, HELD_NS};
+pub(crate) use stuck::Suspects;

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::{Phase, Task};
+use turnwheel_runtime::Phase;
 
-use crate::actor::cell::ActorCell;
-use crate::actor::handler::Turn;
-use crate::entity::directory::{Directory, Entry, Inactive};
-use crate::entity::{Entity, EntityKey};
+use crate::actor::{ActorCell, Turn};
+use crate::call::nanos;
+use crate::entity::{Directory, Entity, EntityKey, Entry};
 
 /// An activation that may be stuck.
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +57,12 @@ impl<E: Entity> Directory<E> {
         let mut suspects = self.collector.suspects.lock();
         let mut former = std::mem::take(&mut *suspects);
         for shard in 0..Self::shards() {
-            self.each_alive(shard, |key, id, task, is_leaving| {
+            self.table.each(shard, |key, entry| {
+                let Some(task) = entry.task() else { return true };
+                let (id, is_leaving) = (task.tag(), matches!(entry, Entry::Inactive(_)));
                 let known = former.remove(&id);
                 if known.is_none() && !is_leaving && task.queue_len() == 0 {
-                    return;
+                    return true;
                 }
                 let fresh = Suspect { since_ns: now_ns, handled: None, asked_ns: None };
                 let mut suspect = known.unwrap_or(fresh);
@@ -72,39 +73,18 @@ impl<E: Entity> Directory<E> {
                     suspects.insert(id, suspect);
                 }
                 task.interrupt();
+                true
             });
         }
         drop(suspects);
         lost.into_iter().for_each(|(key, id)| self.abandon(&key, id));
     }
 
-    /// Looks at the activations of one shard: key, number, task, and whether it is on its way out.
-    fn each_alive(
-        &self,
-        shard: usize,
-        mut look: impl FnMut(&E::Key, u64, &Task<ActorCell<E>>, bool),
-    ) {
-        self.table.each(shard, |key, entry| {
-            match entry {
-                Entry::Active(active) => look(key, active.id(), &active.task, false),
-                Entry::Inactive(inactive) => {
-                    if let Inactive::Leaving(leaving) = &**inactive {
-                        look(key, leaving.id, &leaving.task, true);
-                    }
-                }
-            }
-            true
-        });
-    }
-
     fn role(&self, key: &E::Key, id: u64) -> Role {
-        match self.shard(key).get(key) {
-            Some(Entry::Active(active)) if active.id() == id => Role::Active,
-            Some(Entry::Inactive(inactive)) => match &**inactive {
-                Inactive::Leaving(leaving) if leaving.id == id => Role::Leaving,
-                _ => Role::Replaced,
-            },
-            _ => Role::Replaced,
+        match self.shard(key).get(key).filter(|entry| entry.is_activation(id)) {
+            Some(Entry::Active(_)) => Role::Active,
+            Some(Entry::Inactive(_)) => Role::Leaving,
+            None => Role::Replaced,
         }
     }
 
@@ -158,15 +138,7 @@ impl<E: Entity> Directory<E> {
         let mut shard = self.shard(key);
         let Some((pending, bytes)) = shard.take_activation(key, id) else { return };
         self.count_replaced(key, "its thread does not return");
-        if pending.is_empty() {
-            drop(shard);
-            self.free_place(u64::from(bytes));
-            self.next_waiting();
-        } else {
-            let failed = self.begin(&mut shard, key, pending, None, u64::from(bytes));
-            drop(shard);
-            self.fail_all(failed);
-        }
+        self.begin_next(shard, key, pending, None, u64::from(bytes));
     }
 
     fn count_replaced(&self, key: &E::Key, why: &'static str) {
@@ -177,8 +149,4 @@ impl<E: Entity> Directory<E> {
             "an activation was stuck and is replaced"
         );
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,8 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::store::{ReminderId, ReminderRow};
-use super::LOADED_MAX;
+use super::{ReminderId, ReminderRow, LOADED_MAX};
 
 /// A write about a row that is still to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub(super) enum Record {
     /// It goes on like this; the version is that of the row before.
     Row(ReminderRow),
     /// It was told for the last time.
-    End { expected: u64 },
+    End,
 }
 
 /// Something that is due.
@@ -30,18 +29,12 @@ pub(super) struct Work {
 /// Result of some work.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// It was written, with this as the row now.
-    Written(ReminderRow),
-    /// It is over.
-    Ended,
-    /// It could not be written and is to be tried again then.
-    Unwritten { record: Record, again_ms: u64 },
-    /// Somebody else has written it: that is the row now, if there is one.
-    Changed(Option<ReminderRow>),
-    /// Another process has it.
-    Elsewhere,
-    /// Nothing was done, and is to be tried again then.
-    Failed { again_ms: u64 },
+    /// The row is this now: written, or changed by somebody else.
+    Row(ReminderRow),
+    /// It is over, or another process has it.
+    Gone,
+    /// It is to be tried again then; with a record, only that is left to write.
+    Again { record: Option<Record>, again_ms: u64 },
 }
 
 /// How far a look has come.
@@ -149,7 +142,7 @@ impl Agenda {
         self.under_way.remove(id);
         let Some(mut entry) = self.entries.remove(id) else {
             // Removed meanwhile; only somebody else's new row is news.
-            if let Done::Changed(Some(row)) | Done::Written(row) = done {
+            if let Done::Row(row) = done {
                 self.put(row);
             }
             return;
@@ -161,18 +154,13 @@ impl Agenda {
             return;
         }
         match done {
-            Done::Written(row) | Done::Changed(Some(row)) => {
+            Done::Row(row) => {
                 self.insert(row);
                 self.shrink();
             }
-            Done::Ended | Done::Changed(None) | Done::Elsewhere => self.has_gone(id, version),
-            Done::Unwritten { record, again_ms } => {
-                (entry.record, entry.at_ms) = (Some(record), again_ms);
-                self.by_due.insert((again_ms, id.clone()));
-                self.entries.insert(id.clone(), entry);
-            }
-            Done::Failed { again_ms } => {
-                entry.at_ms = again_ms;
+            Done::Gone => self.has_gone(id, version),
+            Done::Again { record, again_ms } => {
+                (entry.record, entry.at_ms) = (record.or(entry.record), again_ms);
                 self.by_due.insert((again_ms, id.clone()));
                 self.entries.insert(id.clone(), entry);
             }
@@ -310,7 +298,7 @@ mod tests {
         assert!(agenda.wants_look(last_ms), "what was left out is due");
         for _ in 0..=LOADED_MAX / 2 {
             let work = agenda.take_due(u64::MAX, 1).pop().expect("one is due");
-            agenda.done(&work.row.id, 1, Done::Ended);
+            agenda.done(&work.row.id, 1, Done::Gone);
         }
         assert!(agenda.wants_look(0), "there is room");
         assert!(agenda.begin_look(1_000_000) && !agenda.wants_look(last_ms));
@@ -336,8 +324,8 @@ mod tests {
         assert!(agenda.begin_look(200));
         let due = agenda.take_due(10, 3);
         assert_eq!((due.len(), agenda.under_way(), agenda.next_ms()), (3, 3, None));
-        agenda.done(&due[0].row.id, 1, Done::Written(row(1, 1_000, 4)));
-        agenda.done(&due[1].row.id, 2, Done::Ended);
+        agenda.done(&due[0].row.id, 1, Done::Row(row(1, 1_000, 4)));
+        agenda.done(&due[1].row.id, 2, Done::Gone);
         // The third is still being told.
         due.into_iter().for_each(|work| agenda.load(work.row));
         agenda.end_look(Some(Seen { until_ms: 200, is_all: true }));
@@ -353,15 +341,15 @@ mod tests {
     fn what_was_told_and_not_written_is_kept_and_only_written_again() {
         let mut agenda = looked([row(1, 10, 1)], 100);
         let work = agenda.take_due(10, 9).pop().expect("it is due");
-        let record = Record::End { expected: 1 };
-        agenda.done(&work.row.id, 1, Done::Unwritten { record: record.clone(), again_ms: 50 });
+        let record = Record::End;
+        agenda.done(&work.row.id, 1, Done::Again { record: Some(record.clone()), again_ms: 50 });
         assert!(agenda.take_due(49, 9).is_empty());
         let work = agenda.take_due(50, 9).pop().expect("it is due");
         assert_eq!(work.record, Some(record));
         // Registered anew meanwhile: that is told, at its time.
         agenda.put(row(1, 60, 2));
         assert!(agenda.take_due(60, 9).is_empty(), "one at a time");
-        agenda.done(&work.row.id, 1, Done::Changed(Some(row(1, 60, 2))));
+        agenda.done(&work.row.id, 1, Done::Row(row(1, 60, 2)));
         let work = agenda.take_due(60, 9).pop().expect("it is due");
         assert_eq!((work.row.version, work.record), (2, None));
     }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::error::ReminderError;
-use super::schedule::{time_of, MissedTicks, Schedule};
-use super::service::Service;
-use super::store::{ReminderId, ReminderRow};
-use super::{NAME_BYTES_MAX, PER_ENTITY_MAX, REWRITES_MAX};
+use super::{
+    has_same_times, time_of, MissedTicks, ReminderError, ReminderId, ReminderRow, Schedule,
+    Service, NAME_BYTES_MAX, PER_ENTITY_MAX, REWRITES_MAX,
+};
 use crate::entity::{Directory, Entity, EntityContext, EntityKey, EntityRef, StoreError};
 
 /// A reminder as it was registered or read. Its values do not change; as a handle it stands for
@@ -88,25 +87,22 @@ impl EntityReminders {
         let id = self.id(name);
         for _ in 0..REWRITES_MAX {
             let known = service.store().get(&id).await?;
-            let now_ms = service.now_ms();
-            let plan = schedule.plan(name, now_ms)?;
-            let mut row = ReminderRow::new(id.clone());
-            (row.delay_ms, row.first_due_ms) = (plan.delay_ms, plan.first_due_ms);
-            (row.period_ms, row.missed) = (plan.period_ms, plan.missed);
-            (row.planned_ms, row.due_ms) = (plan.first_ms(now_ms), plan.first_ms(now_ms));
+            let mut row = schedule.plan(id.clone(), service.now_ms())?;
             match known {
                 None => self.check_room(service).await?,
                 // Its only tick is being told: this is a new one.
-                Some(known) if known.period_ms.is_none() && service.is_under_way(&id) => {
+                Some(known)
+                    if known.period_ms.is_none() && service.agenda.lock().is_under_way(&id) =>
+                {
                     row.version = known.version;
                 }
-                Some(known) if plan.has_times_of(&known) => {
-                    if known.missed == plan.missed {
+                Some(known) if has_same_times(&row, &known) => {
+                    if known.missed == row.missed {
                         // Also if a registration was cut off before this process took note of it.
                         service.put(known.clone());
                         return Ok(Reminder { row: known });
                     }
-                    row = ReminderRow { missed: plan.missed, revision: 0, ..known };
+                    row = ReminderRow { missed: row.missed, revision: 0, ..known };
                 }
                 Some(known) => row.version = known.version,
             }
@@ -144,7 +140,7 @@ impl EntityReminders {
             }
             match service.store().remove(id, known.version, self.epoch(service)?).await {
                 Ok(()) => {
-                    service.remove(id, known.version);
+                    service.agenda.lock().remove(id, known.version);
                     return Ok(());
                 }
                 // It has ticked meanwhile, or was changed: look again.
@@ -198,14 +194,14 @@ impl EntityReminders {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(ReminderError::BadName { name: name.to_owned() });
         }
-        if !service.takes(self.entity) {
+        if !service.settings.targets.contains_key(self.entity) {
             return Err(ReminderError::NotTaken { entity: self.entity.to_owned() });
         }
         if !self.is_readable {
             let (entity, key) = (self.entity.to_owned(), self.key.to_string());
             return Err(ReminderError::UnreadableKey { entity, key });
         }
-        let period_min = service.period_min();
+        let period_min = service.settings.period_min;
         match by.period() {
             Some(period) if period < period_min => {
                 let name = name.to_owned();

@@ -80,13 +80,17 @@ mod service;
 mod store;
 mod tick;
 
+use agenda::{Agenda, Done, Record, Seen, Work};
 pub use error::{ReminderError, RemindersError};
 pub use handle::{EntityReminders, Reminder};
+use schedule::{has_same_times, next, passed_ms, step, time_of, whole_ms, Step};
 pub use schedule::{MissedTicks, Schedule};
 pub(crate) use scheduler::start;
+use scheduler::{Command, ReminderScheduler};
 pub(crate) use service::Service;
 pub use service::{ReminderStats, Reminders, RemindersBuilder};
 pub use store::{DueRange, MemoryReminders, ReminderId, ReminderRow, ReminderStore};
+use tick::Target;
 pub use tick::{ReminderTick, TickReply};
 
 /// Bytes of a reminder's name, at most: names go into logs, stores and indexes.

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::error::ReminderError;
-use super::store::ReminderRow;
+use super::{ReminderError, ReminderId, ReminderRow};
 
 /// The latest time that can be stored, milliseconds: that of a signed number of 64 bits.
 const TIME_MAX_MS: u64 = i64::MAX as u64;
@@ -83,8 +82,8 @@ impl Schedule {
     }
 
     /// The row of a reminder with this schedule, registered now.
-    pub(super) fn plan(&self, name: &str, now_ms: u64) -> Result<Plan, ReminderError> {
-        let far = || ReminderError::OutOfRange { name: name.to_owned() };
+    pub(super) fn plan(&self, id: ReminderId, now_ms: u64) -> Result<ReminderRow, ReminderError> {
+        let far = || ReminderError::OutOfRange { name: id.name.to_string() };
         let period_ms = self.period.map(|period| whole_ms(period).ok_or_else(far)).transpose()?;
         let (delay_ms, first_due_ms) = match self.first {
             First::After(delay) => {
@@ -99,7 +98,16 @@ impl Schedule {
         if first_due_ms > TIME_MAX_MS {
             return Err(far());
         }
-        Ok(Plan { delay_ms, first_due_ms, period_ms, missed: self.missed })
+        let due_ms = match period_ms {
+            // The occurrence of now itself counts.
+            Some(period_ms) if first_due_ms < now_ms => after(first_due_ms, period_ms, now_ms - 1),
+            _ => first_due_ms,
+        };
+        let mut row = ReminderRow::new(id);
+        (row.delay_ms, row.first_due_ms) = (delay_ms, first_due_ms);
+        (row.period_ms, row.missed) = (period_ms, self.missed);
+        (row.planned_ms, row.due_ms) = (due_ms, due_ms);
+        Ok(row)
     }
 
     /// Its period, if it has one.
@@ -108,35 +116,13 @@ impl Schedule {
     }
 }
 
-/// A schedule in the numbers of a row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) delay_ms: Option<u64>,
-    pub(super) first_due_ms: u64,
-    pub(super) period_ms: Option<u64>,
-    pub(super) missed: MissedTicks,
-}
-
-impl Plan {
-    /// Whether a row ticks as this plan wants it, so that there is no need to begin anew.
-    pub(super) fn has_times_of(&self, row: &ReminderRow) -> bool {
-        let same_first = match self.delay_ms {
-            Some(_) => self.delay_ms == row.delay_ms,
-            None => row.delay_ms.is_none() && self.first_due_ms == row.first_due_ms,
-        };
-        same_first && self.period_ms == row.period_ms
-    }
-
-    /// The first occurrence that is not past.
-    pub(super) fn first_ms(&self, now_ms: u64) -> u64 {
-        match self.period_ms {
-            Some(period_ms) if self.first_due_ms < now_ms => {
-                // The occurrence of now itself counts.
-                after(self.first_due_ms, period_ms, now_ms - 1)
-            }
-            _ => self.first_due_ms,
-        }
-    }
+/// Whether two rows tick at the same times, so that there is no need to begin anew.
+pub(super) fn has_same_times(row: &ReminderRow, other: &ReminderRow) -> bool {
+    let same_first = match row.delay_ms {
+        Some(_) => row.delay_ms == other.delay_ms,
+        None => other.delay_ms.is_none() && row.first_due_ms == other.first_due_ms,
+    };
+    same_first && row.period_ms == other.period_ms
 }
 
 /// Action for a row that is due.
@@ -212,7 +198,6 @@ pub(super) fn time_of(ms: u64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity::reminder::ReminderId;
 
     fn row(first_ms: u64, period_ms: Option<u64>, missed: MissedTicks) -> ReminderRow {
         let mut row = ReminderRow::new(ReminderId::new("e", "k", "n"));
@@ -258,17 +243,17 @@ mod tests {
 
     #[test]
     fn a_time_that_is_past_counts_as_the_begin_of_the_cadence() -> Result<(), ReminderError> {
-        let plan =
-            Schedule::every(Duration::from_millis(10)).first_at(time_of(5)).plan("n", 100)?;
-        assert_eq!(plan.first_ms(100), 105);
-        assert_eq!(plan.first_ms(105), 105);
-        assert_eq!(plan.first_ms(106), 115);
-        let past = Schedule::once_at(time_of(5)).plan("n", 100)?;
-        assert_eq!(past.first_ms(100), 5, "at once");
-        let early = Schedule::once(Duration::from_nanos(1)).plan("n", 100)?;
-        assert_eq!(early.first_ms(100), 101, "rounded up");
-        assert!(Schedule::once(Duration::MAX).plan("n", 100).is_err());
-        assert!(Schedule::every(Duration::MAX).first(Duration::ZERO).plan("n", 1).is_err());
+        let id = || ReminderId::new("e", "k", "n");
+        let plan = |schedule: Schedule, now_ms| schedule.plan(id(), now_ms);
+        let cadence = Schedule::every(Duration::from_millis(10)).first_at(time_of(5));
+        for (now_ms, first_ms) in [(100, 105), (105, 105), (106, 115)] {
+            assert_eq!(plan(cadence, now_ms)?.planned_ms, first_ms, "from {now_ms}");
+        }
+        assert_eq!(plan(Schedule::once_at(time_of(5)), 100)?.due_ms, 5, "at once");
+        let early = plan(Schedule::once(Duration::from_nanos(1)), 100)?;
+        assert_eq!(early.due_ms, 101, "rounded up");
+        assert!(plan(Schedule::once(Duration::MAX), 100).is_err());
+        assert!(plan(Schedule::every(Duration::MAX).first(Duration::ZERO), 1).is_err());
         Ok(())
     }
 }

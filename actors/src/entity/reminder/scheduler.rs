@@ -2,24 +2,19 @@
 //! from time to time.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
 use turnwheel_runtime::{Failure, Late, Timer, TimerError};
 
-use super::agenda::{Done, Record, Seen, Work};
-use super::schedule::{next, step, time_of, Step};
-use super::service::Service;
-use super::store::{DueRange, ReminderId, ReminderRow};
-use super::tick::ReminderTick;
-use super::{LOADED_MAX, PAGE_ROWS, UNDER_WAY_MAX};
-use crate::actor::context::Context;
-use crate::actor::handler::Handler;
-use crate::actor::{Actor, Directive};
+use super::{
+    next, step, time_of, Done, DueRange, Record, ReminderId, ReminderRow, ReminderTick, Seen,
+    Service, Step, Work, LOADED_MAX, PAGE_ROWS, UNDER_WAY_MAX,
+};
+use crate::actor::{Actor, Context, Directive, Handler};
 use crate::entity::{Entities, Shared, StoreError};
-use crate::request::scope;
-use crate::request::Ambient;
+use crate::request::{scope, Ambient};
 
 /// Tells the reminders of a system.
 pub(crate) struct ReminderScheduler {
@@ -31,20 +26,16 @@ pub(crate) struct ReminderScheduler {
     failures: u32,
 }
 
-/// Look at the agenda.
-pub(crate) struct Look;
-
-/// Look at the store.
-struct Refresh;
-
-/// A look at the store is over.
-struct Refreshed(Result<(), StoreError>);
-
-/// Some work is done, or has panicked.
-struct Finished {
-    id: ReminderId,
-    version: u64,
-    done: Result<Done, scope::Panic>,
+/// Message of the scheduler to itself; a look at the agenda is also asked for by registrations.
+pub(crate) enum Command {
+    /// Look at the agenda.
+    Look,
+    /// Look at the store.
+    Refresh,
+    /// A look at the store is over.
+    Refreshed(Result<(), StoreError>),
+    /// Some work is done, or has panicked.
+    Finished { id: ReminderId, version: u64, done: Result<Done, scope::Panic> },
 }
 
 impl Actor for ReminderScheduler {
@@ -53,9 +44,9 @@ impl Actor for ReminderScheduler {
     fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), Infallible> {
         let refresh = self.service.settings.refresh;
         let armed = cx
-            .tell_after(Duration::ZERO, Refresh)
+            .tell_after(Duration::ZERO, Command::Refresh)
             .map_err(TimerError::from)
-            .and_then(|_| cx.tell_every(refresh, Late::Delay, || Refresh));
+            .and_then(|_| cx.tell_every(refresh, Late::Delay, || Command::Refresh));
         if let Err(error) = armed {
             tracing::error!(%error, "reminders of other processes are not found");
         }
@@ -82,55 +73,34 @@ pub(crate) fn start(service: &Arc<Service>, entities: &Arc<Shared>) {
     }
 }
 
-impl Handler<Look> for ReminderScheduler {
+impl Handler<Command> for ReminderScheduler {
     type Reply = ();
 
-    fn handle(&mut self, _: Look, cx: &mut Context<'_, Self>) {
-        self.service.is_told.store(false, Ordering::Release);
-        self.look(cx);
-    }
-}
-
-impl Handler<Refresh> for ReminderScheduler {
-    type Reply = ();
-
-    fn handle(&mut self, _: Refresh, cx: &mut Context<'_, Self>) {
-        self.refresh(cx);
-    }
-}
-
-impl Handler<Refreshed> for ReminderScheduler {
-    type Reply = ();
-
-    fn handle(&mut self, Refreshed(outcome): Refreshed, cx: &mut Context<'_, Self>) {
-        match outcome {
-            Ok(()) => self.failures = 0,
-            Err(error) => {
+    fn handle(&mut self, command: Command, cx: &mut Context<'_, Self>) {
+        match command {
+            Command::Refresh => return self.refresh(cx),
+            Command::Look => self.service.is_told.store(false, Ordering::Release),
+            Command::Refreshed(Ok(())) => self.failures = 0,
+            Command::Refreshed(Err(error)) => {
                 self.failures = self.failures.saturating_add(1);
                 let pause_ms = self.service.pause_ms(self.failures, u64::from(self.failures));
                 tracing::warn!(%error, pause_ms, "the store of reminders was not read");
-                if let Err(error) = cx.tell_after(Duration::from_millis(pause_ms), Refresh) {
+                let pause = Duration::from_millis(pause_ms);
+                if let Err(error) = cx.tell_after(pause, Command::Refresh) {
                     tracing::warn!(%error, "the store of reminders is read later");
                 }
             }
+            Command::Finished { id, version, done } => {
+                let done = done.unwrap_or_else(|panic| {
+                    let failure = Failure::from_panic(panic);
+                    tracing::error!(reminder = %id, %failure, "telling a reminder panicked");
+                    self.service.stats.lock().failed += 1;
+                    let again_ms = self.service.now_ms() + self.service.pause_ms(1, version);
+                    Done::Again { record: None, again_ms }
+                });
+                self.service.done(&id, version, done);
+            }
         }
-        self.look(cx);
-    }
-}
-
-impl Handler<Finished> for ReminderScheduler {
-    type Reply = ();
-
-    fn handle(&mut self, finished: Finished, cx: &mut Context<'_, Self>) {
-        let Finished { id, version, done } = finished;
-        let done = done.unwrap_or_else(|panic| {
-            let failure = Failure::from_panic(panic);
-            tracing::error!(reminder = %id, %failure, "telling a reminder panicked");
-            count(&self.service.counts.failed);
-            let again_ms = self.service.now_ms() + self.service.pause_ms(1, version);
-            Done::Failed { again_ms }
-        });
-        self.service.done(&id, version, done);
         self.look(cx);
     }
 }
@@ -154,7 +124,7 @@ impl ReminderScheduler {
             let (id, version) = (work.row.id.clone(), work.row.version);
             let told = tell(Arc::clone(&self.service), Weak::clone(&self.entities), work);
             let told = scope::contained(told, Ambient::default());
-            cx.pipe(told, move |done| Finished { id, version, done });
+            cx.pipe(told, move |done| Command::Finished { id, version, done });
         }
         self.arm(next_ms, cx);
         // A store that has failed is looked at after a pause.
@@ -179,7 +149,7 @@ impl ReminderScheduler {
         }
         let Some(next_ms) = next_ms else { return };
         let delay = due_since(next_ms).unwrap_or_default();
-        match cx.tell_after(delay, Look) {
+        match cx.tell_after(delay, Command::Look) {
             Ok(timer) => self.armed = Some((next_ms, timer)),
             Err(error) => {
                 tracing::warn!(%error, "reminders are told at the next look at the store")
@@ -203,9 +173,9 @@ impl ReminderScheduler {
             let seen = read.as_ref().ok().copied();
             service.agenda.lock().end_look(seen);
             if read.is_err() {
-                count(&service.counts.store_failures);
+                service.stats.lock().store_failures += 1;
             }
-            Refreshed(read.map(drop))
+            Command::Refreshed(read.map(drop))
         });
     }
 }
@@ -239,16 +209,16 @@ async fn tell(service: Arc<Service>, entities: Weak<Shared>, work: Work) -> Done
     if let Some(record) = record {
         return write(&service, row, record).await;
     }
-    let Some(shared) = entities.upgrade() else { return Done::Elsewhere };
+    let Some(shared) = entities.upgrade() else { return Done::Gone };
     if !service.place(&row.id.entity, &row.id.key).is_local {
-        return Done::Elsewhere;
+        return Done::Gone;
     }
     let now_ms = service.now_ms();
     let (planned_ms, skipped, is_due) = match step(&row, now_ms, service.since_ms) {
         Step::Tick { planned_ms, skipped } => (planned_ms, skipped, true),
         Step::Skip { next_ms, skipped } => (next_ms, skipped, false),
     };
-    service.counts.skipped.fetch_add(skipped, Ordering::Relaxed);
+    service.stats.lock().skipped += skipped;
     let skipped = row.skipped.saturating_add(skipped);
     let row = ReminderRow { planned_ms, skipped, ..row };
     if !is_due {
@@ -270,17 +240,17 @@ async fn tell(service: Arc<Service>, entities: Weak<Shared>, work: Work) -> Done
             (target.tell)(&Entities { shared }, &row.id.key, tick, limit).await
         }
         None => {
-            count(&service.counts.unknown);
+            service.stats.lock().unknown += 1;
             Err(Failure::Refused("no entity type of this name takes reminders here"))
         }
     };
     let record = match told {
         Ok(()) => {
-            count(&service.counts.ticks);
+            service.stats.lock().ticks += 1;
             following(&service, &row)
         }
         Err(failure) => {
-            count(&service.counts.failed);
+            service.stats.lock().failed += 1;
             tracing::warn!(reminder = %row.id, failures = row.failures, %failure, "a tick failed");
             let failures = row.failures.saturating_add(1);
             let pause_ms = service.pause_ms(failures, row.version);
@@ -294,9 +264,9 @@ async fn tell(service: Arc<Service>, entities: Weak<Shared>, work: Work) -> Done
 /// The write after a tick was told.
 fn following(service: &Service, row: &ReminderRow) -> Record {
     match next(row, row.planned_ms, service.now_ms()) {
-        None => Record::End { expected: row.version },
+        None => Record::End,
         Some((next_ms, skipped)) => {
-            service.counts.skipped.fetch_add(skipped, Ordering::Relaxed);
+            service.stats.lock().skipped += skipped;
             Record::Row(at(ReminderRow { skipped, ..row.clone() }, next_ms))
         }
     }
@@ -309,36 +279,39 @@ fn at(row: ReminderRow, planned_ms: u64) -> ReminderRow {
 
 /// Writes what has become of a row.
 async fn write(service: &Service, row: ReminderRow, record: Record) -> Done {
-    let place = service.place(&row.id.entity, &row.id.key);
-    if !place.is_local {
-        return Done::Elsewhere;
-    }
-    let store = service.store();
-    let written = match &record {
-        Record::Row(now) => store.upsert(now, place.epoch).await.map(Some),
-        Record::End { expected } => {
-            store.remove(&row.id, *expected, place.epoch).await.map(|()| None)
-        }
+    let error = match try_write(service, &row, &record).await {
+        Ok(done) => return done,
+        Err(error) => error,
     };
-    let error = match (written, record) {
-        (Ok(Some(version)), Record::Row(now)) => {
-            return Done::Written(ReminderRow { version, ..now });
-        }
-        (Ok(_), _) => return Done::Ended,
-        (Err(StoreError::Conflict { .. }), record) => match store.get(&row.id).await {
-            Ok(now) => return Done::Changed(now),
-            Err(error) => (error, record),
-        },
-        (Err(StoreError::Fenced { .. }), _) => return Done::Elsewhere,
-        (Err(error), record) => (error, record),
-    };
-    let (error, record) = error;
-    count(&service.counts.store_failures);
+    service.stats.lock().store_failures += 1;
     let pause_ms = service.pause_ms(1, row.version);
     tracing::warn!(reminder = %row.id, %error, pause_ms, "a reminder was not written");
-    Done::Unwritten { record, again_ms: service.now_ms().saturating_add(pause_ms) }
+    let again_ms = service.now_ms().saturating_add(pause_ms);
+    Done::Again { record: Some(record), again_ms }
 }
 
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+async fn try_write(
+    service: &Service,
+    row: &ReminderRow,
+    record: &Record,
+) -> Result<Done, StoreError> {
+    let place = service.place(&row.id.entity, &row.id.key);
+    if !place.is_local {
+        return Ok(Done::Gone);
+    }
+    let store = service.store();
+    let written = match record {
+        Record::Row(now) => {
+            let written = store.upsert(now, place.epoch).await;
+            written.map(|version| Done::Row(ReminderRow { version, ..now.clone() }))
+        }
+        Record::End => store.remove(&row.id, row.version, place.epoch).await.map(|()| Done::Gone),
+    };
+    match written {
+        Err(StoreError::Conflict { .. }) => {
+            Ok(store.get(&row.id).await?.map_or(Done::Gone, Done::Row))
+        }
+        Err(StoreError::Fenced { .. }) => Ok(Done::Gone),
+        written => written,
+    }
 }

@@ -2,24 +2,19 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use turnwheel_runtime::{Backoff, Completion, Group};
 
-use super::agenda::{Agenda, Done};
-use super::error::RemindersError;
-use super::schedule::{passed_ms, whole_ms};
-use super::scheduler::{Look, ReminderScheduler};
-use super::store::{ReminderId, ReminderRow, ReminderStore};
-use super::tick::{ReminderTick, Target, TickReply};
 use super::{
-    PERIOD_MIN_DEFAULT, REFRESH_DEFAULT, RETRY_CAP, RETRY_FIRST, TICK_LIMIT_DEFAULT, WINDOW_DEFAULT,
+    passed_ms, whole_ms, Agenda, Command, Done, ReminderId, ReminderRow, ReminderScheduler,
+    ReminderStore, ReminderTick, RemindersError, Target, TickReply, PERIOD_MIN_DEFAULT,
+    REFRESH_DEFAULT, RETRY_CAP, RETRY_FIRST, TICK_LIMIT_DEFAULT, WINDOW_DEFAULT,
 };
-use crate::actor::address::Address;
-use crate::actor::handler::Receive;
+use crate::actor::{Address, MessageFor};
 use crate::entity::{Entity, Ownership, Placement};
 use crate::request::RequestContext;
 
@@ -83,8 +78,8 @@ impl RemindersBuilder {
     /// Its second parameter is inferred: `entity::<Account, _>()`.
     pub fn entity<E, K>(mut self) -> Self
     where
-        E: Entity + Receive<ReminderTick, K>,
-        E::Reply: TickReply,
+        E: Entity,
+        ReminderTick: MessageFor<E, K, Reply: TickReply>,
         K: 'static,
     {
         let target = Target::of::<E, K>();
@@ -177,15 +172,6 @@ pub struct ReminderStats {
     pub under_way: usize,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) ticks: AtomicU64,
-    pub(super) failed: AtomicU64,
-    pub(super) unknown: AtomicU64,
-    pub(super) skipped: AtomicU64,
-    pub(super) store_failures: AtomicU64,
-}
-
 /// State that registration and delivery share.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -195,7 +181,8 @@ pub(crate) struct Service {
     /// The time from which on this process tells reminders.
     pub(super) since_ms: u64,
     pub(super) agenda: Mutex<Agenda>,
-    pub(super) counts: Counts,
+    /// Without what the agenda counts.
+    pub(super) stats: Mutex<ReminderStats>,
     scheduler: OnceLock<Address<ReminderScheduler>>,
     /// A look at the agenda is on its way to the scheduler.
     pub(super) is_told: AtomicBool,
@@ -209,7 +196,7 @@ impl Service {
             placement: Arc::clone(placing),
             since_ms: passed_ms(group.wall()),
             agenda: Mutex::default(),
-            counts: Counts::default(),
+            stats: Mutex::default(),
             scheduler: OnceLock::new(),
             is_told: AtomicBool::new(false),
         }
@@ -230,14 +217,6 @@ impl Service {
 
     pub(super) fn store(&self) -> &dyn ReminderStore {
         &*self.settings.store
-    }
-
-    pub(super) fn period_min(&self) -> Duration {
-        self.settings.period_min
-    }
-
-    pub(super) fn takes(&self, entity: &str) -> bool {
-        self.settings.targets.contains_key(entity)
     }
 
     pub(super) fn place(&self, entity: &str, key: &str) -> Ownership {
@@ -263,11 +242,6 @@ impl Service {
         whole_ms(pause).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Whether a tick of this reminder is being told by this process.
-    pub(super) fn is_under_way(&self, id: &ReminderId) -> bool {
-        self.agenda.lock().is_under_way(id)
-    }
-
     /// Notes what was just registered.
     pub(super) fn put(&self, row: ReminderRow) {
         let until_ms = self.window_end_ms();
@@ -287,11 +261,6 @@ impl Service {
         agenda.done(id, version, done);
     }
 
-    /// Notes a removal.
-    pub(super) fn remove(&self, id: &ReminderId, version: u64) {
-        self.agenda.lock().remove(id, version);
-    }
-
     /// Sees to it that the scheduler looks at the agenda.
     fn tell(&self) {
         let Some(scheduler) = self.scheduler.get() else { return };
@@ -300,7 +269,7 @@ impl Service {
         }
         // Without the request context of whoever registers: it has nothing to do with other
         // reminders.
-        if RequestContext::new().scope(|| scheduler.tell(Look)).is_err() {
+        if RequestContext::new().scope(|| scheduler.tell(Command::Look).is_err()) {
             // The group shuts down or has no memory for messages; the next look at the store is by
             // timer.
             self.is_told.store(false, Ordering::Release);
@@ -312,15 +281,6 @@ impl Service {
             let agenda = self.agenda.lock();
             (agenda.len(), agenda.under_way())
         };
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        ReminderStats {
-            ticks: read(&self.counts.ticks),
-            failed: read(&self.counts.failed),
-            unknown: read(&self.counts.unknown),
-            skipped: read(&self.counts.skipped),
-            store_failures: read(&self.counts.store_failures),
-            loaded,
-            under_way,
-        }
+        ReminderStats { loaded, under_way, ..*self.stats.lock() }
     }
 }

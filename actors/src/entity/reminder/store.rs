@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -10,7 +11,7 @@ use super::schedule::MissedTicks;
 use crate::entity::{StoreError, StoreFuture};
 
 /// Identity of a reminder.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReminderId {
     /// Name of the entity's type.
     pub entity: Arc<str>,
@@ -40,7 +41,7 @@ impl fmt::Display for ReminderId {
 
 /// A stored reminder. Times are whole milliseconds since the begin of 1970, universal time, and at
 /// most those of a signed number of 64 bits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReminderRow {
     /// Its entity and its name.
@@ -70,19 +71,7 @@ pub struct ReminderRow {
 impl ReminderRow {
     /// A row that a store fills with what it has read.
     pub fn new(id: ReminderId) -> Self {
-        Self {
-            id,
-            first_due_ms: 0,
-            delay_ms: None,
-            period_ms: None,
-            missed: MissedTicks::default(),
-            planned_ms: 0,
-            due_ms: 0,
-            failures: 0,
-            skipped: 0,
-            revision: 0,
-            version: 0,
-        }
+        Self { id, ..Self::default() }
     }
 }
 
@@ -217,13 +206,8 @@ impl Table {
     }
 
     fn list(&self, range: &DueRange) -> Vec<ReminderRow> {
-        let places: Box<dyn Iterator<Item = &(u64, ReminderId)>> = match &range.after {
-            None => Box::new(self.by_due.iter()),
-            Some(after) => {
-                let from = std::ops::Bound::Excluded(after);
-                Box::new(self.by_due.range((from, std::ops::Bound::Unbounded)))
-            }
-        };
+        let from = range.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let places = self.by_due.range::<(u64, ReminderId), _>((from, Bound::Unbounded));
         places
             .take_while(|(due_ms, _)| *due_ms <= range.until_ms)
             .filter(|(_, id)| range.is_of(id))

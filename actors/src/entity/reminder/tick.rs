@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use turnwheel_runtime::Failure;
 
-use crate::actor::handler::Receive;
+use crate::actor::MessageFor;
 use crate::entity::{Entities, Entity, EntityKey};
 
 /// A reminder is due: the message that an entity with reminders handles, by any of the traits of
@@ -70,8 +70,8 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn of<E, K>() -> Self
     where
-        E: Entity + Receive<ReminderTick, K>,
-        E::Reply: TickReply,
+        E: Entity,
+        ReminderTick: MessageFor<E, K, Reply: TickReply>,
         K: 'static,
     {
         let tell: Tell = Box::new(|entities, key, tick, limit| {

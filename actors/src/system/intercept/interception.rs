@@ -43,19 +43,23 @@ impl Interception {
         Ok(())
     }
 
-    /// Runs the closure with all interceptors around it.
-    pub(crate) fn within(&mut self, run: &mut dyn FnMut()) -> Result<(), Failure> {
-        let mut run = Some(run);
+    /// Runs the closure with all interceptors around it. An error with what it has returned: an
+    /// interceptor has failed after it.
+    pub(crate) fn within<T>(
+        &mut self,
+        run: impl FnOnce() -> T,
+    ) -> (Option<T>, Result<(), Failure>) {
+        let (mut run, mut done) = (Some(run), None);
         let mut once = || {
             if let Some(run) = run.take() {
-                run();
+                done = Some(run());
             }
         };
-        let around = around(self.chain.layers(), &mut self.kept, &mut once);
-        if around.is_ok() && run.is_some() {
-            return Err(Failure::Refused("an interceptor did not go on with the message"));
+        let mut around = around(self.chain.layers(), &mut self.kept, &mut once);
+        if around.is_ok() && done.is_none() {
+            around = Err(Failure::Refused("an interceptor did not go on with the message"));
         }
-        around
+        (done, around)
     }
 
     /// Ends with the interceptors that have begun, the innermost first.

@@ -32,7 +32,6 @@
 //! | `incoming` | the ways of an intercepted message through a cell |
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 use turnwheel_runtime::Failure;
@@ -179,12 +178,6 @@ fn state_of<I: Interceptor>(kept: &mut LayerState) -> &mut I::State {
 /// Interceptors in their order, the outermost first. Empty is the usual case, and holds no memory.
 #[derive(Clone, Default)]
 pub(crate) struct Chain(Option<Arc<[Arc<dyn Layer>]>>);
-
-impl fmt::Debug for Chain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.layers().iter().map(|layer| layer.name())).finish()
-    }
-}
 
 impl Chain {
     pub(crate) fn is_empty(&self) -> bool {

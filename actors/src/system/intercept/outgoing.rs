@@ -13,13 +13,11 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 use super::call::{Direction, MessageInfo};
 use super::interception::Interception;
 use super::outcome::{AnyEnd, End, Retrying};
-use crate::call::ask::{Ask, Other};
-use crate::call::deadlines::deadline_after;
+use crate::call::{deadline_after, Ask, Other};
 use crate::error::{AskError, TellError};
 use crate::large::Carry;
 use crate::request::{self, Outgoing, RequestContext};
-use crate::system::dead_letter::DeadLetterReason;
-use crate::system::System;
+use crate::system::{DeadLetterReason, System};
 
 /// The recipient of a message as interceptors see it.
 pub(crate) struct Target<'a> {
@@ -152,17 +150,12 @@ fn pass<M: Send + 'static, P: Carry<M>, T>(
     if let Err(failure) = interception.begin(message.message()) {
         return Err((failure, message));
     }
-    let mut held = Some((message, send, interception.info.clone()));
-    let mut sent = None;
-    let around = interception.within(&mut || {
-        if let Some((message, send, info)) = held.take() {
-            sent = Some(send(message, info));
-        }
-    });
-    match (sent, held, around) {
-        // A sent message stays sent, whatever an interceptor does after that.
+    let info = interception.info.clone();
+    let mut held = Some(message);
+    let (sent, around) = interception.within(|| held.take().map(|message| send(message, info)));
+    match (sent.flatten(), held, around) {
         (Some(sent), ..) => Ok(sent),
-        (None, Some((message, ..)), Err(failure)) => Err((failure, message)),
+        (None, Some(message), Err(failure)) => Err((failure, message)),
         (None, ..) => unreachable!("what was not gone on with has failed and is still held"),
     }
 }

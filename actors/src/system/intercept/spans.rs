@@ -10,6 +10,7 @@ use turnwheel_runtime::Failure;
 
 use super::{Call, Direction, Interceptor, MessageInfo, Outcome};
 use crate::request::TraceContext;
+use crate::system::id::mix;
 
 /// A [`tracing`] span around each message, named `message`, at level `INFO` and with target
 /// `turnwheel::message`.
@@ -94,13 +95,6 @@ impl Spans {
             None => None,
         }
     }
-}
-
-/// Spreads all bits (the finalizer of `SplitMix64`).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// The span of a message.

@@ -1,7 +1,6 @@
 //! Types that can be registered under a name, and an entry of the registry.
 
 use std::any::{type_name, Any};
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::task::Wake;
 
@@ -79,12 +78,6 @@ pub(super) struct Entry {
     pub(super) holder: Box<dyn AnyHolder>,
     /// Wakes [`Leaving`]; dropped with the entry, it leaves no trace on the actor.
     pub(super) _end: Completion<()>,
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("actor", &self.holder.actor_name()).finish_non_exhaustive()
-    }
 }
 
 /// Woken by the end of an actor: gives its name up.

@@ -4,7 +4,6 @@ mod entry;
 mod error;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::pin::{pin, Pin};
 use std::sync::Arc;
@@ -56,12 +55,6 @@ struct State {
     next_id: u64,
     /// Look-ups that wait for a name that nobody has.
     waiting: Vec<(String, Completer<()>)>,
-}
-
-impl fmt::Debug for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Names").field("len", &self.state.lock().entries.len()).finish()
-    }
 }
 
 impl System {
