@@ -1,6 +1,7 @@
 //! What the open-loop measurements share: planned instants, spinning, floods, quantiles.
 
 use std::hint;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use turnwheel_runtime::{
@@ -70,9 +71,26 @@ where
 #[inline]
 pub(crate) fn sent<J>(submitted: Result<(), SubmitError<J>>) {
     if let Err(error) = submitted {
-        eprintln!("turnwheel-bench: a message was refused: {error}");
-        std::process::exit(1);
+        refused(&error);
     }
+}
+
+/// Set when a run has failed: what its actors still send is refused, and that is not the cause.
+static HAS_GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// A run has failed with an error of its own.
+pub(crate) fn give_up() {
+    HAS_GIVEN_UP.store(true, Ordering::SeqCst);
+}
+
+/// Ends the process with the refusal of a message, unless its run has failed before.
+#[cold]
+pub(crate) fn refused(error: &dyn std::fmt::Display) {
+    if HAS_GIVEN_UP.load(Ordering::SeqCst) {
+        return;
+    }
+    eprintln!("turnwheel-bench: a message was refused: {error}");
+    std::process::exit(1);
 }
 
 /// Waits for what a task has gathered.

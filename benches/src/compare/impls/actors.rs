@@ -13,6 +13,7 @@ use crate::compare::plan::{
 };
 use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
+use crate::load::refused;
 
 /// A group with a system of actors.
 pub(crate) struct Actors {
@@ -112,8 +113,7 @@ fn spawn<A: Actor>(system: &System, actor: A, mailbox: Mailbox) -> Address<A> {
 #[inline]
 pub(super) fn sent<M>(told: Result<(), TellError<M>>) {
     if let Err(error) = told {
-        eprintln!("turnwheel-bench: {error}");
-        std::process::exit(1);
+        refused(&error);
     }
 }
 
