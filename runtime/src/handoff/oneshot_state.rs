@@ -341,6 +341,15 @@ mod memory {
         // SAFETY: the place is exclusive, large enough and aligned; the head comes first in it, and
         // the value's place, which follows, needs no initialization.
         unsafe { place.write(head) };
+        #[cfg(turnwheel_loom)]
+        {
+            // A cell of the models is more than its value.
+            let value = crate::sync::UnsafeCell::new(std::mem::MaybeUninit::<T>::uninit());
+            // SAFETY: the field lies within the place.
+            let at = unsafe { &raw mut (*place.cast::<OneshotMemory<T, N>>()).value };
+            // SAFETY: the place is exclusive, and nothing was there.
+            unsafe { at.write(value) };
+        }
         NonNull::new(place).expect("the allocator answers no null")
     }
 
