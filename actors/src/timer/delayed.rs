@@ -14,6 +14,7 @@ use turnwheel_runtime::{Completion, SubmitErrorKind};
 use crate::actor::{kind, Actor, Address, MessageFor};
 use crate::error::TellError;
 use crate::large::{self, is_any_large, Large};
+use crate::request::scope::contain;
 use crate::request::RequestContext;
 
 /// A message that is to be sent; see [`Address::tell_after`]. Dropping this changes nothing.
@@ -29,9 +30,13 @@ impl fmt::Debug for Delayed {
 }
 
 impl Delayed {
-    /// Drops the message unsent. Returns whether it was still to be sent.
+    /// Drops the message unsent. Returns whether it was still to be sent. A panic of the message's
+    /// destructor is logged.
     pub fn cancel(&self) -> bool {
-        self.pending.take().is_some()
+        let send = self.pending.take();
+        let was_pending = send.is_some();
+        contain("dropping a message that was to be sent later", || drop(send));
+        was_pending
     }
 
     /// Whether it is still to be sent.

@@ -217,7 +217,10 @@ fn urgent_jobs_of_many_threads_run_once_each() -> Outcome {
     let (tell, told) = std::sync::mpsc::channel();
     loop {
         let tell = tell.clone();
-        match task.submit(move |count: &mut u64, _| drop(tell.send(*count))) {
+        let count = move |count: &mut u64, _: &mut Context<'_, u64>| {
+            let _ = tell.send(*count);
+        };
+        match task.submit(count) {
             Ok(()) => break,
             Err(refused) => assert_eq!(refused.kind, SubmitErrorKind::Full),
         }
