@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{header, HeaderMap, Method};
+use axum::http::{header, HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -98,7 +98,7 @@ pub enum Access {
 pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let principal = match admit(&api, &request) {
         Ok(principal) => principal,
-        Err(problem) => return problem.into_response(),
+        Err(problem) => return refused(problem, &request),
     };
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !is_read && principal.role < Role::Operate {
@@ -118,6 +118,19 @@ pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Ne
     }
     request.extensions_mut().insert(principal);
     next.run(request).await
+}
+
+/// The answer to a request that is not let in. A script of a page asks for a token itself, so its
+/// browser is not told that a password would do: it would ask for one.
+fn refused(problem: Problem, request: &Request) -> Response {
+    let mut answer = problem.into_response();
+    let headers = answer.headers_mut();
+    let is_script = request.headers().contains_key("x-requested-with");
+    if is_script && headers.contains_key(header::WWW_AUTHENTICATE) {
+        let token = HeaderValue::from_static("Bearer realm=\"turnwheel\"");
+        headers.insert(header::WWW_AUTHENTICATE, token);
+    }
+    answer
 }
 
 fn admit(api: &Api, request: &Request) -> Result<Principal, Problem> {

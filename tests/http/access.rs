@@ -132,6 +132,11 @@ fn each_way_to_say_who_one_is_has_a_header_of_its_own() {
     let answer = guarded().get("/api/v1/plans");
     let ways: Vec<_> = answer.headers.get_all("www-authenticate").iter().collect();
     assert_eq!(ways, ["Bearer realm=\"turnwheel\"", "Basic realm=\"turnwheel\""]);
+    // A script of a page asks by itself: its browser is not to ask for a password.
+    let script = [("x-requested-with", "turnwheel-console")];
+    let answer = guarded().send("GET", "/api/v1/plans", &script, None);
+    let ways: Vec<_> = answer.headers.get_all("www-authenticate").iter().collect();
+    assert_eq!(ways, ["Bearer realm=\"turnwheel\""]);
 }
 
 #[test]
