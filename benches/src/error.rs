@@ -40,7 +40,7 @@ pub(crate) enum BenchError {
     Child {
         /// Which one, from 1.
         index: usize,
-        /// What it was doing.
+        /// The case that it was running.
         case: String,
         /// Exit status, signal or a bad row.
         why: String,

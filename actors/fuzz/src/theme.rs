@@ -6,7 +6,7 @@ use crate::kind::Kind;
 /// How much more often an operation of the theme is drawn.
 pub(crate) const THEME_FACTOR: usize = 8;
 
-/// What a program is mostly about.
+/// The subject of most operations of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Theme {
     /// Everything alike.

@@ -24,7 +24,7 @@ pub(crate) struct Orders {
 /// One line of a child's standard output.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Line {
-    /// What comes next: without a contender, all of them are started.
+    /// The next pattern begins; without a contender, all of them are started.
     Begin { pattern: Pattern, contender: Option<Impl> },
     /// One repetition of one contender.
     Sample { pattern: Pattern, contender: Impl, ns: f64, allocations: f64, wakes: Option<f64> },

@@ -45,7 +45,7 @@ impl Triggered {
         Some(postcard::from_bytes(&page).expect("it was written by this version"))
     }
 
-    /// Those that are in no page.
+    /// The sub-plans outside of the pages.
     pub(crate) fn into_rest(self) -> Vec<SubPlan> {
         self.rest
     }

@@ -35,7 +35,7 @@ impl Letter {
         Self { number, body: body.clone(), request: requests::current(), _token: token }
     }
 
-    /// One that comes without a request, whoever asked for it.
+    /// A script without a request.
     pub(in crate::tasks) fn apart(number: u32, body: &Script) -> Self {
         Self { request: None, ..Self::new(number, body) }
     }

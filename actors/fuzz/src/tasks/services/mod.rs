@@ -25,7 +25,7 @@ use super::Here;
 use crate::kind::Kind;
 use crate::program::Act;
 
-/// What the model knows of them.
+/// The model of all services.
 #[derive(Debug, Default)]
 pub(super) struct Services {
     intercepted: intercepted::Model,

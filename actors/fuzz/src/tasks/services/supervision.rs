@@ -21,7 +21,7 @@ const RESTARTS_MAX: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Time that a child has to close.
 const CLOSE_LIMIT: Duration = Duration::from_millis(1);
-/// What is to happen has happened so long after the last start or end of a child.
+/// A supervisor has acted this long after the last start or end of a child.
 const QUIET_NS: u64 = 20_000_000;
 
 /// One supervisor.

@@ -40,7 +40,7 @@ struct Subscriber {
     is_off: bool,
 }
 
-/// What is published.
+/// A published message.
 #[derive(Clone, Debug)]
 struct Copied {
     topic: usize,
