@@ -11,6 +11,7 @@ use turnwheel_runtime::Group;
 
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore};
+use super::own_groups::OwnGroups;
 use super::{Ids, Meta, Opening, Queue, Retention, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
@@ -156,19 +157,21 @@ impl WorldBuilder {
     /// As [`WorldBuilder::build`].
     pub async fn open(mut self, store: impl Store) -> Result<World, BuildError> {
         self.refuse_problems()?;
-        let mut own = Vec::new();
+        let mut own = OwnGroups::default();
         let io = match self.io.take() {
             Some(io) => io,
             None => {
                 let made = io_group()?;
-                own.push(made.clone());
+                own.groups.push(made.clone());
                 made
             }
         };
         let wire = Arc::new(Local::new());
         let hub = match self.codec.take() {
-            Some(codec) => Hub::open(&CodedStore::new(store, codec), &io, None, wire)?,
-            None => Hub::open(&store, &io, None, wire)?,
+            Some(codec) => {
+                Hub::open(&CodedStore::new(store, codec), &io, OwnGroups::default(), wire)?
+            }
+            None => Hub::open(&store, &io, OwnGroups::default(), wire)?,
         };
         self.enter(hub, own).await
     }
@@ -194,7 +197,7 @@ impl WorldBuilder {
         if self.codec.is_some() {
             return Err(BuildError::Codec);
         }
-        self.enter(Arc::clone(&store.hub), Vec::new()).await
+        self.enter(Arc::clone(&store.hub), OwnGroups::default()).await
     }
 
     fn refuse_problems(&mut self) -> Result<(), BuildError> {
@@ -225,13 +228,13 @@ impl WorldBuilder {
 
     /// Makes the world, registers it, and goes on with what it owns.
     #[expect(clippy::too_many_lines, reason = "the steps of entering a world, in order")]
-    async fn enter(mut self, hub: Arc<Hub>, mut own: Vec<Group>) -> Result<World, BuildError> {
+    async fn enter(mut self, hub: Arc<Hub>, mut own: OwnGroups) -> Result<World, BuildError> {
         let cpu = match self.group.take() {
             Some(cpu) => cpu,
             None => {
                 let made = Group::builder("plans").build();
                 let made = made.map_err(|error| BuildError::Threads(error.to_string()))?;
-                own.insert(0, made.clone());
+                own.groups.insert(0, made.clone());
                 made
             }
         };
@@ -272,7 +275,7 @@ impl WorldBuilder {
             keeping: Default::default(),
             fresh: Mutex::new(HashSet::new()),
             taken: Mutex::default(),
-            own,
+            own: own.used_by(format!("a world over the store {}", hub.store)),
             hub: Arc::clone(&hub),
         });
         let wakes = Wakes::start(Arc::downgrade(&shared), &cpu).map_err(BuildError::Threads)?;

@@ -100,7 +100,8 @@ impl World {
     pub(super) fn end(&self, limit: Duration) -> Result<(), BuildError> {
         let shared = self.shared();
         let hub = shared.hub();
-        let has_own_threads = shared.own.iter().any(|group| group.name() == shared.group.name());
+        let has_own_threads =
+            shared.own.groups.iter().any(|group| group.name() == shared.group.name());
         let is_alone = hub.worlds().rows.iter().all(|row| row.epoch == self.id());
         let begun_ns = shared.group.now_ns();
         // Running steps may end first: a step begun and never called would count as interrupted.
@@ -121,7 +122,7 @@ impl World {
         if let Ok(Ok(Err(error))) = flushed {
             tracing::warn!(%error, "rows stay behind their journal");
         }
-        for group in &shared.own {
+        for group in shared.own.end() {
             if group.name() == hub.group.name() {
                 // Its own threads have ended: nothing of it is under way.
                 if let Ok(Err(error)) = block_on(self.leave()) {

@@ -155,7 +155,7 @@ impl LastCalls {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(number, %error, "a hook of the shutdown failed"),
                 Err(panic) => {
-                    let message = panic_message(&*panic);
+                    let message = panic_message(panic);
                     tracing::warn!(number, message, "a hook of the shutdown panicked");
                 }
             }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use turnwheel_runtime::{Group, Mailbox, Pinning, SpawnError, Task};
 
+use super::own_groups::OwnGroups;
 use super::{Letters, Shared};
 use crate::connect::{
     Answer, AnswerKind, ConnectError, Connector, Envelope, Local, Request, RequestKind,
@@ -81,7 +82,8 @@ impl SharedStore {
     /// The store cannot be used, or no threads can be made.
     pub fn open(store: impl Store) -> Result<Self, BuildError> {
         let group = io_group()?;
-        Ok(Self { hub: Hub::open(&store, &group, Some(group.clone()), Arc::new(Local::new()))? })
+        let own = OwnGroups::of(group.clone());
+        Ok(Self { hub: Hub::open(&store, &group, own, Arc::new(Local::new()))? })
     }
 
     /// As [`SharedStore::open`], in a group whose threads may wait, and with a connector.
@@ -94,7 +96,7 @@ impl SharedStore {
         group: &Group,
         connector: impl Connector,
     ) -> Result<Self, BuildError> {
-        Ok(Self { hub: Hub::open(&store, group, None, Arc::new(connector))? })
+        Ok(Self { hub: Hub::open(&store, group, OwnGroups::default(), Arc::new(connector))? })
     }
 
     /// Ends the threads of the store, when its worlds have ended.
@@ -103,10 +105,11 @@ impl SharedStore {
     ///
     /// They did not end in time.
     pub fn close(&self) -> Result<(), BuildError> {
-        let Some(group) = &self.hub.own else { return Ok(()) };
-        group.shutdown_within(super::SHUTDOWN_LIMIT).map_err(|error| {
-            BuildError::Threads(format!("the group «{}»: {error}", group.name()))
-        })?;
+        for group in self.hub.own.end() {
+            group.shutdown_within(super::SHUTDOWN_LIMIT).map_err(|error| {
+                BuildError::Threads(format!("the group «{}»: {error}", group.name()))
+            })?;
+        }
         Ok(())
     }
 }
@@ -140,14 +143,14 @@ pub(crate) struct Hub {
     /// When worlds were last heard of.
     pub(super) heard: Mutex<HashMap<u64, Time>>,
     pub(super) letters: Arc<Letters>,
-    own: Option<Group>,
+    own: OwnGroups,
 }
 
 impl Hub {
     pub(super) fn open(
         store: &dyn Store,
         group: &Group,
-        own: Option<Group>,
+        own: OwnGroups,
         connector: Arc<dyn Connector>,
     ) -> Result<Arc<Self>, BuildError> {
         let journal = Journal::open(store, group)?;
@@ -164,7 +167,7 @@ impl Hub {
             desk,
             turn: AtomicUsize::new(0),
             heard: Mutex::default(),
-            own,
+            own: own.used_by(format!("the shared store {}", store.name())),
         });
         let weak = Arc::downgrade(&hub);
         hub.journal.directory().listen(Box::new(move |before, now| {

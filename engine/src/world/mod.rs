@@ -23,6 +23,7 @@ mod letters;
 mod named;
 mod opening;
 mod options;
+mod own_groups;
 mod peers;
 mod queue;
 mod reach;

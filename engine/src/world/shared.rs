@@ -9,6 +9,7 @@ use turnwheel_actors::Entities;
 use turnwheel_runtime::Group;
 
 use super::extending::LastCalls;
+use super::own_groups::OwnGroups;
 use super::{keeping, Busy, Hub, Ids, Letters, Opening, Watchers, World, WorldView};
 use crate::action::{Batches, Registry};
 use crate::connect::Word;
@@ -51,7 +52,7 @@ pub(crate) struct Shared {
     /// is stored, as after any start: only what moves between worlds that are there leaves a trace.
     pub(super) taken: Mutex<Vec<TakenOver>>,
     /// Groups that the world has made itself, and ends.
-    pub(super) own: Vec<Group>,
+    pub(super) own: OwnGroups,
 }
 
 /// Slots whose plans went over to this world.
