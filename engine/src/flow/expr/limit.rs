@@ -15,7 +15,7 @@ use jaq_core::path::Part;
 use jaq_core::{Cv, DataT, Error, Exn, Lut, Native, ValXs};
 use jaq_json::{Num, Val};
 
-use super::{numbers, secrets, update};
+use super::{numbers, quick, secrets, update};
 
 /// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate, whose
 /// code is not optimized.
@@ -90,7 +90,7 @@ impl<'a> Budget<'a> {
     /// Uses steps; false if there are none left.
     pub(super) fn spend(&self, steps: u64) -> bool {
         self.steps.set(self.steps.get().saturating_add(steps));
-        if self.steps.get() > STEPS_MAX {
+        if self.steps.get() > STEPS_MAX || !quick::spend(steps) {
             return self.trip("it takes too many steps");
         }
         if self.stack.abs_diff(stack_now()) > STACK_MAX {

@@ -12,6 +12,7 @@
 
 mod limit;
 mod numbers;
+mod quick;
 mod secrets;
 mod template;
 mod update;
@@ -25,6 +26,7 @@ use jaq_json::{Num, Val};
 use serde_json::Value;
 
 use limit::{Budget, Limited, STACK_MAX};
+pub(crate) use quick::quickly;
 pub(crate) use template::{as_text, has_expression, strip, unclosed, Template};
 
 /// Bytes that the text of an expression may have.

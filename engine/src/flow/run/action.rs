@@ -17,12 +17,14 @@ use crate::action::{
 };
 use crate::error::ActionError;
 use crate::flow::bench::Bench;
+use crate::flow::expr::quickly;
 use crate::flow::fault::Fault;
 use crate::flow::flows::labels_of;
 use crate::flow::model::{Kind, SubFlow, Task};
 use crate::flow::Definition;
 use crate::payload::Payload;
 use crate::plan::{ActionData, Planner};
+use crate::run::on_pool;
 
 /// The error of a task that runs a flow which is not there.
 const UNKNOWN_FLOW: &str = "unknown_flow";
@@ -270,7 +272,7 @@ async fn told<A: Action<Output = TaskOutput>>(
 async fn run<A: Action<Output = TaskOutput>>(
     bench: &Arc<Bench>,
     step: &mut StepContext<A>,
-    definition: &Definition,
+    definition: &Arc<Definition>,
     task: Option<&Task>,
     input: &TaskInput,
 ) -> Result<Next, ActionError> {
@@ -281,7 +283,8 @@ async fn run<A: Action<Output = TaskOutput>>(
     };
     let mut around = around(step);
     around.items = bench.loops.take(step.plan_id(), step.step_id());
-    let (ended, mut asks) = turn(definition, task, &around, input, &mut step.output, told);
+    let here = Here { definition, task, around: &around, input };
+    let (ended, mut asks) = take_turn(bench, here, &mut step.output, told).await?;
     if !asks.unclear.is_empty() {
         let mut counts = std::mem::take(&mut step.output.unclear);
         unclear::tell(bench, step, &mut counts, std::mem::take(&mut asks.unclear), &heard);
@@ -312,6 +315,44 @@ async fn run<A: Action<Output = TaskOutput>>(
             Ok(Next::suspend(reason))
         }
     }
+}
+
+/// What a turn is taken of.
+struct Here<'a> {
+    definition: &'a Arc<Definition>,
+    task: Option<&'a Task>,
+    around: &'a Around,
+    input: &'a TaskInput,
+}
+
+/// Takes a turn: on this worker if its expressions take a moment, else on a thread that may block.
+async fn take_turn(
+    bench: &Bench,
+    here: Here<'_>,
+    state: &mut TaskOutput,
+    told: Told,
+) -> Result<(Turn, Asks), ActionError> {
+    let Here { definition, task, around, input } = here;
+    let mut quick = state.clone();
+    let turn_here = || turn(definition, task, around, input, &mut quick, told.clone());
+    if let Some(taken) = quickly(turn_here) {
+        *state = quick;
+        return Ok(taken);
+    }
+    let Some(world) = bench.world() else {
+        return Err(ActionError::new("stopping", "the world has ended"));
+    };
+    let (definition, around, input) = (Arc::clone(definition), around.clone(), input.clone());
+    let (is_task, mut slow) = (task.is_some(), state.clone());
+    let code = move || {
+        let task = is_task.then(|| task_of(&definition, &input.at)).transpose()?;
+        let taken = turn(&definition, task, &around, &input, &mut slow, told);
+        Ok::<_, ActionError>((taken, slow))
+    };
+    let taken = on_pool(world.shared().group().clone(), code).await;
+    let (taken, slow) = taken.map_err(|failure| ActionError::new("failure", failure))??;
+    *state = slow;
+    Ok(taken)
 }
 
 fn wait<A: Action<Output = TaskOutput>>(

@@ -18,7 +18,7 @@ use crate::flow::Definition;
 const DEPTH_MAX: u32 = 256;
 
 /// What a task is told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Told {
     /// It begins, or was interrupted and is called again.
     Begin,
