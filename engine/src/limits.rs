@@ -91,8 +91,17 @@ pub const ROWS_BEHIND: usize = 1_024;
 /// How long a plan that waits stays in memory after the last thing that happened to it.
 pub const PLAN_IDLE: Duration = Duration::from_secs(2);
 
-/// Records after which a plan that leaves memory is stored as a whole, so that loading it stays short.
+/// Entries after which a plan that leaves memory is stored as a whole, so that loading it stays
+/// short. It is not before they have as many bytes as the plan had then: what is stored for an
+/// event does not grow with the plan.
 pub const SNAPSHOT_RECORDS: u32 = 64;
+
+/// The same for a plan that does not leave memory.
+pub const SNAPSHOT_RECORDS_LIVE: u32 = 1_024;
+
+/// Lines of its history that a plan keeps in memory, the newest ones: the others are in the
+/// journal.
+pub const HISTORY_KEPT: usize = 500;
 
 /// Bytes that a store may take if nothing is said: no limit but that of the disk.
 pub const STORE_BYTES_MAX: u64 = u64::MAX;

@@ -1,4 +1,5 @@
-//! Threads of worlds that nobody has ended. A program of its own: it counts the threads of the process.
+//! Threads of worlds that nobody has ended. A program of its own: it counts the threads of the
+//! process.
 
 #![cfg(target_os = "linux")]
 

@@ -143,14 +143,14 @@ impl<A: Action> AnyAction for A {
     fn concurrency(&self, input: &dyn Fn() -> Option<Payload>) -> KeyOfCall {
         let concurrency = catch_unwind(AssertUnwindSafe(|| Action::concurrency(self)));
         let concurrency =
-            concurrency.map_err(|panic| ActionError::new("panic", panic_message(&*panic)))?;
+            concurrency.map_err(|panic| ActionError::new("panic", panic_message(panic)))?;
         if concurrency.is_any() {
             return Ok(None);
         }
         // An input that cannot be read has no key: the call says what is wrong with it.
         let Some(input) = input().and_then(|input| input.read().ok()) else { return Ok(None) };
         catch_unwind(AssertUnwindSafe(|| concurrency.key(&input)))
-            .map_err(|panic| ActionError::new("panic", panic_message(&*panic)))
+            .map_err(|panic| ActionError::new("panic", panic_message(panic)))
     }
 
     fn run_weight(&self) -> u32 {
@@ -273,7 +273,7 @@ impl<A: Action> AnyAction for A {
 /// Asks an action what it wants. A panic is no answer: the safest one is taken.
 pub(super) fn guarded<A: Action, T>(what: &str, otherwise: T, ask: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|panic| {
-        let message = panic_message(&*panic);
+        let message = panic_message(panic);
         tracing::error!(action = A::NAME, what, message, "an action panicked when it was asked");
         otherwise
     })
@@ -298,7 +298,7 @@ pub(super) fn blocking<A: Action>(
     };
     let result = catch_unwind(AssertUnwindSafe(|| code(&mut step)));
     let result =
-        result.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))));
+        result.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(panic))));
     finish(call, step, result)
 }
 

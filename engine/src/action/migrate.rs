@@ -21,7 +21,7 @@ pub(super) fn migrated<A: Action>(
     let (old_input, old_output): (Value, Value) = (input.read()?, output.read()?);
     let migrated = catch_unwind(AssertUnwindSafe(|| action.migrate(from, old_input, old_output)));
     let migrated =
-        migrated.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))));
+        migrated.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(panic))));
     let (input, output) = migrated.map_err(|error| {
         let to = A::VERSION;
         let message =

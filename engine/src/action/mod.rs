@@ -39,6 +39,7 @@ mod triggered;
 
 use std::any::Any;
 use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -356,12 +357,25 @@ pub trait Revert: Action {
 }
 
 /// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
+/// The payload is dropped here: a destructor of it that panics as well must not end what caught it.
+pub(crate) fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let text = if let Some(text) = panic.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = panic.downcast_ref::<String>() {
         text.clone()
     } else {
         "a panic without a message".to_owned()
+    };
+    drop_quietly(panic);
+    text
+}
+
+/// Drops a value of users. A panic in its destructor is logged and ends here.
+pub(crate) fn drop_quietly<T>(value: T) {
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(value)));
+    if let Err(panic) = dropped {
+        // Its own destructor may panic again, without an end: it is not run.
+        std::mem::forget(panic);
+        tracing::warn!("a destructor of a value of a step panics");
     }
 }

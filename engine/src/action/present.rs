@@ -167,7 +167,7 @@ pub(crate) fn show_one(registry: &Registry, plan: &Plan, data: &ActionData) -> S
     let mut shown = view.shown;
     if let Err(panic) = outcome {
         // What was to be masked may not be: nothing is shown.
-        let message = panic_message(&*panic);
+        let message = panic_message(panic);
         tracing::error!(plan = %plan.id, action = data.name, message, "an action cannot be shown");
         shown.summary = Some(format!("cannot be shown: {message}"));
         (shown.input, shown.output) = (Value::from(MASK), Value::from(MASK));

@@ -59,6 +59,8 @@ pub(crate) struct Facts {
     pub(crate) action: ActionId,
     pub(crate) attempt: u32,
     pub(crate) is_first_call: bool,
+    /// Which run of the plan.
+    pub(crate) run: u32,
     pub(crate) event: Option<Event>,
     pub(crate) now: Time,
     pub(crate) cause: Cause,
@@ -94,6 +96,8 @@ pub(crate) struct Wishes {
     pub(crate) chunks: Vec<ChunkLine>,
     /// Whether the event of this call is no dead letter if the step fails by it for good.
     pub(crate) event_is_understood: bool,
+    /// The root action and the input of the next run of the plan.
+    pub(crate) continues: Option<(&'static str, Payload)>,
     /// Lines for the history of the plan.
     pub(crate) notes: Vec<String>,
 }
@@ -152,7 +156,63 @@ impl<A: Action> StepContext<A> {
     /// takes idempotency keys, and its effect happens once. A compensation sees the key of the step that
     /// it takes back: a service that keeps one answer for each key needs another one for it.
     pub fn idempotency_key(&self) -> String {
-        format!("{}/{}", self.facts.plan, self.facts.step)
+        let (plan, step) = (self.facts.plan, self.facts.step);
+        match self.facts.run {
+            1 => format!("{plan}/{step}"),
+            run => format!("{plan}/run {run}/{step}"),
+        }
+    }
+
+    /// Which run of the plan this is: 1, and one more each time it has
+    /// [continued as new](Self::continue_as_new).
+    pub fn run_number(&self) -> u32 {
+        self.facts.run
+    }
+
+    /// Lets the plan begin anew when all its steps are done, instead of ending: its root action is
+    /// planned again, with this input. So plans that run for years stay small: what they go on with
+    /// is in the input, and the steps, outputs and sub-plans of the run before are in the journal
+    /// only.
+    ///
+    /// The plan stays the same one for everybody else: its id, key, labels, locks, deadline and
+    /// output stream stay, and who waits for its end waits for that of the last run. Its history
+    /// tells of all runs. The [idempotency keys](Self::idempotency_key) of a run's steps are its
+    /// own. It takes effect when this call ends the step well, and not if the plan is cancelled; of
+    /// several calls the last one counts. If the next run cannot be planned, or would need other
+    /// locks, the plan ends with that error.
+    ///
+    /// ```
+    /// use turnwheel_engine::{Action, ActionError, Next, RunAsync, RunsAsync, StepContext};
+    ///
+    /// /// Counts events, a thousand in each run.
+    /// struct Meter;
+    /// # impl Action for Meter {
+    /// #     const NAME: &'static str = "meter";
+    /// #     type Input = u64;
+    /// #     type Output = u64;
+    /// #     type Phases = RunsAsync;
+    /// # }
+    ///
+    /// impl RunAsync for Meter {
+    ///     async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+    ///         step.output += u64::from(step.has_event());
+    ///         if step.output < 1_000 {
+    ///             return Ok(step.wait_for_event("a reading"));
+    ///         }
+    ///         let counted = step.input + step.output;
+    ///         step.continue_as_new::<Self>(&counted)?;
+    ///         Ok(Next::Done)
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The input cannot be written as JSON.
+    pub fn continue_as_new<R: Action>(&mut self, input: &R::Input) -> Result<(), ActionError> {
+        let input = Payload::of(input).map_err(|error| error.of("the input", R::NAME))?;
+        self.wishes.continues = Some((R::NAME, input));
+        Ok(())
     }
 
     /// Wall time when the call began.

@@ -257,7 +257,7 @@ impl<A: PollAll> Batch<A> {
         let action = Arc::clone(&self.action);
         let code = move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| action.poll_all(&mut batch)));
-            let outcome = outcome.unwrap_or_else(|panic| Err(panicked(&*panic)));
+            let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
             let error = outcome.err().unwrap_or_else(|| {
                 ActionError::new(
                     "not_answered",
@@ -269,14 +269,15 @@ impl<A: PollAll> Batch<A> {
                 let _nobody_waits = done.complete(asked);
             }
         };
-        cx.run_blocking(code, None, |batch: &mut Self, cx, _ended: Result<(), Failure>| {
+        let asked = on_pool(cx.group(), code);
+        cx.await_interleaved(asked, |batch: &mut Self, cx, _ended: Result<(), Failure>| {
             batch.is_asking = false;
             batch.arm(cx);
         });
     }
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> ActionError {
+fn panicked(panic: Box<dyn Any + Send>) -> ActionError {
     ActionError::new("panic", panic_message(panic))
 }
 
@@ -376,7 +377,7 @@ impl<A: PollAll> Driver<A> {
         let action = Arc::clone(&self.action);
         let code = move || {
             let result = catch_unwind(AssertUnwindSafe(|| job(&action, &mut step)));
-            let result = result.unwrap_or_else(|panic| Err(panicked(&*panic)));
+            let result = result.unwrap_or_else(|panic| Err(panicked(panic)));
             (step, result)
         };
         on_pool(self.group.clone(), code).await.ok()

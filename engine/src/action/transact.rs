@@ -125,7 +125,10 @@ impl<A: Action> StepContext<A> {
         let work = Work {
             plan: self.facts.plan,
             step: self.facts.step,
-            name: name.into(),
+            name: match self.facts.run {
+                1 => name.into(),
+                run => format!("run {run}/{}", name.into()),
+            },
             is_alone: false,
             code: Arc::new(code),
         };

@@ -246,7 +246,7 @@ pub(crate) fn begin(
                 let message = format!("a middleware waits where it may not: {refused}");
                 Returned::failed(ActionError::new("middleware", message))
             }
-            Err(panic) => Returned::failed(ActionError::new("panic", panic_message(&*panic))),
+            Err(panic) => Returned::failed(ActionError::new("panic", panic_message(panic))),
         }
     }))
 }

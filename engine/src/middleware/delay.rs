@@ -135,7 +135,7 @@ pub(crate) fn delay(
         is_passed: &mut is_passed,
     };
     let passed = catch_unwind(AssertUnwindSafe(|| around.pass()));
-    passed.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))))?;
+    passed.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(panic))))?;
     if !is_passed {
         let message = format!("a middleware around the delay of «{}» did not pass", created.action);
         return Err(ActionError::new("not_passed", message).and_final());

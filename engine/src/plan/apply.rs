@@ -9,6 +9,7 @@ use super::state::{PlanResult, PlanState, StepKind, StepState};
 use super::step::{ActionData, Event, PlanTimer, Step};
 use super::{counted, Cancel, Children, Counts, Delayed, Entry, HooksDue, Plan};
 use crate::id::{ActionId, PlanId, StepId};
+use crate::limits::HISTORY_KEPT;
 use crate::payload::Payload;
 use crate::store::Seq;
 use crate::time::Time;
@@ -41,6 +42,7 @@ impl Plan {
             chunk_bytes: 0,
             labels: created.labels.iter().cloned().collect(),
             history: vec![Entry { at: created.at, text }],
+            history_left_out: 0,
             timers: BTreeMap::new(),
             last_timer: 0,
             cancel: None,
@@ -49,6 +51,8 @@ impl Plan {
             delayed: None,
             hooks_due: HooksDue::default(),
             children: Children::default(),
+            run_number: 1,
+            continues: None,
             graph: Graph::default(),
             ready: VecDeque::new(),
             counts: Counts::default(),
@@ -117,7 +121,7 @@ impl Plan {
                     is_own: false,
                 };
                 let step = self.known(*id)?;
-                step.has_seen(event_id.as_ref());
+                event_id.iter().for_each(|id| step.seen.add(id));
                 step.inbox.push_back(event);
                 if let Some(by) = by {
                     self.note(*at, format!("step {id} has an event from {by}"));
@@ -174,6 +178,14 @@ impl Plan {
             Record::SubPlansAhead { step, plans } => {
                 self.known(*step)?;
                 self.children.add_ahead(*step, plans);
+            }
+            Record::ContinueAsNew { at, step, input } => {
+                self.known(*step)?;
+                self.continues = Some(input.clone());
+                self.note(*at, format!("step {step} wants the plan to continue as new"));
+            }
+            Record::ContinuedAsNew { at, run, planned } => {
+                self.continued_as_new(*at, *run, planned)?;
             }
             Record::SubPlansNext { step, page, plans } => self.children.turn(*step, *page, plans),
             Record::SubPlansDropped { at, step, page, why } => {
@@ -279,7 +291,7 @@ impl Plan {
         graph
     }
 
-    fn planned(&mut self, planned: &Planned) -> Result<(), Inconsistent> {
+    pub(super) fn planned(&mut self, planned: &Planned) -> Result<(), Inconsistent> {
         if !self.steps.is_empty() {
             return Err(self.wrong("it is planned a second time"));
         }
@@ -370,6 +382,11 @@ impl Plan {
 
     pub(super) fn note(&mut self, at: Time, text: String) {
         self.history.push(Entry { at, text });
+        if self.history.len() >= 2 * HISTORY_KEPT {
+            // Half of it at once, so that a line costs the same however many came before.
+            self.history.drain(..HISTORY_KEPT);
+            self.history_left_out += HISTORY_KEPT as u64;
+        }
     }
 
     pub(super) fn set_alarm(&mut self, id: StepId) {
@@ -394,7 +411,7 @@ impl Plan {
         let ends =
             [StepState::Success, StepState::Skipped, StepState::Cancelled, StepState::Dropped];
         if ends.contains(&state) {
-            step.forget_events();
+            step.seen.shrink();
         }
         if std::mem::take(&mut step.is_queued) {
             self.left_queue(id);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::apply::Inconsistent;
+use super::seen::Seen;
 use super::state::{StepKind, StepState};
 use super::step::{ActionData, Event, Step};
 use super::{counted, Plan};
@@ -209,6 +210,7 @@ impl Step {
             ran_us: 0,
             attempt: 0,
             calls: 0,
+            calls_before: 0,
             progress: None,
             weight,
             queue: queue.to_owned(),
@@ -226,7 +228,7 @@ impl Step {
             beat: None,
             revert_error: None,
             was_called: false,
-            seen: VecDeque::new(),
+            seen: Seen::default(),
             asker: None,
         }
     }

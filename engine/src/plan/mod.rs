@@ -15,6 +15,7 @@ mod around;
 mod beat;
 mod called;
 mod children;
+mod continued;
 mod extend;
 mod flow;
 mod grow;
@@ -26,6 +27,7 @@ mod queued;
 mod record;
 mod reference;
 mod revert;
+mod seen;
 mod state;
 mod step;
 mod trace;
@@ -62,6 +64,7 @@ pub use waits::Waiting;
 use crate::action::PlanLock;
 use crate::error::ActionError;
 use crate::id::{ActionId, PlanId, StepId};
+use crate::payload::Payload;
 use crate::time::Time;
 
 /// A plan as its records tell it.
@@ -97,8 +100,12 @@ pub struct Plan {
     pub(crate) chunk_bytes: u64,
     /// What people search for it by; tags have empty values.
     pub labels: BTreeMap<String, String>,
-    /// What happened, for people.
+    /// What happened, for people: the newest lines, at least
+    /// [`HISTORY_KEPT`](crate::limits::HISTORY_KEPT) if there were so many. All that happened is in
+    /// [`PlanHandle::history`](crate::PlanHandle::history).
     pub history: Vec<Entry>,
+    /// Older lines that are not kept.
+    pub history_left_out: u64,
     /// Timers that are not over.
     pub timers: BTreeMap<u32, PlanTimer>,
     pub(crate) last_timer: u32,
@@ -110,6 +117,11 @@ pub struct Plan {
     /// When it is to be planned, if it was to be planned later.
     pub delayed: Option<Delayed>,
     pub(crate) children: Children,
+    /// Which run of it this is: more than 1 after
+    /// [`continue_as_new`](crate::StepContext::continue_as_new).
+    pub run_number: u32,
+    /// The input of the next run, if a step has asked for one.
+    pub(crate) continues: Option<Payload>,
     pub(crate) hooks_due: HooksDue,
     #[serde(skip)]
     graph: Graph,

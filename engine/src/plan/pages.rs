@@ -92,4 +92,9 @@ impl Pages {
             }
         }
     }
+
+    /// Whether the places of some are not known.
+    pub(crate) fn are_open(&self) -> bool {
+        !(self.fresh.is_empty() && self.under_way.is_empty())
+    }
 }

@@ -220,7 +220,7 @@ fn plan_with<A: Action>(
     let outcome = input.and_then(|input| {
         let planned = catch_unwind(AssertUnwindSafe(|| planning.plan_all::<A>(input)));
         planned.unwrap_or_else(|panic| {
-            Err(ActionError::new("panic", panic_message(&*panic)).and_final())
+            Err(ActionError::new("panic", panic_message(panic)).and_final())
         })
     });
     planning.end(A::NAME, outcome.err(), began, clock())
@@ -264,7 +264,7 @@ impl Planning {
             self.plan_one::<B>(&action, id, extended, input)
         }));
         let outcome = outcome.unwrap_or_else(|panic| {
-            Err(ActionError::new("panic", panic_message(&*panic)).and_final())
+            Err(ActionError::new("panic", panic_message(panic)).and_final())
         });
         let outcome = outcome.map_err(ActionError::within_limits);
         // A panic inside of `sequence` has left its scope open.

@@ -337,6 +337,24 @@ pub enum Record {
         /// Why.
         why: String,
     },
+    /// A step wants the plan to begin anew when all its steps are done.
+    ContinueAsNew {
+        /// When.
+        at: Time,
+        /// The step.
+        step: StepId,
+        /// The input of the root action of the next run.
+        input: Payload,
+    },
+    /// The plan begins anew: one run of it is over, and the next one is planned.
+    ContinuedAsNew {
+        /// When.
+        at: Time,
+        /// The number of the new run: the first one is 1.
+        run: u32,
+        /// What planning made.
+        planned: Box<Planned>,
+    },
 }
 
 /// How a plan began.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::beat::Beat;
+use super::seen::Seen;
 use super::state::{StepKind, StepState};
 use crate::action::Cause;
 use crate::error::ActionError;
 use crate::id::{ActionId, StepId};
-use crate::limits::{EVENT_IDS_AFTER_END, EVENT_IDS_MAX};
 use crate::payload::Payload;
 use crate::time::Time;
 
@@ -36,8 +36,10 @@ pub struct Step {
     /// How often its code was called from the beginning: 1 for the first time, one more after each
     /// failure or crash. Events do not count.
     pub attempt: u32,
-    /// How often its code was called in all.
+    /// How often its code was called in all, also in earlier runs of the plan.
     pub calls: u32,
+    /// How often it was called in earlier runs.
+    pub(crate) calls_before: u32,
     /// How far it says it is, in thousandths.
     pub progress: Option<u32>,
     /// Its share of the plan's progress, in thousandths.
@@ -73,7 +75,7 @@ pub struct Step {
     /// Its signs of life, if it has given any or has to.
     pub beat: Option<Box<Beat>>,
     /// Ids of the newest events it has got: a second one with the same id is dropped.
-    pub(crate) seen: VecDeque<String>,
+    pub(crate) seen: Seen,
     /// The step that has asked for it while the plan ran, and what that calls it.
     pub asker: Option<(StepId, u32)>,
 }
@@ -128,23 +130,6 @@ pub struct ActionData {
 }
 
 impl Step {
-    /// Remembers the id of an event that it has got, and forgets the oldest ones.
-    pub(super) fn has_seen(&mut self, event: Option<&String>) {
-        self.seen.extend(event.cloned());
-        self.remember(EVENT_IDS_MAX);
-    }
-
-    /// It is over: who repeats an event does so soon, or never.
-    pub(super) fn forget_events(&mut self) {
-        self.remember(EVENT_IDS_AFTER_END);
-        self.seen.shrink_to_fit();
-    }
-
-    fn remember(&mut self, most: usize) {
-        let over = self.seen.len().saturating_sub(most);
-        self.seen.drain(..over);
-    }
-
     /// How long its code has run.
     pub fn execution_time(&self) -> Duration {
         Duration::from_micros(self.ran_us)
@@ -168,6 +153,11 @@ impl Step {
             StepState::Pending | StepState::Scheduling => 0,
             _ => self.progress.unwrap_or(0).min(1_000),
         }
+    }
+
+    /// Whether its code is called for the first time in this run of the plan, or was not called.
+    pub(crate) fn is_first_call(&self) -> bool {
+        self.calls <= self.calls_before + 1
     }
 
     /// Events that wait for it.

@@ -13,6 +13,7 @@ use super::beats::Beats;
 use super::decide::{Decisions, Effect};
 use super::early::Early;
 use super::entry::UnderWay;
+use super::growth::Growth;
 use super::locks::Beginning;
 use super::message::{CallReturned, Deliver, Order, Report, Wake};
 use super::pages::Paging;
@@ -23,8 +24,8 @@ use super::{row, OrderKind, PlanKey};
 use crate::action::CancelFlag;
 use crate::error::{PlanError, StoreError};
 use crate::id::{PlanId, StepId};
-use crate::journal::{decode, decode_plan, encode_plan};
-use crate::limits::{PLAN_IDLE, SNAPSHOT_RECORDS};
+use crate::journal::{decode, decode_plan};
+use crate::limits::PLAN_IDLE;
 use crate::plan::{Plan, PlanState, Record};
 use crate::store::{PlanRow, Seq, Verdict};
 use crate::time::Time;
@@ -42,7 +43,7 @@ pub(crate) struct PlanActor {
     pub(super) unreadable: Option<StoreError>,
     /// The newest entry that is durable; 0 before the first.
     pub(super) head: Seq,
-    pub(super) entries: u32,
+    pub(super) growth: Growth,
     /// Decided and not handed to the journal.
     pub(super) records: Vec<Record>,
     pub(super) effects: Vec<Effect>,
@@ -64,8 +65,8 @@ pub(crate) struct PlanActor {
     pub(super) is_planning: bool,
     /// Whether hooks are being told.
     pub(super) is_hooking: bool,
-    /// The plan as of its head, to be stored with the next entry.
-    pub(super) snapshot: Option<Vec<u8>>,
+    /// The plan as of an entry, to be stored with the next one.
+    pub(super) snapshot: Option<(Seq, Vec<u8>)>,
     /// Plans that it waits for, as far as the newest entry says so.
     pub(super) followed: Vec<PlanId>,
     pub(super) paging: Paging,
@@ -95,11 +96,7 @@ impl Actor for PlanActor {
         if let Some(at) = plan.wakes_at() {
             self.world.wakes().set(self.id, at);
         }
-        if self.entries >= SNAPSHOT_RECORDS && self.under_way.is_none() && self.records.is_empty() {
-            let snapshot = Some((self.head, encode_plan(plan)));
-            let row = PlanRow { head: self.head, snapshot, ..row(plan) };
-            self.world.journal().update(row, self.world.epoch());
-        }
+        self.leave_snapshot();
         Ok(())
     }
 }
@@ -117,7 +114,7 @@ impl Entity for PlanActor {
             plan: None,
             unreadable: None,
             head: 0,
-            entries: 0,
+            growth: Growth::default(),
             records: Vec::new(),
             effects: Vec::new(),
             is_planning: false,
@@ -177,12 +174,12 @@ impl PlanActor {
         }
     }
 
-    /// Reads a plan with its newest entry and how many there were after its snapshot, if there is
-    /// one; and whether its row says that it cannot be read.
+    /// Reads a plan with its newest entry and what came after its snapshot, if there is one; and
+    /// whether its row says that it cannot be read.
     pub(crate) async fn read(
         world: &Shared,
         id: PlanId,
-    ) -> Result<Option<(Plan, (Seq, usize, bool))>, StoreError> {
+    ) -> Result<Option<(Plan, (Seq, Growth, bool))>, StoreError> {
         let journal = world.journal();
         let head = journal.head(id);
         let loaded = journal.read(move |reader| reader.load(id, head)).await;
@@ -197,7 +194,7 @@ impl PlanActor {
             let after = Plan::after_entry(plan, id, *place, decode(id, entry)?);
             plan = Some(after.map_err(|error| corrupt(&error))?);
         }
-        let of = (loaded.head, loaded.entries.len(), loaded.is_quarantined);
+        let of = (loaded.head, Growth::of(&loaded), loaded.is_quarantined);
         Ok(plan.map(|plan| (plan, of)))
     }
 
@@ -206,9 +203,8 @@ impl PlanActor {
         let (id, world) = (self.id, Arc::clone(&self.world));
         let behind = world.journal().head(id);
         let Some((plan, found)) = Self::read(&world, id).await? else { return Ok(()) };
-        let (head, entries, is_quarantined) = found;
-        self.head = head;
-        self.entries = u32::try_from(entries).unwrap_or(u32::MAX);
+        let (head, growth, is_quarantined) = found;
+        (self.head, self.growth) = (head, growth);
         self.holds_locks = plan.state == PlanState::Running;
         self.know_followed(&plan);
         self.plan = Some(self.traced(plan));

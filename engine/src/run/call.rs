@@ -14,7 +14,8 @@ use super::queue::Place;
 use super::traced::Traced;
 use super::{on_pool, PlanActor};
 use crate::action::{
-    panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Cause, Facts, Returned,
+    drop_quietly, panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Cause, Facts,
+    Returned,
 };
 use crate::error::{ActionError, UNKNOWN_ACTION};
 use crate::id::StepId;
@@ -119,7 +120,8 @@ impl PlanActor {
             step: id,
             action: step.action,
             attempt: step.attempt,
-            is_first_call: step.calls == 1,
+            is_first_call: step.is_first_call(),
+            run: plan.run_number,
             event: step.in_event.then(|| step.inbox.front().cloned()).flatten(),
             now: self.world.now(),
             cause: step.cause,
@@ -164,11 +166,13 @@ impl Future for Guarded {
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Returned> {
         let polled = catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx)));
         let polled = polled.unwrap_or_else(|panic| {
-            let error = ActionError::new("panic", panic_message(&*panic));
+            let error = ActionError::new("panic", panic_message(panic));
             Poll::Ready(Returned::failed(error))
         });
         if polled.is_ready() {
             self.place = None;
+            // Its destructor is code of users too.
+            drop_quietly(std::mem::replace(&mut self.future, Box::pin(std::future::pending())));
         }
         polled
     }

@@ -66,7 +66,7 @@ impl Handler<EndDamaged> for PlanActor {
         plan.locks =
             held.map(|lock| PlanLock { name: lock.name, taken: WhenTaken::Wait }).collect();
         // It stands for all entries up to now: those that are damaged are not read any more.
-        self.snapshot = Some(encode_plan(&plan));
+        self.snapshot = Some((head, encode_plan(&plan)));
         self.holds_locks = !plan.locks.is_empty();
         let why = format!("ended by {by}, because it cannot be read: {problem}");
         (self.head, self.plan, self.unreadable) = (head, Some(plan), None);

@@ -1,6 +1,6 @@
 //! What follows from what happened to a plan: records, and calls of code. No side effects.
 
-use crate::action::{timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned};
+use crate::action::{timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned, Wishes};
 use crate::error::{cut, ActionError};
 use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
@@ -42,6 +42,8 @@ pub(crate) enum Effect {
     Follow(PlanId),
     /// This plan, delayed so far, is planned now.
     PlanNow,
+    /// This plan begins anew: its next run is planned.
+    PlanAgain,
     /// All plans that wait for the end of this one are told.
     TellEnd,
     /// One plan that waits for the end of this one is told, if this one is over.
@@ -133,6 +135,8 @@ impl Decisions<'_> {
                     return self.finalize_together();
                 }
                 return self.call(step, Cause::Turn);
+            } else if self.plan.continues.is_some() {
+                return self.effects.push(Effect::PlanAgain);
             } else {
                 self.become_state(PlanState::Stopped, "all steps are done");
             }
@@ -154,7 +158,7 @@ impl Decisions<'_> {
             return self.record(Record::Note { at: self.now, text });
         }
         let (kind, cause) = (step.kind, step.cause);
-        let Returned { result, output, wishes, is_called } = returned;
+        let Returned { result, output, mut wishes, is_called } = returned;
         let result = result.map_err(ActionError::within_limits);
         let waits_for_plans = wishes.plans.count() > 0 || self.plan.children.are_open(id);
         let names_plans = matches!(result, Ok(Next::SubPlans));
@@ -184,9 +188,10 @@ impl Decisions<'_> {
             Err(error) if !is_called => End::NotCalled(error),
             Err(error) => self.failed(id, error),
         };
-        for text in wishes.notes {
+        for text in std::mem::take(&mut wishes.notes) {
             self.record(Record::Note { at: self.now, text });
         }
+        let (end, continues) = self.continues(end, wishes.continues.take());
         let is_suspended = matches!(end, End::Suspended { .. });
         // What a compensation writes is not the step's output.
         let output = output.filter(|_| !is_reverting);
@@ -194,18 +199,11 @@ impl Decisions<'_> {
         if wishes.event_is_understood {
             self.plan.forget_left_behind(id);
         }
+        if let Some(input) = continues {
+            self.record(Record::ContinueAsNew { at: self.now, step: id, input });
+        }
         if is_suspended {
-            if wishes.only_timers {
-                self.forget_timers(id);
-            }
-            for (due, payload) in wishes.timers {
-                let timer = self.plan.last_timer + 1;
-                self.record(Record::TimerSet { timer, step: id, due, payload });
-            }
-            self.ask_for_plans(id, wishes.plans, wishes.at_once);
-            self.ask_for_parts(id, wishes.parts, &wishes.drops);
-            self.take_event(id);
-            self.plans_are_over(id);
+            self.suspended(id, wishes);
             if names_plans && !waits_for_plans {
                 self.waits_for_no_plans(id);
             }
@@ -213,6 +211,21 @@ impl Decisions<'_> {
             self.part_ended(id);
         }
         self.advance();
+    }
+
+    /// The step waits: what its code has asked for happens, and what came meanwhile is taken.
+    fn suspended(&mut self, id: StepId, wishes: Wishes) {
+        if wishes.only_timers {
+            self.forget_timers(id);
+        }
+        for (due, payload) in wishes.timers {
+            let timer = self.plan.last_timer + 1;
+            self.record(Record::TimerSet { timer, step: id, due, payload });
+        }
+        self.ask_for_plans(id, wishes.plans, wishes.at_once);
+        self.ask_for_parts(id, wishes.parts, &wishes.drops);
+        self.take_event(id);
+        self.plans_are_over(id);
     }
 
     /// Nothing comes any more that a step has asked for by time.

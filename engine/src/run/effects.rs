@@ -26,6 +26,7 @@ impl PlanActor {
                 Effect::Begin(_)
                 | Effect::ReadPage(_)
                 | Effect::PlanNow
+                | Effect::PlanAgain
                 | Effect::TellHooks
                 | Effect::Finalize
                     if is_at_rest => {}
@@ -35,6 +36,7 @@ impl PlanActor {
                 Effect::CancelPlan(plan) => self.cancel_child(plan),
                 Effect::Follow(plan) => self.tell_plan(plan, Word::Follow { follower: self.id }),
                 Effect::PlanNow => self.plan_now(cx),
+                Effect::PlanAgain => self.plan_again(cx),
                 Effect::TellEnd => self.tell_end(),
                 Effect::TellEndTo(plan) => self.tell_end_to(plan),
                 Effect::TellHooks => self.tell_hooks(cx),
@@ -227,7 +229,10 @@ impl Handler<PlannedNow> for PlanActor {
                     self.admit(&mut next, &plan.created);
                 }
                 if let Some(mut decisions) = self.decisions() {
-                    decisions.planned_now(next);
+                    match decisions.plan.state {
+                        PlanState::Running => decisions.planned_again(next),
+                        _ => decisions.planned_now(next),
+                    }
                 }
                 self.settle(cx);
             }

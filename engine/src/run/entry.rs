@@ -7,6 +7,7 @@ use turnwheel_runtime::Timer;
 
 use super::actor::{Answer, AFTER_STORE_FAILURE};
 use super::decide::Effect;
+use super::growth::size;
 use super::message::{Committed, WriteAgain};
 use super::{row, PlanActor};
 use crate::error::StoreError;
@@ -26,6 +27,10 @@ pub(super) struct UnderWay {
     refused: Option<Box<NewEntry>>,
     /// How often it was given back.
     tries: u32,
+    /// Its bytes.
+    bytes: usize,
+    /// The plan as of the entry, if it is time for a snapshot.
+    whole: Option<Vec<u8>>,
     again: Option<Timer>,
 }
 
@@ -49,7 +54,11 @@ impl Handler<Committed> for PlanActor {
         match outcome {
             Ok(Verdict::Written(seq)) => {
                 self.head = seq;
-                self.entries += 1;
+                self.growth.add(under_way.bytes);
+                if let Some(whole) = under_way.whole {
+                    self.growth.restart(&whole);
+                    self.snapshot = Some((seq, whole));
+                }
                 self.plan.iter_mut().for_each(|plan| plan.children.written(seq));
                 self.beginning = None;
                 self.note_trouble(None);
@@ -173,8 +182,9 @@ impl PlanActor {
         self.note_hooks();
         let (take, release) = self.locking();
         let (follow, unfollow) = self.following();
-        let Some(plan) = &mut self.plan else { return };
-        plan.children.hand_over();
+        self.plan.iter_mut().for_each(|plan| plan.children.hand_over());
+        let Some(plan) = &self.plan else { return };
+        let whole = self.snapshot_with(plan, &self.records);
         let tally = Tally::of(&self.records, plan.result());
         let append = Append {
             plan: self.id,
@@ -187,11 +197,11 @@ impl PlanActor {
             follow,
             unfollow,
         };
-        let snapshot = self.snapshot.take().map(|bytes| (self.head, bytes));
-        let row = PlanRow { snapshot, ..row(plan) };
+        let bytes = size(&append.records);
+        let row = PlanRow { snapshot: self.snapshot.take(), ..row(plan) };
         let effects = std::mem::take(&mut self.effects);
         let answers = std::mem::take(&mut self.answers);
-        self.under_way = Some(UnderWay { effects, answers, ..UnderWay::default() });
+        self.under_way = Some(UnderWay { effects, answers, bytes, whole, ..UnderWay::default() });
         self.hand_over(NewEntry { append, row, tally }, cx);
     }
 

@@ -112,7 +112,7 @@ impl PlanActor {
             };
             let outcome = catch_unwind(AssertUnwindSafe(phase));
             let outcome = outcome
-                .unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))));
+                .unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(panic))));
             if let Err(error) = outcome {
                 fail(&mut parts, error);
             }
@@ -132,7 +132,7 @@ impl Part {
             Some(Ok(Begun::Blocking(code))) => {
                 let returned = catch_unwind(AssertUnwindSafe(code));
                 returned.unwrap_or_else(|panic| {
-                    Returned::failed(ActionError::new("panic", panic_message(&*panic)))
+                    Returned::failed(ActionError::new("panic", panic_message(panic)))
                 })
             }
             Some(Err(error)) => Returned::not_called(error),

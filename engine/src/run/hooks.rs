@@ -150,5 +150,5 @@ fn tell(registry: &Registry, change: &Change) {
 
 fn guarded(hook: impl FnOnce() -> Result<(), ActionError>) -> Result<(), ActionError> {
     let result = catch_unwind(AssertUnwindSafe(hook));
-    result.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(&*panic))))
+    result.unwrap_or_else(|panic| Err(ActionError::new("panic", panic_message(panic))))
 }

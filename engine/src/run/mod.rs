@@ -10,8 +10,10 @@
 //! | `grow` | the same, for steps that steps ask for |
 //! | `plans` | the same, for plans that wait for plans |
 //! | `beats` | signs of life of steps, and what follows when there are none |
+//! | `growth` | when a plan is stored as a whole |
 //! | `actor` | one for each live plan: keeps it in memory and appends its records |
 //! | `entry` | hands one entry at a time to the journal, and goes on when it is durable |
+//! | `continued` | plans that begin anew |
 //! | `chunks` | takes what the code of steps adds to the output stream |
 //! | `alarm` | its one timer |
 //! | `begin` | how a plan begins |
@@ -37,6 +39,7 @@ mod beats;
 mod begin;
 mod call;
 mod chunks;
+mod continued;
 mod damaged;
 mod decide;
 mod early;
@@ -48,6 +51,7 @@ mod failed;
 mod fair;
 mod finalize;
 mod grow;
+mod growth;
 mod hooks;
 mod key;
 mod labels;

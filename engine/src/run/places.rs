@@ -151,7 +151,7 @@ impl PlanActor {
         let key = if runs { action.concurrency(&|| self.input_of(plan, id).ok())? } else { None };
         let needs_none = runs && action.runs_async() && queues.is_only_blocking(queue);
         let asking = Asking { queue, plan: plan.id, priority: plan.created.priority, key };
-        if known.is_none() && step.calls == 1 {
+        if known.is_none() && step.is_first_call() {
             let text = format!(
                 "queue «{}» is not known to this world: step {id} runs in the default queue",
                 step.queue

@@ -235,6 +235,7 @@ impl<A: Action> ActionKit<A> {
             action: ActionId(1),
             attempt: 1,
             is_first_call: true,
+            run: 1,
             event: None,
             now,
             cause: Cause::Turn,

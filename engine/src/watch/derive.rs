@@ -197,6 +197,12 @@ fn source(plan: &Plan, record: &Record) -> Option<(Time, Option<String>, String)
         Record::PlanEnded { at, plan, result } => {
             (*at, None, format!("plan {plan} is over: {}", result.name()))
         }
+        Record::ContinueAsNew { at, step, .. } => {
+            (*at, None, format!("step {step} wants the plan to continue as new"))
+        }
+        Record::ContinuedAsNew { at, run, .. } => {
+            (*at, None, format!("run {} is over, continued as run {run}", run - 1))
+        }
         Record::Delayed { at, by, .. } => (*at, Some(by.clone()), "delayed".to_owned()),
         Record::NotPlanned { at, error } => (*at, None, error.message.clone()),
         Record::Note { at, text } => (*at, None, text.clone()),

@@ -1,18 +1,18 @@
-//! Groups that a world, or a store that worlds share, has made itself: their threads end with it.
+//! Groups that a world or a shared store made for itself. Their threads end with their owner.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use turnwheel_runtime::Group;
 
-/// How long the threads of something that was never used, or was dropped, may take to end.
+/// Time for the threads of a refused build or of a dropped owner to end.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Threads that end at the latest when this is dropped.
+/// Groups whose threads end at the latest when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct OwnGroups {
     pub(super) groups: Vec<Group>,
-    /// What they are of, once somebody can use it; nothing if its making was refused.
+    /// The owner, for the log; nothing until it was built.
     user: Option<String>,
     is_ended: AtomicBool,
 }
@@ -22,15 +22,15 @@ impl OwnGroups {
         Self { groups: vec![group], user: None, is_ended: AtomicBool::new(false) }
     }
 
-    /// Somebody can use what they are of, and has to end it.
+    /// The owner was built: its user has to end it.
     pub(super) fn used_by(mut self, user: String) -> Self {
         self.user = Some(user);
         self
     }
 
-    /// Their owner ends them.
+    /// The groups, for an owner that ends them itself.
     pub(super) fn end(&self) -> &[Group] {
-        // Only the drop reads it, which nothing runs beside.
+        // Relaxed: only the destructor reads it, and nothing runs beside a destructor.
         self.is_ended.store(true, Ordering::Relaxed);
         &self.groups
     }
@@ -43,15 +43,15 @@ impl Drop for OwnGroups {
         }
         if let Some(user) = &self.user {
             tracing::error!(
-                "{user} is dropped without shutdown: its threads end now, and what runs is interrupted; \
-                 call shutdown"
+                "{user} is dropped without shutdown: its threads end now and running steps are \
+                 interrupted; call shutdown"
             );
         }
         for group in &self.groups {
-            // A refused build is tried again at once by some: its store is free then.
+            // A caller may try a refused build again at once: the store is free by then.
             let ended = self.user.is_none() && group.shutdown_within(LIMIT).is_ok();
             if !ended {
-                // Nobody waits for the report.
+                // The report has no reader.
                 drop(group.shutdown_later(LIMIT));
             }
         }

@@ -10,6 +10,7 @@ mod ends;
 mod heartbeats;
 mod limits;
 mod panics;
+mod payloads;
 mod pool;
 mod rescues;
 mod steps;

@@ -138,7 +138,7 @@ fn large_values_are_kept_once_apart_from_entries_and_snapshots_and_go_with_their
     drop(place);
 
     assert!(look::<usize>(&path, "SELECT max(length(records)) FROM journal") < 4_096);
-    let snapshot: Option<usize> = look(&path, "SELECT length(snapshot) FROM plans");
+    let snapshot: Option<usize> = look(&path, "SELECT length(bytes) FROM turnwheel_snapshots");
     assert!(snapshot.is_some_and(|bytes| bytes < 8_192), "{snapshot:?}");
     // The input, the output, the chunk; not one for each entry or snapshot that has them.
     assert_eq!(look::<u32>(&path, "SELECT count(*) FROM turnwheel_values"), 3);

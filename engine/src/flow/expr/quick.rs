@@ -1,9 +1,9 @@
-//! Turns of flows on workers: what takes longer than a moment is done again where it holds nobody.
+//! Limit for a turn of a flow on a worker. A longer turn is taken again on the blocking pool.
 
 use std::cell::Cell;
 
-/// Steps that all expressions of one turn may take on a worker: some milliseconds. Most take fewer than a
-/// hundred.
+/// Steps that all expressions of one turn may take on a worker: some milliseconds. Most take fewer
+/// than a hundred.
 const STEPS: u64 = 20_000;
 
 thread_local! {
@@ -20,8 +20,8 @@ impl Drop for Ends {
     }
 }
 
-/// Runs code that evaluates expressions; nothing if they take longer than a moment. What the code has
-/// changed then is to be forgotten.
+/// Runs code that evaluates expressions; nothing if they take longer than a moment. What the code
+/// has changed then is to be forgotten.
 pub(crate) fn quickly<T>(code: impl FnOnce() -> T) -> Option<T> {
     LEFT.set(Some(STEPS));
     let _ends = Ends;

@@ -23,8 +23,8 @@ impl Reader {
     }
 
     fn plan(&self, plan: PlanId, head: Option<Seq>) -> rusqlite::Result<Option<Chain>> {
-        let read =
-            "SELECT head, snapshot_seq, snapshot, waits = 'unreadable' FROM plans WHERE id = ?1";
+        let read = "SELECT head, seq, bytes, waits = 'unreadable' FROM plans
+             LEFT JOIN turnwheel_snapshots ON plan = id WHERE id = ?1";
         let row = self
             .connection
             .prepare_cached(read)?

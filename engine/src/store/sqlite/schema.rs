@@ -34,10 +34,13 @@ const MIGRATIONS: [&str; VERSION as usize] = ["CREATE TABLE journal (
          caller_plan BLOB,
          caller_step INTEGER,
          waits TEXT NOT NULL,
-         waits_for TEXT NOT NULL,
-         snapshot_seq INTEGER,
-         snapshot BLOB
+         waits_for TEXT NOT NULL
      ) WITHOUT ROWID;
+     CREATE TABLE turnwheel_snapshots (
+         plan BLOB PRIMARY KEY,
+         seq INTEGER NOT NULL,
+         bytes BLOB NOT NULL
+     );
      CREATE INDEX plans_busy ON plans (id) WHERE is_busy;
      CREATE INDEX plans_wake ON plans (wakes_at) WHERE wakes_at IS NOT NULL;
      CREATE INDEX plans_state ON plans (state, id);

@@ -50,7 +50,7 @@ pub(super) fn perform(
     let returned = match returned {
         _ if is_over => Err(too_long(work)),
         Ok(returned) => returned,
-        Err(panic) => Err(ActionError::new("panic", panic_message(&*panic))),
+        Err(panic) => Err(ActionError::new("panic", panic_message(panic))),
     };
     match returned {
         Ok(returned) => {

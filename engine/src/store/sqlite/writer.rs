@@ -287,6 +287,8 @@ fn remove(transaction: &Transaction<'_>, plan: PlanId, head: Seq) -> rusqlite::R
         seq = entry.query_row([at], |row| row.get(0)).optional()?;
     }
     transaction.prepare_cached("DELETE FROM keys WHERE plan = ?1")?.execute([plan.to_bytes()])?;
+    let snapshots = "DELETE FROM turnwheel_snapshots WHERE plan = ?1";
+    transaction.prepare_cached(snapshots)?.execute([plan.to_bytes()])?;
     let works = "DELETE FROM turnwheel_works WHERE plan = ?1";
     transaction.prepare_cached(works)?.execute([plan.to_bytes()])?;
     values::remove(transaction, plan)?;
@@ -403,21 +405,20 @@ fn write_append(
 }
 
 fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<()> {
-    let (snapshot_seq, snapshot) = match &row.snapshot {
-        Some((seq, bytes)) => (Some(*seq), Some(values::keep(transaction, row.id, bytes)?)),
-        None => (None, None),
-    };
+    if let Some((seq, bytes)) = &row.snapshot {
+        let write =
+            "INSERT OR REPLACE INTO turnwheel_snapshots (plan, seq, bytes) VALUES (?1, ?2, ?3)";
+        let bytes = values::keep(transaction, row.id, bytes)?;
+        transaction.prepare_cached(write)?.execute(params![row.id.to_bytes(), seq, bytes])?;
+    }
     let write =
         "INSERT INTO plans (id, head, state, result, label, created_at, started_at, ended_at,
-             wakes_at, is_busy, caller_plan, caller_step, waits_for, snapshot_seq, snapshot, action,
-             by, labels, waits)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+             wakes_at, is_busy, caller_plan, caller_step, waits_for, action, by, labels, waits)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
          ON CONFLICT (id) DO UPDATE SET head = excluded.head, state = excluded.state,
              result = excluded.result, label = excluded.label, started_at = excluded.started_at,
              ended_at = excluded.ended_at, wakes_at = excluded.wakes_at, is_busy = excluded.is_busy,
-             waits_for = excluded.waits_for, labels = excluded.labels, waits = excluded.waits,
-             snapshot_seq = coalesce(excluded.snapshot_seq, snapshot_seq),
-             snapshot = coalesce(excluded.snapshot, snapshot)";
+             waits_for = excluded.waits_for, labels = excluded.labels, waits = excluded.waits";
     transaction.prepare_cached(write)?.execute(params![
         row.id.to_bytes(),
         row.head,
@@ -432,8 +433,6 @@ fn write_row(transaction: &Transaction<'_>, row: &PlanRow) -> rusqlite::Result<(
         row.caller.map(|(plan, _)| plan.to_bytes()),
         row.caller.map(|(_, step)| step.0),
         row.waits_for,
-        snapshot_seq,
-        snapshot,
         row.action,
         row.by,
         labels(&row.labels),
