@@ -37,11 +37,7 @@ impl<T, M> Open for Result<T, TellError<Large<M>>> {
     }
 }
 
-impl<M> fmt::Debug for TellError<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TellError").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<M> TellError<M>, self => kind: self.kind);
 
 impl<M> From<TellError<M>> for Failure {
     fn from(error: TellError<M>) -> Self {
@@ -274,11 +270,7 @@ pub struct SpawnError<A> {
     pub actor: A,
 }
 
-impl<A> fmt::Debug for SpawnError<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<A> SpawnError<A>, self => kind: self.kind);
 
 /// The words of the runtime for a task that was not spawned.
 pub(crate) fn said(kind: SpawnErrorKind) -> turnwheel_runtime::SpawnError<()> {

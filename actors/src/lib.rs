@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
+#[macro_use(clone_fields, debug_fields, setters)]
+extern crate turnwheel_runtime;
+
 mod actor;
 mod call;
 pub mod entity;

@@ -1,6 +1,5 @@
 //! Addresses that know the message and not the actor.
 
-use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -93,11 +92,7 @@ impl<M> RecipientPlace<M> {
     }
 }
 
-impl<M> fmt::Debug for RecipientPlace<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RecipientPlace")
-    }
-}
+debug_fields!(impl<M> RecipientPlace<M>, self =>);
 
 /// As [`Target`], with calls.
 pub(crate) trait Answering<M, R>: Target<M> {
@@ -257,33 +252,13 @@ impl<M: 'static, R: 'static> Callee<M, R> {
     }
 }
 
-impl<M> Clone for Recipient<M> {
-    fn clone(&self) -> Self {
-        Self { target: Arc::clone(&self.target) }
-    }
-}
+clone_fields!(impl<M> Recipient<M>, target);
 
-impl<M, R> Clone for Callee<M, R> {
-    fn clone(&self) -> Self {
-        Self { target: Arc::clone(&self.target) }
-    }
-}
+clone_fields!(impl<M, R> Callee<M, R>, target);
 
-impl<M> fmt::Debug for Recipient<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recipient")
-            .field("name", &self.target.holder().actor_name())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<M> Recipient<M>, self => name: self.target.holder().actor_name());
 
-impl<M, R> fmt::Debug for Callee<M, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Callee")
-            .field("name", &self.target.holder().actor_name())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<M, R> Callee<M, R>, self => name: self.target.holder().actor_name());
 
 holders! {
     <M> Recipient<M>, Self::is_over;

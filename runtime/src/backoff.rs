@@ -44,23 +44,16 @@ impl Backoff {
         Self { factor: 1, ..Self::exponential(delay, delay) }
     }
 
-    /// Another factor than two; at least one.
-    pub fn factor(mut self, factor: u32) -> Self {
-        self.factor = factor.max(1);
-        self
-    }
+    setters! {
+        /// Another factor than two; at least one.
+        factor(self, factor: u32) => self.factor = factor.max(1);
 
-    /// Shortens each delay by a random part of it, at most so many percent: what has failed
-    /// together is not tried together again. At most 100.
-    pub fn jitter_percent(mut self, percent: u8) -> Self {
-        self.jitter_percent = percent.min(100);
-        self
-    }
+        /// Shortens each delay by a random part of it, at most so many percent: what has failed
+        /// together is not tried together again. At most 100.
+        jitter_percent(self, percent: u8) => self.jitter_percent = percent.min(100);
 
-    /// Makes the jitter repeatable; otherwise it depends on the task and the time.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
+        /// Makes the jitter repeatable; otherwise it depends on the task and the time.
+        seed(self, seed: u64) => self.seed = Some(seed);
     }
 
     /// The delays, without end. `seed` counts only if the back-off has none of its own.

@@ -5,7 +5,6 @@
 //! no item is lost when a consumer goes.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::task::{Context as PollContext, Poll, Waker};
 
 use crate::completion::{completion, Completer, Completion};
@@ -84,28 +83,14 @@ pub struct ChannelError<T> {
     pub item: T,
 }
 
-impl<T> fmt::Debug for ChannelError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChannelError").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> ChannelError<T>, self => kind: self.kind);
 
-impl<T> Clone for Channel<T> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
-}
+clone_fields!(impl<T> Channel<T>, shared);
 
-impl<T> fmt::Debug for Channel<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.shared.state.lock();
-        f.debug_struct("Channel")
-            .field("len", &state.items.len())
-            .field("capacity", &self.shared.capacity)
-            .field("is_closed", &state.is_closed)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> Channel<T>, self =>
+    len: self.shared.state.lock().items.len(),
+    capacity: self.shared.capacity,
+    is_closed: self.shared.state.lock().is_closed);
 
 impl<T: Send + 'static> Channel<T> {
     /// A channel that holds at most so many items, at least one.
@@ -293,11 +278,7 @@ pub struct Consumer {
     _listener: Listener,
 }
 
-impl fmt::Debug for Consumer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Consumer, self =>);
 
 impl Consumer {
     /// Ends the consumption, from any thread. An item whose job has begun is worked off; the others

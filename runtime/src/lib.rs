@@ -56,6 +56,8 @@
 #![cfg_attr(turnwheel_loom, expect(dead_code, reason = "a model uses parts of a module"))]
 
 #[macro_use]
+mod macros;
+#[macro_use]
 mod sync;
 
 mod backoff;

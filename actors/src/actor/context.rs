@@ -1,6 +1,5 @@
 //! The context of a handler: everything it may do besides changing its actor.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,11 +24,7 @@ pub struct Context<'a, A: Actor> {
     caller: Option<&'a dyn Caller>,
 }
 
-impl<A: Actor> fmt::Debug for Context<'_, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("actor", &self.name()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<A: Actor> Context<'_, A>, self => actor: self.name());
 
 impl<'a, A: Actor> Context<'a, A> {
     #[inline(always)]

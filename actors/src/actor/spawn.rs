@@ -1,7 +1,5 @@
 //! Making actors.
 
-use std::fmt;
-
 use turnwheel_runtime::{self as runtime, Budget, Group, Mailbox};
 
 use crate::actor::{Actor, ActorCell, Address, Hooks, Restart, Restarter};
@@ -62,11 +60,7 @@ impl TaskOptions {
     }
 }
 
-impl<A: Actor> fmt::Debug for ActorBuilder<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ActorBuilder").field("name", &self.options.name).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<A: Actor> ActorBuilder<A>, self => name: self.options.name);
 
 impl System {
     /// Spawns an actor; the short form of [`System::actor`].
@@ -91,46 +85,29 @@ impl System {
 }
 
 impl<A: Actor> ActorBuilder<A> {
-    /// The group it runs in; by default the system's.
-    pub fn on(mut self, group: &Group) -> Self {
-        self.options.group = Some(group.clone());
-        self
-    }
+    setters! {
+        /// The group it runs in; by default the system's.
+        on(self, group: &Group) => self.options.group = Some(group.clone());
 
-    /// How a fresh actor is made after a failure, and how often.
-    pub fn restart(mut self, policy: Restart, factory: impl FnMut() -> A + Send + 'static) -> Self {
-        self.restarter = Some(Restarter::new(policy, factory));
-        self
-    }
+        /// How a fresh actor is made after a failure, and how often.
+        restart(self, policy: Restart, factory: impl FnMut() -> A + Send + 'static) =>
+            self.restarter = Some(Restarter::new(policy, factory));
 
-    /// A name for logs, listings and call chains; by default the class's.
-    pub fn name(mut self, name: &str) -> Self {
-        self.options.name = Some(name.to_owned());
-        self
-    }
+        /// A name for logs, listings and call chains; by default the class's.
+        name(self, name: &str) => self.options.name = Some(name.to_owned());
 
-    /// The class under which metrics are kept; by default the name of the actor's type.
-    pub fn class(mut self, class: &str) -> Self {
-        self.options.class = Some(class.to_owned());
-        self
-    }
+        /// The class under which metrics are kept; by default the name of the actor's type.
+        class(self, class: &str) => self.options.class = Some(class.to_owned());
 
-    /// How many messages may be queued; by default the group's.
-    pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
-        self.options.mailbox = Some(mailbox);
-        self
-    }
+        /// How many messages may be queued; by default the group's.
+        mailbox(self, mailbox: Mailbox) => self.options.mailbox = Some(mailbox);
 
-    /// How much one turn may take; by default the group's.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.options.budget = Some(budget);
-        self
-    }
+        /// How much one turn may take; by default the group's.
+        budget(self, budget: Budget) => self.options.budget = Some(budget);
 
-    /// A label for logs and listings.
-    pub fn label(mut self, key: &str, value: &str) -> Self {
-        self.options.labels.push((key.to_owned(), value.to_owned()));
-        self
+        /// A label for logs and listings.
+        label(self, key: &str, value: &str) =>
+            self.options.labels.push((key.to_owned(), value.to_owned()));
     }
 
     /// Puts the actor into the system class: never behind others. For supervision and the like.

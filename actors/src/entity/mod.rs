@@ -29,7 +29,6 @@
 //! its own last hook, after its actor was dropped. So two activations never overlap.
 
 use std::any::TypeId;
-use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -229,12 +228,7 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Entities {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let types = self.shared.directories.len();
-        f.debug_struct("Entities").field("types", &types).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Entities, self => types: self.shared.directories.len());
 
 impl Entities {
     /// The entities of a system, with the defaults and a store in memory.

@@ -1,6 +1,5 @@
 //! A reference to an entity: a type and a key.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,17 +22,10 @@ pub struct EntityRef<E: Entity> {
     key: E::Key,
 }
 
-impl<E: Entity> Clone for EntityRef<E> {
-    fn clone(&self) -> Self {
-        Self { directory: Arc::clone(&self.directory), key: self.key.clone() }
-    }
-}
+clone_fields!(impl<E: Entity> EntityRef<E>, directory, key);
 
-impl<E: Entity> fmt::Debug for EntityRef<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EntityRef({} «{}»)", std::any::type_name::<E>(), self.key.text())
-    }
-}
+debug_fields!(impl<E: Entity> EntityRef<E>, self =>
+    entity: std::any::type_name::<E>(), key: self.key.text());
 
 impl<E: Entity> EntityRef<E> {
     pub(crate) fn new(directory: Arc<Directory<E>>, key: E::Key) -> Self {

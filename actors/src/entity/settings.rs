@@ -2,7 +2,6 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,11 +41,7 @@ pub struct EntitiesBuilder {
     settings: Settings,
 }
 
-impl fmt::Debug for EntitiesBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EntitiesBuilder").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl EntitiesBuilder, self =>);
 
 impl EntitiesBuilder {
     pub(crate) fn new(system: &System) -> Self {
@@ -81,67 +76,43 @@ impl EntitiesBuilder {
         self
     }
 
-    /// How old an activation may become: an older one is passivated after what it has admitted,
-    /// also if it is in use, unless it is [held](crate::Context::hold). Without a limit by default.
-    /// For entities whose memory or knowledge must not grow old, as caches; see also
-    /// [`Entities::collect`].
-    pub fn age_max(mut self, age: Duration) -> Self {
-        self.settings.age_max = age;
-        self
-    }
+    setters! {
+        /// How old an activation may become: an older one is passivated after what it has admitted,
+        /// also if it is in use, unless it is [held](crate::Context::hold). Without a limit by
+        /// default. For entities whose memory or knowledge must not grow old, as caches; see also
+        /// [`Entities::collect`].
+        age_max(self, age: Duration) => self.settings.age_max = age;
 
-    /// How long an activation may make no progress before it is replaced, of those types that leave
-    /// [`Entity::STUCK_LIMIT`] as it is.
-    pub fn stuck_limit(mut self, limit: Duration) -> Self {
-        self.settings.stuck_limit = Some(limit);
-        self
-    }
+        /// How long an activation may make no progress before it is replaced, of those types that
+        /// leave [`Entity::STUCK_LIMIT`] as it is.
+        stuck_limit(self, limit: Duration) => self.settings.stuck_limit = Some(limit);
 
-    /// How many entities of one type may be active at once. Beyond it the longest idle are
-    /// passivated, and messages for others wait until there is room.
-    pub fn active_max(mut self, entities: usize) -> Self {
-        self.settings.active_max = entities.max(1);
-        self
-    }
+        /// How many entities of one type may be active at once. Beyond it the longest idle are
+        /// passivated, and messages for others wait until there is room.
+        active_max(self, entities: usize) => self.settings.active_max = entities.max(1);
 
-    /// How many bytes the entities of all types may take together, as far as they [say
-    /// so](Entity::size); without a budget by default. Beyond it the least recently used are
-    /// passivated, and messages for others wait until there is room. The task and the entry of each
-    /// entity, some 400 bytes, come on top.
-    pub fn memory_budget(mut self, bytes: u64) -> Self {
-        self.settings.memory_budget = bytes.max(1);
-        self
-    }
+        /// How many bytes the entities of all types may take together, as far as they [say
+        /// so](Entity::size); without a budget by default. Beyond it the least recently used are
+        /// passivated, and messages for others wait until there is room. The task and the entry of
+        /// each entity, some 400 bytes, come on top.
+        memory_budget(self, bytes: u64) => self.settings.memory_budget = bytes.max(1);
 
-    /// How many keys of one type may wait for room; a message for a further one is answered `Full`.
-    pub fn waiting_max(mut self, keys: usize) -> Self {
-        self.settings.waiting_max = keys;
-        self
-    }
+        /// How many keys of one type may wait for room; a message for a further one is answered
+        /// `Full`.
+        waiting_max(self, keys: usize) => self.settings.waiting_max = keys;
 
-    /// How long a key waits for room before the senders of its messages are told [`NoRoom`]; their
-    /// own deadlines hold besides.
-    pub fn room_limit(mut self, limit: Duration) -> Self {
-        self.settings.room_limit = limit;
-        self
-    }
+        /// How long a key waits for room before the senders of its messages are told [`NoRoom`];
+        /// their own deadlines hold besides.
+        room_limit(self, limit: Duration) => self.settings.room_limit = limit;
 
-    /// The pauses after failed activations of one key; meanwhile its callers get the failure.
-    pub fn hold(mut self, backoff: Backoff) -> Self {
-        self.settings.hold = backoff;
-        self
-    }
+        /// The pauses after failed activations of one key; meanwhile its callers get the failure.
+        hold(self, backoff: Backoff) => self.settings.hold = backoff;
 
-    /// Where state is stored.
-    pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
-        self.settings.store = store;
-        self
-    }
+        /// Where state is stored.
+        store(self, store: Arc<dyn StateStore>) => self.settings.store = store;
 
-    /// The ownership of keys.
-    pub fn placement(mut self, placement: Arc<dyn Placement>) -> Self {
-        self.settings.placement = placement;
-        self
+        /// The ownership of keys.
+        placement(self, placement: Arc<dyn Placement>) => self.settings.placement = placement;
     }
 
     /// Puts an interceptor around every message that an entity of this type handles, inside those

@@ -1,6 +1,5 @@
 //! Describing a pool.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,12 +58,7 @@ pub struct PoolBuilder<A: Actor> {
     size: Option<(usize, usize)>,
 }
 
-impl<A: Actor> fmt::Debug for PoolBuilder<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("PoolBuilder");
-        shown.field("name", &self.settings.name).field("size", &self.size).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<A: Actor> PoolBuilder<A>, self => name: self.settings.name, size: self.size);
 
 impl<A: Actor> PoolBuilder<A> {
     pub(super) fn new(system: System, factory: Factory<A>) -> Self {
@@ -89,63 +83,38 @@ impl<A: Actor> PoolBuilder<A> {
         self.growing(members, members)
     }
 
-    /// From `min` members, made at the start, to `max`: one more when all are busy. Without this
-    /// or [`PoolBuilder::fixed`] from none to one for each worker of its group.
-    pub fn growing(mut self, min: usize, max: usize) -> Self {
-        self.size = Some((min, max));
-        self
-    }
+    setters! {
+        /// From `min` members, made at the start, to `max`: one more when all are busy. Without
+        /// this or [`PoolBuilder::fixed`] from none to one for each worker of its group.
+        growing(self, min: usize, max: usize) => self.size = Some((min, max));
 
-    /// Which member gets a message without a key; by default the least loaded.
-    pub fn routing(mut self, routing: Routing) -> Self {
-        self.settings.routing = routing;
-        self
-    }
+        /// Which member gets a message without a key; by default the least loaded.
+        routing(self, routing: Routing) => self.settings.routing = routing;
 
-    /// How often a member that fails begins anew, and after which pauses; and how many members that
-    /// fail for good are replaced, in the same time, before the pool gives up.
-    pub fn restart(mut self, policy: Restart) -> Self {
-        self.settings.restart = policy;
-        self
-    }
+        /// How often a member that fails begins anew, and after which pauses; and how many members
+        /// that fail for good are replaced, in the same time, before the pool gives up.
+        restart(self, policy: Restart) => self.settings.restart = policy;
 
-    /// After how long without a message a member above the least number is closed; by default
-    /// [`POOL_IDLE_DEFAULT`]. [`Duration::MAX`] for never.
-    pub fn idle_limit(mut self, limit: Duration) -> Self {
-        self.settings.idle_limit = limit;
-        self
-    }
+        /// After how long without a message a member above the least number is closed; by default
+        /// [`POOL_IDLE_DEFAULT`]. [`Duration::MAX`] for never.
+        idle_limit(self, limit: Duration) => self.settings.idle_limit = limit;
 
-    /// A name for logs and listings; by default that of the actors' type. The members are called
-    /// `name#place`.
-    pub fn name(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.settings.name);
-        self
-    }
+        /// A name for logs and listings; by default that of the actors' type. The members are
+        /// called `name#place`.
+        name(self, name: &str) => name.clone_into(&mut self.settings.name);
 
-    /// The group that the members run in; by default the system's.
-    pub fn on(mut self, group: &Group) -> Self {
-        self.settings.options.group = Some(group.clone());
-        self
-    }
+        /// The group that the members run in; by default the system's.
+        on(self, group: &Group) => self.settings.options.group = Some(group.clone());
 
-    /// How many messages may be queued at each member; by default the group's.
-    pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
-        self.settings.options.mailbox = Some(mailbox);
-        self
-    }
+        /// How many messages may be queued at each member; by default the group's.
+        mailbox(self, mailbox: Mailbox) => self.settings.options.mailbox = Some(mailbox);
 
-    /// How much one turn of a member may take; by default the group's.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.settings.options.budget = Some(budget);
-        self
-    }
+        /// How much one turn of a member may take; by default the group's.
+        budget(self, budget: Budget) => self.settings.options.budget = Some(budget);
 
-    /// Puts an interceptor around every message that a member handles, inside those of the system
-    /// and those that were put before. See [`intercept`](crate::intercept).
-    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
-        self.settings.incoming.push(interceptor);
-        self
+        /// Puts an interceptor around every message that a member handles, inside those of the
+        /// system and those that were put before. See [`intercept`](crate::intercept).
+        intercept(self, interceptor: impl Interceptor) => self.settings.incoming.push(interceptor);
     }
 
     /// Makes the pool and its first members.

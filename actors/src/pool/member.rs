@@ -1,6 +1,5 @@
 //! One member of a pool, and the list of them.
 
-use std::fmt;
 use std::sync::Arc;
 
 use turnwheel_runtime::Phase;
@@ -16,12 +15,7 @@ pub(super) struct Member<A: Actor> {
     pub(super) load: Arc<Load>,
 }
 
-impl<A: Actor> Clone for Member<A> {
-    fn clone(&self) -> Self {
-        let Self { place, address, load } = self;
-        Self { place: *place, address: address.clone(), load: Arc::clone(load) }
-    }
-}
+clone_fields!(impl<A: Actor> Member<A>, place, address, load);
 
 impl<A: Actor> Member<A> {
     /// Its queued and unfinished messages, also those that reached it past the pool.
@@ -75,8 +69,4 @@ pub struct MemberInfo {
     pub phase: Phase,
 }
 
-impl<A: Actor> fmt::Debug for Member<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("place", &self.place).field("load", &self.load).finish()
-    }
-}
+debug_fields!(impl<A: Actor> Member<A>, self => place: self.place, load: self.load);

@@ -10,7 +10,6 @@ mod send;
 mod shared;
 mod supervisor;
 
-use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -238,17 +237,8 @@ impl<A: Actor> Pool<A> {
     }
 }
 
-impl<A: Actor> Clone for Pool<A> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
-}
+clone_fields!(impl<A: Actor> Pool<A>, shared);
 
-impl<A: Actor> fmt::Debug for Pool<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Pool");
-        shown.field("name", &self.name()).field("size", &self.size()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<A: Actor> Pool<A>, self => name: self.name(), size: self.size());
 
 holders!(<A: Actor> Pool<A>, Self::is_closed;);

@@ -1,6 +1,5 @@
 //! Routers: one of several actors that others have made, chosen for each message.
 
-use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -231,16 +230,7 @@ fn ask<M: 'static, R: 'static>(callee: Option<Callee<M, R>>, message: M) -> Ask<
     }
 }
 
-impl<T> Clone for Router<T> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
-}
+clone_fields!(impl<T> Router<T>, shared);
 
-impl<T> fmt::Debug for Router<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Router");
-        shown.field("routing", &self.shared.routing);
-        shown.field("actors", &self.shared.list.lock().len()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> Router<T>, self =>
+    routing: self.shared.routing, actors: self.shared.list.lock().len());

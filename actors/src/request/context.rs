@@ -49,18 +49,15 @@ impl RequestContext {
         self.0.clone()
     }
 
-    /// With one more value; replaces a former one of the same key.
-    #[must_use]
-    pub fn with(mut self, key: &str, value: &str) -> Self {
-        self.edit().values.insert(key.to_owned(), value.to_owned());
-        self
-    }
+    setters! {
+        /// With one more value; replaces a former one of the same key.
+        #[must_use]
+        with(self, key: &str, value: &str) =>
+            self.edit().values.insert(key.to_owned(), value.to_owned());
 
-    /// With the trace to which the request belongs.
-    #[must_use]
-    pub fn with_trace(mut self, trace: TraceContext) -> Self {
-        self.edit().trace = Some(trace);
-        self
+        /// With the trace to which the request belongs.
+        #[must_use]
+        with_trace(self, trace: TraceContext) => self.edit().trace = Some(trace);
     }
 
     fn edit(&mut self) -> &mut Baggage {

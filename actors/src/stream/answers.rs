@@ -5,7 +5,6 @@
 //! maker down.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::{poll_fn, Future};
 use std::mem;
 use std::pin::{pin, Pin};
@@ -192,15 +191,8 @@ impl<T> Stream for Answers<T> {
     }
 }
 
-impl<T> fmt::Debug for Answers<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.0 .0.lock();
-        f.debug_struct("Answers")
-            .field("waiting", &state.queue.len())
-            .field("has_ended", &state.has_ended)
-            .finish()
-    }
-}
+debug_fields!(impl<T> Answers<T>, self =>
+    waiting: self.0 .0.lock().queue.len(), has_ended: self.0 .0.lock().has_ended);
 
 impl<T> Drop for Answers<T> {
     fn drop(&mut self) {
@@ -250,11 +242,7 @@ impl<T> AnswerSink<T> {
     }
 }
 
-impl<T> fmt::Debug for AnswerSink<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerSink").field("is_abandoned", &self.is_abandoned()).finish()
-    }
-}
+debug_fields!(impl<T> AnswerSink<T>, self => is_abandoned: self.is_abandoned());
 
 impl<T> Drop for AnswerSink<T> {
     fn drop(&mut self) {

@@ -1,6 +1,5 @@
 //! Streams of messages in: the actor pulls, so a slow actor slows its stream down.
 
-use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -21,11 +20,7 @@ pub struct Attached {
     ended: Completion<()>,
 }
 
-impl fmt::Debug for Attached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attached").field("has_ended", &self.ended.is_done()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Attached, self => has_ended: self.ended.is_done());
 
 impl Attached {
     /// Detaches the stream, from any thread: it is dropped, and what it has not yielded is not

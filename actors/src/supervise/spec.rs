@@ -1,6 +1,5 @@
 //! Description of a child: its name, how it is made, when it is restarted.
 
-use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,12 +45,7 @@ pub struct ChildSpec<A: Actor> {
     current: ChildRef<A>,
 }
 
-impl<A: Actor> fmt::Debug for ChildSpec<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, kind, .. } = self;
-        f.debug_struct("ChildSpec").field("name", name).field("kind", kind).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<A: Actor> ChildSpec<A>, self => name: self.name, kind: self.kind);
 
 impl<A: Actor> ChildSpec<A> {
     /// A child whose actors come from `factory`, which runs in turns of the supervisor. The name is
@@ -69,16 +63,12 @@ impl<A: Actor> ChildSpec<A> {
         }
     }
 
-    /// The ends after which it is restarted.
-    pub fn kind(mut self, kind: RestartKind) -> Self {
-        self.kind = kind;
-        self
-    }
+    setters! {
+        /// The ends after which it is restarted.
+        kind(self, kind: RestartKind) => self.kind = kind;
 
-    /// How long it may take for what is queued when the supervisor closes it.
-    pub fn close_limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
-        self
+        /// How long it may take for what is queued when the supervisor closes it.
+        close_limit(self, limit: Duration) => self.limit = limit;
     }
 
     /// Where to find the actor of this child, whichever it is at the time.
@@ -93,11 +83,7 @@ pub struct ChildRef<A: Actor> {
     address: Arc<Mutex<Option<WeakAddress<A>>>>,
 }
 
-impl<A: Actor> Clone for ChildRef<A> {
-    fn clone(&self) -> Self {
-        Self { address: Arc::clone(&self.address) }
-    }
-}
+clone_fields!(impl<A: Actor> ChildRef<A>, address);
 
 impl<A: Actor> ChildRef<A> {
     /// The address of now; `None` while there is no actor. Keep the reference, not the address:

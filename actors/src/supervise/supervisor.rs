@@ -67,13 +67,8 @@ pub struct Supervisor {
     is_up: bool,
 }
 
-impl fmt::Debug for Supervisor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Supervisor");
-        shown.field("strategy", &self.strategy).field("children", &self.children.list.len());
-        shown.finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Supervisor, self =>
+    strategy: self.strategy, children: self.children.list.len());
 
 /// The failure of a supervisor that gives up.
 #[derive(Clone, Debug)]
@@ -125,11 +120,7 @@ impl StartChild {
     }
 }
 
-impl fmt::Debug for StartChild {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StartChild").field(&self.0.name()).finish()
-    }
-}
+debug_fields!(impl StartChild, self => name: self.0.name());
 
 /// Asks a [`Supervisor`] to close a child and forget it. Answered when it has ended.
 #[derive(Clone, Debug)]

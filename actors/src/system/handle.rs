@@ -1,6 +1,5 @@
 //! The handle of a system.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -29,11 +28,7 @@ pub struct System {
     shared: Arc<Shared>,
 }
 
-impl fmt::Debug for System {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("System").field("group", &self.group().name()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl System, self => group: self.group().name());
 
 /// State that the clones of a system share.
 pub(crate) struct Shared {
@@ -118,12 +113,7 @@ pub struct SystemBuilder {
     shared: Shared,
 }
 
-impl fmt::Debug for SystemBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let group = self.shared.group.name();
-        f.debug_struct("SystemBuilder").field("group", &group).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl SystemBuilder, self => group: self.shared.group.name());
 
 impl SystemBuilder {
     fn new(group: &Group) -> Self {
@@ -140,31 +130,23 @@ impl SystemBuilder {
         Self { shared }
     }
 
-    /// How long an `ask` waits unless it says otherwise; [`Duration::MAX`] for ever.
-    pub fn ask_limit(mut self, limit: Duration) -> Self {
-        self.shared.ask_limit = limit;
-        self
-    }
+    setters! {
+        /// How long an `ask` waits unless it says otherwise; [`Duration::MAX`] for ever.
+        ask_limit(self, limit: Duration) => self.shared.ask_limit = limit;
 
-    /// Told of each dead letter, on the thread where it is noticed: it must be quick.
-    pub fn on_dead_letter(mut self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) -> Self {
-        self.shared.dead_letters.hook = Some(Box::new(hook));
-        self
-    }
+        /// Told of each dead letter, on the thread where it is noticed: it must be quick.
+        on_dead_letter(self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) =>
+            self.shared.dead_letters.hook = Some(Box::new(hook));
 
-    /// Puts an interceptor around every message that an actor of the system handles, inside those
-    /// that were put before. See [`intercept`](crate::intercept).
-    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
-        self.shared.incoming.push(interceptor);
-        self
-    }
+        /// Puts an interceptor around every message that an actor of the system handles, inside
+        /// those that were put before. See [`intercept`](crate::intercept).
+        intercept(self, interceptor: impl Interceptor) => self.shared.incoming.push(interceptor);
 
-    /// Puts an interceptor around the sending of every message to an actor of the system, from its
-    /// handlers and from elsewhere, inside those that were put before. See
-    /// [`intercept`](crate::intercept).
-    pub fn intercept_outgoing(mut self, interceptor: impl Interceptor) -> Self {
-        self.shared.outgoing.push(interceptor);
-        self
+        /// Puts an interceptor around the sending of every message to an actor of the system, from
+        /// its handlers and from elsewhere, inside those that were put before. See
+        /// [`intercept`](crate::intercept).
+        intercept_outgoing(self, interceptor: impl Interceptor) =>
+            self.shared.outgoing.push(interceptor);
     }
 
     /// Makes the system.

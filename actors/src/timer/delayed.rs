@@ -1,7 +1,6 @@
 //! Messages sent later, from anywhere. Handlers use
 //! [`Context::tell_after`](crate::Context::tell_after), whose timer ends with the actor.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,11 +22,7 @@ pub struct Delayed {
     pending: Arc<Pending>,
 }
 
-impl fmt::Debug for Delayed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delayed").field("is_pending", &self.is_pending()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Delayed, self => is_pending: self.is_pending());
 
 impl Delayed {
     /// Drops the message unsent. Returns whether it was still to be sent. A panic of the message's

@@ -5,7 +5,6 @@
 //! of its future if it has one. So a tick that is late makes the next one later, and none is
 //! doubled. For a fixed rate with a policy for missed ticks: [`Context::tell_every`].
 
-use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -106,11 +105,7 @@ pub struct ActorTimer {
     changed: Condition,
 }
 
-impl fmt::Debug for ActorTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ActorTimer").field("is_over", &self.is_over()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl ActorTimer, self => is_over: self.is_over());
 
 impl ActorTimer {
     /// Changes when it ticks, from any thread: next after `due`, and then with this period. The

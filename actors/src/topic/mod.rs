@@ -3,7 +3,6 @@
 mod receipt;
 mod subscriber;
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -228,14 +227,6 @@ impl<M: 'static> Default for Topic<M> {
     }
 }
 
-impl<M> Clone for Topic<M> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
-}
+clone_fields!(impl<M> Topic<M>, shared);
 
-impl<M: 'static> fmt::Debug for Topic<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Topic").field("subscribers", &self.subscribers()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<M: 'static> Topic<M>, self => subscribers: self.subscribers());

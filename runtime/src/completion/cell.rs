@@ -3,7 +3,6 @@
 //! The value lies behind a lock that is held only to move it; `is_done` mirrors it for readers.
 //! Wakers are called outside the lock, and a panicking one is contained.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -17,11 +16,7 @@ use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 #[must_use]
 pub struct AlreadyCompleted<T>(pub T);
 
-impl<T> fmt::Debug for AlreadyCompleted<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AlreadyCompleted")
-    }
-}
+debug_fields!(impl<T> AlreadyCompleted<T>, self =>);
 
 /// The value's way.
 enum Value<T> {
@@ -209,11 +204,7 @@ impl<T> Clone for Completer<T> {
     }
 }
 
-impl<T> fmt::Debug for Completer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completer").field("is_done", &self.is_done()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> Completer<T>, self => is_done: self.is_done());
 
 impl<T> Drop for Completer<T> {
     fn drop(&mut self) {
@@ -321,11 +312,7 @@ impl<T> Future for Completion<T> {
     }
 }
 
-impl<T> fmt::Debug for Completion<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completion").field("is_done", &self.is_done()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> Completion<T>, self => is_done: self.is_done());
 
 impl<T> Drop for Completion<T> {
     fn drop(&mut self) {

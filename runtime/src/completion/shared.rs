@@ -1,6 +1,5 @@
 //! A completion with many consumers.
 
-use std::fmt;
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::Weak;
@@ -138,11 +137,7 @@ impl<T> Clone for SharedCompletion<T> {
     }
 }
 
-impl<T> fmt::Debug for SharedCompletion<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedCompletion").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> SharedCompletion<T>, self =>);
 
 impl<T: Clone + Send + Sync + 'static> Future for SharedCompletion<T> {
     type Output = Result<T, Failure>;

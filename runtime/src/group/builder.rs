@@ -1,6 +1,5 @@
 //! How a group is described before it runs.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::shared::Config;
@@ -159,11 +158,7 @@ pub struct GroupBuilder {
     workers: Option<usize>,
 }
 
-impl fmt::Debug for GroupBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupBuilder").field("name", &self.config.name).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl GroupBuilder, self => name: self.config.name);
 
 impl GroupBuilder {
     pub(crate) fn new(name: &str) -> Self {
@@ -188,35 +183,24 @@ impl GroupBuilder {
         Self { config, clock: ClockSource::system(), workers: None }
     }
 
-    /// Number of workers; by default what cpuset and control-group quota allow.
-    pub fn workers(mut self, count: usize) -> Self {
-        self.workers = Some(count);
-        self
-    }
+    setters! {
+        /// Number of workers; by default what cpuset and control-group quota allow.
+        workers(self, count: usize) => self.workers = Some(count);
 
-    /// Where the workers run; by default each is pinned to a core if there is one for each. A pin
-    /// that the system refuses is a warning, no error.
-    pub fn pinning(mut self, pinning: Pinning) -> Self {
-        self.config.pinning = pinning;
-        self
-    }
+        /// Where the workers run; by default each is pinned to a core if there is one for each. A
+        /// pin that the system refuses is a warning, no error.
+        pinning(self, pinning: Pinning) => self.config.pinning = pinning;
 
-    /// Stack of each worker in bytes, by default 2 MiB.
-    pub fn stack_bytes(mut self, bytes: usize) -> Self {
-        self.config.stack_bytes = bytes;
-        self
-    }
+        /// Stack of each worker in bytes, by default 2 MiB.
+        stack_bytes(self, bytes: usize) => self.config.stack_bytes = bytes;
 
-    /// Runs on each worker's thread before its first task; gets the worker's number.
-    pub fn on_worker_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.config.on_start = Some(Arc::new(hook));
-        self
-    }
+        /// Runs on each worker's thread before its first task; gets the worker's number.
+        on_worker_start(self, hook: impl Fn(usize) + Send + Sync + 'static) =>
+            self.config.on_start = Some(Arc::new(hook));
 
-    /// Runs on each worker's thread after its last task; gets the worker's number.
-    pub fn on_worker_stop(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.config.on_stop = Some(Arc::new(hook));
-        self
+        /// Runs on each worker's thread after its last task; gets the worker's number.
+        on_worker_stop(self, hook: impl Fn(usize) + Send + Sync + 'static) =>
+            self.config.on_stop = Some(Arc::new(hook));
     }
 
     /// Sets a hook for failures that a task's policy hook escalates.
@@ -240,34 +224,21 @@ impl GroupBuilder {
         self
     }
 
-    /// Sets the behaviour of a worker without work; by default latency first.
-    pub fn idle(mut self, policy: IdlePolicy) -> Self {
-        self.config.spin_ns = policy.spin_ns();
-        self
-    }
+    setters! {
+        /// Sets the behaviour of a worker without work; by default latency first.
+        idle(self, policy: IdlePolicy) => self.config.spin_ns = policy.spin_ns();
 
-    /// Another clock than the system's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = ClockSource::custom(clock);
-        self
-    }
+        /// Another clock than the system's.
+        clock(self, clock: Arc<dyn Clock>) => self.clock = ClockSource::custom(clock);
 
-    /// How much one turn may take, unless a task has a budget of its own.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.config.budget = budget;
-        self
-    }
+        /// How much one turn may take, unless a task has a budget of its own.
+        budget(self, budget: Budget) => self.config.budget = budget;
 
-    /// Mailbox of tasks that are spawned without one of their own.
-    pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
-        self.config.mailbox = mailbox;
-        self
-    }
+        /// Mailbox of tasks that are spawned without one of their own.
+        mailbox(self, mailbox: Mailbox) => self.config.mailbox = mailbox;
 
-    /// Bytes that all mailboxes together may hold, to within 32 KiB a worker; by default 2 GiB.
-    pub fn memory_budget(mut self, bytes: u64) -> Self {
-        self.config.memory_bytes = bytes;
-        self
+        /// Bytes that all mailboxes together may hold, to within 32 KiB a worker; by default 2 GiB.
+        memory_budget(self, bytes: u64) => self.config.memory_bytes = bytes;
     }
 
     /// Makes each worker keep its own tasks: for measurements.

@@ -30,7 +30,6 @@ pub use timers::TimersFull;
 pub(crate) use timers::{KeyCell, TimerEntry, TimerKey};
 
 use std::cell::Cell;
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use crate::completion::{self, completion, Completion};
@@ -65,15 +64,10 @@ impl Drop for Group {
     }
 }
 
-impl fmt::Debug for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group")
-            .field("name", &self.shared.config.name)
-            .field("workers", &self.shared.workers.len())
-            .field("tasks", &self.shared.registry.live())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Group, self =>
+    name: self.shared.config.name,
+    workers: self.shared.workers.len(),
+    tasks: self.shared.registry.live());
 
 impl PartialEq for Group {
     fn eq(&self, other: &Self) -> bool {

@@ -1,7 +1,5 @@
 //! A value for each worker of a group, which the worker uses without a lock.
 
-use std::fmt;
-
 use super::Group;
 use crate::handoff::Section;
 use crate::worker;
@@ -75,8 +73,4 @@ impl<T: Send> PerWorker<T> {
     }
 }
 
-impl<T> fmt::Debug for PerWorker<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PerWorker").field("workers", &self.sections.len()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> PerWorker<T>, self => workers: self.sections.len());

@@ -1,7 +1,6 @@
 //! State shared by all workers and tasks of a group.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -105,11 +104,7 @@ pub(crate) struct GroupShared {
     pub(crate) simulation: Option<Arc<dyn Simulated>>,
 }
 
-impl fmt::Debug for GroupShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupShared").field("name", &self.config.name).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl GroupShared, self => name: self.config.name);
 
 impl GroupShared {
     /// A group without threads yet, and the queues for its workers.

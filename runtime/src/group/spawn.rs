@@ -1,7 +1,6 @@
 //! Making tasks.
 
 use std::any::type_name;
-use std::fmt;
 
 use super::{Budget, Group};
 use crate::failure::Failure;
@@ -45,11 +44,7 @@ impl SpawnErrorKind {
     }
 }
 
-impl<S> fmt::Debug for SpawnError<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpawnError").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<S> SpawnError<S>, self => kind: self.kind);
 
 impl<S> From<SpawnError<S>> for Failure {
     fn from(error: SpawnError<S>) -> Self {
@@ -80,11 +75,7 @@ pub struct TaskBuilder<S> {
     extra: Option<Box<Extra>>,
 }
 
-impl<S> fmt::Debug for TaskBuilder<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskBuilder").field("class", &self.class).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<S> TaskBuilder<S>, self => class: self.class);
 
 impl Group {
     /// Spawns a task without hooks; the short form of [`Group::task`].
@@ -116,17 +107,13 @@ impl Group {
 }
 
 impl<S: Send + 'static> TaskBuilder<S> {
-    /// A name for logs and listings; by default the class's.
-    pub fn name(mut self, name: &str) -> Self {
-        self.extra.get_or_insert_default().name = Some(name.into());
-        self
-    }
+    setters! {
+        /// A name for logs and listings; by default the class's.
+        name(self, name: &str) => self.extra.get_or_insert_default().name = Some(name.into());
 
-    /// The class under which metrics are kept; by default the name of the state's type. Keep the
-    /// number of classes small: each has histograms, and lives as long as the group.
-    pub fn class(mut self, class: &str) -> Self {
-        self.class = Some(class.to_owned());
-        self
+        /// The class under which metrics are kept; by default the name of the state's type. Keep
+        /// the number of classes small: each has histograms, and lives as long as the group.
+        class(self, class: &str) => self.class = Some(class.to_owned());
     }
 
     /// Makes the name of another type than the state's the class, for layers that wrap the state.
@@ -136,16 +123,12 @@ impl<S: Send + 'static> TaskBuilder<S> {
         self
     }
 
-    /// How much may be queued; by default the group's.
-    pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
-        self.mailbox = Some(mailbox);
-        self
-    }
+    setters! {
+        /// How much may be queued; by default the group's.
+        mailbox(self, mailbox: Mailbox) => self.mailbox = Some(mailbox);
 
-    /// How much one turn may take; by default the group's.
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.extra.get_or_insert_default().budget = Some(budget);
-        self
+        /// How much one turn may take; by default the group's.
+        budget(self, budget: Budget) => self.extra.get_or_insert_default().budget = Some(budget);
     }
 
     /// Hooks for start, end and failure.

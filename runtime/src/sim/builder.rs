@@ -41,24 +41,17 @@ impl SimBuilder {
         self
     }
 
-    /// Virtual workers of each group that is built without a count of its own; from 1 to
-    /// `WORKERS_MAX`, by default 2.
-    pub fn workers(mut self, count: usize) -> Self {
-        self.workers = count.clamp(1, WORKERS_MAX);
-        self
-    }
+    setters! {
+        /// Virtual workers of each group that is built without a count of its own; from 1 to
+        /// `WORKERS_MAX`, by default 2.
+        workers(self, count: usize) => self.workers = count.clamp(1, WORKERS_MAX);
 
-    /// Turns in one go after which [`Sim::run_until_idle`] and its kin give up; by default a
-    /// million.
-    pub fn turns_max(mut self, turns: u64) -> Self {
-        self.turns_max = turns.max(1);
-        self
-    }
+        /// Turns in one go after which [`Sim::run_until_idle`] and its kin give up; by default a
+        /// million.
+        turns_max(self, turns: u64) => self.turns_max = turns.max(1);
 
-    /// The wall time at the start; by default 2000-01-01 00:00 UTC.
-    pub fn wall(mut self, wall: SystemTime) -> Self {
-        self.wall = Some(wall);
-        self
+        /// The wall time at the start; by default 2000-01-01 00:00 UTC.
+        wall(self, wall: SystemTime) => self.wall = Some(wall);
     }
 
     /// The simulation. It belongs to the thread that builds it.

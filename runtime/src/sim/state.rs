@@ -1,7 +1,6 @@
 //! The simulation itself: its groups, its clock, its generator.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::rc::{Rc, Weak};
 
 use super::builder::SimBuilder;
@@ -52,15 +51,7 @@ pub(super) struct SimGroup {
     pub(super) is_parked: Rc<[Cell<bool>]>,
 }
 
-impl fmt::Debug for Sim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sim")
-            .field("seed", &self.seed())
-            .field("now", &self.now())
-            .field("groups", &self.state.all().len())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Sim, self => seed: self.seed(), now: self.now(), groups: self.state.all().len());
 
 impl Sim {
     /// A simulation in which this seed decides what a real machine decides by chance.

@@ -44,11 +44,7 @@ pub(crate) struct Slot {
     pub(crate) job: Option<Job>,
 }
 
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Slot, self => kind: self.kind);
 
 impl Slot {
     /// Whether it may run in this phase.

@@ -15,7 +15,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fmt;
 
 pub use super::entries::Key;
 use super::entries::{Entries, EntryState, NONE};
@@ -372,8 +371,4 @@ fn is_live<T>(entries: &Entries<T>, due: &Due) -> bool {
     entries.find(Key { index: due.index, sequence: due.sequence }).is_some()
 }
 
-impl<T> fmt::Debug for Wheel<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wheel").field("pending", &self.pending()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<T> Wheel<T>, self => pending: self.pending());

@@ -1,6 +1,5 @@
 //! The state of an actor's task: the actor itself and what the crate keeps beside it.
 
-use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
@@ -26,11 +25,7 @@ pub struct ActorCell<A: Actor> {
     pub(crate) state: CellState<A>,
 }
 
-impl<A: Actor> fmt::Debug for ActorCell<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ActorCell")
-    }
-}
+debug_fields!(impl<A: Actor> ActorCell<A>, self =>);
 
 /// The part of the cell that handlers can use while the actor is borrowed.
 pub(crate) struct CellState<A: Actor> {

@@ -5,7 +5,6 @@
 //! refused, its key waits for room, and the least recently used idle entities, of whatever type,
 //! are passivated.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -38,14 +37,7 @@ pub(crate) struct Idle {
     pub(crate) shed: Box<dyn FnOnce() + Send>,
 }
 
-impl fmt::Debug for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory")
-            .field("budget", &self.budget)
-            .field("total", &self.total())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Memory, self => budget: self.budget, total: self.total());
 
 impl Memory {
     /// With a budget in bytes; `u64::MAX` for none.
@@ -190,35 +182,5 @@ impl Share {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_holds_and_one_alone_always_fits() {
-        let memory = Arc::new(Memory::new(1_000));
-        let share = Share::new(&memory, 8);
-        assert_eq!(share.reserve(), Some(15), "a part of the budget while nothing is known");
-        share.change(15, 400);
-        share.learn(400);
-        assert_eq!(share.reserve(), Some(400));
-        assert_eq!(share.reserve(), None);
-        assert_eq!((memory.total(), share.total()), (800, 800));
-        share.change(400, 5_000);
-        assert!(memory.is_over());
-        share.change(5_000, 0);
-        share.change(400, 0);
-        share.learn(u64::from(u32::MAX));
-        assert!(share.reserve().is_some(), "alone");
-        assert_eq!(share.reserve(), None);
-    }
-
-    #[test]
-    fn without_a_budget_everything_fits() {
-        let memory = Arc::new(Memory::new(u64::MAX));
-        let share = Share::new(&memory, 8);
-        assert_eq!(share.reserve(), Some(8));
-        assert_eq!(share.reserve(), Some(8));
-        assert!(!memory.is_over());
-        assert_eq!(memory.shed(u64::MAX), 0);
-    }
-}
+#[path = "../../../tests/unit/memory.rs"]
+mod tests;

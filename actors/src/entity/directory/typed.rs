@@ -1,7 +1,6 @@
 //! Which key has an activation, and what waits for one; see the table in `mod.rs`.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -113,11 +112,7 @@ pub(crate) struct Directory<E: Entity> {
     pub(crate) collector: Collector,
 }
 
-impl<E: Entity> fmt::Debug for Directory<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Directory").field("active", &self.active()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<E: Entity> Directory<E>, self => active: self.active());
 
 /// How a message fared that the directory did not take.
 pub(crate) enum Refusal {

@@ -42,11 +42,7 @@ impl<E: Entity> Activation<E> {
     }
 }
 
-impl<E: Entity> fmt::Debug for Activation<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Activation").field("key", &self.key.text()).field("id", &self.id).finish()
-    }
-}
+debug_fields!(impl<E: Entity> Activation<E>, self => key: self.key.text(), id: self.id);
 
 impl<E: Entity> Fencing for Activation<E> {
     fn is_current(&self) -> bool {

@@ -49,18 +49,9 @@ pub struct EntityContext<E: Entity> {
     entities: Entities,
 }
 
-impl<E: Entity> Clone for EntityContext<E> {
-    fn clone(&self) -> Self {
-        let (directory, entities) = (Arc::clone(&self.directory), self.entities.clone());
-        Self { key: self.key.clone(), id: self.id, directory, entities }
-    }
-}
+clone_fields!(impl<E: Entity> EntityContext<E>, key, id, directory, entities);
 
-impl<E: Entity> std::fmt::Debug for EntityContext<E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EntityContext").field("key", &self.key_text()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<E: Entity> EntityContext<E>, self => key: self.key_text());
 
 impl<E: Entity> EntityContext<E> {
     pub(crate) fn directory(&self) -> &Directory<E> {

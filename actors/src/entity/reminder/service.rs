@@ -1,7 +1,6 @@
 //! Reminders of a system: their settings, and what registration and delivery share.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -35,14 +34,11 @@ pub(super) struct Settings {
     pub(super) retry: Backoff,
 }
 
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { window, refresh, period_min, store, .. } = self;
-        let mut settings = f.debug_struct("Settings");
-        settings.field("window", window).field("refresh", refresh).field("period_min", period_min);
-        settings.field("store", store).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Settings, self =>
+    window: self.window,
+    refresh: self.refresh,
+    period_min: self.period_min,
+    store: self.store);
 
 impl Reminders {
     /// Describes reminders that are kept in this store; every value has a default.
@@ -67,11 +63,7 @@ pub struct RemindersBuilder {
     problem: Option<RemindersError>,
 }
 
-impl fmt::Debug for RemindersBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemindersBuilder").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl RemindersBuilder, self => settings: self.settings);
 
 impl RemindersBuilder {
     /// A type of entities that takes reminders, which are stored under its [`NAME`](Entity::NAME).
@@ -94,36 +86,23 @@ impl RemindersBuilder {
         self
     }
 
-    /// How far ahead reminders are loaded from the store; at least the time between two looks at
-    /// it.
-    pub fn window(mut self, window: Duration) -> Self {
-        self.settings.window = window;
-        self
-    }
+    setters! {
+        /// How far ahead reminders are loaded from the store; at least the time between two looks
+        /// at it.
+        window(self, window: Duration) => self.settings.window = window;
 
-    /// The time between two looks at the store, which find what other processes have registered,
-    /// and what a jump of the wall clock has made due.
-    pub fn refresh(mut self, refresh: Duration) -> Self {
-        self.settings.refresh = refresh;
-        self
-    }
+        /// The time between two looks at the store, which find what other processes have
+        /// registered, and what a jump of the wall clock has made due.
+        refresh(self, refresh: Duration) => self.settings.refresh = refresh;
 
-    /// The shortest period; for more frequent ticks there are timers.
-    pub fn period_min(mut self, period: Duration) -> Self {
-        self.settings.period_min = period;
-        self
-    }
+        /// The shortest period; for more frequent ticks there are timers.
+        period_min(self, period: Duration) => self.settings.period_min = period;
 
-    /// How long a tick may take before it counts as failed and is repeated.
-    pub fn tick_limit(mut self, limit: Duration) -> Self {
-        self.settings.tick_limit = limit;
-        self
-    }
+        /// How long a tick may take before it counts as failed and is repeated.
+        tick_limit(self, limit: Duration) => self.settings.tick_limit = limit;
 
-    /// The pauses after failed attempts, of a tick or of the store.
-    pub fn retry(mut self, backoff: Backoff) -> Self {
-        self.settings.retry = backoff;
-        self
+        /// The pauses after failed attempts, of a tick or of the store.
+        retry(self, backoff: Backoff) => self.settings.retry = backoff;
     }
 
     /// Checks the description.

@@ -1,7 +1,6 @@
 //! The view that an interceptor has of a message.
 
 use std::any::Any;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,16 +33,8 @@ pub struct MessageInfo {
     pub(crate) system: System,
 }
 
-impl fmt::Debug for MessageInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageInfo")
-            .field("actor", &self.actor)
-            .field("message", &self.message)
-            .field("direction", &self.direction)
-            .field("is_ask", &self.is_ask)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl MessageInfo, self =>
+    actor: self.actor, message: self.message, direction: self.direction, is_ask: self.is_ask);
 
 impl MessageInfo {
     /// The name of the actor that it is for: the one given when it was spawned, or its class. Of an
@@ -99,11 +90,7 @@ pub struct Call<'a> {
     pub(crate) message: &'a mut (dyn Any + Send),
 }
 
-impl fmt::Debug for Call<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("info", &self.info).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Call<'_>, self => info: self.info);
 
 impl Deref for Call<'_> {
     type Target = MessageInfo;

@@ -3,7 +3,6 @@
 //! A panic of an interceptor is caught where it happens and becomes the failure of the message.
 
 use std::any::Any;
-use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use turnwheel_runtime::Failure;
@@ -21,11 +20,7 @@ pub(crate) struct Interception {
     pub(crate) info: MessageInfo,
 }
 
-impl fmt::Debug for Interception {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interception").field("info", &self.info).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Interception, self => info: self.info);
 
 impl Interception {
     pub(crate) fn new(chain: Chain, info: MessageInfo) -> Self {

@@ -1,7 +1,6 @@
 //! Numbers of messages, by class and type.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,11 +100,7 @@ pub struct MessageMetrics {
     pub latency: Latency,
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("rows", &self.table.read().len()).finish()
-    }
-}
+debug_fields!(impl Metrics, self => rows: self.table.read().len());
 
 impl Metrics {
     /// Without any numbers.
@@ -186,11 +181,7 @@ pub struct Counted {
     begun_ns: u64,
 }
 
-impl fmt::Debug for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counted").field("begun_ns", &self.begun_ns).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Counted, self => begun_ns: self.begun_ns);
 
 impl Interceptor for Metrics {
     type State = Counted;

@@ -1,7 +1,6 @@
 //! The end of a message as an interceptor sees it and may change it.
 
 use std::any::{type_name, Any, TypeId};
-use std::fmt;
 use std::time::Duration;
 
 use turnwheel_runtime::Failure;
@@ -99,13 +98,7 @@ pub(crate) struct Again {
     pub(crate) delay: Duration,
 }
 
-impl fmt::Debug for Outcome<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut outcome = f.debug_struct("Outcome");
-        outcome.field("is_open", &self.is_open()).field("error", &self.error());
-        outcome.finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Outcome<'_>, self => is_open: self.is_open(), error: self.error());
 
 impl Outcome<'_> {
     /// The answer, if there is one and it is of this type.

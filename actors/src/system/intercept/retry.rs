@@ -2,7 +2,6 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
 use turnwheel_runtime::{Backoff, Delays, Failure, SubmitErrorKind};
@@ -90,14 +89,7 @@ impl<M: Clone + Send + 'static> Repeat for Copied<M> {
     }
 }
 
-impl fmt::Debug for Retry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry")
-            .field("attempts", &self.attempts)
-            .field("types", &self.copiers.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Retry, self => attempts: self.attempts, types: self.copiers.len());
 
 impl Default for Retry {
     /// Three attempts, with the default back-off.
@@ -163,11 +155,7 @@ pub struct Retried {
     left: u32,
 }
 
-impl fmt::Debug for Retried {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retried").field("left", &self.left).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Retried, self => left: self.left);
 
 impl Interceptor for Retry {
     type State = Option<Retried>;

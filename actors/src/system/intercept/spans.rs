@@ -1,6 +1,5 @@
 //! A span for each message, and traces that go from span to span.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,11 +47,7 @@ pub struct Spans {
     starts_traces: bool,
 }
 
-impl fmt::Debug for Spans {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spans").field("starts_traces", &self.starts_traces).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Spans, self => starts_traces: self.starts_traces);
 
 impl Default for Spans {
     fn default() -> Self {

@@ -85,14 +85,8 @@ pub struct Context<'a, S> {
     state: PhantomData<fn(&mut S)>,
 }
 
-impl<S> std::fmt::Debug for Context<'_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context")
-            .field("task", &self.turn.header().name())
-            .field("phase", &self.turn.phase())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<S> Context<'_, S>, self =>
+    task: self.turn.header().name(), phase: self.turn.phase());
 
 impl<'a, S> Context<'a, S> {
     #[inline(always)]

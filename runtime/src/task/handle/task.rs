@@ -1,6 +1,5 @@
 //! The handle of a task: what any thread may do with it.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::time::Duration;
@@ -50,20 +49,9 @@ pub struct Task<S> {
     state: PhantomData<fn(S) -> S>,
 }
 
-impl<S> Clone for Task<S> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), state: PhantomData }
-    }
-}
+clone_fields!(impl<S> Task<S>, inner, state);
 
-impl<S> fmt::Debug for Task<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
-            .field("name", &self.name())
-            .field("phase", &self.phase())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<S> Task<S>, self => name: self.name(), phase: self.phase());
 
 impl<S> PartialEq for Task<S> {
     fn eq(&self, other: &Self) -> bool {

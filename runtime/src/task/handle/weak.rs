@@ -3,7 +3,6 @@
 //! A weak handle is counted like one that is on its way out (`cell/refs.rs`): it holds the cell,
 //! and is no reason for the task to stay.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -63,11 +62,7 @@ impl<S> Clone for WeakTask<S> {
     }
 }
 
-impl<S> fmt::Debug for WeakTask<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WeakTask").field("name", &self.inner.header().name()).finish()
-    }
-}
+debug_fields!(impl<S> WeakTask<S>, self => name: self.inner.header().name());
 
 impl Header {
     /// The same; under `turnwheel_checked` the process ends unless it lives.
@@ -109,11 +104,7 @@ impl WeakRef {
     }
 }
 
-impl fmt::Debug for WeakRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WeakRef").field(&self.header().name()).finish()
-    }
-}
+debug_fields!(impl WeakRef, self => name: self.header().name());
 
 impl Drop for WeakRef {
     fn drop(&mut self) {

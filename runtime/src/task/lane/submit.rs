@@ -42,11 +42,7 @@ pub struct SubmitError<J> {
     pub job: J,
 }
 
-impl<J> fmt::Debug for SubmitError<J> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SubmitError").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<J> SubmitError<J>, self => kind: self.kind);
 
 impl SubmitErrorKind {
     fn text(self) -> &'static str {

@@ -1,0 +1,51 @@
+//! Implementations that this crate and the one above it write many times. No part of the API.
+
+/// Implements `Debug` with the named values of a type, and asks nothing of its parameters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_fields {
+    (
+        impl $(<$($param:ident $(: $bound:tt)?),+>)? $name:ident $(<$($arg:tt),+>)?,
+        $this:ident => $($field:ident: $value:expr),*
+    ) => {
+        impl $(<$($param $(: $bound)?),+>)? ::std::fmt::Debug for $name $(<$($arg),+>)? {
+            fn fmt(&$this, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                let mut fields = f.debug_struct(stringify!($name));
+                $(fields.field(stringify!($field), &$value);)*
+                fields.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// Implements `Clone` by the fields of a handle, and asks nothing of its parameters.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! clone_fields {
+    (
+        impl $(<$($param:ident $(: $bound:tt)?),+>)? $name:ident $(<$($arg:tt),+>)?,
+        $($field:ident),+
+    ) => {
+        impl $(<$($param $(: $bound)?),+>)? Clone for $name $(<$($arg),+>)? {
+            fn clone(&self) -> Self {
+                Self { $($field: self.$field.clone()),+ }
+            }
+        }
+    };
+}
+
+/// Methods of a builder that each take a value and return the builder.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setters {
+    ($(
+        $(#[$meta:meta])*
+        $name:ident($this:ident, $($value:ident: $type:ty),+) => $set:expr;
+    )+) => {$(
+        $(#[$meta])*
+        pub fn $name(mut $this, $($value: $type),+) -> Self {
+            $set;
+            $this
+        }
+    )+};
+}
