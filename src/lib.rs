@@ -40,10 +40,12 @@ pub mod work;
 pub use turnwheel_engine as engine;
 pub use turnwheel_runtime as runtime;
 
-/// Typed actors and keyed entities: [`turnwheel-actors`](turnwheel_actors), and its test kit.
+/// Typed actors and keyed entities: [`turnwheel-actors`](turnwheel_actors), its test kit and
+/// ready-made interceptors.
 pub mod actors {
     pub use turnwheel_actors::*;
     pub use turnwheel_actors_testkit as testkit;
+    pub use turnwheel_interceptors as interceptors;
 }
 
 /// README.md and the pages of the guide, whose Rust blocks are tests; `tests/guide` looks at the others.

@@ -87,10 +87,7 @@ impl<M: Send + 'static> Carry<M> for M {
     type Kept<R: Send> = R;
 
     #[inline(always)]
-    fn keep<F>(future: F) -> impl Future<Output = F::Output> + Send
-    where
-        F: Future<Output: Send> + Send,
-    {
+    fn keep<F: Future<Output: Send> + Send>(future: F) -> impl Future<Output = F::Output> + Send {
         future
     }
 
@@ -115,10 +112,9 @@ impl<M: Send + 'static> Carry<M> for Large<M> {
 
     type Kept<R: Send> = Box<R>;
 
-    fn keep<F>(future: F) -> impl Future<Output = Box<F::Output>> + Send
-    where
-        F: Future<Output: Send> + Send,
-    {
+    fn keep<F: Future<Output: Send> + Send>(
+        future: F,
+    ) -> impl Future<Output = Box<F::Output>> + Send {
         let mut future = Box::pin(future);
         poll_fn(move |cx| future.as_mut().poll(cx).map(Box::new))
     }

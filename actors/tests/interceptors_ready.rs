@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
-use turnwheel_actors::intercept::{Direction, Metrics, Spans, METRICS_ROWS_MAX};
+use turnwheel_actors::intercept::Direction;
 use turnwheel_actors::{RequestContext, System, TraceContext};
+use turnwheel_interceptors::{Metrics, Spans, METRICS_ROWS_MAX};
 use turnwheel_runtime::sim::Sim;
 
 type Fields = BTreeMap<&'static str, String>;

@@ -251,14 +251,11 @@ impl<'a, A: Actor> Context<'a, A> {
     /// before the future is done.
     /// Calls that the future makes belong to the request of now: with its values, within its
     /// deadline, as part of its call chain.
-    pub fn pipe<F, M: MessageFor<A, K>, K: 'static>(
+    pub fn pipe<F: Future + Send + 'static, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         future: F,
         map: impl FnOnce(F::Output) -> M + Send + 'static,
-    ) -> Subscription
-    where
-        F: Future + Send + 'static,
-    {
+    ) -> Subscription {
         let baggage = request::baggage();
         let ambient = Ambient::inherited();
         let future = scope::within(future, ambient);
@@ -276,15 +273,12 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     /// Runs a closure on the group's blocking pool and handles what `map` makes of its result.
-    pub fn run_blocking<T, M: MessageFor<A, K>, K: 'static>(
+    pub fn run_blocking<T: Send + 'static, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         block: impl FnOnce() -> T + Send + 'static,
         limit: Option<Duration>,
         map: impl FnOnce(Result<T, Failure>) -> M + Send + 'static,
-    ) -> Subscription
-    where
-        T: Send + 'static,
-    {
+    ) -> Subscription {
         let done: Completion<T> = self.group().run_blocking(block, limit);
         self.pipe(done, map)
     }

@@ -57,9 +57,14 @@ impl TraceContext {
         self
     }
 
-    /// A trace that begins here, with this span.
-    pub(crate) fn begin(trace_id: u128, span_id: u64) -> Self {
-        debug_assert!(trace_id != 0 && span_id != 0, "zero is no identity of a trace or a span");
+    /// A sampled trace that begins here, with this span.
+    ///
+    /// # Panics
+    ///
+    /// If an identity is zero, which the format does not allow.
+    #[must_use]
+    pub fn begin(trace_id: u128, span_id: u64) -> Self {
+        assert!(trace_id != 0 && span_id != 0, "zero is no identity of a trace or a span");
         Self { trace_id, parent_id: span_id, flags: 1, state: None }
     }
 

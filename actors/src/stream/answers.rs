@@ -373,15 +373,11 @@ impl<A: Actor> Context<'_, A> {
     /// # group.shutdown()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn answers<T, F>(
+    pub fn answers<T: Send + 'static, F: Future<Output = Result<(), Failure>> + Send + 'static>(
         &mut self,
         bound: usize,
         make: impl FnOnce(AnswerSink<T>) -> F,
-    ) -> Answers<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<(), Failure>> + Send + 'static,
-    {
+    ) -> Answers<T> {
         let (mut sink, answers) = Answers::bounded(bound);
         sink.has_producer = true;
         let limit = self.system().shared().ask_limit;

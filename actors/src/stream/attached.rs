@@ -91,11 +91,10 @@ impl<A: Actor> Address<A> {
     ///
     /// The mailbox is full or closed; [`Failure::Closed`] or [`Failure::Refused`]. The stream is
     /// dropped.
-    pub fn attach<S, K>(&self, stream: S) -> Result<Attached, Failure>
-    where
-        S: Stream<Item: MessageFor<A, K>> + Send + 'static,
-        K: 'static,
-    {
+    pub fn attach<S: Stream<Item: MessageFor<A, K>> + Send + 'static, K: 'static>(
+        &self,
+        stream: S,
+    ) -> Result<Attached, Failure> {
         let signal = Arc::new(Signal(OnceLock::new()));
         let (completer, ended) = completion();
         let open = Open { stream: Box::pin(stream), ended: completer, signal: Arc::clone(&signal) };
@@ -132,15 +131,11 @@ impl<T: Send + 'static> Stream for Items<T> {
 }
 
 /// Registers the stream with the actor's task.
-fn pull<A, S, K>(
+fn pull<A: Actor, S: Stream<Item: MessageFor<A, K>> + Send + 'static, K: 'static>(
     open: Open<S>,
     baggage: Option<Arc<crate::request::Baggage>>,
     cx: &mut Context<'_, ActorCell<A>>,
-) where
-    A: Actor,
-    S: Stream<Item: MessageFor<A, K>> + Send + 'static,
-    K: 'static,
-{
+) {
     let signal = Arc::clone(&open.signal);
     let waker = Waker::from(Arc::clone(&signal));
     let mut held = Some(open);

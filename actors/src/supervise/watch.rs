@@ -10,13 +10,11 @@ impl<A: Actor> Context<'_, A> {
     /// already. It is not queued, so a full mailbox does not lose it.
     ///
     /// Watching keeps neither actor from closing. An actor that closes first is not told.
-    pub fn watch<B, M: MessageFor<A, K>, K: 'static>(
+    pub fn watch<B: Actor, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         other: &Address<B>,
         map: impl FnOnce(Exit) -> M + Send + 'static,
-    ) where
-        B: Actor,
-    {
+    ) {
         let closed = other.task.closed();
         self.once_started(move |turn| {
             turn.on_completion(

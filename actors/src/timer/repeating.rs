@@ -181,9 +181,8 @@ impl<A, M, K, F> Drop for Ticker<A, M, K, F> {
     }
 }
 
-impl<A: Actor, M: MessageFor<A, K>, K: 'static, F> Ticker<A, M, K, F>
-where
-    F: FnMut() -> M + Send + 'static,
+impl<A: Actor, M: MessageFor<A, K>, K: 'static, F: FnMut() -> M + Send + 'static>
+    Ticker<A, M, K, F>
 {
     /// Arms the timer for the next tick, if there is to be one.
     fn arm(self: &Arc<Self>, turn: &mut Turn<'_, A>) -> Result<(), TimersFull> {

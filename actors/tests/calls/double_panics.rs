@@ -179,7 +179,7 @@ fn futures_and_streams_of_an_actor_may_panic_when_polled_and_when_dropped() -> O
 fn handlers_with_interceptors_around_them_may_panic_twice_too() -> Outcome {
     let sim = Sim::fifo();
     let system = System::builder(&sim.group("sim"))
-        .intercept(turnwheel_actors::intercept::Metrics::new())
+        .intercept(turnwheel_interceptors::Metrics::new())
         .build();
     let robust = system.spawn(Robust::default())?;
     robust.tell(Exclusive)?;

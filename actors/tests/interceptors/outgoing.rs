@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnwheel_actors::intercept::{Call, Direction, Interceptor, MessageInfo, Outcome, Retry};
+use turnwheel_actors::intercept::{Call, Direction, Interceptor, MessageInfo, Outcome};
 use turnwheel_actors::{
     Actor, Address, AskError, AsyncContext, AsyncHandler, Context, Entities, Handler, ReplyHandler,
     ReplyTo, RequestContext, System,
 };
+use turnwheel_interceptors::Retry;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Backoff, Failure, Group, Mailbox, SubmitErrorKind};
 

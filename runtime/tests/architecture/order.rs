@@ -133,6 +133,7 @@ fn folders_in_braces_are_those_of_today() {
         ("runtime/extras/src", 0),
         ("actors/src", 0),
         ("actors/macros/src", 2),
+        ("actors/interceptors/src", 0),
         ("actors/testkit/src", 0),
         ("engine/src", 15),
         ("src", 0),

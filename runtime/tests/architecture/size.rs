@@ -11,6 +11,7 @@ const CRATES: &[(&str, usize)] = &[
     ("runtime/extras/src", 0),
     ("actors/src", 22),
     ("actors/macros/src", 4),
+    ("actors/interceptors/src", 0),
     ("actors/testkit/src", 0),
     ("engine/src", 600),
     ("src", 235),

@@ -65,17 +65,12 @@ fn between<T, R: Send + 'static>(
 impl<A: Actor> ActorCell<A> {
     /// Takes a message whose turn it is, and begins with its interceptors; with whether it is
     /// activity. If there is no actor, it has come too late, or one refuses, all is said.
-    fn take_in<M, P, R>(
+    fn take_in<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
         &mut self,
         delivery: &mut Delivery<P, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
-    ) -> Option<(Interception, bool)>
-    where
-        M: Send + 'static,
-        P: Carry<M>,
-        R: Send + 'static,
-    {
+    ) -> Option<(Interception, bool)> {
         if self.actor.is_none() {
             self.drop_without_actor::<M>(turn);
             return None;
@@ -86,17 +81,12 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Begins with the interceptors of a message whose turn it is. If one refuses, all is said.
-    fn begin_interception<M, P, R>(
+    fn begin_interception<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
         &mut self,
         delivery: &mut Delivery<P, R>,
         ambient: &mut Ambient,
         turn: &Turn<'_, A>,
-    ) -> Option<Interception>
-    where
-        M: Send + 'static,
-        P: Carry<M>,
-        R: Send + 'static,
-    {
+    ) -> Option<Interception> {
         let info = MessageInfo {
             actor: self.name(turn),
             class: self.class(turn),
@@ -300,11 +290,10 @@ impl<A: Actor> ActorCell<A> {
 }
 
 /// A handler's future with the interceptors around each poll of it, and their ends behind it.
-async fn around<F, R>(future: F, mut interception: Interception) -> Ended<R>
-where
-    F: Future<Output = Result<R, Panic>>,
-    R: Send + 'static,
-{
+async fn around<F: Future<Output = Result<R, Panic>>, R: Send + 'static>(
+    future: F,
+    mut interception: Interception,
+) -> Ended<R> {
     let (around, outcome) = {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {

@@ -48,6 +48,11 @@ impl MessageInfo {
         &self.class
     }
 
+    /// The same as a shared text, without a copy.
+    pub fn shared_class(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
+
     /// The type of the message.
     pub fn message_type(&self) -> &'static str {
         self.message
@@ -101,6 +106,11 @@ impl Deref for Call<'_> {
 }
 
 impl Call<'_> {
+    /// The message as a value of any type.
+    pub fn any_message(&self) -> &(dyn Any + Send) {
+        &*self.message
+    }
+
     /// The message, if it is of this type.
     pub fn message<M: 'static>(&self) -> Option<&M> {
         let message: &dyn Any = &*self.message;

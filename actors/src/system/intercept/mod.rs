@@ -28,7 +28,6 @@
 //! | `outcome` | what it sees, and may change, of its end |
 //! | `interception` | one message on its way through the interceptors |
 //! | `outgoing` | the sending of messages, and the further attempts of calls |
-//! | `spans`, `metrics`, `retry` | [`Spans`], [`Metrics`], [`Retry`]: ready to be installed |
 //! | `incoming` | the ways of an intercepted message through a cell |
 
 use std::any::Any;
@@ -38,17 +37,11 @@ use turnwheel_runtime::Failure;
 
 mod call;
 pub(crate) mod interception;
-mod metrics;
 pub(crate) mod outcome;
 pub(crate) mod outgoing;
-mod retry;
-mod spans;
 
 pub use call::{Call, Direction, MessageInfo};
-pub use metrics::{Counted, MessageMetrics, Metrics, METRICS_ROWS_MAX};
 pub use outcome::Outcome;
-pub use retry::{Retried, Retry};
-pub use spans::Spans;
 
 /// Something that goes around messages.
 ///

@@ -163,17 +163,12 @@ fn pass<M: Send + 'static, P: Carry<M>, T>(
 /// Sends a message and answers a future of the reply; `send` makes one attempt, with what goes
 /// along and the time it has.
 #[cold]
-pub(crate) fn ask<M, P, R>(
+pub(crate) fn ask<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
     target: Target<'_>,
     message: P,
     limit: Duration,
     send: impl Fn(P, Outgoing, Duration) -> Ask<P, R> + Send + 'static,
-) -> Box<Other<P, R>>
-where
-    M: Send + 'static,
-    P: Carry<M>,
-    R: Send + 'static,
-{
+) -> Box<Other<P, R>> {
     let outgoing = request::outgoing();
     let system = target.system.clone();
     let end_ns = deadline_after(system.asking_ns(limit), limit).min(outgoing.deadline_ns);
@@ -240,12 +235,10 @@ impl<S> RetriedCall<S> {
 
     /// Ends with the interceptors, which may change the end; or the message of one more attempt and
     /// the time before it.
-    fn end<M, P, R>(&mut self, answered: &mut Result<R, AskError<P>>) -> Option<(P, Duration)>
-    where
-        M: Send + 'static,
-        P: Carry<M>,
-        R: Send + 'static,
-    {
+    fn end<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
+        &mut self,
+        answered: &mut Result<R, AskError<P>>,
+    ) -> Option<(P, Duration)> {
         let unknown = || Err(AskError::Unanswered(Failure::Cancelled));
         let (mut end, message) = match std::mem::replace(answered, unknown()) {
             Ok(reply) => (End::Replied(reply), None),

@@ -303,15 +303,12 @@ impl<S: Send + 'static> Context<'_, S> {
         self.recurring(period, Rhythm::FixedRate(late), job)
     }
 
-    fn recurring<F>(
+    fn recurring<F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static>(
         &mut self,
         period: Duration,
         rhythm: Rhythm,
         mut job: F,
-    ) -> Result<Timer, TimerError>
-    where
-        F: FnMut(&mut S, &mut Context<'_, S>) + Send + 'static,
-    {
+    ) -> Result<Timer, TimerError> {
         if period.is_zero() {
             return Err(TimerError::ZeroPeriod);
         }
@@ -448,17 +445,12 @@ impl<S: Send + 'static> Context<'_, S> {
     ///
     /// With a `limit` the result is [`Failure::TimedOut`] after that time; the closure itself
     /// cannot be interrupted and ends in its own time.
-    pub fn run_blocking<T, B, F>(
+    pub fn run_blocking<T: Send + 'static>(
         &mut self,
-        block: B,
+        block: impl FnOnce() -> T + Send + 'static,
         limit: Option<Duration>,
-        then: F,
-    ) -> Subscription
-    where
-        T: Send + 'static,
-        B: FnOnce() -> T + Send + 'static,
-        F: FnOnce(&mut S, &mut Context<'_, S>, Result<T, Failure>) + Send + 'static,
-    {
+        then: impl FnOnce(&mut S, &mut Context<'_, S>, Result<T, Failure>) + Send + 'static,
+    ) -> Subscription {
         let done = self.group().run_blocking(block, limit);
         self.on_completion(done, then)
     }

@@ -91,10 +91,7 @@ pub trait TaskJob<S>: Send + 'static {
     fn run(self, state: &mut S, cx: &mut Context<'_, S>);
 }
 
-impl<S, F> TaskJob<S> for F
-where
-    F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static,
-{
+impl<S, F: FnOnce(&mut S, &mut Context<'_, S>) + Send + 'static> TaskJob<S> for F {
     #[inline(always)]
     fn run(self, state: &mut S, cx: &mut Context<'_, S>) {
         self(state, cx);
@@ -168,10 +165,7 @@ unsafe impl<S, F: TaskJob<S>> Job for Once<S, F> {
 /// A job that may stay the current one.
 pub(crate) struct Repeated<S, F>(pub(crate) F, PhantomData<fn(S)>);
 
-impl<S, F> Repeated<S, F>
-where
-    F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static,
-{
+impl<S, F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static> Repeated<S, F> {
     pub(crate) fn new(job: F) -> Self {
         Self(job, PhantomData)
     }
@@ -208,9 +202,8 @@ where
 }
 
 // SAFETY: `call` uses the payload as `Self`, and consumes it unless it answers `Again`.
-unsafe impl<S, F> Job for Repeated<S, F>
-where
-    F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static,
+unsafe impl<S, F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static> Job
+    for Repeated<S, F>
 {
     const CALL: NodeFn = Self::call;
 }

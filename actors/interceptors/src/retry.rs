@@ -4,10 +4,9 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::time::Duration;
 
+use turnwheel_actors::intercept::{Call, Direction, Interceptor, MessageInfo, Outcome};
+use turnwheel_actors::{AskError, TellError};
 use turnwheel_runtime::{Backoff, Delays, Failure, SubmitErrorKind};
-
-use super::{Call, Direction, Interceptor, MessageInfo, Outcome};
-use crate::error::{AskError, TellError};
 
 /// Attempts in all, by default: enough for a full mailbox or a restart, too few to keep a sick
 /// actor busy.
@@ -27,8 +26,8 @@ const ATTEMPTS_DEFAULT: u32 = 3;
 ///
 /// ```
 /// use std::time::Duration;
-/// use turnwheel_actors::intercept::Retry;
 /// use turnwheel_actors::{Actor, Context, Directive, Handler, System};
+/// use turnwheel_interceptors::Retry;
 /// use turnwheel_runtime::{Backoff, Failure, Group};
 ///
 /// struct Shaky(u32);
@@ -144,7 +143,7 @@ fn is_passing(error: &AskError<()>) -> bool {
             matches!(kind, SubmitErrorKind::Full | SubmitErrorKind::GroupMemory)
         }
         AskError::TimedOut(_) | AskError::Unanswered(_) => true,
-        AskError::Cycle { .. } | AskError::Intercepted { .. } | AskError::NotOwner { .. } => false,
+        _ => false,
     }
 }
 
@@ -164,7 +163,7 @@ impl Interceptor for Retry {
         if call.direction() != Direction::Outgoing || !call.is_ask() {
             return Ok(None);
         }
-        let message: &dyn Any = &*call.message;
+        let message = call.any_message();
         let copy = self.copiers.get(&message.type_id());
         let Some(message) = copy.and_then(|copy| copy(message)) else {
             return Ok(None);

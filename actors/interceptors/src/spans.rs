@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing::field::{display, Empty};
 use tracing::Span;
+use turnwheel_actors::intercept::{Call, Direction, Interceptor, MessageInfo, Outcome};
+use turnwheel_actors::TraceContext;
 use turnwheel_runtime::Failure;
-
-use super::{Call, Direction, Interceptor, MessageInfo, Outcome};
-use crate::request::TraceContext;
-use crate::system::id::mix;
 
 /// A [`tracing`] span around each message, named `message`, at level `INFO` and with target
 /// `turnwheel::message`.
@@ -28,7 +26,7 @@ use crate::system::id::mix;
 /// nobody wants the span, the trace context goes on unchanged.
 ///
 /// ```
-/// use turnwheel_actors::intercept::Spans;
+/// use turnwheel_interceptors::Spans;
 /// use turnwheel_actors::System;
 /// use turnwheel_runtime::Group;
 ///
@@ -92,8 +90,16 @@ impl Spans {
     }
 }
 
+/// The finalizer of splitmix64: close numbers become unrelated ones.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
 /// The span of a message.
 fn span_of(call: &MessageInfo) -> Span {
+    let is_incoming = call.direction() == Direction::Incoming;
     macro_rules! span {
         ($($parent:tt)*) => {
             tracing::info_span!(
@@ -103,10 +109,7 @@ fn span_of(call: &MessageInfo) -> Span {
                 actor = call.actor(),
                 class = call.class(),
                 message = call.message_type(),
-                direction = match call.direction() {
-                    Direction::Incoming => "incoming",
-                    Direction::Outgoing => "outgoing",
-                },
+                direction = if is_incoming { "incoming" } else { "outgoing" },
                 ask = call.is_ask(),
                 trace_id = Empty,
                 parent_id = Empty,
@@ -115,10 +118,11 @@ fn span_of(call: &MessageInfo) -> Span {
             )
         };
     }
-    match call.direction() {
-        // A worker's thread may be inside a span of somebody else.
-        Direction::Incoming => span!(parent: None,),
-        Direction::Outgoing => span!(),
+    if is_incoming {
+        // A worker's thread may be inside a span of another task.
+        span!(parent: None,)
+    } else {
+        span!()
     }
 }
 

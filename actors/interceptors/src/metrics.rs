@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use parking_lot::{Mutex, RwLock};
+use turnwheel_actors::intercept::{Call, Direction, Interceptor, MessageInfo, Outcome};
 use turnwheel_runtime::{Failure, Latency};
-
-use super::{Call, Direction, Interceptor, MessageInfo, Outcome};
 
 /// Rows of one [`Metrics`], at most: a row has a histogram of some kilobytes. Messages beyond count
 /// in one row more, whose class and message are `(other)`.
@@ -32,7 +31,7 @@ const DIGITS: u8 = 2;
 /// Cost of a message: two readings of the clock, a look into a shared table, a short lock.
 ///
 /// ```
-/// use turnwheel_actors::intercept::Metrics;
+/// use turnwheel_interceptors::Metrics;
 /// use turnwheel_actors::{messages, Actor, System};
 /// use turnwheel_runtime::Group;
 ///
@@ -127,7 +126,7 @@ impl Metrics {
 
     fn row(&self, info: &MessageInfo) -> Arc<Row> {
         let key = Key {
-            class: Arc::clone(&info.class),
+            class: info.shared_class(),
             message: info.message_type(),
             direction: info.direction(),
         };
