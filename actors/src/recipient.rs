@@ -154,10 +154,6 @@ impl<A: Actor> Address<A> {
 }
 
 impl<M: 'static> Recipient<M> {
-    pub(crate) fn new(target: Arc<dyn Target<M>>) -> Self {
-        Self { target }
-    }
-
     pub(crate) fn target(&self) -> &dyn Target<M> {
         &*self.target
     }
@@ -173,25 +169,6 @@ impl<M: 'static> Recipient<M> {
         self.target.reserve()
     }
 
-    /// As [`Address::closed`].
-    pub fn closed(&self) -> Completion<()> {
-        self.target.holder().end()
-    }
-
-    /// As [`Address::queue_len`].
-    pub fn queue_len(&self) -> u64 {
-        self.target.holder().work()
-    }
-
-    /// As [`Address::tell`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Address::tell`]; the message comes back.
-    pub fn tell(&self, message: M) -> Result<(), TellError<M>> {
-        self.target.send(message, SendMode::Tell)
-    }
-
     /// As [`Address::tell_urgent`].
     ///
     /// # Errors
@@ -200,67 +177,61 @@ impl<M: 'static> Recipient<M> {
     pub fn tell_urgent(&self, message: M) -> Result<(), TellError<M>> {
         self.target.send(message, SendMode::Urgent)
     }
-
-    /// The name of the actor.
-    pub fn name(&self) -> String {
-        self.target.holder().actor_name()
-    }
-
-    /// Whether the actor has ended.
-    pub fn is_over(&self) -> bool {
-        self.target.holder().has_ended()
-    }
 }
 
 impl<M: 'static, R: 'static> Callee<M, R> {
-    pub(crate) fn new(target: Arc<dyn Answering<M, R>>) -> Self {
-        Self { target }
-    }
-
-    /// As [`Address::closed`].
-    pub fn closed(&self) -> Completion<()> {
-        self.target.holder().end()
-    }
-
-    /// As [`Address::queue_len`].
-    pub fn queue_len(&self) -> u64 {
-        self.target.holder().work()
-    }
-
-    /// As [`Address::tell`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Address::tell`]; the message comes back.
-    pub fn tell(&self, message: M) -> Result<(), TellError<M>> {
-        self.target.send(message, SendMode::Tell)
-    }
-
     /// As [`Address::ask`].
     pub fn ask(&self, message: M) -> Ask<M, R> {
         self.target.ask(message)
     }
-
-    /// The name of the actor.
-    pub fn name(&self) -> String {
-        self.target.holder().actor_name()
-    }
-
-    /// Whether the actor has ended.
-    pub fn is_over(&self) -> bool {
-        self.target.holder().has_ended()
-    }
 }
 
-clone_fields!(impl<M> Recipient<M>, target);
+/// What both have, with answers and without.
+macro_rules! handles {
+    ($($handle:ident<$($parameter:ident),+> of $target:ident;)+) => {$(
+        impl<$($parameter: 'static),+> $handle<$($parameter),+> {
+            pub(crate) fn new(target: Arc<dyn $target<$($parameter),+>>) -> Self {
+                Self { target }
+            }
 
-clone_fields!(impl<M, R> Callee<M, R>, target);
+            /// As [`Address::closed`].
+            pub fn closed(&self) -> Completion<()> {
+                self.target.holder().end()
+            }
 
-debug_fields!(impl<M> Recipient<M>, self => name: self.target.holder().actor_name());
+            /// As [`Address::queue_len`].
+            pub fn queue_len(&self) -> u64 {
+                self.target.holder().work()
+            }
 
-debug_fields!(impl<M, R> Callee<M, R>, self => name: self.target.holder().actor_name());
+            /// As [`Address::tell`].
+            ///
+            /// # Errors
+            ///
+            /// As [`Address::tell`]; the message comes back.
+            pub fn tell(&self, message: M) -> Result<(), TellError<M>> {
+                self.target.send(message, SendMode::Tell)
+            }
 
-holders! {
-    <M> Recipient<M>, Self::is_over;
-    <M, R> Callee<M, R>, Self::is_over;
+            /// The name of the actor.
+            pub fn name(&self) -> String {
+                self.target.holder().actor_name()
+            }
+
+            /// Whether the actor has ended.
+            pub fn is_over(&self) -> bool {
+                self.target.holder().has_ended()
+            }
+        }
+
+        clone_fields!(impl<$($parameter),+> $handle<$($parameter),+>, target);
+        debug_fields!(impl<$($parameter),+> $handle<$($parameter),+>, self =>
+            name: self.target.holder().actor_name());
+        holders!(<$($parameter),+> $handle<$($parameter),+>, Self::is_over;);
+    )+};
+}
+
+handles! {
+    Recipient<M> of Target;
+    Callee<M, R> of Answering;
 }

@@ -42,4 +42,5 @@ impl Queued {
 }
 
 #[cfg(turnwheel_checked)]
+#[path = "../checked/checks.rs"]
 mod on;

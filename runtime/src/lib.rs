@@ -76,7 +76,7 @@ pub mod sim;
 #[cfg(not(turnwheel_checked))]
 mod slab;
 #[cfg(turnwheel_checked)]
-#[path = "slab_checked.rs"]
+#[path = "../checked/slab.rs"]
 mod slab;
 mod subscription;
 #[cfg(doctest)]

@@ -301,7 +301,7 @@ impl<'a, A: Actor> Context<'a, A> {
         register: impl FnOnce(&mut Turn<'_, A>) + Send + 'static,
     ) {
         if self.turn.phase() < Phase::Started {
-            self.state.defer(Box::new(register));
+            self.state.rare().deferred.push(Box::new(register));
         } else {
             register(&mut self.turn);
         }

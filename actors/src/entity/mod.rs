@@ -289,10 +289,6 @@ impl Entities {
         }
     }
 
-    pub(crate) fn reminder_service(&self) -> Option<Arc<reminder::Service>> {
-        self.shared.reminders.clone()
-    }
-
     pub(crate) fn directory<E: Entity>(&self) -> Arc<Directory<E>> {
         self.shared.directories.get(|| Directory::<E>::make(&self.shared))
     }

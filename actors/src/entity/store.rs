@@ -244,7 +244,9 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
         let record = home.store.load(home.entity, &home.key).await?;
         self.value = match record.bytes {
             None => T::default(),
-            Some(bytes) => home.understand(&bytes)?,
+            Some(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|error| home.malformed(&error))?
+            }
         };
         self.version = record.version;
         home.is_stale.store(false, Ordering::Relaxed);
@@ -262,7 +264,7 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
         let mut changed = self.value.clone();
         let answer = change(&mut changed);
         let home = &self.home;
-        let bytes = home.express(&changed)?;
+        let bytes = serde_json::to_vec(&changed).map_err(|error| home.malformed(&error))?;
         home.may_write()?;
         let saved = home.store.save(home.entity, &home.key, bytes, self.version, home.epoch);
         self.version = home.judge(saved.await)?;
@@ -316,13 +318,5 @@ impl Home {
             }));
         }
         written
-    }
-
-    fn understand<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, StoreError> {
-        serde_json::from_slice(bytes).map_err(|error| self.malformed(&error))
-    }
-
-    fn express<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, StoreError> {
-        serde_json::to_vec(value).map_err(|error| self.malformed(&error))
     }
 }

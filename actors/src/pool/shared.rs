@@ -25,7 +25,7 @@ pub(super) struct Shared<A: Actor> {
     /// The next member, round robin.
     cursor: AtomicUsize,
     /// A `Look` is under way to the supervisor: one is enough.
-    is_poked: AtomicBool,
+    pub(super) is_poked: AtomicBool,
 }
 
 /// Settings of a pool.
@@ -226,10 +226,6 @@ impl<A: Actor> Shared<A> {
             let look = Bare::<Look, kind::Plain>::new(Look);
             drop(submit_own(&self.supervisor.task, look).map_err(|error| error.job.open()));
         }
-    }
-
-    pub(super) fn was_looked_at(&self) {
-        self.is_poked.store(false, Ordering::Release);
     }
 
     pub(super) fn take_unwatched(&self) -> Vec<Address<A>> {

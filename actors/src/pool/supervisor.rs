@@ -1,6 +1,7 @@
 //! The actor behind a pool: is told of the ends of members, makes fresh ones, ends idle ones.
 
 use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -126,7 +127,7 @@ impl<A: Actor> Handler<Look> for PoolSupervisor<A> {
 
     fn handle(&mut self, _: Look, cx: &mut Context<'_, Self>) {
         if let Some(pool) = self.pool.upgrade() {
-            pool.was_looked_at();
+            pool.is_poked.store(false, Ordering::Release);
         }
         self.look(cx);
     }

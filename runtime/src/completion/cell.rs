@@ -140,11 +140,8 @@ impl<T> Completer<T> {
     ///
     /// Another completer was faster, or the consumer gave up; the value comes back.
     pub fn complete(&self, value: T) -> Result<(), AlreadyCompleted<T>> {
-        match self.shared.complete(Ok(value)) {
-            Ok(()) => Ok(()),
-            Err(Ok(value)) => Err(AlreadyCompleted(value)),
-            Err(Err(_)) => unreachable!("what comes back is what was given"),
-        }
+        let given = self.shared.complete(Ok(value)).map_err(Result::ok);
+        given.map_err(|value| AlreadyCompleted(value.expect("the value comes back as given")))
     }
 
     /// Completes with a failure.
@@ -153,11 +150,8 @@ impl<T> Completer<T> {
     ///
     /// As [`Completer::complete`].
     pub fn fail(&self, failure: Failure) -> Result<(), AlreadyCompleted<Failure>> {
-        match self.shared.complete(Err(failure)) {
-            Ok(()) => Ok(()),
-            Err(Err(failure)) => Err(AlreadyCompleted(failure)),
-            Err(Ok(_)) => unreachable!("what comes back is what was given"),
-        }
+        let given = self.shared.complete(Err(failure)).map_err(Result::err);
+        given.map_err(|failure| AlreadyCompleted(failure.expect("it comes back as given")))
     }
 
     /// Completes with either.

@@ -62,11 +62,6 @@ impl Earliest {
         next < self.earliest_ns.fetch_min(next, Ordering::AcqRel)
     }
 
-    /// Nothing is pending any more in this wheel; the caller holds its lock.
-    pub(crate) fn cleared_locked(&self, wheel: usize) {
-        self.next_ns[wheel].store(u64::MAX, Ordering::Release);
-    }
-
     fn next_of_all(&self) -> u64 {
         let next = self.next_ns.iter().map(|next| next.load(Ordering::Acquire));
         next.min().unwrap_or(u64::MAX)

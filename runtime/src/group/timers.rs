@@ -208,7 +208,7 @@ impl Timers {
             let fresh = Wheel::with_limit(0, TIMERS_PENDING_MAX);
             let mut wheel = wheel.lock();
             let old = std::mem::replace(&mut *wheel, fresh);
-            self.earliest.cleared_locked(index);
+            self.earliest.served_locked(index, u64::MAX);
             drop(wheel);
             contain("dropping what a timer held", || drop(old));
         }

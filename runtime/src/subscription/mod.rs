@@ -35,7 +35,7 @@ pub(crate) struct Source {
     /// The task: its memory, not its life, so that a waker may outlast both.
     task: WeakRef,
     /// Whether it is queued or gone. Any thread.
-    mark: Mark,
+    pub(crate) mark: Mark,
     next: AtomicPtr<Source>,
     /// Whether a count of it is kept for the next waker; see `waker.rs`. The task's turns only.
     pub(crate) has_spare: AtomicBool,
@@ -68,7 +68,7 @@ impl Source {
 
     /// Makes another subscription of the same task of one that is over.
     pub(crate) fn renew(&mut self, index: u32) {
-        debug_assert!(!self.is_attached(), "the one before is over");
+        debug_assert!(!self.mark.is_attached(), "the one before is over");
         debug_assert!(!self.has_spare.load(Ordering::Relaxed), "nobody else counts on it");
         self.mark = Mark::new();
         self.next = AtomicPtr::new(ptr::null_mut());
@@ -150,16 +150,6 @@ impl Source {
         }
     }
 
-    /// Clears the mark before the subscription's job runs; a later `ready` queues it again.
-    pub(crate) fn clear_mark_owner(&self) {
-        self.mark.clear_owner();
-    }
-
-    /// Takes the mark in a turn of its own task, to queue it.
-    pub(crate) fn take_mark_owner(&self) -> bool {
-        self.mark.take()
-    }
-
     /// Queues the subscription from a turn of its own task.
     pub(crate) fn queue_owner(self: &Arc<Self>, ready: &mut VecDeque<Arc<Self>>) {
         if self.mark.take() {
@@ -170,7 +160,7 @@ impl Source {
     /// Removes the subscription if the caller runs in its task's turn and its job does not run.
     pub(crate) fn remove_in_turn(self: &Arc<Self>) -> bool {
         let header = self.task.header();
-        if !self.is_attached() || !current::is_current(header) {
+        if !self.mark.is_attached() || !current::is_current(header) {
             return false;
         }
         let Some(extra) = header.extra() else { return false };
@@ -183,16 +173,6 @@ impl Source {
         let removed = own.remove(self);
         drop(removed);
         true
-    }
-
-    /// Cuts the subscription from its task.
-    pub(crate) fn detach_owner(&self) {
-        self.mark.detach_owner();
-    }
-
-    /// Whether the task still has it.
-    pub(crate) fn is_attached(&self) -> bool {
-        self.mark.is_attached()
     }
 }
 

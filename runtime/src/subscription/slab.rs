@@ -112,7 +112,7 @@ impl Subscriptions {
         let is_unawaited = kind == Kind::Plain && phase == Phase::CloseRequested;
         let is_late = phase > last || phase.is_over() || is_unawaited;
         if is_late {
-            source.detach_owner();
+            source.mark.detach_owner();
             self.free.push(index);
             return (source, Some(job));
         }
@@ -137,7 +137,7 @@ impl Subscriptions {
 
     /// Keeps the source of a subscription that is over; the turn under way has done with it.
     pub(crate) fn keep(&mut self, source: Arc<Source>) -> Option<Arc<Source>> {
-        debug_assert!(!source.is_attached(), "one that is over");
+        debug_assert!(!source.mark.is_attached(), "one that is over");
         self.spare.replace(source)
     }
 
@@ -170,7 +170,7 @@ impl Subscriptions {
             source.timer.step(TimerState::Running, TimerState::Done);
         }
         source.drop_spare_owner();
-        source.detach_owner();
+        source.mark.detach_owner();
         self.free.push(source.index);
         self.exclusive.retain(|index| *index != source.index);
         slot

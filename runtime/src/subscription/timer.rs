@@ -82,7 +82,7 @@ impl Timer {
 
     /// Whether the timer can still run its job.
     pub fn is_pending(&self) -> bool {
-        self.source.timer.get() <= TimerState::Running && self.source.is_attached()
+        self.source.timer.get() <= TimerState::Running && self.source.mark.is_attached()
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn run_recurring(
 
 /// Puts a timer whose job runs back into the wheel, unless it was cancelled meanwhile.
 fn rearm(group: &Arc<GroupShared>, source: &Arc<Source>, deadline_ns: u64) {
-    if !source.is_attached() {
+    if !source.mark.is_attached() {
         return;
     }
     if let Err(full) = group.arm_timer(deadline_ns, source) {

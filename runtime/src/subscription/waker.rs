@@ -93,7 +93,7 @@ impl Source {
     /// Keeps a count for the next waker. Only in a turn of its task.
     #[inline]
     pub(crate) fn keep_spare_owner(self: Arc<Self>) {
-        if self.is_attached() && !self.has_spare.load(Ordering::Relaxed) {
+        if self.mark.is_attached() && !self.has_spare.load(Ordering::Relaxed) {
             self.has_spare.store(true, Ordering::Relaxed);
             let _ = Arc::into_raw(self);
         }

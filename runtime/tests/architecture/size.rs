@@ -8,6 +8,7 @@ const COLUMNS_MAX: usize = 100;
 /// Each crate and how many lines of it are too wide today. A number may fall, never rise.
 const CRATES: &[(&str, usize)] = &[
     ("runtime/src", 0),
+    ("runtime/checked", 0),
     ("runtime/extras/src", 0),
     ("actors/src", 22),
     ("actors/macros/src", 4),

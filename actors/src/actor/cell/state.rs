@@ -84,10 +84,6 @@ impl<A: Actor> CellState<A> {
         self.rare.as_mut().map(|rare| std::mem::take(&mut rare.deferred)).unwrap_or_default()
     }
 
-    pub(crate) fn defer(&mut self, run: Deferred<A>) {
-        self.rare().deferred.push(run);
-    }
-
     /// Whether a restarted actor is in its start.
     pub(crate) fn is_restarting(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.is_restarting)

@@ -181,7 +181,7 @@ impl<E: Entity> Listed for Directory<E> {
     }
 
     fn keys(&self) -> Vec<String> {
-        self.active_key_texts()
+        self.active_keys().iter().map(|key| key.text().into_owned()).collect()
     }
 
     fn look(&self, key: &str) -> Option<EntityLook> {

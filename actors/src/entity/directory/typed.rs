@@ -108,7 +108,7 @@ pub(crate) struct Directory<E: Entity> {
     /// Around the messages of its entities.
     incoming: Chain,
     /// Whether their activation has nothing to do: known once the first has shown it.
-    is_activated_by_default: AtomicBool,
+    pub(crate) is_activated_by_default: AtomicBool,
     pub(crate) collector: Collector,
 }
 
@@ -374,14 +374,6 @@ impl<E: Entity> Directory<E> {
             }
             Entry::Active(_) => true,
         });
-    }
-
-    pub(crate) fn is_activated_by_default(&self) -> bool {
-        self.is_activated_by_default.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_activated_by_default(&self) {
-        self.is_activated_by_default.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_active(&self, key: &E::Key) -> bool {

@@ -12,7 +12,7 @@ use turnwheel_runtime::{Completion, Context, Task};
 
 use crate::actor::ActorCell;
 use crate::call::nanos;
-use crate::entity::{age_ns, Directory, Entities, Entity, EntityKey, LookError, Suspects, HELD_NS};
+use crate::entity::{age_ns, Directory, Entities, Entity, LookError, Suspects, HELD_NS};
 
 use crate::system::upkeep::submit_own;
 
@@ -270,11 +270,6 @@ impl<E: Entity> Directory<E> {
             });
         }
         keys
-    }
-
-    /// The keys that are active, as text.
-    pub(crate) fn active_key_texts(&self) -> Vec<String> {
-        self.active_keys().iter().map(|key| key.text().into_owned()).collect()
     }
 
     fn collect(self: &Arc<Self>, collect: Collect) -> usize {

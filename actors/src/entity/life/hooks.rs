@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -95,7 +96,7 @@ impl<E: Entity> EntityContext<E> {
 
     /// The activation that is provided: from now on it is left out.
     pub(crate) fn activates_by_default(&self) {
-        self.directory.set_activated_by_default();
+        self.directory.is_activated_by_default.store(true, Ordering::Relaxed);
     }
 
     /// Tells how many bytes this activation takes now: when it has grown or shrunk since it was
@@ -145,7 +146,7 @@ impl<E: Entity> EntityHooks<E> {
         if let Err(failure) = begun.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {
             return self.settle(cell, turn, Err(failure));
         }
-        if self.directory.is_activated_by_default() {
+        if self.directory.is_activated_by_default.load(Ordering::Relaxed) {
             return self.settle(cell, turn, Ok(()));
         }
         let Some(entities) = self.directory.entities() else {

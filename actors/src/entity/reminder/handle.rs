@@ -64,7 +64,7 @@ impl EntityReminders {
     fn of<E: Entity>(directory: &Directory<E>, key: &E::Key) -> Self {
         let text = key.text();
         let is_readable = E::Key::from_text(&text).as_ref() == Some(key);
-        let service = directory.entities().and_then(|entities| entities.reminder_service());
+        let service = directory.entities().and_then(|entities| entities.shared.reminders.clone());
         Self { service, entity: E::NAME, key: text.as_ref().into(), is_readable }
     }
 

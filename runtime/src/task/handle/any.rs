@@ -15,7 +15,30 @@ use crate::task::turn::lifecycle::Phase;
 #[derive(Clone, Debug)]
 pub struct AnyTask(pub(in crate::task) Task<()>);
 
+/// Methods of a typed task that do not touch its state.
+macro_rules! as_task {
+    ($($name:ident($($value:ident: $type:ty)?) -> $output:ty;)+) => {$(
+        #[doc = concat!("As [`Task::", stringify!($name), "`].")]
+        pub fn $name(&self $(, $value: $type)?) -> $output {
+            self.0.$name($($value)?)
+        }
+    )+};
+}
+
 impl AnyTask {
+    as_task! {
+        name() -> String;
+        class() -> String;
+        id() -> u64;
+        tag() -> u64;
+        phase() -> Phase;
+        queue_len() -> u64;
+        close_within(deadline: Duration) -> Completion<()>;
+        stop() -> Completion<()>;
+        kill() -> Completion<()>;
+        closed() -> Completion<()>;
+    }
+
     /// From the registry's entry.
     ///
     /// # Safety
@@ -30,55 +53,10 @@ impl AnyTask {
         self.0.header()
     }
 
-    /// As [`Task::name`].
-    pub fn name(&self) -> String {
-        self.0.name()
-    }
-
-    /// As [`Task::class`].
-    pub fn class(&self) -> String {
-        self.0.class()
-    }
-
     /// The labels given when it was spawned: with name and class what a log line wants to say.
     pub fn labels(&self) -> Vec<(String, String)> {
         let labels = self.header().extra().map_or(&[][..], |extra| &extra.labels);
         labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
-    }
-
-    /// As [`Task::id`].
-    pub fn id(&self) -> u64 {
-        self.0.id()
-    }
-
-    /// As [`Task::tag`].
-    pub fn tag(&self) -> u64 {
-        self.0.tag()
-    }
-
-    /// As [`Task::phase`].
-    pub fn phase(&self) -> Phase {
-        self.0.phase()
-    }
-
-    /// As [`Task::queue_len`].
-    pub fn queue_len(&self) -> u64 {
-        self.0.queue_len()
-    }
-
-    /// As [`Task::close_within`].
-    pub fn close_within(&self, deadline: Duration) -> Completion<()> {
-        self.0.close_within(deadline)
-    }
-
-    /// As [`Task::stop`].
-    pub fn stop(&self) -> Completion<()> {
-        self.0.stop()
-    }
-
-    /// As [`Task::kill`].
-    pub fn kill(&self) -> Completion<()> {
-        self.0.kill()
     }
 
     /// Settles the futures of a task whose job never returns, also those asked for later: nobody
@@ -94,11 +72,6 @@ impl AnyTask {
             // The waiter may have given up.
             let _ = waiter.fail(Failure::Killed);
         }
-    }
-
-    /// As [`Task::closed`].
-    pub fn closed(&self) -> Completion<()> {
-        self.0.closed()
     }
 }
 

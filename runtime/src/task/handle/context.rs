@@ -326,7 +326,7 @@ impl<S: Send + 'static> Context<'_, S> {
 
     fn arm(&mut self, source: Arc<Source>, deadline_ns: u64) -> Result<Timer, TimersFull> {
         let group = Arc::clone(&self.turn.header().group);
-        if source.is_attached() {
+        if source.mark.is_attached() {
             if let Err(full) = group.arm_timer(deadline_ns, &source) {
                 self.remove(&source);
                 return Err(full);
@@ -431,7 +431,7 @@ impl<S: Send + 'static> Context<'_, S> {
 
     /// Takes nothing else while this future is there.
     fn keep_out_for(&mut self, source: &Arc<Source>) {
-        if source.is_attached() {
+        if source.mark.is_attached() {
             let extra = self.turn.header().extra_or_make();
             // SAFETY: we are in the task's turn and the borrow ends here.
             let own = unsafe { extra.subscriptions_owner() };

@@ -33,7 +33,7 @@ impl Subscription {
 
     /// Whether it is still registered.
     pub fn is_registered(&self) -> bool {
-        self.0.is_attached()
+        self.0.mark.is_attached()
     }
 }
 
@@ -98,7 +98,7 @@ impl<S: Send + 'static> Context<'_, S> {
         let own = unsafe { extra.subscriptions_owner() };
         if own.has_ready() {
             source.queue_owner(&mut own.ready);
-        } else if source.is_attached() {
+        } else if source.mark.is_attached() {
             // No other code knows it yet: it needs no mark.
             own.woken = Some(source);
         }

@@ -6,7 +6,7 @@ pub(crate) mod node;
 #[cfg(not(turnwheel_checked))]
 pub(crate) mod pool;
 #[cfg(turnwheel_checked)]
-#[path = "pool_checked.rs"]
+#[path = "../../../checked/pool.rs"]
 mod pool;
 pub(crate) mod room;
 pub(super) mod submit;

@@ -88,7 +88,8 @@ fn advance_started(turn: &mut Turn) -> Left {
     if !header.inbox.is_closed() {
         let is_unreachable = turn.owner().orphaned.get() && header.is_unreferenced();
         turn.owner().orphaned.set(is_unreachable);
-        if !is_unreachable || has_subscriptions(turn) {
+        let has_subscriptions = turn.subscriptions(|own| !own.is_empty()).unwrap_or(false);
+        if !is_unreachable || has_subscriptions {
             return turn.go_idle();
         }
         close_admission(header);
@@ -412,10 +413,6 @@ fn is_held(turn: &Turn, phase: Phase) -> bool {
 /// Number of completions and futures that keep the task from closing.
 pub(crate) fn holding(turn: &Turn) -> u32 {
     turn.subscriptions(|own| own.holding()).unwrap_or(0)
-}
-
-fn has_subscriptions(turn: &Turn) -> bool {
-    turn.subscriptions(|own| !own.is_empty()).unwrap_or(false)
 }
 
 fn is_drained(turn: &Turn) -> bool {

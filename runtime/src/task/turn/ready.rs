@@ -70,14 +70,14 @@ impl Turn {
                 return Some((slot.job.take()?, exclusive.is_some()));
             }
             // Only the thread that has set the mark queues the source, so it is queued once.
-            if entry == Arrival::Marked || source.take_mark_owner() {
+            if entry == Arrival::Marked || source.mark.take() {
                 own.waiting.push_back(Arc::clone(source));
             }
             None
         });
         let Some((mut job, is_exclusive)) = taken.flatten() else { return };
         if entry == Arrival::Marked {
-            source.clear_mark_owner();
+            source.mark.clear_owner();
         }
         self.stride_left = self.stride_left.saturating_sub(1);
         self.jobs += 1;
@@ -118,7 +118,7 @@ impl Turn {
     /// Keeps the source of a job that has run, for the next waker or the next subscription.
     #[inline(always)]
     fn put_back(&self, source: Arc<Source>) {
-        if source.is_attached() {
+        if source.mark.is_attached() {
             return source.keep_spare_owner();
         }
         let before = self.subscriptions(|own| own.keep(source));

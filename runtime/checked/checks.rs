@@ -148,5 +148,5 @@ pub(crate) unsafe fn give(place: *mut u8, layout: Layout) {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/checked.rs"]
+#[path = "../tests/unit/checked.rs"]
 mod tests;
