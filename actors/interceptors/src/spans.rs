@@ -18,7 +18,7 @@ use turnwheel_runtime::Failure;
 /// | `message` | its type |
 /// | `direction` | `incoming` or `outgoing` |
 /// | `ask` | whether somebody waits for an answer |
-/// | `trace_id`, `parent_id`, `span_id` | from the W3C trace context of the request, in hex; only with one |
+/// | `trace_id`, `parent_id`, `span_id` | of the W3C trace context of its request, in hex, if any |
 /// | `error` | why it failed, if it did |
 ///
 /// The span is entered while the handler runs and in each poll of its future, so what the handler

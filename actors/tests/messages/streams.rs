@@ -144,6 +144,23 @@ impl InterleavedHandler<Busy> for Sink {
     }
 }
 
+/// Lets further readers in until the gate opens.
+struct Reads(Completion<()>);
+
+impl InterleavedHandler<Reads> for Sink {
+    type Reply = ();
+    const ADMITS: Admits = Admits::Readers;
+
+    fn handle(
+        &mut self,
+        Reads(gate): Reads,
+        cx: &mut Context<'_, Self>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let name = cx.name().to_owned();
+        async move { gate.await.unwrap_or_else(|failure| panic!("{name}: {failure}")) }
+    }
+}
+
 #[test]
 fn every_item_is_handled_once_and_in_order_and_the_end_is_told() -> Outcome {
     let group = Group::builder("streams").workers(2).pinning(Pinning::None).build()?;
@@ -191,6 +208,56 @@ fn an_actor_that_keeps_messages_out_pulls_nothing_until_it_takes_some_again() ->
     sim.block_on(busy)??;
     sim.wait(attached.ended())?;
     assert_eq!(sim.block_on(sink.ask(Seen))??, [0, 1, 2, 3, 4]);
+    Ok(())
+}
+
+#[test]
+fn stream_gets_its_turn_between_readers_that_always_overlap() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let sink = System::new(&sim.group("cpu")).spawn(Sink::default())?;
+        let mut readers = Vec::new();
+        let mut begin = || {
+            let (open, gate) = completion();
+            readers.push(sink.ask(Reads(gate)));
+            sim.run_until_idle();
+            open
+        };
+        let mut open = begin();
+        let (stream, pulled) = Counting::to(3);
+        let attached = sink.attach(stream)?;
+        for _ in 0..8 {
+            let next = begin();
+            open.complete(()).map_err(|_| "completed twice")?;
+            sim.run_until_idle();
+            open = next;
+        }
+        assert!(pulled.load(Ordering::Acquire) > 3, "not pulled to its end; seed {seed}");
+        assert!(attached.ended().is_done(), "a reader is there; seed {seed}");
+        open.complete(()).map_err(|_| "completed twice")?;
+        for reader in readers {
+            sim.block_on(reader)??;
+        }
+        assert_eq!(sim.block_on(sink.ask(Seen))??, [0, 1, 2]);
+    }
+    Ok(())
+}
+
+#[test]
+fn stream_that_waits_at_the_gate_is_dropped_with_its_actor() -> Outcome {
+    let sim = Sim::fifo();
+    let sink = System::new(&sim.group("cpu")).spawn(Sink::default())?;
+    let (_open, gate) = completion();
+    let _reader = sink.ask(Reads(gate));
+    sim.run_until_idle();
+    let (stream, pulled) = Counting::to(3);
+    let attached = sink.attach(stream)?;
+    sim.run_until_idle();
+    assert_eq!(pulled.load(Ordering::Acquire), 0);
+    sink.kill().detach();
+    sim.run_until_idle();
+    assert!(matches!(sim.wait(attached.ended()), Err(Failure::Abandoned)));
+    assert_eq!(Arc::strong_count(&pulled), 1, "the stream is gone");
     Ok(())
 }
 

@@ -2,12 +2,11 @@
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use std::task::Waker;
 
 use turnwheel_runtime::Failure;
 
-use crate::actor::cell::gate::{Release, Verdict};
-use crate::actor::{Actor, ActorCell, Envelope, MessageFor, Turn};
+use crate::actor::cell::gate::{Release, Verdict, Waiter};
+use crate::actor::{Access, Actor, ActorCell, Envelope, MessageFor, Turn};
 use crate::call::{Abandoned, ReplyTo};
 use crate::request::scope;
 use crate::request::{Baggage, Delivery, Panic};
@@ -48,11 +47,8 @@ impl<A: Actor> ActorCell<A> {
                 return self.go_on(Some(panic), false, &mut turn);
             }
         }
-        let rare = self.state.rare();
-        if rare.gate.is_free() {
-            let paused = std::mem::take(&mut rare.paused);
+        if self.state.rare().gate.is_free() {
             self.state.set_plain();
-            paused.into_iter().for_each(Waker::wake);
         }
     }
 
@@ -91,18 +87,23 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Whether a stream may be pulled; if not, its waker is called when it may.
-    pub(crate) fn admits_streams(&mut self, waker: &Waker) -> bool {
-        if self.state.is_plain {
-            return true;
+    /// Whether a stream may be pulled now whose items have this access.
+    pub(crate) fn admits_stream(&mut self, access: Access) -> bool {
+        self.state.is_plain
+            || self.state.rare().gate.judge(access, false) == Verdict::Take && !self.state.is_out()
+    }
+
+    /// Puts a stream in line with the messages that wait. Each stream takes one place at a time,
+    /// also beyond the limit for messages. An actor that takes no more messages pulls no more.
+    pub(crate) fn keep_stream(&mut self, access: Access, waiter: Waiter<A>, turn: &Turn<'_, A>) {
+        if self.state.is_out() {
+            return;
         }
-        let is_out = self.state.is_out();
-        let rare = self.state.rare();
-        let is_admitted = rare.gate.is_free() && !is_out;
-        if !is_admitted && !rare.paused.iter().any(|known| known.will_wake(waker)) {
-            rare.paused.push(waker.clone());
+        let gate = &mut self.state.rare().gate;
+        gate.keep(access, waiter, None, None);
+        if gate.keeps_one() {
+            turn.task().interrupt();
         }
-        is_admitted
     }
 
     /// Takes a message of an actor that has a gate or interceptors. Out of line and without a

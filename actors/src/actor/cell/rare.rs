@@ -1,7 +1,6 @@
 //! State that few actors need, allocated at its first use.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use turnwheel_runtime::internal::Lender;
 use turnwheel_runtime::Failure;
@@ -25,8 +24,6 @@ pub(crate) struct RareState<A: Actor> {
     pub(crate) chain: Chain,
     /// As whom it asks: from exclusive handlers, and from such as admit calls that come back.
     pub(crate) askers: [Option<Asker>; 2],
-    /// Streams that wait until the gate is free.
-    pub(crate) paused: Vec<Waker>,
     pub(crate) restarter: Option<Restarter<A>>,
     pub(crate) children: Children,
     /// Registrations that are made once the actor has started.
@@ -54,7 +51,6 @@ impl<A: Actor> Default for RareState<A> {
             class: None,
             chain: Chain::default(),
             askers: [None, None],
-            paused: Vec::new(),
             restarter: None,
             children: Children::default(),
             deferred: Vec::new(),
@@ -79,7 +75,6 @@ impl<A: Actor> RareState<A> {
         self.gate.is_free()
             && self.lender.is_empty()
             && self.chain.is_empty()
-            && self.paused.is_empty()
             && self.restarter.is_none()
             && self.children.is_empty()
             && self.deferred.is_empty()
