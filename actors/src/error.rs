@@ -140,10 +140,7 @@ impl<M> AskError<M> {
         match self {
             Self::Refused(refused) => refused.kind == SubmitErrorKind::Closed,
             Self::Unanswered(failure) => failure.is_closed(),
-            Self::Cycle { .. }
-            | Self::TimedOut(_)
-            | Self::Intercepted { .. }
-            | Self::NotOwner { .. } => false,
+            _ => false,
         }
     }
 

@@ -130,3 +130,18 @@ pub(crate) fn name_of<M>() -> &'static str {
     let boxed = name.strip_prefix(concat!(module_path!(), "::Large<"));
     boxed.and_then(|name| name.strip_suffix('>')).unwrap_or(name)
 }
+
+/// Calls a method with a message as it is, or in a box if it or its answer is large.
+macro_rules! by_size {
+    (<$message:ident, $kind:ident> $this:ident.$method:ident($value:ident $(, $more:expr)*)) => {
+        match const { $crate::large::is_any_large::<$message, $message::Reply>() } {
+            true => $crate::large::send($value, |$value| {
+                use $crate::{actor::kind::Boxed, large::Large};
+                $this.$method::<$message, Large<$message>, Boxed<$kind>>($value $(, $more)*)
+            }),
+            false => $this.$method::<$message, $message, $kind>($value $(, $more)*),
+        }
+    };
+}
+
+pub(crate) use by_size;

@@ -34,16 +34,16 @@ macro_rules! clone_fields {
     };
 }
 
-/// Methods of a builder that each take a value and return the builder.
+/// Methods of a builder that each set something and return the builder.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {
     ($(
         $(#[$meta:meta])*
-        $name:ident($this:ident, $($value:ident: $type:ty),+) => $set:expr;
+        $name:ident($this:ident $(, $value:ident: $type:ty)*) => $set:expr;
     )+) => {$(
         $(#[$meta])*
-        pub fn $name(mut $this, $($value: $type),+) -> Self {
+        pub fn $name(mut $this $(, $value: $type)*) -> Self {
             $set;
             $this
         }

@@ -11,7 +11,7 @@ use turnwheel_runtime::{
 use crate::actor::{kind, Actor, Address, CellState, Children, Envelope, MessageFor, Turn};
 use crate::call::{is_abandoned, Abandoned, Caller};
 use crate::error::TellError;
-use crate::large::{self, is_any_large, Carry, Large};
+use crate::large::{by_size, is_any_large, Carry, Large};
 use crate::request::{self, scope, Ambient, Delivery};
 use crate::system::intercept::outgoing::{self, Target};
 use crate::system::{DeadLetterReason, System, OUTGOING_BIT};
@@ -142,12 +142,7 @@ impl<'a, A: Actor> Context<'a, A> {
         &mut self,
         message: M,
     ) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.tell_self_as::<M, Large<M>, kind::Boxed<K>>(message)
-            }),
-            false => self.tell_self_as::<M, M, K>(message),
-        }
+        by_size!(<M, K> self.tell_self_as(message))
     }
 
     #[inline(always)]

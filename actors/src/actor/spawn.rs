@@ -108,19 +108,13 @@ impl<A: Actor> ActorBuilder<A> {
         /// A label for logs and listings.
         label(self, key: &str, value: &str) =>
             self.options.labels.push((key.to_owned(), value.to_owned()));
-    }
 
-    /// Puts the actor into the system class: never behind others. For supervision and the like.
-    pub fn system_class(mut self) -> Self {
-        self.options.is_system = true;
-        self
-    }
+        /// Puts the actor into the system class: never behind others. For supervision and the like.
+        system_class(self) => self.options.is_system = true;
 
-    /// Puts an interceptor around every message that the actor handles, inside those of the system
-    /// and those that were put before. See [`intercept`](crate::intercept).
-    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
-        self.incoming.push(interceptor);
-        self
+        /// Puts an interceptor around every message that the actor handles, inside those of the
+        /// system and those that were put before. See [`intercept`](crate::intercept).
+        intercept(self, interceptor: impl Interceptor) => self.incoming.push(interceptor);
     }
 
     /// Leaves out the interceptors of the system: for actors that are part of the works.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use turnwheel_runtime::SubmitErrorKind;
 
 use super::{name_of, not_owner, Directory, Entity, EntityKey, Refusal};
-use crate::actor::{kind, Envelope, MessageFor};
+use crate::actor::{Envelope, MessageFor};
 use crate::call::Ask;
 use crate::error::{AskError, NotOwner, TellError};
-use crate::large::{self, is_any_large, Carry, Large};
+use crate::large::{by_size, Carry};
 use crate::request::{self, Outgoing};
 use crate::system::intercept::outgoing::{self, Destination, Target};
 use crate::system::{DeadLetterReason, System};
@@ -49,12 +49,7 @@ impl<E: Entity> EntityRef<E> {
     /// shuts down; `Refused` if another process owns it ([`EntityRef::not_owner`] says which). The
     /// message comes back.
     pub fn tell<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => {
-                large::send(message, |message| self.tell_as::<M, Large<M>, kind::Boxed<K>>(message))
-            }
-            false => self.tell_as::<M, M, K>(message),
-        }
+        by_size!(<M, K> self.tell_as(message))
     }
 
     fn tell_as<M: Send + 'static, P: MessageFor<E, K> + Carry<M>, K: 'static>(
@@ -81,12 +76,7 @@ impl<E: Entity> EntityRef<E> {
         message: M,
         limit: Duration,
     ) -> Ask<M, M::Reply> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.ask_as::<M, Large<M>, kind::Boxed<K>>(message, limit)
-            }),
-            false => self.ask_as::<M, M, K>(message, limit),
-        }
+        by_size!(<M, K> self.ask_as(message, limit))
     }
 
     #[inline(always)]

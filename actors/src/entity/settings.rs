@@ -63,13 +63,6 @@ impl EntitiesBuilder {
         Self { system: system.clone(), settings }
     }
 
-    /// After how long without a message an entity is passivated, of those types that leave
-    /// [`Entity::IDLE`] as it is.
-    pub fn idle(mut self, idle: Duration) -> Self {
-        self.settings.idle = Some(idle);
-        self
-    }
-
     /// As [`EntitiesBuilder::idle`] for one type, whatever it says itself.
     pub fn idle_of<E: Entity>(mut self, idle: Duration) -> Self {
         self.settings.idle_of.insert(TypeId::of::<E>(), idle);
@@ -77,6 +70,14 @@ impl EntitiesBuilder {
     }
 
     setters! {
+        /// After how long without a message an entity is passivated, of those types that leave
+        /// [`Entity::IDLE`] as it is.
+        idle(self, idle: Duration) => self.settings.idle = Some(idle);
+
+        /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group
+        /// runs.
+        reminders(self, reminders: &Reminders) => self.settings.reminders = Some(reminders.clone());
+
         /// How old an activation may become: an older one is passivated after what it has admitted,
         /// also if it is in use, unless it is [held](crate::Context::hold). Without a limit by
         /// default. For entities whose memory or knowledge must not grow old, as caches; see also
@@ -119,13 +120,6 @@ impl EntitiesBuilder {
     /// of the system and those that were put before. See [`intercept`](crate::intercept).
     pub fn intercept<E: Entity>(mut self, interceptor: impl Interceptor) -> Self {
         self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
-        self
-    }
-
-    /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group
-    /// runs.
-    pub fn reminders(mut self, reminders: &Reminders) -> Self {
-        self.settings.reminders = Some(reminders.clone());
         self
     }
 

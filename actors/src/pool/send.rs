@@ -8,10 +8,10 @@ use turnwheel_runtime::{SubmitError, SubmitErrorKind};
 use super::member::Member;
 use super::shared::{Route, Shared};
 use super::POOL_MEMBERS_MAX;
-use crate::actor::{kind, Actor, Envelope, MessageFor, Place};
+use crate::actor::{Actor, Envelope, MessageFor, Place};
 use crate::call::{Ask, Load, ReplyTo};
 use crate::error::{AskError, TellError};
-use crate::large::{self, is_any_large, Carry, Large};
+use crate::large::{by_size, Carry};
 use crate::recipient::SendMode;
 use crate::request::{self, Delivery, Outgoing};
 use crate::system::intercept::outgoing::{self, Destination, Target};
@@ -94,18 +94,13 @@ impl<A: Actor> Shared<A> {
         message: M,
         mode: SendMode,
     ) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.tell_as::<M, Large<M>, kind::Boxed<K>>(route, message, mode)
-            }),
-            false => self.tell_as::<M, M, K>(route, message, mode),
-        }
+        by_size!(<M, K> self.tell_as(message, route, mode))
     }
 
     fn tell_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
         &self,
-        route: Route,
         message: P,
+        route: Route,
         mode: SendMode,
     ) -> Result<(), TellError<P>> {
         let send = |message| {
@@ -130,19 +125,14 @@ impl<A: Actor> Shared<A> {
         place: Place<A>,
         message: M,
     ) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.tell_into_as::<M, Large<M>, kind::Boxed<K>>(member, place, message)
-            }),
-            false => self.tell_into_as::<M, M, K>(member, place, message),
-        }
+        by_size!(<M, K> self.tell_into_as(message, member, place))
     }
 
     fn tell_into_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
         &self,
+        message: P,
         member: &Member<A>,
         place: Place<A>,
-        message: P,
     ) -> Result<(), TellError<P>> {
         self.deliver::<M, P>(message, |message| {
             self.count(member);
@@ -171,18 +161,13 @@ impl<A: Actor> Shared<A> {
         message: M,
         limit: Duration,
     ) -> Ask<M, M::Reply> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.ask_as::<M, Large<M>, kind::Boxed<K>>(route, message, limit)
-            }),
-            false => self.ask_as::<M, M, K>(route, message, limit),
-        }
+        by_size!(<M, K> self.ask_as(message, route, limit))
     }
 
     fn ask_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
         self: &Arc<Self>,
-        route: Route,
         message: P,
+        route: Route,
         limit: Duration,
     ) -> Ask<P, P::Reply> {
         if self.is_intercepted() {

@@ -50,13 +50,6 @@ impl TraceContext {
         self.state.as_deref()
     }
 
-    /// With a header `tracestate`.
-    #[must_use]
-    pub fn with_state(mut self, state: &str) -> Self {
-        self.state = Some(state.to_owned());
-        self
-    }
-
     /// A sampled trace that begins here, with this span.
     ///
     /// # Panics
@@ -68,11 +61,14 @@ impl TraceContext {
         Self { trace_id, parent_id: span_id, flags: 1, state: None }
     }
 
-    /// The same trace with another span as sender.
-    #[must_use]
-    pub fn with_parent(mut self, parent_id: u64) -> Self {
-        self.parent_id = parent_id;
-        self
+    setters! {
+        /// With a header `tracestate`.
+        #[must_use]
+        with_state(self, state: &str) => self.state = Some(state.to_owned());
+
+        /// The same trace with another span as sender.
+        #[must_use]
+        with_parent(self, parent_id: u64) => self.parent_id = parent_id;
     }
 }
 

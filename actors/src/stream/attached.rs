@@ -41,15 +41,11 @@ struct Signal(OnceLock<Condition>);
 
 impl Signal {
     fn signal(&self) {
-        if let Some(condition) = self.0.get() {
-            condition.signal();
-        }
+        self.0.get().map(Condition::signal);
     }
 
     fn cancel(&self) {
-        if let Some(condition) = self.0.get() {
-            condition.cancel();
-        }
+        self.0.get().map(Condition::cancel);
     }
 }
 
@@ -81,9 +77,10 @@ impl<A: Actor> Address<A> {
     ///
     /// The actor polls the stream in its own turns, one item a round, between its other messages: a
     /// stream that always has an item starves nothing, and is pulled no faster than the items are
-    /// handled. While the actor keeps its items out, the stream waits in line with the messages, and
-    /// is pulled in its turn. The stream belongs to the actor: it is dropped with it, and keeps an actor that nobody else can reach alive until it
-    /// ends. Items carry the request context of this call.
+    /// handled. While the actor keeps its items out, the stream waits in line with the messages,
+    /// and is pulled in its turn. The stream belongs to the actor: it is dropped with it, and keeps
+    /// an actor that nobody else can reach alive until it ends. Items carry the request context of
+    /// this call.
     ///
     /// Cost: four allocations for the stream; one for an item that waits, else none.
     ///
@@ -98,10 +95,20 @@ impl<A: Actor> Address<A> {
         let signal = Arc::new(Signal(OnceLock::new()));
         let (completer, ended) = completion();
         let open = Open { stream: Box::pin(stream), ended: completer, signal: Arc::clone(&signal) };
-        let baggage = request::baggage();
-        let task = &self.task;
-        task.submit(move |_: &mut ActorCell<A>, cx| pull::<A, S, K>(open, baggage, cx))
-            .map_err(Failure::from)?;
+        let pull = Arc::new(Pull {
+            open: Mutex::new(Some(open)),
+            is_waiting: AtomicBool::new(false),
+            waker: Waker::from(Arc::clone(&signal)),
+            baggage: request::baggage(),
+        });
+        let own = Arc::clone(&signal);
+        let register = move |_: &mut ActorCell<A>, cx: &mut Turn<'_, A>| {
+            let look = move |cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>| pull.look(cell, cx);
+            // Empty so far: only this job sets it.
+            let _ = own.0.set(cx.condition(ConditionMode::Coalescing, look));
+            own.signal();
+        };
+        self.task.submit(register).map_err(Failure::from)?;
         Ok(Attached { signal, ended })
     }
 
@@ -197,20 +204,4 @@ impl<S: Stream + Send + 'static> Pull<S> {
             }
         }
     }
-}
-
-/// Registers the stream with the actor's task.
-fn pull<A: Actor, S: Stream<Item: MessageFor<A, K>> + Send + 'static, K: 'static>(
-    open: Open<S>,
-    baggage: Option<Arc<Baggage>>,
-    cx: &mut Turn<'_, A>,
-) {
-    let signal = Arc::clone(&open.signal);
-    let (waker, is_waiting) = (Waker::from(Arc::clone(&signal)), AtomicBool::new(false));
-    let pull = Arc::new(Pull { open: Mutex::new(Some(open)), is_waiting, waker, baggage });
-    let look = move |cell: &mut ActorCell<A>, cx: &mut Turn<'_, A>| pull.look(cell, cx);
-    let condition = cx.condition(ConditionMode::Coalescing, look);
-    // Empty so far: only this function sets it.
-    let _ = signal.0.set(condition);
-    signal.signal();
 }

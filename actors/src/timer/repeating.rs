@@ -50,25 +50,18 @@ impl Timing {
         Self { period, ..Self::once(period) }
     }
 
-    /// The delay before the first tick, by default a period.
-    pub fn first(mut self, delay: Duration) -> Self {
-        self.first = delay;
-        self
-    }
+    setters! {
+        /// The delay before the first tick, by default a period.
+        first(self, delay: Duration) => self.first = delay;
 
-    /// Ticks count as activity: an entity is not passivated as idle while its timer ticks more
-    /// often than its idle time. By default a ticking timer keeps nobody alive.
-    pub fn keep_alive(mut self) -> Self {
-        self.keeps_alive = true;
-        self
-    }
+        /// Ticks count as activity: an entity is not passivated as idle while its timer ticks more
+        /// often than its idle time. By default a ticking timer keeps nobody alive.
+        keep_alive(self) => self.keeps_alive = true;
 
-    /// A tick is handled also while futures of other handlers are under way that would let it wait
-    /// ([`Admits`](crate::Admits)). By default it waits for its turn like a message. While the
-    /// future of an [`AsyncHandler`](crate::AsyncHandler) has the actor, every tick waits.
-    pub fn interleave(mut self) -> Self {
-        self.interleaves = true;
-        self
+        /// A tick is handled also while futures of other handlers are under way that would let it
+        /// wait ([`Admits`](crate::Admits)). By default it waits for its turn like a message. While
+        /// the future of an [`AsyncHandler`](crate::AsyncHandler) has the actor, every tick waits.
+        interleave(self) => self.interleaves = true;
     }
 }
 

@@ -201,15 +201,10 @@ impl GroupBuilder {
         /// Runs on each worker's thread after its last task; gets the worker's number.
         on_worker_stop(self, hook: impl Fn(usize) + Send + Sync + 'static) =>
             self.config.on_stop = Some(Arc::new(hook));
-    }
 
-    /// Sets a hook for failures that a task's policy hook escalates.
-    pub fn on_escalate(
-        mut self,
-        hook: impl Fn(&AnyTask, &Failure) + Send + Sync + 'static,
-    ) -> Self {
-        self.config.on_escalate = Some(Arc::new(hook));
-        self
+        /// Sets a hook for failures that a task's policy hook escalates.
+        on_escalate(self, hook: impl Fn(&AnyTask, &Failure) + Send + Sync + 'static) =>
+            self.config.on_escalate = Some(Arc::new(hook));
     }
 
     /// Sets a hook that is called while a turn holds a worker longer than `limit`, with the task
@@ -239,12 +234,9 @@ impl GroupBuilder {
 
         /// Bytes that all mailboxes together may hold, to within 32 KiB a worker; by default 2 GiB.
         memory_budget(self, bytes: u64) => self.config.memory_bytes = bytes;
-    }
 
-    /// Makes each worker keep its own tasks: for measurements.
-    pub fn without_stealing(mut self) -> Self {
-        self.config.is_stealing = false;
-        self
+        /// Makes each worker keep its own tasks: for measurements.
+        without_stealing(self) => self.config.is_stealing = false;
     }
 
     /// Makes a tokio runtime's I/O and timers usable from futures of the group's tasks.

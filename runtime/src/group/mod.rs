@@ -137,14 +137,9 @@ impl Group {
 
     /// Whether the calling thread is a worker of this group.
     pub fn is_current(&self) -> bool {
-        self.is_own_thread()
+        std::ptr::eq(GROUP_OF_THREAD.get(), Arc::as_ptr(&self.shared))
             || worker::with_current(|local| local.is_some_and(|local| local.is_of(&self.shared)))
             || self.shared.simulation.as_ref().is_some_and(|simulation| simulation.is_in_turn())
-    }
-
-    /// Whether the calling thread was made for a worker of this group.
-    fn is_own_thread(&self) -> bool {
-        std::ptr::eq(GROUP_OF_THREAD.get(), Arc::as_ptr(&self.shared))
     }
 
     /// Nanoseconds on the group's monotonic clock; 31 to 47 ns.

@@ -28,20 +28,14 @@ impl SimBuilder {
         Self { seed: Some(0), workers: SIM_WORKERS_DEFAULT, turns_max: SIM_TURNS_MAX, wall: None }
     }
 
-    /// Sets the seed of all choices that a real machine makes by chance; by default 0.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// Nothing is left to chance: what became ready first runs first, and turns are as long as
-    /// their budget.
-    pub fn fifo(mut self) -> Self {
-        self.seed = None;
-        self
-    }
-
     setters! {
+        /// Sets the seed of all choices that a real machine makes by chance; by default 0.
+        seed(self, seed: u64) => self.seed = Some(seed);
+
+        /// Nothing is left to chance: what became ready first runs first, and turns are as long as
+        /// their budget.
+        fifo(self) => self.seed = None;
+
         /// Virtual workers of each group that is built without a count of its own; from 1 to
         /// `WORKERS_MAX`, by default 2.
         workers(self, count: usize) => self.workers = count.clamp(1, WORKERS_MAX);

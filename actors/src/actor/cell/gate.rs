@@ -110,20 +110,14 @@ impl<A: Actor> Gate<A> {
 
     /// Notes a future that keeps messages out.
     pub(crate) fn enter(&mut self, admits: Admits) {
-        match admits {
-            Admits::All => {}
-            Admits::Readers => self.readers += 1,
-            Admits::Chain => self.chains += 1,
-        }
+        self.readers += u32::from(admits == Admits::Readers);
+        self.chains += u32::from(admits == Admits::Chain);
     }
 
     /// Notes its end.
     pub(crate) fn leave(&mut self, admits: Admits) {
-        match admits {
-            Admits::All => {}
-            Admits::Readers => self.readers -= 1,
-            Admits::Chain => self.chains -= 1,
-        }
+        self.readers -= u32::from(admits == Admits::Readers);
+        self.chains -= u32::from(admits == Admits::Chain);
     }
 
     /// Keeps a message until it fits. With `look`, those behind it may fit when its caller gives

@@ -152,11 +152,7 @@ impl Entities {
 
 impl<E: Entity> Listed for Directory<E> {
     fn name(&self) -> &'static str {
-        if E::NAME.is_empty() {
-            std::any::type_name::<E>()
-        } else {
-            E::NAME
-        }
+        Some(E::NAME).filter(|name| !name.is_empty()).unwrap_or(std::any::type_name::<E>())
     }
 
     fn overview(&self) -> EntityType {
