@@ -26,6 +26,7 @@ pub struct Record {
 /// Why a state was not read or written.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum StoreError {
     /// Somebody else has written it since it was read.
     #[error("{entity} «{key}»: version {expected} was expected and {found} found")]
@@ -53,28 +54,13 @@ pub enum StoreError {
     },
     /// Another activation of the key has taken over, or this one is over: it writes no more.
     #[error("{entity} «{key}»: this activation was replaced and writes no more")]
-    Replaced {
-        /// Name of the entity's type.
-        entity: String,
-        /// Its key.
-        key: String,
-    },
+    Replaced { entity: String, key: String },
     /// The type of the entity has no name to store its state under: all such types would share it.
     #[error("entity type `{type_name}` has no `NAME` to store its state under: give it one")]
-    Nameless {
-        /// The name of the Rust type.
-        type_name: &'static str,
-    },
+    Nameless { type_name: &'static str },
     /// The state cannot be understood as what it should be.
     #[error("{entity} «{key}»: {problem}")]
-    Malformed {
-        /// Name of the entity's type.
-        entity: String,
-        /// Its key.
-        key: String,
-        /// The problem.
-        problem: String,
-    },
+    Malformed { entity: String, key: String, problem: String },
     /// The store has failed.
     #[error("the state store failed: {0}")]
     Failed(String),

@@ -16,39 +16,20 @@ use crate::system::{Interceptor, System};
 /// Why a pool was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum PoolError {
     /// It may have no member at all.
     #[error("the pool {name} may have no member: give it a size of one or more")]
-    NoMembers {
-        /// The pool.
-        name: String,
-    },
+    NoMembers { name: String },
     /// More than [`POOL_MEMBERS_MAX`].
     #[error("the pool {name} may have {max} members, more than {POOL_MEMBERS_MAX}")]
-    TooManyMembers {
-        /// The pool.
-        name: String,
-        /// How many it was to have.
-        max: usize,
-    },
+    TooManyMembers { name: String, max: usize },
     /// The least number is more than the most.
     #[error("the pool {name} is to have at least {min} members, and {max} at most")]
-    LeastAboveMost {
-        /// The pool.
-        name: String,
-        /// At least.
-        min: usize,
-        /// At most.
-        max: usize,
-    },
+    LeastAboveMost { name: String, min: usize, max: usize },
     /// Its group did not take a member, or the actor behind the pool.
     #[error("no member of the pool {name} was spawned: {}", said(*kind))]
-    NotSpawned {
-        /// The pool.
-        name: String,
-        /// Why.
-        kind: SpawnErrorKind,
-    },
+    NotSpawned { name: String, kind: SpawnErrorKind },
 }
 
 /// Describes a [`Pool`]; every value has a default.

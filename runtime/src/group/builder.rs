@@ -59,91 +59,47 @@ impl IdlePolicy {
 /// Why a group was not built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum BuildError {
     /// A group needs a worker to run anything.
     #[error("group «{group}»: zero workers; give at least one, or leave the count out")]
-    NoWorkers {
-        /// Name of the group.
-        group: String,
-    },
+    NoWorkers { group: String },
     /// More workers than the limit.
     #[error("group «{group}»: {workers} workers, but at most {WORKERS_MAX} are possible")]
-    TooManyWorkers {
-        /// Name of the group.
-        group: String,
-        /// Workers asked for.
-        workers: usize,
-    },
+    TooManyWorkers { group: String, workers: usize },
     /// An empty name, or one with a NUL or line break in it.
     #[error("group name {group:?}: a name must not be empty or hold control characters")]
-    BadName {
-        /// Name of the group.
-        group: String,
-    },
+    BadName { group: String },
     /// The stack cannot hold a worker.
     #[error("group «{group}»: a stack of {bytes} bytes; at least {least} are needed")]
-    StackTooSmall {
-        /// Name of the group.
-        group: String,
-        /// Bytes asked for.
-        bytes: usize,
-        /// Bytes needed.
-        least: usize,
-    },
+    StackTooSmall { group: String, bytes: usize, least: usize },
     /// A mailbox that can hold nothing.
     #[error("group «{group}»: a mailbox for zero jobs would refuse everything")]
-    NoMailbox {
-        /// Name of the group.
-        group: String,
-    },
+    NoMailbox { group: String },
     /// A mailbox bound that the state word of a task cannot count.
     #[error(
         "group «{group}»: a mailbox for {jobs} jobs; bound it to at most {MAILBOX_JOBS_MAX}, or \
          make it unbounded"
     )]
-    MailboxTooLarge {
-        /// Name of the group.
-        group: String,
-        /// Jobs asked for.
-        jobs: u64,
-    },
+    MailboxTooLarge { group: String, jobs: u64 },
     /// The list of cores is empty.
     #[error("group «{group}»: the list of cores to pin to is empty")]
-    NoCores {
-        /// Name of the group.
-        group: String,
-    },
+    NoCores { group: String },
     /// Two groups of one runtime may not share a name.
     #[error("group «{group}» exists already in this runtime")]
-    DuplicateName {
-        /// Name of the group.
-        group: String,
-    },
+    DuplicateName { group: String },
     /// The runtime to which the group was to be added has been shut down.
     #[error("group «{group}»: its runtime has been shut down")]
-    Closed {
-        /// Name of the group.
-        group: String,
-    },
+    Closed { group: String },
     /// Without unwinding a panic cannot be kept inside its task.
     #[error(
         "group «{group}»: this program is built with panic = \"abort\"; isolation of tasks \
              needs panic = \"unwind\""
     )]
-    NoUnwind {
-        /// Name of the group.
-        group: String,
-    },
+    NoUnwind { group: String },
     /// The system refused a thread.
     #[error("group «{group}»: worker {worker} could not be started: {source}")]
-    Thread {
-        /// Name of the group.
-        group: String,
-        /// Which worker.
-        worker: usize,
-        /// Error of the system.
-        source: std::io::Error,
-    },
+    Thread { group: String, worker: usize, source: std::io::Error },
 }
 
 /// The least stack of a worker, in bytes.
