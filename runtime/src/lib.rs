@@ -108,6 +108,6 @@ pub mod internal {
     pub use crate::group::PerWorker;
     pub use crate::handoff::Scoped;
     pub use crate::handoff::{Lender, Lent};
-    pub use crate::task::losing_task;
+    pub use crate::task::{losing_task, Attached, Attachment, Of};
     pub use crate::time::wheel::{Key, Wheel, MOVES_MAX};
 }

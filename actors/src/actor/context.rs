@@ -51,7 +51,7 @@ impl<'a, A: Actor> Context<'a, A> {
 
     /// The system it lives in.
     pub fn system(&self) -> &System {
-        &self.state.system
+        self.turn.attachment()
     }
 
     /// The group it runs in.
@@ -101,8 +101,8 @@ impl<'a, A: Actor> Context<'a, A> {
     /// ```
     pub fn is_abandoned(&self) -> bool {
         match self.caller {
-            Some(caller) => caller.has_given_up(self.state.system.group()),
-            None => is_call_abandoned(&self.state.system),
+            Some(caller) => caller.has_given_up(self.system().group()),
+            None => is_call_abandoned(self.system()),
         }
     }
 
@@ -110,7 +110,7 @@ impl<'a, A: Actor> Context<'a, A> {
     /// [`InterleavedHandler`](crate::InterleavedHandler). A plain handler, which has answered when
     /// it returns, has nothing to wait for: from there it never completes.
     pub fn abandoned(&self) -> Abandoned {
-        Abandoned::new(request::call(), self.state.system.group().clone())
+        Abandoned::new(request::call(), self.system().group().clone())
     }
 
     /// Closes this actor in order: what was sent before is handled first.
@@ -175,7 +175,7 @@ impl<'a, A: Actor> Context<'a, A> {
     ) -> Result<(), TellError<M>> {
         self.turn.submit_job(Envelope::<M, M::Reply, K>::told(message)).map_err(|error| {
             let reason = DeadLetterReason::Refused(error.kind);
-            self.state.system.lose::<M>(|| self.turn.name().to_owned(), reason);
+            self.turn.attachment().lose::<M>(|| self.turn.name().to_owned(), reason);
             TellError { kind: error.kind, message: error.job.open().message }
         })
     }
@@ -315,7 +315,7 @@ impl<'a, A: Actor> Context<'a, A> {
     #[cold]
     pub(crate) fn unbegun<M>(&self, has_expired: bool) {
         let name = || self.turn.name().to_owned();
-        self.state.system.lose::<M>(name, DeadLetterReason::of_unbegun(has_expired));
+        self.turn.attachment().lose::<M>(name, DeadLetterReason::of_unbegun(has_expired));
     }
 }
 

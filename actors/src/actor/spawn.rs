@@ -33,10 +33,11 @@ impl TaskOptions {
     pub(crate) fn spawn<A: Actor>(
         self,
         cell: ActorCell<A>,
+        system: System,
     ) -> Result<Address<A>, runtime::SpawnError<ActorCell<A>>> {
-        let (id, system) = (cell.state.id, cell.state.system.clone());
+        let id = cell.state.id;
         let group = self.group.as_ref().unwrap_or(system.group());
-        let mut task = group.task(cell).hooks::<Hooks>().tag(id);
+        let mut task = group.task(cell).attach(system).hooks::<Hooks>().tag(id);
         task = match &self.class {
             Some(class) => task.class(class),
             None => task.class_of::<A>(),
@@ -56,7 +57,7 @@ impl TaskOptions {
         if self.is_system {
             task = task.system();
         }
-        task.spawn().map(|task| Address::new(task, system))
+        task.spawn().map(Address::new)
     }
 }
 
@@ -130,9 +131,9 @@ impl<A: Actor> ActorBuilder<A> {
     /// [`SpawnErrorKind`](turnwheel_runtime::SpawnErrorKind) says why; the actor comes back.
     pub fn spawn(self) -> Result<Address<A>, SpawnError<A>> {
         let id = next_id(&self.system);
-        let cell = ActorCell::new(Some(self.actor), id, self.system, self.restarter);
+        let cell = ActorCell::new(Some(self.actor), id, self.restarter);
         self.options
-            .spawn(cell.intercepted(self.incoming, None))
+            .spawn(cell.intercepted(self.incoming, None), self.system)
             .map_err(|error| SpawnError { kind: error.kind, actor: error.state.into_actor() })
     }
 }

@@ -212,11 +212,11 @@ impl<A: Actor> Shared<A> {
         let id = next_id(&self.settings.system);
         let factory = Arc::clone(&self.settings.factory);
         let restarter = Restarter::new(self.settings.restart.clone(), move || factory());
-        let cell = ActorCell::new(None, id, self.settings.system.clone(), Some(restarter));
+        let cell = ActorCell::new(None, id, Some(restarter));
         let cell = cell.intercepted(self.settings.incoming.clone(), None);
         let name = Some(format!("{}#{place}", self.settings.name));
         let options = TaskOptions { name, ..self.settings.options.clone() };
-        options.spawn(cell).map_err(|error| error.kind)
+        options.spawn(cell, self.settings.system.clone()).map_err(|error| error.kind)
     }
 
     /// Tells the supervisor to look; of several one is enough.

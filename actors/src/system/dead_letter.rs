@@ -7,7 +7,6 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use turnwheel_runtime::SubmitErrorKind;
 
-use super::id::{self, SYSTEM_MAX};
 use crate::large::name_of;
 use crate::request::scope;
 use crate::system::{Shared, System};
@@ -107,27 +106,14 @@ impl System {
     }
 }
 
-/// The systems that live, in places by their numbers, which are given again. A queued message does
-/// not know its system: a pointer to it would cost two counter changes for each message, and it is
-/// needed only where one is lost.
+/// The systems that live, for messages that are lost outside of every task.
 static SYSTEMS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
-/// Gives a system a number, 0 if there are too many for that.
-pub(crate) fn register(system: &Arc<Shared>) -> u64 {
+/// Lists a system.
+pub(crate) fn register(system: &Arc<Shared>) {
     let mut systems = SYSTEMS.lock();
-    let free = systems.iter().position(|system| system.strong_count() == 0);
-    let at = free.unwrap_or_else(|| {
-        systems.push(Weak::new());
-        systems.len() - 1
-    });
-    systems[at] = Arc::downgrade(system);
-    u64::try_from(at + 1).ok().filter(|number| *number <= SYSTEM_MAX).unwrap_or(0)
-}
-
-/// The system with this number.
-fn numbered(number: u64) -> Option<Arc<Shared>> {
-    let at = usize::try_from(number.checked_sub(1)?).ok()?;
-    SYSTEMS.lock().get(at)?.upgrade()
+    systems.retain(|system| system.strong_count() > 0);
+    systems.push(Arc::downgrade(system));
 }
 
 /// Goes with a queued message, and notices when it is dropped unhandled. No bytes.
@@ -159,8 +145,9 @@ impl<M> Drop for Undelivered<M> {
 fn lost(message: &'static str) {
     let task = turnwheel_runtime::internal::losing_task().or_else(turnwheel_runtime::current_task);
     let recipient = task.as_ref().map_or_else(String::new, |task| task.name());
-    if let Some(system) = task.and_then(|task| numbered(id::system_of(task.tag()))) {
-        return system.dead_letters.add(message, || recipient, DeadLetterReason::Dropped);
+    if let Some(system) = task.as_ref().and_then(|task| task.attachment::<System>()) {
+        let letters = &system.shared().dead_letters;
+        return letters.add(message, || recipient, DeadLetterReason::Dropped);
     }
     let systems: Vec<_> = SYSTEMS.lock().iter().filter_map(Weak::upgrade).collect();
     let only = systems.len() == 1;

@@ -1,16 +1,14 @@
 //! The handle of a system.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use turnwheel_runtime::Group;
 
-use super::id::mark_of;
 use super::registry::Names;
 use crate::call::{Abandoned, Deadlines, ReplyTo};
 use crate::system::dead_letter::register;
-use crate::system::{Chain, DeadLetter, DeadLetters, Interceptor, OUTGOING_BIT};
+use crate::system::{Chain, DeadLetter, DeadLetters, Interceptor};
 
 /// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a
 /// lost one shows.
@@ -32,9 +30,6 @@ debug_fields!(impl System, self => group: self.group().name());
 
 /// State that the clones of a system share.
 pub(crate) struct Shared {
-    /// Bits in the numbers of its actors: its own number, and whether interceptors are around
-    /// sends.
-    pub(crate) marks: AtomicU64,
     pub(crate) group: Group,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) ask_limit: Duration,
@@ -118,7 +113,6 @@ debug_fields!(impl SystemBuilder, self => group: self.shared.group.name());
 impl SystemBuilder {
     fn new(group: &Group) -> Self {
         let shared = Shared {
-            marks: AtomicU64::new(0),
             group: group.clone(),
             dead_letters: DeadLetters::default(),
             ask_limit: ASK_LIMIT_DEFAULT,
@@ -152,9 +146,7 @@ impl SystemBuilder {
     /// Makes the system.
     pub fn build(self) -> System {
         let shared = Arc::new(self.shared);
-        let marks = if shared.outgoing.is_empty() { 0 } else { OUTGOING_BIT };
-        let mark = mark_of(register(&shared));
-        shared.marks.store(marks | mark, Ordering::Relaxed);
+        register(&shared);
         System { shared }
     }
 }

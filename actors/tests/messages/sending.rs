@@ -3,12 +3,14 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::mem::size_of;
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use turnwheel_actors::{
-    Actor, Address, Callee, Context, Handler, Recipient, RequestContext, System,
+    Actor, Address, Callee, Context, DeadLetter, Handler, Recipient, RequestContext, System,
+    WeakAddress,
 };
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Group, Mailbox, Overflow, Phase, Pinning, SubmitErrorKind};
@@ -309,4 +311,22 @@ fn what_is_pushed_out_of_a_mailbox_is_counted_once_where_its_actor_lives() -> Ou
     sim.run_until_idle();
     assert_eq!(counts(), [7, 0, 0]);
     Ok(())
+}
+
+#[test]
+fn address_is_one_word_and_keeps_its_system() {
+    assert_eq!(size_of::<Option<Address<Log>>>(), size_of::<usize>());
+    assert_eq!(size_of::<WeakAddress<Log>>(), size_of::<usize>());
+    let sim = Sim::fifo();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let letters = Arc::clone(&seen);
+    let hook = move |letter: &DeadLetter| letters.lock().push(letter.recipient.clone());
+    // On another group than its system's.
+    let system = System::builder(&sim.group("cpu")).on_dead_letter(hook).build();
+    let log = system.actor(Log::default()).on(&sim.group("io")).name("log").spawn().expect("runs");
+    drop(system);
+    assert_eq!(log.system().group().name(), "cpu");
+    sim.wait(log.close()).expect("it closes");
+    drop(log.tell(Note(1)));
+    assert_eq!(*seen.lock(), ["log"]);
 }

@@ -2,10 +2,13 @@
 
 use std::any::type_name;
 
-use super::{Budget, Group};
+use super::{Budget, Group, GroupShared};
 use crate::failure::Failure;
 use crate::sync::{Arc, Mutex};
-use crate::task::{self, Extra, Fixed, Hooks, Lifecycle, Mail, Mailbox, Overflow, Parts, Task};
+use crate::task::{
+    self, Attached, Attachment, Extra, Fixed, Hooks, Lifecycle, Mail, Mailbox, Of, Overflow, Parts,
+    Task,
+};
 use crate::worker;
 
 /// Why a task was not spawned.
@@ -55,27 +58,28 @@ impl<S> From<SpawnError<S>> for Failure {
     }
 }
 
-type RegisterFn<S> = fn(Parts<S>, Option<usize>) -> Result<Task<S>, SpawnError<S>>;
+type RegisterFn<S, K> = fn(Parts<S, K>, Option<usize>) -> Result<Task<S>, SpawnError<S>>;
 
 /// Describes a task; every value has a default.
 #[must_use = "a task is made by `spawn`"]
-pub struct TaskBuilder<S> {
-    group: Group,
+pub struct TaskBuilder<S, K = ()> {
+    group: Arc<GroupShared>,
     state: S,
+    attachment: K,
     class: Option<String>,
     /// The type whose name is the class if none is given.
     class_type: &'static str,
     mailbox: Option<Mailbox>,
     lifecycle: Option<Box<dyn Lifecycle<S>>>,
     /// Spawns a task with hooks of a fixed type.
-    fixed: Option<RegisterFn<S>>,
+    fixed: Option<RegisterFn<S, K>>,
     tag: u64,
     is_system: bool,
     /// Name, labels and budget, if there are any.
     extra: Option<Box<Extra>>,
 }
 
-debug_fields!(impl<S> TaskBuilder<S>, self => class: self.class);
+debug_fields!(impl<S, K> TaskBuilder<S, K>, self => class: self.class);
 
 impl Group {
     /// Spawns a task without hooks; the short form of [`Group::task`].
@@ -92,8 +96,9 @@ impl Group {
     /// Describes a task with this state.
     pub fn task<S: Send + 'static>(&self, state: S) -> TaskBuilder<S> {
         TaskBuilder {
-            group: self.clone(),
+            group: Arc::clone(self.shared()),
             state,
+            attachment: (),
             class: None,
             class_type: type_name::<S>(),
             mailbox: None,
@@ -106,7 +111,28 @@ impl Group {
     }
 }
 
-impl<S: Send + 'static> TaskBuilder<S> {
+impl<S: Attached> TaskBuilder<S> {
+    /// Puts a value beside the state that every handle of the task may read. Before the hooks.
+    #[doc(hidden)]
+    pub fn attach(self, attachment: S::Attachment) -> TaskBuilder<S, Of<S::Attachment>> {
+        assert!(self.fixed.is_none(), "the hooks are described after it");
+        TaskBuilder {
+            attachment: Of(attachment),
+            fixed: None,
+            group: self.group,
+            state: self.state,
+            class: self.class,
+            class_type: self.class_type,
+            mailbox: self.mailbox,
+            lifecycle: self.lifecycle,
+            tag: self.tag,
+            is_system: self.is_system,
+            extra: self.extra,
+        }
+    }
+}
+
+impl<S: Send + 'static, K: Attachment> TaskBuilder<S, K> {
     setters! {
         /// A name for logs and listings; by default the class's.
         name(self, name: &str) => self.extra.get_or_insert_default().name = Some(name.into());
@@ -194,7 +220,7 @@ impl<S: Send + 'static> TaskBuilder<S> {
     ///
     /// [`SpawnErrorKind`] says why; the state comes back.
     pub fn spawn(self) -> Result<Task<S>, SpawnError<S>> {
-        let shared = Arc::clone(self.group.shared());
+        let shared = self.group;
         let mailbox = self.mailbox.unwrap_or(shared.config.mailbox);
         let (state, mut extra) = (self.state, self.extra);
         if mailbox.capacity == 0 {
@@ -223,10 +249,11 @@ impl<S: Send + 'static> TaskBuilder<S> {
         });
         let parts = Parts {
             state,
+            attachment: self.attachment,
             tag: self.tag,
             capacity: if is_plain { mailbox.capacity } else { 0 },
             class,
-            group: Arc::clone(&shared),
+            group: shared,
             system: self.is_system,
             extra,
         };
@@ -239,15 +266,15 @@ impl<S: Send + 'static> TaskBuilder<S> {
 }
 
 /// Makes a task and lists it in its group; a task with hooks is scheduled.
-fn register<S: Send + 'static, H: Hooks<S>>(
-    parts: Parts<S>,
+fn register<S: Send + 'static, H: Hooks<S>, K: Attachment>(
+    parts: Parts<S, K>,
     mut hooks: H,
     place: Option<usize>,
 ) -> Result<Task<S>, SpawnError<S>> {
     let is_scheduled = hooks.look().is_some();
     let made = task::make(parts, hooks);
     if made.group.registry.add(&made, place).is_err() {
-        let state = task::unmake::<S, H>(made);
+        let state = task::unmake::<S, H, K>(made);
         return Err(SpawnError { kind: SpawnErrorKind::GroupClosed, state });
     }
     if is_scheduled {

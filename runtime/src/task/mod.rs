@@ -17,6 +17,7 @@ pub(crate) use self::{
     turn::run::{run_simulated_turn, run_turn, After, Report, Turn},
 };
 pub use self::{
+    cell::layout::{Attached, Attachment, Of},
     handle::any::{current_task, losing_task, AnyTask},
     handle::context::Context,
     handle::continuation::Subscription,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use turnwheel_runtime::internal::Attached;
 use turnwheel_runtime::sim::Sim;
 use turnwheel_runtime::{Group, Pinning, SubmitErrorKind};
 
@@ -92,4 +93,39 @@ fn a_waiter_told_of_the_end_gets_no_handle_any_more() -> Outcome {
     }
     assert!(group.shutdown()?.is_clean());
     Ok(())
+}
+
+struct Named(&'static str);
+
+impl Attached for Named {
+    type Attachment = Arc<u32>;
+}
+
+#[test]
+fn attachment_is_read_by_every_handle_and_dropped_with_the_last() -> Outcome {
+    let sim = Sim::fifo();
+    let held = Arc::new(7_u32);
+    let task = sim.group("cpu").task(Named("state")).attach(Arc::clone(&held)).spawn()?;
+    assert_eq!(task.attachment(), &held);
+    assert_eq!(task.erased().attachment::<Arc<u32>>(), Some(&held));
+    assert_eq!(task.erased().attachment::<u32>(), None, "it is of another type");
+    assert_eq!(sim.group("cpu").spawn(())?.erased().attachment::<()>(), None, "there is none");
+    let inside = task.call(|state, cx| (state.0, **cx.attachment()));
+    assert_eq!(sim.wait(inside)?, ("state", 7));
+    let weak = task.downgrade();
+    sim.wait(task.close())?;
+    assert_eq!(task.attachment(), &held, "the task is over, its memory is kept");
+    drop(task);
+    assert_eq!(Arc::strong_count(&held), 2, "a weak handle keeps it");
+    drop(weak);
+    assert_eq!(Arc::strong_count(&held), 1);
+    Ok(())
+}
+
+#[test]
+#[should_panic(expected = "attachment")]
+fn attachment_that_was_not_given_panics() {
+    let sim = Sim::fifo();
+    let task = sim.group("cpu").spawn(Named("alone")).expect("the group runs");
+    let _ = task.attachment();
 }

@@ -43,7 +43,7 @@ impl<A: Actor> Address<A> {
                 return Err(self.forward_cycle(message, reply));
             }
             if let Some(reply) = &reply {
-                reply.forwarded(self.system.group().recent_ns());
+                reply.forwarded(self.system().group().recent_ns());
             }
             let delivery = Delivery { message, baggage: request::baggage(), reply };
             let envelope = Envelope::<P, P::Reply, K>::new(delivery);

@@ -22,14 +22,13 @@ use crate::system::{holders, DeadLetterReason, System, OUTGOING_BIT};
 ///
 /// Messages from one sender are handled in the order sent.
 pub struct Address<A: Actor> {
-    /// Its tag is the actor's number.
+    /// Its tag is the actor's number, its attachment the system.
     pub(crate) task: Task<ActorCell<A>>,
-    pub(super) system: System,
 }
 
 impl<A: Actor> Clone for Address<A> {
     fn clone(&self) -> Self {
-        Self { task: self.task.clone(), system: self.system.clone() }
+        Self { task: self.task.clone() }
     }
 }
 
@@ -55,8 +54,9 @@ impl<A: Actor> fmt::Debug for Address<A> {
 }
 
 impl<A: Actor> Address<A> {
-    pub(crate) fn new(task: Task<ActorCell<A>>, system: System) -> Self {
-        Self { task, system }
+    #[inline(always)]
+    pub(crate) fn new(task: Task<ActorCell<A>>) -> Self {
+        Self { task }
     }
 
     /// A number that no other actor of this process has or will have.
@@ -76,8 +76,9 @@ impl<A: Actor> Address<A> {
     }
 
     /// The system it lives in.
+    #[inline(always)]
     pub fn system(&self) -> &System {
-        &self.system
+        self.task.attachment()
     }
 
     /// Sends a message; its answer is dropped.
@@ -232,7 +233,7 @@ impl<A: Actor> Address<A> {
     /// that could never be answered, since the actor waits for the caller, fails at once with
     /// [`AskError::Cycle`].
     pub fn ask<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
-        self.ask_within(message, self.system.shared().ask_limit)
+        self.ask_within(message, self.system().shared().ask_limit)
     }
 
     /// As [`Address::ask`] with a deadline of its own; inside a handler the deadline of the request
@@ -302,7 +303,7 @@ impl<A: Actor> Address<A> {
         let (envelope, receiver, shared) =
             Envelope::<M, M::Reply, K>::asked(message, outgoing, deadline_ns, None);
         match self.task.submit_job(envelope) {
-            Ok(()) => Ask::waiting(receiver, shared, &self.system.shared().deadlines, now_ns),
+            Ok(()) => Ask::waiting(receiver, shared, &self.system().shared().deadlines, now_ns),
             Err(error) => Ask::refused(AskError::Refused(self.refused(error))),
         }
     }
@@ -373,7 +374,7 @@ impl<A: Actor> Address<A> {
 
     #[cold]
     pub(super) fn unsent<M>(&self, error: TellError<M>) -> TellError<M> {
-        self.system.lose::<M>(|| self.name(), DeadLetterReason::Refused(error.kind));
+        self.system().lose::<M>(|| self.name(), DeadLetterReason::Refused(error.kind));
         error
     }
 }
@@ -381,12 +382,12 @@ impl<A: Actor> Address<A> {
 impl<A: Actor> Destination for Address<A> {
     #[inline(always)]
     fn system(&self) -> &System {
-        &self.system
+        self.system()
     }
 
     #[cold]
     fn target(&self) -> Target<'_> {
-        Target { system: &self.system, actor: self.name(), class: self.task.class() }
+        Target { system: self.system(), actor: self.name(), class: self.task.class() }
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::fmt;
 use turnwheel_runtime::WeakTask;
 
 use crate::actor::{Actor, ActorCell, Address};
-use crate::system::{id, System};
+use crate::system::id;
 
 /// An address that does not keep its actor: with no other address left the actor closes in order.
 ///
@@ -28,13 +28,12 @@ use crate::system::{id, System};
 /// ```
 pub struct WeakAddress<A: Actor> {
     task: WeakTask<ActorCell<A>>,
-    system: System,
 }
 
 impl<A: Actor> Address<A> {
-    /// An address that does not keep the actor. Two atomic operations.
+    /// An address that does not keep the actor. One atomic operation.
     pub fn downgrade(&self) -> WeakAddress<A> {
-        WeakAddress { task: self.task.downgrade(), system: self.system().clone() }
+        WeakAddress { task: self.task.downgrade() }
     }
 }
 
@@ -42,8 +41,7 @@ impl<A: Actor> WeakAddress<A> {
     /// An address that keeps the actor; `None` if it has ended. An actor that is closing is still
     /// answered, and takes no more messages.
     pub fn upgrade(&self) -> Option<Address<A>> {
-        let task = self.task.upgrade()?;
-        Some(Address::new(task, self.system.clone()))
+        self.task.upgrade().map(Address::new)
     }
 
     /// As [`Address::id`].
@@ -54,7 +52,7 @@ impl<A: Actor> WeakAddress<A> {
 
 impl<A: Actor> Clone for WeakAddress<A> {
     fn clone(&self) -> Self {
-        Self { task: self.task.clone(), system: self.system.clone() }
+        Self { task: self.task.clone() }
     }
 }
 

@@ -65,7 +65,7 @@ impl<A: Actor> ActorCell<A> {
     /// Ends those at the gate whose deadline has passed or whose caller has given up, and takes
     /// what they have kept from fitting.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
-        let now_ns = self.state.system.group().now_ns();
+        let now_ns = turn.attachment().group().now_ns();
         while let Some(waiter) = self.state.rare().gate.next_late(now_ns) {
             waiter(self, turn.reborrow(), Release::Expired);
         }
@@ -144,7 +144,7 @@ impl<A: Actor> ActorCell<A> {
             Release::Again => M::receive(self, delivery, turn),
             Release::Expired => {
                 let Some(reply) = delivery.reply else { return };
-                let has_expired = reply.has_expired(self.state.system.group());
+                let has_expired = reply.has_expired(turn.attachment().group());
                 reply.expire();
                 self.dead_letter::<M>(&turn, DeadLetterReason::of_unbegun(has_expired));
             }
@@ -195,7 +195,7 @@ impl<A: Actor> ActorCell<A> {
                 });
                 let holds_up = self.state.rare().gate.holds_readers_up(access);
                 let look = asked.clone().filter(|_| holds_up).map(|call| {
-                    let gone = Abandoned::by_caller(call, self.state.system.group().clone());
+                    let gone = Abandoned::by_caller(call, turn.attachment().group().clone());
                     turn.await_interleaved(gone, |cell: &mut Self, turn, ()| cell.end_late(turn))
                 });
                 let gate = &mut self.state.rare().gate;

@@ -96,7 +96,7 @@ impl<A: Actor> ActorCell<A> {
             attempt: 0,
             limit: Duration::MAX,
             request: RequestContext::of(delivery.baggage.clone()),
-            system: self.state.system.clone(),
+            system: turn.attachment().clone(),
         };
         let mut interception = Interception::new(self.state.chain(), info);
         let begun = ambient.within(|| interception.begin(delivery.message.message()));

@@ -3,7 +3,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-use turnwheel_runtime::internal::Lent;
+use turnwheel_runtime::internal::{Attached, Lent};
 use turnwheel_runtime::Failure;
 
 use crate::actor::cell::plain::end_panicked;
@@ -27,9 +27,13 @@ pub struct ActorCell<A: Actor> {
 
 debug_fields!(impl<A: Actor> ActorCell<A>, self =>);
 
+/// Every actor's address knows its system.
+impl<A: Actor> Attached for ActorCell<A> {
+    type Attachment = System;
+}
+
 /// The part of the cell that handlers can use while the actor is borrowed.
 pub(crate) struct CellState<A: Actor> {
-    pub(crate) system: System,
     /// The number of this actor in the process.
     pub(crate) id: u64,
     /// Whether every message is taken at once and as it comes, with nothing around it.
@@ -171,26 +175,18 @@ impl<A: Actor> CellState<A> {
     }
 
     pub(crate) fn address(&self, turn: &Turn<'_, A>) -> Address<A> {
-        Address::new(turn.task(), self.system.clone())
+        Address::new(turn.task())
     }
 }
 
 impl<A: Actor> ActorCell<A> {
     /// Without an actor, the first turn makes one.
-    pub(crate) fn new(
-        actor: Option<A>,
-        id: u64,
-        system: System,
-        restarter: Option<Restarter<A>>,
-    ) -> Self {
+    pub(crate) fn new(actor: Option<A>, id: u64, restarter: Option<Restarter<A>>) -> Self {
         let rare = restarter.map(|restarter| {
             Box::new(RareState { restarter: Some(restarter), ..RareState::default() })
         });
         let (is_plain, is_tick) = (true, false);
-        Self {
-            actor,
-            state: CellState { system, id, is_plain, is_tick, handled: 0, used_ns: 0, rare },
-        }
+        Self { actor, state: CellState { id, is_plain, is_tick, handled: 0, used_ns: 0, rare } }
     }
 
     /// With these interceptors around its messages; `name` is what they call it if not by its own.
@@ -341,9 +337,9 @@ impl<A: Actor> ActorCell<A> {
     ) -> Option<bool> {
         let is_activity = self.state.note_begin(turn.now_ns());
         // Not the turn's clock: the actor may run in another group than the system's.
-        let now_ns = self.state.system.group().recent_ns();
+        let now_ns = turn.attachment().group().recent_ns();
         if let Some(reply) = delivery.reply.as_ref().filter(|reply| !reply.begin(now_ns)) {
-            let has_expired = reply.has_expired(self.state.system.group());
+            let has_expired = reply.has_expired(turn.attachment().group());
             self.dead_letter::<M>(turn, DeadLetterReason::of_unbegun(has_expired));
             return None;
         }
@@ -390,7 +386,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     pub(crate) fn dead_letter<M>(&self, turn: &Turn<'_, A>, reason: DeadLetterReason) {
-        self.state.system.lose::<M>(|| turn.name().to_owned(), reason);
+        turn.attachment().lose::<M>(|| turn.name().to_owned(), reason);
     }
 
     /// The actor was lost to a panic and is on its way out.

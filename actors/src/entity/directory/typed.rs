@@ -272,12 +272,13 @@ impl<E: Entity> Directory<E> {
         };
         let id = id::next_id(&self.system);
         self.counters.activations.fetch_add(1, Ordering::Relaxed);
-        let mut cell = ActorCell::new(None, id, self.system.clone(), None);
+        let mut cell = ActorCell::new(None, id, None);
         if !self.incoming.is_empty() {
             cell = cell.intercepted(self.incoming.clone(), Some(name_of::<E>(key).into()));
         }
         let hooks = EntityHooks::new(key.clone(), myself, failures, is_awaited);
-        let mut spawned = self.system.group().task(cell).tag(id).class_of::<E>();
+        let mut spawned =
+            self.system.group().task(cell).attach(self.system.clone()).tag(id).class_of::<E>();
         if let Some(mailbox) = E::MAILBOX {
             spawned = spawned.mailbox(mailbox);
         }

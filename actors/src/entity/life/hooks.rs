@@ -163,7 +163,7 @@ impl<E: Entity> EntityHooks<E> {
             Poll::Ready(outcome) => self.settle(cell, turn, outcome),
             Poll::Pending => {
                 let hooks = self.again();
-                turn.await_exclusive(limited(cell, attempts), move |cell, turn, outcome| {
+                turn.await_exclusive(limited(turn, attempts), move |cell, turn, outcome| {
                     hooks.settle(cell, turn, outcome);
                 });
             }
@@ -281,8 +281,8 @@ fn contained_poll(attempts: &mut Activation, cx: &mut std::task::Context<'_>) ->
 }
 
 /// An activation that waits, with its limit.
-fn limited<E: Entity>(cell: &ActorCell<E>, mut attempts: Activation) -> Activation {
-    let group = cell.state.system.group().clone();
+fn limited<E: Entity>(turn: &Turn<'_, E>, mut attempts: Activation) -> Activation {
+    let group = turn.attachment().group().clone();
     let mut limit: Option<Completion<()>> = None;
     Box::pin(std::future::poll_fn(move |cx| {
         if let Poll::Ready(outcome) = contained_poll(&mut attempts, cx) {

@@ -1,6 +1,7 @@
 //! The memory of one task: header, hooks the user's state, and the owner of each part.
 
 use std::alloc::Layout;
+use std::any::TypeId;
 use std::cell::Cell;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -30,6 +31,8 @@ const LINE: usize = 64;
 pub(crate) struct Vtable {
     /// Calls a lifecycle hook.
     pub(crate) hook: unsafe fn(NonNull<Header>, &mut Turn, Hook<'_>) -> Result<OnFailure, Failure>,
+    /// The type of the attachment, if there is one.
+    attachment: Option<fn() -> TypeId>,
     /// Where the state lies, in bytes from the header.
     pub(crate) state_offset: usize,
     /// Drops state and hooks.
@@ -96,13 +99,20 @@ const _: () = assert!(
 );
 const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE || cfg!(turnwheel_loom));
 
-/// Header, hooks and state. Hooks without a state of their own take no room.
+/// Header, attachment, hooks and state. Those without fields take no room.
 /// `PlainCell` is transparent, so the state lies at its field's offset.
 #[repr(C)]
-struct TaskCell<S, L> {
-    header: Header,
+struct TaskCell<S, L, K> {
+    head: Head<K>,
     lifecycle: PlainCell<ManuallyDrop<L>>,
     state: PlainCell<ManuallyDrop<S>>,
+}
+
+/// Header and attachment: a value of the layer above that every handle may read.
+#[repr(C)]
+struct Head<K> {
+    header: Header,
+    attachment: K,
 }
 
 impl fmt::Debug for Header {
@@ -111,9 +121,36 @@ impl fmt::Debug for Header {
     }
 }
 
+/// A state beside which lies a value that every handle of its task may read. The value lives until
+/// the last handle, also a weak one, is gone.
+pub trait Attached: Send + 'static {
+    /// The type of the value.
+    type Attachment: Send + Sync + 'static;
+}
+
+/// An attachment, or none.
+pub trait Attachment: Send + Sync + 'static {
+    /// The type, if there is one.
+    const TYPE: Option<fn() -> TypeId>;
+}
+
+impl Attachment for () {
+    const TYPE: Option<fn() -> TypeId> = None;
+}
+
+/// An attachment.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Of<K>(pub(crate) K);
+
+impl<K: Send + Sync + 'static> Attachment for Of<K> {
+    const TYPE: Option<fn() -> TypeId> = Some(TypeId::of::<K>);
+}
+
 /// Parts of a new task.
-pub(crate) struct Parts<S> {
+pub(crate) struct Parts<S, K> {
     pub(crate) state: S,
+    pub(crate) attachment: K,
     /// A number of the layer above.
     pub(crate) tag: u64,
     pub(crate) capacity: u64,
@@ -124,41 +161,45 @@ pub(crate) struct Parts<S> {
 }
 
 /// Makes the cell of a task with one handle. A task with hooks starts scheduled, in `Starting`.
-pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L) -> TaskRef {
+pub(crate) fn make<S: Send + 'static, L: Hooks<S>, K: Attachment>(
+    parts: Parts<S, K>,
+    mut hooks: L,
+) -> TaskRef {
     let starting = hooks.look().is_some();
     let phase = if starting { Phase::Starting } else { Phase::Started };
     let extra = parts.extra.map_or(ptr::null_mut(), Box::into_raw);
-    let cell = TaskCell {
-        header: Header {
-            inbox: Inbox::new(starting),
-            refs: References::new(),
-            vtable: vtable::<S, L>(),
-            capacity: parts.capacity,
-            owner: Owner {
-                position: Cell::new(ptr::null()),
-                fast: Cell::new(ptr::null_mut()),
-                fast_len: Cell::new(0),
-                open: Cell::new(!starting),
-                orphaned: Cell::new(false),
-                room_wanted: Cell::new(false),
-                has_urgent: Cell::new(false),
-            },
-            extra: AtomicPtr::new(extra),
-            group: parts.group,
-            class: parts.class,
-            tag: parts.tag,
-            scheduled_ns: AtomicU64::new(0),
-            life: Life::new(),
-            registered: AtomicU32::new(u32::MAX),
-            phase: AtomicU8::new(phase as u8),
-            stage: AtomicU8::new(Stage::Unbegun as u8),
-            is_settled: AtomicBool::new(false),
-            system: parts.system,
+    let header = Header {
+        inbox: Inbox::new(starting),
+        refs: References::new(),
+        vtable: vtable::<S, L, K>(),
+        capacity: parts.capacity,
+        owner: Owner {
+            position: Cell::new(ptr::null()),
+            fast: Cell::new(ptr::null_mut()),
+            fast_len: Cell::new(0),
+            open: Cell::new(!starting),
+            orphaned: Cell::new(false),
+            room_wanted: Cell::new(false),
+            has_urgent: Cell::new(false),
         },
+        extra: AtomicPtr::new(extra),
+        group: parts.group,
+        class: parts.class,
+        tag: parts.tag,
+        scheduled_ns: AtomicU64::new(0),
+        life: Life::new(),
+        registered: AtomicU32::new(u32::MAX),
+        phase: AtomicU8::new(phase as u8),
+        stage: AtomicU8::new(Stage::Unbegun as u8),
+        is_settled: AtomicBool::new(false),
+        system: parts.system,
+    };
+    let cell = TaskCell {
+        head: Head { header, attachment: parts.attachment },
         lifecycle: PlainCell::new(ManuallyDrop::new(hooks)),
         state: PlainCell::new(ManuallyDrop::new(parts.state)),
     };
-    let place = slab::take(Layout::new::<TaskCell<S, L>>()).cast::<TaskCell<S, L>>();
+    let place = slab::take(Layout::new::<TaskCell<S, L, K>>()).cast::<TaskCell<S, L, K>>();
     // SAFETY: the place is exclusive and large enough, and its alignment fits.
     unsafe { place.write(cell) };
     let raw = NonNull::new(place).expect("the allocator answers no null").cast::<Header>();
@@ -170,10 +211,10 @@ pub(crate) fn make<S: Send + 'static, L: Hooks<S>>(parts: Parts<S>, mut hooks: L
 }
 
 /// Takes apart a task that no other thread has seen, and returns its state.
-pub(crate) fn unmake<S: Send + 'static, L: Hooks<S>>(task: TaskRef) -> S {
-    let raw = task.0.cast::<TaskCell<S, L>>();
+pub(crate) fn unmake<S: Send + 'static, L: Hooks<S>, K: Attachment>(task: TaskRef) -> S {
+    let raw = task.0.cast::<TaskCell<S, L, K>>();
     std::mem::forget(task);
-    // SAFETY: made by `make::<S, L>` and not shared since.
+    // SAFETY: made by `make::<S, L, K>` and not shared since.
     let cell = unsafe { raw.as_ref() };
     // SAFETY: no other thread knows the cell.
     let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
@@ -185,31 +226,32 @@ pub(crate) fn unmake<S: Send + 'static, L: Hooks<S>>(task: TaskRef) -> S {
     // SAFETY: as above.
     let state = unsafe { ManuallyDrop::take(place) };
     // SAFETY: no other thread knows the cell; hooks and state were taken.
-    unsafe { dealloc::<S, L>(raw.cast()) };
+    unsafe { dealloc::<S, L, K>(raw.cast()) };
     state
 }
 
-fn vtable<S: Send + 'static, L: Hooks<S>>() -> &'static Vtable {
-    struct Of<S, L>(std::marker::PhantomData<(S, L)>);
-    impl<S: Send + 'static, L: Hooks<S>> Of<S, L> {
+fn vtable<S: Send + 'static, L: Hooks<S>, K: Attachment>() -> &'static Vtable {
+    struct For<S, L, K>(std::marker::PhantomData<(S, L, K)>);
+    impl<S: Send + 'static, L: Hooks<S>, K: Attachment> For<S, L, K> {
         const VTABLE: Vtable = Vtable {
-            hook: call_hook::<S, L>,
-            state_offset: std::mem::offset_of!(TaskCell<S, L>, state),
-            drop_state: drop_state::<S, L>,
-            dealloc: dealloc::<S, L>,
-            bytes: std::mem::size_of::<TaskCell<S, L>>(),
+            hook: call_hook::<S, L, K>,
+            attachment: K::TYPE,
+            state_offset: std::mem::offset_of!(TaskCell<S, L, K>, state),
+            drop_state: drop_state::<S, L, K>,
+            dealloc: dealloc::<S, L, K>,
+            bytes: std::mem::size_of::<TaskCell<S, L, K>>(),
         };
     }
-    &Of::<S, L>::VTABLE
+    &For::<S, L, K>::VTABLE
 }
 
-unsafe fn call_hook<S: Send + 'static, L: Hooks<S>>(
+unsafe fn call_hook<S: Send + 'static, L: Hooks<S>, K>(
     header: NonNull<Header>,
     turn: &mut Turn,
     hook: Hook<'_>,
 ) -> Result<OnFailure, Failure> {
     // SAFETY: the vtable belongs to this cell type.
-    let cell = unsafe { header.cast::<TaskCell<S, L>>().as_ref() };
+    let cell = unsafe { header.cast::<TaskCell<S, L, K>>().as_ref() };
     // SAFETY: hooks run in a turn, one at a time, and the hooks are dropped after the last one.
     let lifecycle = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // SAFETY: the runner has the state for itself.
@@ -231,9 +273,9 @@ unsafe fn call_hook<S: Send + 'static, L: Hooks<S>>(
     Ok(OnFailure::Resume)
 }
 
-unsafe fn drop_state<S, L>(header: NonNull<Header>) {
+unsafe fn drop_state<S, L, K>(header: NonNull<Header>) {
     // SAFETY: the vtable belongs to this cell type.
-    let cell = unsafe { header.cast::<TaskCell<S, L>>().as_ref() };
+    let cell = unsafe { header.cast::<TaskCell<S, L, K>>().as_ref() };
     // SAFETY: the runner of the last turn has them for itself.
     let hooks = cell.lifecycle.with_mut(|hooks| unsafe { &mut *hooks });
     // Contained one by one: both are dropped, and two panics at once would abort.
@@ -249,13 +291,52 @@ unsafe fn drop_state<S, L>(header: NonNull<Header>) {
     });
 }
 
-unsafe fn dealloc<S, L>(header: NonNull<Header>) {
-    let cell = header.cast::<TaskCell<S, L>>().as_ptr();
+unsafe fn dealloc<S, L, K>(header: NonNull<Header>) {
+    let cell = header.cast::<TaskCell<S, L, K>>().as_ptr();
     // User destructors may panic: a turn whose task has ended by itself must not unwind into it.
     // SAFETY: the last reference is gone.
     contain("dropping what a task kept", || unsafe { std::ptr::drop_in_place(cell) });
     // SAFETY: it came from the slab with this layout.
-    unsafe { slab::give(cell.cast(), Layout::new::<TaskCell<S, L>>()) };
+    unsafe { slab::give(cell.cast(), Layout::new::<TaskCell<S, L, K>>()) };
+}
+
+/// The attachment of a task with this state.
+///
+/// # Safety
+///
+/// A reference of the caller keeps the cell of a `Task<S>` for `'a`.
+#[inline(always)]
+pub(in crate::task) unsafe fn attachment<'a, S: Attached>(
+    header: NonNull<Header>,
+) -> &'a S::Attachment {
+    // SAFETY: the caller keeps it.
+    let vtable = unsafe { header.as_ref() }.vtable;
+    assert!(vtable.attachment.is_some(), "the task has an attachment");
+    // SAFETY: tasks of this state have an attachment of this type or none.
+    unsafe { attached(header) }
+}
+
+/// The attachment of a task of whatever state, if it is of this type.
+///
+/// # Safety
+///
+/// A reference of the caller keeps the cell for `'a`.
+pub(in crate::task) unsafe fn attachment_of_type<'a, K: 'static>(
+    header: NonNull<Header>,
+) -> Option<&'a K> {
+    // SAFETY: the caller keeps it.
+    let type_of = unsafe { header.as_ref() }.vtable.attachment?;
+    // SAFETY: it is of this type.
+    (type_of() == TypeId::of::<K>()).then(|| unsafe { attached(header) })
+}
+
+/// # Safety
+///
+/// The cell has an attachment of this type, and is kept for `'a`.
+#[inline(always)]
+unsafe fn attached<'a, K>(header: NonNull<Header>) -> &'a K {
+    // SAFETY: it is behind the header, and nobody writes to it.
+    &unsafe { header.cast::<Head<K>>().as_ref() }.attachment
 }
 
 impl Header {

@@ -8,7 +8,7 @@ use super::refs::Leave;
 use crate::task::lane::inbox::bits;
 
 /// A counted reference to a task of any type.
-pub(crate) struct TaskRef(pub(super) NonNull<Header>);
+pub(crate) struct TaskRef(pub(in crate::task) NonNull<Header>);
 
 // SAFETY: through a reference only the header's shared parts are reached; the state is `Send` and
 // only ever touched in a turn.

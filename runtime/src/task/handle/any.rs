@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::task::Task;
 use crate::completion::Completion;
 use crate::failure::Failure;
-use crate::task::cell::layout::Header;
+use crate::task::cell::layout::{self, Header};
 use crate::task::cell::reference::TaskRef;
 use crate::task::turn::current;
 use crate::task::turn::lifecycle::Phase;
@@ -57,6 +57,13 @@ impl AnyTask {
     pub fn labels(&self) -> Vec<(String, String)> {
         let labels = self.header().extra().map_or(&[][..], |extra| &extra.labels);
         labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
+    /// The value beside the state, if it is of this type. For layers above.
+    #[doc(hidden)]
+    pub fn attachment<K: 'static>(&self) -> Option<&K> {
+        // SAFETY: our reference keeps it.
+        unsafe { layout::attachment_of_type(self.0.inner.0) }
     }
 
     /// Settles the futures of a task whose job never returns, also those asked for later: nobody

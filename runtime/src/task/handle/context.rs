@@ -14,6 +14,7 @@ use crate::subscription::{
     TimerError,
 };
 use crate::sync::Arc;
+use crate::task::cell::layout::{self, Attached};
 use crate::task::lane::node::Flow;
 use crate::task::lane::submit::{self, Once, Repeated, SubmitError};
 use crate::task::turn::phases;
@@ -110,6 +111,12 @@ impl<'a, S> Context<'a, S> {
         self.task().erased()
     }
 
+    /// As [`Task::tag`].
+    #[inline(always)]
+    pub fn tag(&self) -> u64 {
+        self.turn.header().tag
+    }
+
     /// The group it runs in.
     pub fn group(&self) -> Group {
         Group::from_shared(Arc::clone(&self.turn.header().group))
@@ -177,6 +184,15 @@ impl<'a, S> Context<'a, S> {
     pub fn fail(&mut self, failure: Failure) {
         request_fail(self.turn.header(), failure);
         self.turn.interrupt();
+    }
+}
+
+impl<S: Attached> Context<'_, S> {
+    /// As [`Task::attachment`].
+    #[inline(always)]
+    pub fn attachment(&self) -> &S::Attachment {
+        // SAFETY: the turn keeps its task while the context is borrowed.
+        unsafe { layout::attachment::<S>(self.turn.header_ptr()) }
     }
 }
 

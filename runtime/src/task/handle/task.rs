@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::group::{Group, TimerEntry};
 use crate::sync::{Arc, Ordering};
 use crate::task::cell::extra::Life;
-use crate::task::cell::layout::Header;
+use crate::task::cell::layout::{self, Attached, Header};
 use crate::task::cell::reference::TaskRef;
 use crate::task::lane::inbox::bits;
 use crate::task::lane::node::Flow;
@@ -43,7 +43,7 @@ use crate::task::{AnyTask, Context};
 #[doc(alias = "ActorTask")]
 #[doc(alias = "ActorControl")]
 pub struct Task<S> {
-    inner: TaskRef,
+    pub(super) inner: TaskRef,
     /// Invariant: jobs write the state, so a handle of a subtype must not become one of a
     /// supertype.
     state: PhantomData<fn(S) -> S>,
@@ -232,6 +232,15 @@ pub(crate) fn request_fail(header: &Header, failure: Failure) {
     }
     phases::close_admission(header);
     header.signal(bits::FAIL);
+}
+
+impl<S: Attached> Task<S> {
+    /// The value beside the state.
+    #[inline(always)]
+    pub fn attachment(&self) -> &S::Attachment {
+        // SAFETY: our reference keeps it.
+        unsafe { layout::attachment::<S>(self.inner.0) }
+    }
 }
 
 impl<S: Send + 'static> Task<S> {
