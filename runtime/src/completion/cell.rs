@@ -1,12 +1,14 @@
 //! A completion and its completers: one value, one consumer, any number of racing producers.
 //!
 //! The value lies behind a lock that is held only to move it; `is_done` mirrors it for readers.
-//! Wakers are called outside the lock, and a panicking one is contained.
+//! Wakers are called outside the lock, and a panicking one is contained. The answer to a call has
+//! one producer: it comes through a oneshot channel, without a lock.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use super::call::Answer;
 use crate::failure::{contain, Failure};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 
@@ -122,7 +124,7 @@ fn wake(waker: Option<Waker>) {
 /// ```
 pub fn completion<T>() -> (Completer<T>, Completion<T>) {
     let shared = Inner::new(Value::Pending, 1);
-    (Completer { shared: Arc::clone(&shared) }, Completion { shared, is_detached: false })
+    (Completer { shared: Arc::clone(&shared) }, Completion::of(shared))
 }
 
 /// The producing side. Clones race: the first completion wins. It is a source: if the last one is
@@ -213,25 +215,43 @@ impl<T> Drop for Completer<T> {
 /// The consuming side: a standard future of one value. Dropping it tells the producer, and is no
 /// order to it (see [the rule](crate#handles)): what `Task::close` began goes on.
 pub struct Completion<T> {
-    shared: Arc<Inner<T>>,
+    source: Source<T>,
     /// Dropping it gives nothing up.
     is_detached: bool,
 }
 
+/// Where the value comes from.
+enum Source<T> {
+    Shared(Arc<Inner<T>>),
+    Call(Answer<T>),
+}
+
 impl<T> Completion<T> {
+    fn of(shared: Arc<Inner<T>>) -> Self {
+        Self { source: Source::Shared(shared), is_detached: false }
+    }
+
+    /// Of the answer to a call.
+    pub(crate) fn answered(answer: Answer<T>) -> Self {
+        Self { source: Source::Call(answer), is_detached: false }
+    }
+
     /// Returns a completed one.
     pub fn done(value: T) -> Self {
-        Self { shared: Inner::new(Value::Ready(Ok(value)), 0), is_detached: false }
+        Self::of(Inner::new(Value::Ready(Ok(value)), 0))
     }
 
     /// Returns a failed one.
     pub fn failed(failure: Failure) -> Self {
-        Self { shared: Inner::new(Value::Ready(Err(failure)), 0), is_detached: false }
+        Self::of(Inner::new(Value::Ready(Err(failure)), 0))
     }
 
     /// Whether it is completed. One load.
     pub fn is_done(&self) -> bool {
-        self.shared.is_done()
+        match &self.source {
+            Source::Shared(shared) => shared.is_done(),
+            Source::Call(answer) => answer.is_done(),
+        }
     }
 
     /// Calls `look` with the outcome if it is there and not taken; it stays there.
@@ -248,10 +268,14 @@ impl<T> Completion<T> {
         if !self.is_done() {
             return None;
         }
+        let shared = match &mut self.source {
+            Source::Shared(shared) => shared,
+            Source::Call(answer) => return answer.peek(look),
+        };
         // Taken for the time of the call, which holds no lock; only this consumer could see it.
-        let value = std::mem::replace(&mut self.shared.state.lock().value, Value::Taken);
+        let value = std::mem::replace(&mut shared.state.lock().value, Value::Taken);
         let Value::Ready(result) = value else { return None };
-        let there = PutBack(&self.shared, Some(result));
+        let there = PutBack(shared, Some(result));
         there.1.as_ref().map(look)
     }
 
@@ -260,13 +284,19 @@ impl<T> Completion<T> {
         if !self.is_done() {
             return None;
         }
-        self.shared.state.lock().take()
+        match &mut self.source {
+            Source::Shared(shared) => shared.state.lock().take(),
+            Source::Call(answer) => answer.take(),
+        }
     }
 
     /// Gives up: it completes with [`Failure::Cancelled`]. Returns whether it came before the
     /// producer.
     pub fn cancel(&self) -> bool {
-        self.shared.cancel()
+        match &self.source {
+            Source::Shared(shared) => shared.cancel(),
+            Source::Call(answer) => answer.cancel(),
+        }
     }
 
     /// Cancels it and returns `failure`; a value that came before the cancel is not lost.
@@ -281,11 +311,18 @@ impl<T> Completion<T> {
     }
 }
 
+// The value is moved in and out as a whole, never pinned.
+impl<T> Unpin for Completion<T> {}
+
 impl<T> Future for Completion<T> {
     type Output = Result<T, Failure>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.shared.state.lock();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let shared = match &mut self.source {
+            Source::Shared(shared) => shared,
+            Source::Call(answer) => return answer.poll(cx.waker()),
+        };
+        let mut state = shared.state.lock();
         if let Some(result) = state.take() {
             return Poll::Ready(result);
         }
@@ -295,7 +332,7 @@ impl<T> Future for Completion<T> {
         drop(state);
         // Code of the user: without the lock, and the value may have come meanwhile.
         let own = cx.waker().clone();
-        let mut state = self.shared.state.lock();
+        let mut state = shared.state.lock();
         if let Some(result) = state.take() {
             return Poll::Ready(result);
         }
@@ -310,8 +347,9 @@ debug_fields!(impl<T> Completion<T>, self => is_done: self.is_done());
 
 impl<T> Drop for Completion<T> {
     fn drop(&mut self) {
-        if !self.is_detached && !self.is_done() {
-            self.shared.cancel();
+        let Source::Shared(shared) = &self.source else { return };
+        if !self.is_detached && !shared.is_done() {
+            shared.cancel();
         }
     }
 }

@@ -116,19 +116,23 @@ impl<T: Send + 'static> Completion<T> {
 }
 
 /// Completes with `Closed` when it is dropped: for jobs that may be dropped unrun.
-pub(crate) struct OrClosed<T>(pub(crate) Completer<T>);
+struct OrClosed<T>(Completer<T>);
 
 impl<T> Drop for OrClosed<T> {
     fn drop(&mut self) {
-        let failure = if std::thread::panicking() {
-            // Something else in the job has panicked when it was dropped; or a simulation lets the
-            // task panic in its place.
-            Failure::Panicked("the job panicked before it had begun".into())
-        } else {
-            Failure::Closed
-        };
         // Completed already when the job has run.
-        let _ = self.0.fail(failure);
+        let _ = self.0.fail(unrun());
+    }
+}
+
+/// Why a job that is dropped unrun has no outcome.
+pub(super) fn unrun() -> Failure {
+    if std::thread::panicking() {
+        // Something else in the job has panicked when it was dropped; or a simulation lets the
+        // task panic in its place.
+        Failure::Panicked("the job panicked before it had begun".into())
+    } else {
+        Failure::Closed
     }
 }
 

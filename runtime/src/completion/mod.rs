@@ -4,6 +4,7 @@
 //! with [`Completion::wait`]. The first completion wins and the loser is told; a completion whose
 //! producers are all gone fails with [`Failure::Abandoned`](crate::Failure::Abandoned).
 
+mod call;
 mod cell;
 mod chain;
 mod combine;
@@ -11,8 +12,9 @@ mod shared;
 mod stamp;
 mod wait;
 
+pub(crate) use call::call;
 pub use cell::{completion, AlreadyCompleted, Completer, Completion};
-pub(crate) use chain::OrClosed;
+use chain::unrun;
 pub use chain::{Executor, InlineExecutor, Rejected};
 pub(crate) use combine::timeout_as;
 pub use combine::{all, first_success, race, timeout, traverse};

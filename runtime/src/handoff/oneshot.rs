@@ -40,6 +40,7 @@ pub trait Metadata {
     fn abandoned(&self) {}
 }
 
+
 impl Metadata for () {}
 
 /// Sending half; sends once.
@@ -323,6 +324,27 @@ impl<T, N: Metadata> Receiver<T, N> {
     #[inline(always)]
     pub fn is_received(&self) -> bool {
         self.received != 0
+    }
+
+    /// The value, if it was sent and is not received.
+    pub(crate) fn peek(&mut self) -> Option<&T> {
+        if self.is_received() || self.state().word.load(Ordering::Acquire) & SENT == 0 {
+            return None;
+        }
+        // SAFETY: made for a `T`, and our count keeps it.
+        let place = unsafe { value_of::<T, N>(self.state_ptr) };
+        // SAFETY: sent and not received, and the receiver is borrowed.
+        place.with(|place| Some(unsafe { &*place.cast::<T>() }))
+    }
+
+    /// As [`Oneshot::expire`]. Returns whether it came first.
+    pub(crate) fn expire(&self) -> bool {
+        let settled = self.state().settle(EXPIRED);
+        if let Ok(before) = settled {
+            let waker = self.state().settled_waker(before);
+            contain("dropping a waker", || drop(waker));
+        }
+        settled.is_ok()
     }
 
     /// Returns another handle on the shared state.
