@@ -40,7 +40,6 @@ pub trait Metadata {
     fn abandoned(&self) {}
 }
 
-
 impl Metadata for () {}
 
 /// Sending half; sends once.
