@@ -376,6 +376,8 @@ impl Plan {
         if state == PlanState::Stopped {
             self.ended_at = Some(at);
             self.timers.clear();
+            // Events that were kept for a next run have no taker any more.
+            (0..self.steps.len()).for_each(|index| self.leave_behind(StepId::at(index)));
         }
         Ok(())
     }

@@ -118,8 +118,7 @@ impl Plan {
         }
         if !state.is_live() {
             step.ended_at = Some(at);
-            // What still waits for it is refused: nobody will take it.
-            self.leave_behind(id);
+            self.keep_or_leave(id, state);
         }
         let step = &mut self.steps[id.index()];
         let action = step.action;

@@ -10,7 +10,8 @@ use std::mem::take;
 use super::apply::Inconsistent;
 use super::record::Planned;
 use super::step::Step;
-use super::{Children, Flow, Plan, PlanState};
+use super::{Children, Flow, Plan, PlanState, StepState};
+use crate::id::StepId;
 use crate::time::Time;
 
 impl Plan {
@@ -37,18 +38,40 @@ impl Plan {
         self.planned(planned)?;
         // The locks are those of the first run, and the plan began with that.
         (self.locks, self.started_at) = (locks, started_at);
-        for step in &mut self.steps {
-            let name = &self.actions[step.action.index()].name;
-            let is_same =
-                |old: &&Step| old.kind == step.kind && actions[old.action.index()].name == *name;
-            if let Some(old) = before.get(step.id.index()).filter(is_same) {
-                // An event that is repeated over the border of two runs is dropped too.
-                step.seen = old.seen.clone();
+        for old in before {
+            let name = &actions[old.action.index()].name;
+            let is_same = |step: &&mut Step| {
+                old.kind == step.kind && self.actions[step.action.index()].name == *name
+            };
+            let mut step = self.steps.get_mut(old.id.index());
+            if let Some(step) = &mut step {
+                // A call of the run before that returns late must not be taken for one of this run.
+                (step.calls, step.calls_before) = (old.calls, old.calls);
             }
-            // A call of the run before that returns late must not be taken for one of this run.
-            let calls = before.get(step.id.index()).map_or(0, |old| old.calls);
-            (step.calls, step.calls_before) = (calls, calls);
+            match step.filter(is_same) {
+                // An event that is repeated over the border of two runs is dropped too.
+                Some(step) => (step.seen, step.inbox) = (old.seen, old.inbox),
+                None => {
+                    self.left_behind.extend(old.inbox.into_iter().map(|event| (old.id, event)));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// A step is over in this state. Events from outside that it has not taken are for the same
+    /// step of the next run, or nobody's.
+    pub(super) fn keep_or_leave(&mut self, id: StepId, state: StepState) {
+        if self.continues.is_none() || state != StepState::Success {
+            return self.leave_behind(id);
+        }
+        let step = &mut self.steps[id.index()];
+        step.in_event = false;
+        step.inbox.retain(|event| !event.is_own);
+    }
+
+    /// Whether a step is over and its next run takes events that come now.
+    pub(crate) fn is_between_runs(&self, step: &Step) -> bool {
+        step.state == StepState::Success && self.continues.is_some() && self.cancel.is_none()
     }
 }

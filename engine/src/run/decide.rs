@@ -195,12 +195,13 @@ impl Decisions<'_> {
         let is_suspended = matches!(end, End::Suspended { .. });
         // What a compensation writes is not the step's output.
         let output = output.filter(|_| !is_reverting);
+        if let Some(input) = continues {
+            // It comes first: events that the step has not taken are for the next run.
+            self.record(Record::ContinueAsNew { at: self.now, step: id, input });
+        }
         self.record(Record::Ended { step: id, at: self.now, ran_us, end, output });
         if wishes.event_is_understood {
             self.plan.forget_left_behind(id);
-        }
-        if let Some(input) = continues {
-            self.record(Record::ContinueAsNew { at: self.now, step: id, input });
         }
         if is_suspended {
             self.suspended(id, wishes);
@@ -276,7 +277,8 @@ impl Decisions<'_> {
         // A step that has not begun takes the event when it waits for events.
         let takes =
             [StepState::Pending, StepState::Suspended, StepState::Running, StepState::Retrying];
-        if !takes.contains(&step.state) || step.kind != StepKind::Run {
+        let takes = takes.contains(&step.state) || self.plan.is_between_runs(step);
+        if !takes || step.kind != StepKind::Run {
             let state = step.state.name();
             return Err(format!("its step {id} is {state} and takes no events"));
         }

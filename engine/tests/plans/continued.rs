@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use turnwheel_engine::store::Store;
 use turnwheel_engine::{
-    Action, ActionError, Cause, Next, PlanHandle, PlanResult, PlanState, RunAsync, RunsAsync,
-    StepContext, TriggerOptions,
+    Action, ActionError, Cause, Next, PlanHandle, PlanResult, PlanState, Planner, RunAsync,
+    RunsAsync, StepContext, TriggerOptions,
 };
 
 use crate::common::{Part, Play, Theatre};
@@ -16,6 +16,8 @@ use crate::common::{Part, Play, Theatre};
 struct Down {
     keys: Arc<Mutex<Vec<String>>>,
     waits: bool,
+    /// No second run can be planned.
+    refuses: bool,
 }
 
 impl Action for Down {
@@ -23,6 +25,14 @@ impl Action for Down {
     type Input = u32;
     type Output = u32;
     type Phases = RunsAsync;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: u32) -> Result<(), ActionError> {
+        if self.refuses && input < 3 {
+            return Err(ActionError::new("refused", "there is no second run").and_final());
+        }
+        planner.plan_self(input)?;
+        Ok(())
+    }
 }
 
 impl RunAsync for Down {
@@ -141,6 +151,34 @@ fn a_plan_that_continues_as_new_goes_on_after_a_crash_in_each_run() {
     }
     let view = theatre.finished(&theatre.world.plan(plan));
     assert_eq!((view.result(), view.run_number), (PlanResult::Success, 4));
+}
+
+#[test]
+fn events_that_one_run_has_not_taken_are_taken_by_the_next_one() {
+    let theatre = theatre(&Down { waits: true, ..Down::default() });
+    let plan = begin(&theatre, 3);
+    let step = theatre.settle(&plan).run_step::<Down>().expect("it runs").id;
+    let sent: Vec<_> = (0..4).map(|_| theatre.world.event(plan.id(), step, None, &())).collect();
+    for sent in sent {
+        theatre.sim.wait(sent).expect("it answers").expect("it is taken");
+    }
+    let view = theatre.finished(&plan);
+    assert_eq!((view.result(), view.run_number), (PlanResult::Success, 4));
+    assert!(theatre.world.dead_letters().letters.is_empty());
+}
+
+#[test]
+fn events_for_a_next_run_that_cannot_begin_are_dead_letters() {
+    let theatre = theatre(&Down { waits: true, refuses: true, ..Down::default() });
+    let plan = begin(&theatre, 3);
+    let step = theatre.settle(&plan).run_step::<Down>().expect("it runs").id;
+    let sent: Vec<_> = (0..3).map(|_| theatre.world.event(plan.id(), step, None, &())).collect();
+    for sent in sent {
+        theatre.sim.wait(sent).expect("it answers").expect("it is taken");
+    }
+    let view = theatre.finished(&plan);
+    assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Error));
+    assert_eq!(theatre.world.dead_letters().letters.len(), 2);
 }
 
 #[test]
