@@ -53,7 +53,7 @@ impl Returned {
 
     /// Whether it waits for more plans than one entry of the journal should have.
     pub(crate) fn asks_for_pages(&self) -> bool {
-        let waits = matches!(self.result, Ok(Next::Suspend(_) | Next::SubPlans));
+        let waits = matches!(self.result, Ok(Next::Suspend(_) | Next::Event(_) | Next::SubPlans));
         waits && self.wishes.plans.has_pages()
     }
 
@@ -93,6 +93,7 @@ pub(crate) trait AnyAction: Send + Sync {
     fn heartbeat(&self) -> Option<Duration>;
     fn rescue(&self, error: &ActionError) -> Rescue;
     fn rescue_of_planned(&self, action: &str, suggested: Rescue) -> Rescue;
+    fn takes_events(&self) -> bool;
     fn check_event(&self, event: &Payload) -> Result<(), ActionError>;
     fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError>;
     fn on_interrupt(&self) -> OnInterrupt;
@@ -197,6 +198,10 @@ impl<A: Action> AnyAction for A {
         guarded::<A, _>("rescue_of_planned", Rescue::Pause, || {
             Action::rescue_of_planned(self, action, suggested)
         })
+    }
+
+    fn takes_events(&self) -> bool {
+        guarded::<A, _>("takes_events", true, || Action::takes_events(self))
     }
 
     fn check_event(&self, event: &Payload) -> Result<(), ActionError> {

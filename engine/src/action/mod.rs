@@ -227,6 +227,14 @@ pub trait Action: Sized + Send + Sync + 'static {
         suggested
     }
 
+    /// Whether its run step takes events from outside. By default it does. The sender of an event
+    /// to a step that takes none is told so, and such a step cannot
+    /// [wait for one](StepContext::wait_for_event) that does not come from itself: a timer, a part,
+    /// a sub-plan.
+    fn takes_events(&self) -> bool {
+        true
+    }
+
     /// Checks an event that somebody sends to its run step: the sender of one that is refused is
     /// told why, and the step does not get it. Timers and parts of the step are not checked.
     ///

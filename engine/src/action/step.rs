@@ -30,6 +30,9 @@ pub enum Next {
     /// is called at once, with [`Cause::SubPlans`]. A call that was made for that, and asks for no more,
     /// fails: nothing would come.
     SubPlans,
+    /// The step waits for an event; no thread is held. The text says what for. The step fails if no
+    /// event can come: see [`StepContext::wait_for_event`].
+    Event(String),
 }
 
 impl Next {
@@ -351,10 +354,15 @@ impl<A: Action> StepContext<A> {
         Next::SubPlans
     }
 
-    /// Ends the call, and suspends the step until an event comes: one that is [sent](crate::World::event), or
-    /// one of a timer. `what` says to people what it waits for.
+    /// Ends the call, and suspends the step until an event comes: one that is
+    /// [sent](crate::World::event), or one of a timer. `what` says to people what it waits for.
+    ///
+    /// While a plan lives, anybody who knows its id can send an event, so most steps may always
+    /// wait. A step whose action [takes no events](Action::takes_events) may wait for its own
+    /// timers, parts and sub-plans only: without any of them it fails at once with the kind
+    /// `no_event`, because it would wait for ever.
     pub fn wait_for_event(&self, what: impl Into<String>) -> Next {
-        Next::suspend(what)
+        Next::Event(what.into())
     }
 
     /// Sends this step an event after a delay; durable, never early. What comes when the step has

@@ -1,10 +1,10 @@
 //! What follows from what happened to a plan: records, and calls of code. No side effects.
 
 use crate::action::{timed_out, AnyAction, Cause, Next, Registry, RetryPolicy, Returned, Wishes};
-use crate::error::{cut, ActionError};
+use crate::error::ActionError;
 use crate::id::{PlanId, StepId};
 use crate::journal::Locks;
-use crate::limits::{EVENTS_MAX, REASON_BYTES_MAX};
+use crate::limits::EVENTS_MAX;
 use crate::payload::Payload;
 use crate::plan::{End, Plan, PlanState, PlanTimer, Record, StepKind, StepState};
 use crate::time::Time;
@@ -157,37 +157,11 @@ impl Decisions<'_> {
             let text = format!("call {call} of step {id} returned too late");
             return self.record(Record::Note { at: self.now, text });
         }
-        let (kind, cause) = (step.kind, step.cause);
         let Returned { result, output, mut wishes, is_called } = returned;
         let result = result.map_err(ActionError::within_limits);
-        let waits_for_plans = wishes.plans.count() > 0 || self.plan.children.are_open(id);
-        let names_plans = matches!(result, Ok(Next::SubPlans));
-        let end = match result {
-            Ok(Next::Suspend(_) | Next::SubPlans) if kind == StepKind::Finalize || is_reverting => {
-                let message = "only a run phase can be suspended";
-                End::Failed(ActionError::new("suspended", message).and_final())
-            }
-            Ok(Next::Suspend(reason)) => {
-                let reason = cut(reason, REASON_BYTES_MAX);
-                End::Suspended { reason, progress: wishes.progress }
-            }
-            Ok(Next::SubPlans) if cause == Cause::SubPlans && !waits_for_plans => {
-                let message = "it waits for sub-plans and has asked for none";
-                End::Failed(ActionError::new("no_sub_plans", message).and_final())
-            }
-            Ok(Next::SubPlans) => {
-                End::Suspended { reason: "its sub-plans".to_owned(), progress: wishes.progress }
-            }
-            Ok(Next::Done) => match cause {
-                Cause::Cancel { .. } => End::Cancelled,
-                Cause::Skip => End::Skipped,
-                // What it was told before, and waited for something because of.
-                _ if step.is_ending && self.plan.cancel.is_some() => End::Cancelled,
-                Cause::Turn | Cause::Event | Cause::SubPlans => End::Success,
-            },
-            Err(error) if !is_called => End::NotCalled(error),
-            Err(error) => self.failed(id, error),
-        };
+        let names_no_plans =
+            matches!(result, Ok(Next::SubPlans)) && !self.waits_for_plans(id, &wishes);
+        let end = self.end_of(id, result, &wishes, is_called);
         for text in std::mem::take(&mut wishes.notes) {
             self.record(Record::Note { at: self.now, text });
         }
@@ -205,7 +179,7 @@ impl Decisions<'_> {
         }
         if is_suspended {
             self.suspended(id, wishes);
-            if names_plans && !waits_for_plans {
+            if names_no_plans {
                 self.waits_for_no_plans(id);
             }
         } else {
@@ -282,7 +256,11 @@ impl Decisions<'_> {
             let state = step.state.name();
             return Err(format!("its step {id} is {state} and takes no events"));
         }
-        let checked = self.action_of(id).map_or(Ok(()), |action| action.check_event(&payload));
+        let action = self.action_of(id);
+        if !action.is_none_or(AnyAction::takes_events) {
+            return Err(format!("the action of its step {id} takes no events from outside"));
+        }
+        let checked = action.map_or(Ok(()), |action| action.check_event(&payload));
         if let Err(refused) = checked {
             return Err(format!("its step {id} does not take it: {}", refused.message));
         }

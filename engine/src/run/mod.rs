@@ -7,6 +7,7 @@
 //! | `rescue` | the same, for steps that have failed |
 //! | `orders` | the same, for what people do |
 //! | `edit` | the same, for inputs that people change |
+//! | `outcome` | the same, for what the code of a step has returned |
 //! | `grow` | the same, for steps that steps ask for |
 //! | `plans` | the same, for plans that wait for plans |
 //! | `beats` | signs of life of steps, and what follows when there are none |
@@ -59,6 +60,7 @@ mod locks;
 mod message;
 mod migrate;
 mod orders;
+mod outcome;
 mod pages;
 mod places;
 mod plans;

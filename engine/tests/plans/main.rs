@@ -21,3 +21,4 @@ mod scenarios;
 mod sub_plans;
 mod versions;
 mod vocabulary;
+mod waits;
