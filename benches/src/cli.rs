@@ -22,6 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   turnwheel-bench compare --pattern count,ring --impl turnwheel,tokio
       two patterns, two implementations, 9 repetitions over 3 processes
+  turnwheel-bench compare --beside old/turnwheel-bench --pattern count,ring
+      this binary and another one in turn, our own implementations
   turnwheel-bench compare --json compare.json
       everything; takes a while, with progress
   turnwheel-bench diff before.json after.json
@@ -90,6 +92,11 @@ pub(crate) struct CompareArgs {
     /// Worker threads (arbiters for actix)
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: usize,
+    /// Instead of the peers, another binary of this harness, an older one for example: the processes
+    /// of both in turn, ratios of their medians, for patterns that both know; implementations are
+    /// turnwheel and turnwheel-actors unless named
+    #[arg(long, value_name = "PATH")]
+    pub(crate) beside: Option<PathBuf>,
     /// Ends the child process that reaches this case, for tests of the report
     #[arg(long, value_name = "CASE", hide = true)]
     pub(crate) fails_at: Option<String>,

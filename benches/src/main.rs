@@ -51,6 +51,11 @@ fn run(verb: Verb) -> Result<(), BenchError> {
                 fails_at: args.fails_at,
             };
             let bar = progress();
+            if let Some(other) = &args.beside {
+                let (rows, failures) = compare::run_beside(&options, other, &bar)?;
+                bar.finish_and_clear();
+                return report::emit_all(&rows, &failures, args.output.json.as_deref());
+            }
             let (rows, failures) = compare::run(&options, &bar)?;
             bar.finish_and_clear();
             report::emit_all(&rows, &failures, args.output.json.as_deref())

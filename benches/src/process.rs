@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
@@ -42,7 +43,20 @@ pub(crate) fn run<L: DeserializeOwned>(
     orders: &impl Serialize,
     each: impl FnMut(L),
 ) -> Result<(), Failure> {
-    let program = std::env::current_exe().map_err(Failure::of)?;
+    run_in(None, verb, orders, each)
+}
+
+/// The same in another binary of the harness, an older one for example; without one, in this one.
+pub(crate) fn run_in<L: DeserializeOwned>(
+    program: Option<&Path>,
+    verb: &str,
+    orders: &impl Serialize,
+    each: impl FnMut(L),
+) -> Result<(), Failure> {
+    let program = match program {
+        Some(program) => program.to_owned(),
+        None => std::env::current_exe().map_err(Failure::of)?,
+    };
     let orders = serde_json::to_string(orders).map_err(Failure::of)?;
     let mut command = Command::new(program);
     command.args([verb, &orders]);

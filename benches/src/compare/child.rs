@@ -21,6 +21,24 @@ pub(crate) struct Orders {
     pub(crate) fails_at: Option<String>,
 }
 
+impl Orders {
+    /// The part of one of several processes, which are numbered from 1; the first ones take the
+    /// repetitions that do not divide evenly.
+    pub(super) fn part(&self, index: usize, procs: usize) -> Self {
+        let reps = self.reps / procs + usize::from(index <= self.reps % procs);
+        Self { reps, ..self.clone() }
+    }
+
+    /// The rows that come of it, in order.
+    pub(super) fn cases(&self) -> impl Iterator<Item = (Pattern, Impl)> + '_ {
+        let each = |pattern: &Pattern| {
+            let pattern = *pattern;
+            self.contenders.iter().map(move |contender| (pattern, *contender))
+        };
+        self.patterns.iter().flat_map(each)
+    }
+}
+
 /// One line of a child's standard output.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Line {

@@ -10,6 +10,8 @@ mod parent;
 pub(crate) mod patterns;
 mod peer;
 pub(crate) mod plan;
+mod rows;
+mod samples;
 pub(crate) mod trial;
 
-pub(crate) use self::parent::{run, Options};
+pub(crate) use self::parent::{run, run_beside, Options};

@@ -1,17 +1,17 @@
-//! The parent of `compare`: starts the processes, gathers their samples, makes the rows.
+//! The parent of `compare`: starts the processes and gathers their samples.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use indicatif::ProgressBar;
-use serde::Serialize;
 
 use super::child::{case, Line, Orders};
 use super::plan::{Impl, Pattern, Shape, WORK_NS};
+use super::rows::{self, BesideRow, CompareRow};
+use super::samples::Gathered;
 use super::trial::work_rounds;
 use crate::error::BenchError;
-use crate::load::rounded;
 use crate::process;
-use crate::report::{figure, maybe, median, Row};
+use crate::report::figure;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -25,106 +25,29 @@ pub(crate) struct Options {
     pub(crate) fails_at: Option<String>,
 }
 
-/// One pattern on one implementation, or its memory.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub(crate) enum CompareRow {
-    /// Time a message.
-    Messages {
-        pattern: String,
-        #[serde(rename = "impl")]
-        contender: String,
-        median_ns: f64,
-        min_ns: f64,
-        max_ns: f64,
-        reps: usize,
-        allocs_per_msg: f64,
-        wakes_per_msg: Option<f64>,
-        /// Median and best against tokio in the same run; for the table only.
-        #[serde(skip)]
-        ratios: Option<(f64, f64)>,
-    },
-    /// Bytes of an idle actor.
-    Memory {
-        pattern: String,
-        #[serde(rename = "impl")]
-        contender: String,
-        bytes: f64,
-        #[serde(skip)]
-        ratio: Option<f64>,
-    },
-}
-
-impl Row for CompareRow {
-    fn heads() -> &'static [&'static str] {
-        &[
-            "pattern",
-            "impl",
-            "median ns",
-            "min ns",
-            "max ns",
-            "reps",
-            "median/tokio",
-            "best ratio",
-            "allocs/msg",
-            "wakes/msg",
-            "bytes",
-        ]
+/// The options, checked, as the orders of all processes together.
+fn orders(options: &Options) -> Result<Orders, BenchError> {
+    if options.reps == 0 || options.procs == 0 || options.workers == 0 {
+        let text = "--reps, --procs and --workers are at least 1";
+        return Err(BenchError::BadValue(text.to_owned()));
     }
-
-    fn cells(&self) -> Vec<String> {
-        let none = || "-".to_owned();
-        match self {
-            Self::Messages {
-                pattern,
-                contender,
-                median_ns,
-                min_ns,
-                max_ns,
-                reps,
-                allocs_per_msg,
-                wakes_per_msg,
-                ratios,
-            } => vec![
-                pattern.clone(),
-                contender.clone(),
-                figure(*median_ns),
-                figure(*min_ns),
-                figure(*max_ns),
-                reps.to_string(),
-                maybe(ratios.map(|(median, _)| median)),
-                maybe(ratios.map(|(_, best)| best)),
-                figure(*allocs_per_msg),
-                maybe(*wakes_per_msg),
-                none(),
-            ],
-            Self::Memory { pattern, contender, bytes, ratio } => {
-                let mut cells = vec![pattern.clone(), contender.clone()];
-                cells.extend((0..4).map(|_| none()));
-                cells.push(maybe(*ratio));
-                cells.extend((0..3).map(|_| none()));
-                cells.push(figure(*bytes));
-                cells
-            }
-        }
-    }
+    Ok(Orders {
+        patterns: Pattern::select(&options.patterns, options.work_ns)?,
+        contenders: Impl::select(&options.impls)?,
+        reps: options.reps,
+        workers: options.workers,
+        work_rounds: work_rounds(WORK_NS),
+        fails_at: options.fails_at.clone(),
+    })
 }
 
-/// The samples of one pattern on one contender, in the order taken.
-#[derive(Debug, Default)]
-struct Samples {
-    ns: Vec<f64>,
-    allocations: Vec<f64>,
-    wakes: Vec<f64>,
-}
-
-#[derive(Debug, Default)]
-struct Gathered {
-    messages: BTreeMap<(Pattern, Impl), Samples>,
-    bytes: BTreeMap<Impl, Vec<f64>>,
-    /// The case that the present process has reached.
-    reached: Option<(Pattern, Option<Impl>)>,
-    failures: Vec<BenchError>,
+/// Lines that processes tell while they carry out these orders.
+fn lines(orders: &Orders, procs: usize) -> u64 {
+    let each = |pattern: &Pattern| match pattern.shape {
+        Shape::Memory => procs,
+        _ => orders.reps + procs,
+    };
+    (orders.patterns.iter().map(each).sum::<usize>() * orders.contenders.len()) as u64
 }
 
 /// Runs the comparison and returns its rows, and the failures of its processes.
@@ -132,56 +55,85 @@ pub(crate) fn run(
     options: &Options,
     bar: &ProgressBar,
 ) -> Result<(Vec<CompareRow>, Vec<BenchError>), BenchError> {
-    let patterns = Pattern::select(&options.patterns, options.work_ns)?;
-    let contenders = Impl::select(&options.impls)?;
-    if options.reps == 0 || options.procs == 0 || options.workers == 0 {
-        let text = "--reps, --procs and --workers are at least 1";
-        return Err(BenchError::BadValue(text.to_owned()));
-    }
+    let orders = orders(options)?;
     // Processes without a repetition would only cost time.
     let procs = options.procs.min(options.reps);
-    let (memory, messages): (Vec<_>, Vec<_>) =
-        patterns.iter().partition(|pattern| pattern.shape == Shape::Memory);
-    let runs = messages.len() * contenders.len() * (options.reps + procs);
-    bar.set_length((runs + memory.len() * contenders.len() * procs) as u64);
-    let work_rounds = work_rounds(WORK_NS);
+    bar.set_length(lines(&orders, procs));
     let mut gathered = Gathered::default();
-    for index in 0..procs {
-        // The first processes take what does not divide evenly.
-        let reps = options.reps / procs + usize::from(index < options.reps % procs);
-        let orders = Orders {
-            patterns: messages.clone(),
-            contenders: contenders.clone(),
-            reps,
-            workers: options.workers,
-            work_rounds,
-            fails_at: options.fails_at.clone(),
-        };
-        children(index + 1, orders.clone(), bar, &mut gathered);
-        // A process for each: freed memory of the one before would hide what the next one takes.
-        for contender in contenders.iter().filter(|_| !memory.is_empty()) {
-            let orders = Orders {
-                patterns: memory.clone(),
-                contenders: vec![*contender],
-                reps: 1,
-                ..orders.clone()
-            };
-            children(index + 1, orders, bar, &mut gathered);
+    for index in 1..=procs {
+        share(None, index, &orders.part(index, procs), bar, &mut gathered);
+    }
+    let rows = orders.cases().filter_map(|(pattern, who)| rows::row(pattern, who, &gathered));
+    Ok((rows.collect(), gathered.failures))
+}
+
+/// Runs the processes of this binary and of another one in turn, pattern by pattern, and returns the
+/// rows that compare them. Who comes first changes from process to process.
+pub(crate) fn run_beside(
+    options: &Options,
+    other: &Path,
+    bar: &ProgressBar,
+) -> Result<(Vec<BesideRow>, Vec<BenchError>), BenchError> {
+    let mut orders = orders(options)?;
+    if options.impls.is_empty() {
+        orders.contenders = vec![Impl::Turnwheel, Impl::TurnwheelActors];
+    }
+    let procs = options.procs.min(options.reps);
+    bar.set_length(2 * lines(&orders, procs));
+    let mut both = [(None, Gathered::default()), (Some(other), Gathered::default())];
+    for pattern in &orders.patterns {
+        let lone = Orders { patterns: vec![*pattern], ..orders.clone() };
+        for index in 1..=procs {
+            for (program, gathered) in &mut both {
+                share(*program, index, &lone.part(index, procs), bar, gathered);
+            }
+            both.reverse();
         }
     }
-    let rows = rows(&patterns, &contenders, &gathered);
-    Ok((rows, gathered.failures))
+    both.sort_by_key(|(program, _)| program.is_some());
+    let [(_, mut ours), (_, mut theirs)] = both;
+    let sides = (&ours, &theirs);
+    let rows = orders.cases().filter_map(|(of, who)| rows::beside_row(of, who, sides)).collect();
+    ours.failures.append(&mut theirs.failures);
+    Ok((rows, ours.failures))
+}
+
+/// Runs the processes of one share of the repetitions.
+fn share(
+    program: Option<&Path>,
+    index: usize,
+    orders: &Orders,
+    bar: &ProgressBar,
+    gathered: &mut Gathered,
+) {
+    let (memory, messages): (Vec<_>, Vec<_>) =
+        orders.patterns.iter().partition(|pattern| pattern.shape == Shape::Memory);
+    children(program, index, Orders { patterns: messages, ..orders.clone() }, bar, gathered);
+    // A process for each: freed memory of the one before would hide what the next one takes.
+    for contender in &orders.contenders {
+        let contenders = vec![*contender];
+        let orders = Orders { patterns: memory.clone(), contenders, reps: 1, ..orders.clone() };
+        children(program, index, orders, bar, gathered);
+    }
 }
 
 /// Runs a process; if it fails, another one goes on with the patterns after the one it reached.
-fn children(index: usize, mut orders: Orders, bar: &ProgressBar, gathered: &mut Gathered) {
+fn children(
+    program: Option<&Path>,
+    index: usize,
+    mut orders: Orders,
+    bar: &ProgressBar,
+    gathered: &mut Gathered,
+) {
     while !orders.patterns.is_empty() {
         gathered.reached = None;
-        let run = process::run("compare-child", &orders, |line: Line| gather(line, bar, gathered));
+        let each = |line: Line| gather(index, line, bar, gathered);
+        let run = process::run_in(program, "compare-child", &orders, each);
         let Err(failure) = run else { return };
         let reached = gathered.reached;
         let at = reached.map_or_else(|| "its start".to_owned(), |(of, who)| case(of, who));
-        gathered.failures.push(failure.at(index, at));
+        let of = program.map(|program| format!(" of {}", program.display()));
+        gathered.failures.push(failure.at(index, at + &of.unwrap_or_default()));
         // A process that does not even begin would not begin the next time either.
         let Some((last, _)) = reached else { return };
         let left = orders.patterns.iter().skip_while(|pattern| **pattern != last).skip(1);
@@ -189,70 +141,20 @@ fn children(index: usize, mut orders: Orders, bar: &ProgressBar, gathered: &mut 
     }
 }
 
-fn gather(line: Line, bar: &ProgressBar, gathered: &mut Gathered) {
+fn gather(process: usize, line: Line, bar: &ProgressBar, gathered: &mut Gathered) {
     bar.inc(u64::from(!matches!(line, Line::Begin { .. })));
     match line {
         Line::Begin { pattern, contender } => gathered.reached = Some((pattern, contender)),
         Line::Sample { pattern, contender, ns, allocations, wakes } => {
             bar.set_message(format!("{pattern} {contender} {} ns", figure(ns)));
-            let samples = gathered.messages.entry((pattern, contender)).or_default();
-            samples.ns.push(ns);
+            let samples = gathered.take(process, (pattern, contender), ns);
             samples.allocations.push(allocations);
             samples.wakes.extend(wakes);
         }
         Line::Bytes { contender, bytes } => {
             bar.set_message(format!("memory {contender} {} bytes", figure(bytes)));
-            gathered.bytes.entry(contender).or_default().push(bytes);
+            gathered.take(process, (Pattern::MEMORY, contender), bytes);
         }
         Line::None { .. } | Line::Warm => {}
     }
-}
-
-fn rows(patterns: &[Pattern], contenders: &[Impl], gathered: &Gathered) -> Vec<CompareRow> {
-    let mut rows = Vec::new();
-    for pattern in patterns {
-        for contender in contenders {
-            if pattern.shape == Shape::Memory {
-                rows.extend(memory_row(*pattern, *contender, gathered));
-            } else {
-                rows.extend(message_row(*pattern, *contender, gathered));
-            }
-        }
-    }
-    rows
-}
-
-fn message_row(pattern: Pattern, contender: Impl, gathered: &Gathered) -> Option<CompareRow> {
-    let samples = gathered.messages.get(&(pattern, contender))?;
-    let tokio = gathered.messages.get(&(pattern, Impl::Tokio));
-    // Samples of the same number were taken side by side.
-    let ratios = tokio.map(|tokio| {
-        let each: Vec<f64> =
-            samples.ns.iter().zip(&tokio.ns).map(|(mine, theirs)| mine / theirs).collect();
-        (median(&each), each.iter().copied().fold(f64::INFINITY, f64::min))
-    });
-    let wakes = (!samples.wakes.is_empty()).then(|| median(&samples.wakes));
-    Some(CompareRow::Messages {
-        pattern: pattern.to_string(),
-        contender: contender.to_string(),
-        median_ns: rounded(median(&samples.ns)),
-        min_ns: rounded(samples.ns.iter().copied().fold(f64::INFINITY, f64::min)),
-        max_ns: rounded(samples.ns.iter().copied().fold(0.0, f64::max)),
-        reps: samples.ns.len(),
-        // Finer: «none» and «one in ten thousand» are not the same.
-        allocs_per_msg: rounded(median(&samples.allocations) * 1_000.0) / 1_000.0,
-        wakes_per_msg: wakes.map(|wakes| rounded(wakes * 1_000.0) / 1_000.0),
-        ratios,
-    })
-}
-
-fn memory_row(pattern: Pattern, contender: Impl, gathered: &Gathered) -> Option<CompareRow> {
-    let bytes = median(gathered.bytes.get(&contender)?);
-    let ratio = gathered.bytes.get(&Impl::Tokio).map(|tokio| bytes / median(tokio));
-    Some(CompareRow::Memory {
-        pattern: pattern.to_string(),
-        contender: contender.to_string(),
-        bytes: bytes.round(),
-        ratio,
-    })
 }

@@ -94,13 +94,15 @@ impl fmt::Display for Pattern {
 }
 
 impl Pattern {
+    /// Not messages but bytes.
+    pub(crate) const MEMORY: Self = Self { shape: Shape::Memory, has_work: false };
+
     /// Every pattern, the plain forms first, memory last.
     pub(crate) fn all() -> Vec<Self> {
         let shapes = || Shape::ALL.iter().map(|(shape, _)| *shape).filter(|s| *s != Shape::Memory);
         let plain = shapes().map(|shape| Self { shape, has_work: false });
         let worked = shapes().map(|shape| Self { shape, has_work: true });
-        let memory = Self { shape: Shape::Memory, has_work: false };
-        plain.chain(worked).chain([memory]).collect()
+        plain.chain(worked).chain([Self::MEMORY]).collect()
     }
 
     fn parse(name: &str) -> Result<Self, BenchError> {
