@@ -64,14 +64,21 @@ pub(crate) enum Verb {
     },
 }
 
-/// Rows of `compare`: median, smallest and largest nanoseconds a message, the median and the best
-/// ratio to tokio in the same run, heap allocations and wake-ups a message.
+/// Rows of `compare`: median, smallest and largest nanoseconds a message; the time of the worst
+/// process to that of the best; the ratio to tokio in the same processes, with the least and the most
+/// of a process; the ratios to ractor and kameo; heap allocations and wake-ups a message.
 ///
 /// Patterns: count, count_bounded, pingpong, ring (100 actors), fjcreate (100,000), fjthru (60),
 /// big (120), entities (100,000; entities_two: from two producers), ask_lone (question and
 /// answer), ask_64to1 (64 askers of one actor), ask_chain8 (through eight actors; a figure an actor),
-/// each also with 100 ns of real work a message (suffix _work100), and memory (bytes of an idle actor
-/// that has handled one message).
+/// pipe (each handler asks, takes the answer and sends its actor the next message), service (64 tokio
+/// tasks ask 1,000 actors by key, by Zipf's law).
+///
+/// pingpong_ref, ring_ref and big_ref: each message carries its sender's address. fjcreate_ref: each
+/// actor gets its creator's address. count_mid, big_mid: 40 bytes in each message.
+///
+/// Each also with 100 ns of real work a message (suffix _work100). And memory: bytes of an idle actor
+/// that has handled one message.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Patterns, separated by commas [default: all]

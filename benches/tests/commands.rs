@@ -54,6 +54,47 @@ fn compare_gives_one_row_for_each_pattern_and_implementation() {
 }
 
 #[test]
+fn compare_checks_the_messages_of_every_kind_of_load_and_of_asking() {
+    let output = bench(&[
+        "compare",
+        "--pattern",
+        "big_ref,pipe,service",
+        "--impl",
+        "turnwheel,turnwheel-actors,tokio",
+        "--reps",
+        "1",
+        "--json",
+        "-",
+    ]);
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 3 * 3);
+    for row in &rows {
+        for field in ["to_tokio", "to_tokio_min", "to_tokio_max", "worst_to_best"] {
+            assert!(row[field].as_f64().unwrap() > 0.0, "{field}: {row}");
+        }
+        assert!(row["to_ractor"].is_null());
+    }
+}
+
+#[test]
+fn compare_runs_beside_another_binary_of_the_harness() {
+    let this = env!("CARGO_BIN_EXE_turnwheel-bench");
+    let arguments = ["--pattern", "fjcreate", "--reps", "2", "--procs", "2", "--json", "-"];
+    let rows = rows(&bench(&[&["compare", "--beside", this], &arguments[..]].concat()));
+    assert_eq!(rows.len(), 2, "our own implementations");
+    for row in &rows {
+        let ratio = |field: &str| row[field].as_f64().unwrap();
+        assert!(ratio("ratio_min") <= ratio("ratio_max") && ratio("ratio_min") > 0.0, "{row}");
+        assert_eq!(row["reps"], 2);
+    }
+
+    let output = bench(&[&["compare", "--beside", "/no/such/binary"], &arguments[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("its start of /no/such/binary"), "{errors}");
+}
+
+#[test]
 fn compare_reports_a_child_that_fails_and_goes_on_with_the_other_patterns() {
     let output = bench(&[
         "compare",

@@ -66,6 +66,8 @@ pub(crate) trait Role<P: Peer>: Sized + Send + Sync + Unpin + 'static {
 pub(crate) trait Here<P: Peer, R: Role<P>> {
     /// Sends to itself.
     fn tell_self(&mut self, message: R::Message);
+    /// Its own address.
+    fn me(&self) -> P::Link<R>;
     /// The peer, to make actors.
     fn peer(&self) -> &P;
 }

@@ -19,6 +19,8 @@ pub(crate) const BIG_ACTORS: u64 = 120;
 /// Those who ask one actor in `ask_64to1`; actors that a call of `ask_chain8` goes through.
 pub(crate) const ASKERS: u64 = 64;
 pub(crate) const CALL_DEPTH: u64 = 8;
+/// Keyed entities of `service`; their askers are as many as in `ask_64to1`.
+pub(crate) const SERVICE_KEYS: u32 = 1_000;
 /// Actors made in `fjcreate`, alive in `entities`, idle in `memory`.
 pub(crate) const MANY_ACTORS: u64 = 100_000;
 
@@ -28,18 +30,30 @@ pub(crate) const MANY_ACTORS: u64 = 100_000;
 pub(crate) enum Shape {
     /// One producer floods one actor.
     Count,
-    /// The same with a bounded mailbox.
+    /// The same with 40 bytes in each message.
+    CountMid,
+    /// `count` with a bounded mailbox.
     CountBounded,
     /// Two actors pass one message to and fro.
     PingPong,
+    /// The same; each message carries the sender's address, and the answer goes there.
+    PingPongRef,
     /// One token round a ring of 100.
     Ring,
+    /// The same; the token carries the sender's address.
+    RingRef,
     /// 100,000 actors are made, get one message, and end.
     FjCreate,
+    /// The same; each actor gets the address of its creator.
+    FjCreateRef,
     /// One producer floods 60 actors in turn.
     FjThru,
     /// 120 actors ping each other at random and wait for the answer.
     Big,
+    /// The same; each message carries the sender's address, and the answer goes there.
+    BigRef,
+    /// `big` with 40 bytes in each message.
+    BigMid,
     /// One producer sends to 100,000 actors at random.
     Entities,
     /// Two producers do, each its half of the messages: as many as there are workers.
@@ -52,24 +66,37 @@ pub(crate) enum Shape {
     /// One asker of a chain of eight actors: each asks the next before it answers.
     #[serde(rename = "ask_chain8")]
     AskChain,
+    /// Each handler of one actor asks another actor; the answer makes it send itself the next
+    /// message.
+    Pipe,
+    /// 64 tokio tasks ask 1,000 entities by their keys, which are drawn by Zipf's law.
+    Service,
     /// Bytes of an idle actor that has handled one message.
     Memory,
 }
 
 impl Shape {
-    const ALL: [(Self, &'static str); 13] = [
+    const ALL: [(Self, &'static str); 21] = [
         (Self::Count, "count"),
+        (Self::CountMid, "count_mid"),
         (Self::CountBounded, "count_bounded"),
         (Self::PingPong, "pingpong"),
+        (Self::PingPongRef, "pingpong_ref"),
         (Self::Ring, "ring"),
+        (Self::RingRef, "ring_ref"),
         (Self::FjCreate, "fjcreate"),
+        (Self::FjCreateRef, "fjcreate_ref"),
         (Self::FjThru, "fjthru"),
         (Self::Big, "big"),
+        (Self::BigRef, "big_ref"),
+        (Self::BigMid, "big_mid"),
         (Self::Entities, "entities"),
         (Self::EntitiesTwo, "entities_two"),
         (Self::AskLone, "ask_lone"),
         (Self::AskCrowd, "ask_64to1"),
         (Self::AskChain, "ask_chain8"),
+        (Self::Pipe, "pipe"),
+        (Self::Service, "service"),
         (Self::Memory, "memory"),
     ];
 
@@ -226,17 +253,22 @@ impl Run {
         // A message between arbiters costs a wake-up each.
         let crossing = if contender == Impl::Actix { 12 } else { 1 };
         let messages = match pattern.shape {
-            Shape::Count | Shape::CountBounded => 1_000_000 / slow,
+            Shape::Count | Shape::CountMid | Shape::CountBounded => 1_000_000 / slow,
             Shape::Entities | Shape::EntitiesTwo => 1_000_000 / slow,
-            Shape::PingPong | Shape::Ring => 1_000_000 / slow / crossing,
-            Shape::AskLone => 400_000 / slow / crossing,
+            Shape::PingPong | Shape::PingPongRef | Shape::Ring | Shape::RingRef => {
+                1_000_000 / slow / crossing
+            }
+            Shape::AskLone | Shape::Pipe => 400_000 / slow / crossing,
             Shape::AskCrowd => ASKERS * (10_000 / slow / crossing),
             // One for each actor on the way.
             Shape::AskChain => CALL_DEPTH * (50_000 / slow / crossing),
-            Shape::FjCreate | Shape::Memory => MANY_ACTORS,
+            Shape::Service => ASKERS * (4_000 / slow / crossing),
+            Shape::FjCreate | Shape::FjCreateRef | Shape::Memory => MANY_ACTORS,
             Shape::FjThru => FJTHRU_ACTORS * 10_000,
             // Two messages for each ping.
-            Shape::Big => 2 * BIG_ACTORS * (5_000 / slow / crossing),
+            Shape::Big | Shape::BigRef | Shape::BigMid => {
+                2 * BIG_ACTORS * (5_000 / slow / crossing)
+            }
         };
         let work = if pattern.has_work { work_rounds } else { 0 };
         Self { shape: pattern.shape, messages, work }
@@ -258,7 +290,7 @@ mod tests {
         for pattern in Pattern::all() {
             assert_eq!(Pattern::parse(&pattern.to_string()).unwrap(), pattern);
         }
-        assert_eq!(Pattern::all().len(), 25);
+        assert_eq!(Pattern::all().len(), 41);
     }
 
     #[test]

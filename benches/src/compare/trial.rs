@@ -11,6 +11,8 @@ use crate::error::{check, BenchError};
 
 /// A run that has not ended by then has lost messages or hangs.
 const RUN_TIME_MAX: Duration = Duration::from_secs(120);
+/// The exponent of Zipf's law, as in the YCSB benchmarks.
+const ZIPF: f64 = 0.99;
 
 /// Where actors report: once when their last message is handled, and once, by being dropped, that
 /// they are gone.
@@ -194,4 +196,25 @@ impl Random {
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
+}
+
+/// Keys drawn by Zipf's law; the popular ones are spread over all.
+pub(crate) fn skewed(keys: u32, count: usize) -> Vec<u32> {
+    let mut sums = Vec::with_capacity(keys as usize);
+    let mut sum = 0.0;
+    for rank in 1..=keys {
+        sum += 1.0 / f64::from(rank).powf(ZIPF);
+        sums.push(sum);
+    }
+    let mut random = Random::new(u64::from(keys));
+    let mut places: Vec<u32> = (0..keys).collect();
+    for at in (1..places.len()).rev() {
+        places.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    let draw = |_| {
+        let part = random.next_u64() as f64 / u64::MAX as f64 * sum;
+        let rank = sums.partition_point(|sum| *sum < part);
+        places[rank.min(places.len() - 1)]
+    };
+    (0..count).map(draw).collect()
 }

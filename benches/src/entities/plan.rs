@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::trial::Random;
+use crate::compare::trial::{skewed, Random};
 use crate::error::BenchError;
 
 /// Messages of a run of `tell_…`, and look-ups of a run of `lookup`.
@@ -13,8 +13,6 @@ const MESSAGES: usize = 1_000_000;
 const QUESTIONS: usize = 400_000;
 /// How often each key is activated in a run of `churn`.
 pub(super) const ROUNDS: u32 = 5;
-/// The exponent of Zipf's law, as in the YCSB benchmarks.
-const ZIPF: f64 = 0.99;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,27 +105,6 @@ impl fmt::Display for Case {
 fn even(keys: u32, count: usize) -> Vec<u32> {
     let mut random = Random::new(u64::from(keys));
     (0..count).map(|_| random.below(u64::from(keys)) as u32).collect()
-}
-
-/// By Zipf's law; the popular keys are spread over all.
-fn skewed(keys: u32, count: usize) -> Vec<u32> {
-    let mut sums = Vec::with_capacity(keys as usize);
-    let mut sum = 0.0;
-    for rank in 1..=keys {
-        sum += 1.0 / f64::from(rank).powf(ZIPF);
-        sums.push(sum);
-    }
-    let mut random = Random::new(u64::from(keys));
-    let mut places: Vec<u32> = (0..keys).collect();
-    for at in (1..places.len()).rev() {
-        places.swap(at, random.below(at as u64 + 1) as usize);
-    }
-    let draw = |_| {
-        let part = random.next_u64() as f64 / u64::MAX as f64 * sum;
-        let rank = sums.partition_point(|sum| *sum < part);
-        places[rank.min(places.len() - 1)]
-    };
-    (0..count).map(draw).collect()
 }
 
 #[cfg(test)]

@@ -185,6 +185,11 @@ impl<R: Role<ActixPeer>> Here<ActixPeer, R> for ActixHere<'_, R> {
         self.context.address().do_send(Envelope(message));
     }
 
+    #[inline]
+    fn me(&self) -> Addr<Host<R>> {
+        self.context.address()
+    }
+
     fn peer(&self) -> &ActixPeer {
         self.peer
     }

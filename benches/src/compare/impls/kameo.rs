@@ -125,6 +125,11 @@ impl<R: Role<KameoPeer>> Here<KameoPeer, R> for KameoHere<'_, R> {
         Link::tell(self.me, message);
     }
 
+    #[inline]
+    fn me(&self) -> ActorRef<Host<R>> {
+        self.me.clone()
+    }
+
     fn peer(&self) -> &KameoPeer {
         self.peer
     }

@@ -141,6 +141,11 @@ impl<R: Role<RactorPeer>> Here<RactorPeer, R> for RactorHere<'_, R::Message> {
         let _ = self.me.send_message(message);
     }
 
+    #[inline]
+    fn me(&self) -> Address<R> {
+        Address(self.me.clone())
+    }
+
     fn peer(&self) -> &RactorPeer {
         self.peer
     }

@@ -145,6 +145,10 @@ impl<R: Role<TokioPeer>> Here<TokioPeer, R> for TokioHere<R::Message> {
         }
     }
 
+    fn me(&self) -> Address<R> {
+        Address(self.me.upgrade().expect("the run holds the addresses of all that ask for theirs"))
+    }
+
     fn peer(&self) -> &TokioPeer {
         &self.peer
     }
@@ -180,7 +184,7 @@ async fn produce_bounded(
 ) {
     while let Some(()) = go_on.recv().await {
         for _ in 0..CHUNK.min(left) {
-            if target.send(Count::Increment).await.is_err() {
+            if target.send(Count::increment()).await.is_err() {
                 return;
             }
         }

@@ -1,28 +1,31 @@
-//! 100,000 actors: made (`fjcreate`), sent to at random (`entities`), weighed (`memory`).
+//! 100,000 actors: made (`fjcreate`, `fjcreate_ref`), sent to at random (`entities`), weighed (`memory`).
 
 use std::fs;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::flood::{Count, Counter, Produce};
+use super::load::{Held, Load};
 use crate::alloc;
 use crate::compare::peer::{Here, Link, Next, Peer, Role};
 use crate::compare::plan::{Run, CHUNK, MANY_ACTORS};
 use crate::compare::trial::{work, Collector, Measured, Random, Trial};
 use crate::error::BenchError;
 
-/// Handles one message and ends.
-struct Child {
+/// Handles one message and ends; it keeps what it is given of its creator.
+struct Child<T> {
     count: u64,
     work: u32,
     collector: Collector,
+    _creator: T,
 }
 
 /// Its message.
 struct Once;
 
-impl<P: Peer> Role<P> for Child {
+impl<P: Peer, T: Held> Role<P> for Child<T> {
     type Message = Once;
 
     #[inline]
@@ -35,22 +38,26 @@ impl<P: Peer> Role<P> for Child {
 }
 
 /// Makes children, in chunks.
-struct Creator {
+struct Creator<K: Load> {
     left: u64,
     work: u32,
     collector: Collector,
+    load: PhantomData<K>,
 }
 
-impl<P: Peer> Role<P> for Creator {
+impl<P: Peer, K: Load> Role<P> for Creator<K> {
     type Message = Produce;
 
     fn handle(&mut self, message: Produce, here: &mut impl Here<P, Self>) -> Next {
         let Produce::GoOn = message else {
             return Next::Stop;
         };
+        let me = here.me();
         for _ in 0..CHUNK.min(self.left) {
             let collector = self.collector.clone();
-            here.peer().spawn(Child { count: 0, work: self.work, collector }).tell(Once);
+            let creator = K::of(0, || me.clone());
+            let child = Child { count: 0, work: self.work, collector, _creator: creator };
+            here.peer().spawn(child).tell(Once);
         }
         self.left = self.left.saturating_sub(CHUNK);
         if self.left > 0 {
@@ -60,10 +67,18 @@ impl<P: Peer> Role<P> for Creator {
     }
 }
 
-pub(super) fn create<P: Peer>(peer: &P, run: &Run, what: &str) -> Result<Measured, BenchError> {
+pub(super) fn create<P: Peer, K: Load>(
+    peer: &P,
+    run: &Run,
+    what: &str,
+) -> Result<Measured, BenchError> {
     let collector = Collector::new(run.messages);
-    let creator =
-        peer.spawn(Creator { left: run.messages, work: run.work, collector: collector.clone() });
+    let creator = peer.spawn(Creator::<K> {
+        left: run.messages,
+        work: run.work,
+        collector: collector.clone(),
+        load: PhantomData,
+    });
     let trial = Trial::begin(peer.wakes());
     creator.tell(Produce::GoOn);
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
@@ -118,7 +133,7 @@ impl<P: Peer> Role<P> for Scatterer<P> {
         };
         let end = self.sequence.len().min(self.at + CHUNK as usize);
         for target in &self.sequence[self.at..end] {
-            self.actors[*target as usize].tell(Count::Increment);
+            self.actors[*target as usize].tell(Count::increment());
         }
         self.at = end;
         if end < self.sequence.len() {
@@ -169,7 +184,7 @@ impl<P: Peer> Role<P> for Idle {
     type Message = Count;
 
     fn handle(&mut self, message: Count, _: &mut impl Here<P, Self>) -> Next {
-        let Count::Increment = message else {
+        let Count::Increment(()) = message else {
             return Next::Stop;
         };
         self.count += 1;
@@ -184,7 +199,7 @@ pub(super) fn memory<P: Peer>(peer: &P, actors: u64) -> Result<f64, BenchError> 
     let weigher = Weigher::begin();
     for made in 1..=actors {
         let address = peer.spawn(Idle { count: 0 });
-        address.tell(Count::Increment);
+        address.tell(Count::increment());
         addresses.push(address);
         weigher.pace(&what, made)?;
     }

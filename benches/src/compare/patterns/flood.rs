@@ -1,34 +1,49 @@
-//! One producer floods one actor or sixty: `count`, `count_bounded`, `fjthru`.
+//! One producer floods one actor or sixty: `count`, `count_mid`, `count_bounded`, `fjthru`.
 
+use std::marker::PhantomData;
+
+use super::load::{Load, Nothing};
 use crate::compare::peer::{Here, Link, Next, Offered, Peer, Role};
 use crate::compare::plan::{Run, BOUND, CHUNK};
 use crate::compare::trial::{work, Collector, Measured, Trial};
 use crate::error::BenchError;
 
+/// The number of the producer in what its messages carry.
+pub(crate) const PRODUCER: u32 = 7;
+
 /// Counts what it is sent and reports when it has all it expects.
-pub(crate) struct Counter {
+pub(crate) struct Counter<K: Load = Nothing> {
     count: u64,
     expected: u64,
     work: u32,
     collector: Collector,
+    load: PhantomData<K>,
 }
 
 /// What a counter is sent.
-pub(crate) enum Count {
-    Increment,
+pub(crate) enum Count<K: Load = Nothing> {
+    Increment(K::Of<()>),
     Finish,
 }
 
-impl<P: Peer> Role<P> for Counter {
-    type Message = Count;
+impl<K: Load> Count<K> {
+    #[inline]
+    pub(crate) fn increment() -> Self {
+        Self::Increment(K::of(PRODUCER, || ()))
+    }
+}
+
+impl<P: Peer, K: Load> Role<P> for Counter<K> {
+    type Message = Count<K>;
 
     #[inline]
-    fn handle(&mut self, message: Count, _: &mut impl Here<P, Self>) -> Next {
-        let Count::Increment = message else {
+    fn handle(&mut self, message: Count<K>, _: &mut impl Here<P, Self>) -> Next {
+        let Count::Increment(load) = message else {
             return Next::Stop;
         };
         work(self.work);
-        self.count += 1;
+        // A damaged message is not counted, so that the sum is wrong.
+        self.count += u64::from(K::is_from::<()>(&load, PRODUCER));
         if self.count == self.expected {
             self.collector.report(self.count);
         }
@@ -36,9 +51,10 @@ impl<P: Peer> Role<P> for Counter {
     }
 }
 
-impl Counter {
+impl<K: Load> Counter<K> {
     pub(crate) fn new(expected: u64, run: &Run, collector: &Collector) -> Self {
-        Self { count: 0, expected, work: run.work, collector: collector.clone() }
+        let collector = collector.clone();
+        Self { count: 0, expected, work: run.work, collector, load: PhantomData }
     }
 }
 
@@ -49,13 +65,13 @@ pub(crate) enum Produce {
 }
 
 /// Floods its targets in turn, in chunks.
-struct Producer<P: Peer> {
-    targets: Vec<P::Link<Counter>>,
+struct Producer<P: Peer, K: Load> {
+    targets: Vec<P::Link<Counter<K>>>,
     at: usize,
     left: u64,
 }
 
-impl<P: Peer> Role<P> for Producer<P> {
+impl<P: Peer, K: Load> Role<P> for Producer<P, K> {
     type Message = Produce;
 
     fn handle(&mut self, message: Produce, here: &mut impl Here<P, Self>) -> Next {
@@ -63,7 +79,7 @@ impl<P: Peer> Role<P> for Producer<P> {
             return Next::Stop;
         };
         for _ in 0..CHUNK.min(self.left) {
-            self.targets[self.at].tell(Count::Increment);
+            self.targets[self.at].tell(Count::increment());
             self.at = if self.at + 1 == self.targets.len() { 0 } else { self.at + 1 };
         }
         self.left = self.left.saturating_sub(CHUNK);
@@ -75,7 +91,7 @@ impl<P: Peer> Role<P> for Producer<P> {
 }
 
 /// `count` with one actor, `fjthru` with sixty.
-pub(super) fn count<P: Peer>(
+pub(super) fn count<P: Peer, K: Load>(
     peer: &P,
     run: &Run,
     actors: u64,
@@ -83,10 +99,10 @@ pub(super) fn count<P: Peer>(
 ) -> Result<Measured, BenchError> {
     let collector = Collector::new(actors);
     let expected = run.messages / actors;
-    let targets: Vec<_> =
-        (0..actors).map(|_| peer.spawn(Counter::new(expected, run, &collector))).collect();
+    let counter = || Counter::<K>::new(expected, run, &collector);
+    let targets: Vec<_> = (0..actors).map(|_| peer.spawn(counter())).collect();
     let producer =
-        peer.spawn(Producer::<P> { targets: targets.clone(), at: 0, left: run.messages });
+        peer.spawn(Producer::<P, K> { targets: targets.clone(), at: 0, left: run.messages });
     let trial = Trial::begin(peer.wakes());
     producer.tell(Produce::GoOn);
     let measured = trial.end(what, run, &collector, || peer.wakes())?;
@@ -111,7 +127,7 @@ impl<P: Peer> Role<P> for Offerer<P> {
             return Next::Stop;
         };
         for _ in 0..CHUNK.min(self.left) {
-            if self.target.offer(Count::Increment) == Offered::Full {
+            if self.target.offer(Count::increment()) == Offered::Full {
                 break;
             }
             self.left -= 1;

@@ -3,10 +3,13 @@
 
 use std::future::Future;
 
-use ::actix::{Actor, Addr, Context, Handler, Message, ResponseFuture};
+use ::actix::{
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner,
+    Handler, Message, ResponseFuture, WrapFuture,
+};
 
 use crate::compare::impls::actix::ActixPeer;
-use crate::compare::patterns::{Answers, Asking};
+use crate::compare::patterns::{Answers, Asking, Piper};
 
 struct Question;
 
@@ -56,6 +59,35 @@ impl Handler<Question> for Relay {
     }
 }
 
+struct PipeHost(Piper<ActixPeer>);
+
+struct Step;
+
+impl Message for Step {
+    type Result = ();
+}
+
+impl Actor for PipeHost {
+    type Context = Context<Self>;
+}
+
+impl Handler<Step> for PipeHost {
+    type Result = ();
+
+    fn handle(&mut self, _: Step, context: &mut Context<Self>) {
+        let server = self.0.server.clone();
+        let answer = async move { ActixPeer::ask(&server).await };
+        let take = |answer, host: &mut Self, context: &mut Context<Self>| {
+            if host.0.take(answer) {
+                context.notify(Step);
+            } else {
+                context.stop();
+            }
+        };
+        answer.into_actor(self).map(take).wait(context);
+    }
+}
+
 impl Asking for ActixPeer {
     type Server = Server;
 
@@ -79,5 +111,9 @@ impl Asking for ActixPeer {
             Server::Desk(desk) => desk.send(Question).await.ok(),
             Server::Relay(relay) => relay.send(Question).await.ok(),
         }
+    }
+
+    fn pipe(&self, piper: Piper<Self>) {
+        PipeHost::start_in_arbiter(self.next_arbiter(), |_| PipeHost(piper)).do_send(Step);
     }
 }

@@ -1,5 +1,6 @@
 //! Typed actors of Turnwheel: `Address::ask`, with the deadline that every ask has. A relay awaits the
-//! next one's answer in an exclusive handler, an asker each answer before the next question.
+//! next one's answer in an exclusive handler, an asker each answer before the next question, a piper has
+//! it sent to itself.
 
 use std::convert::Infallible;
 
@@ -11,7 +12,7 @@ use crate::compare::plan::Run;
 use crate::compare::trial::{Collector, Measured};
 use crate::error::BenchError;
 
-struct Question;
+pub(super) struct Question;
 
 /// The last of a chain.
 struct Desk(Answers);
@@ -112,5 +113,57 @@ impl Actors {
             all.iter().for_each(|one| sent(one.tell(Ask(questions))));
         };
         self.time(run, collector, all, start, |_| {})
+    }
+}
+
+/// Asks in a handler; the answer comes as a message, after which it sends itself the next step.
+struct Piper {
+    server: Address<Desk>,
+    left: u64,
+    told: Told,
+    collector: Collector,
+}
+
+struct Step;
+struct Answered(Option<u64>);
+
+impl Actor for Piper {
+    type Error = Infallible;
+}
+
+impl Handler<Step> for Piper {
+    type Reply = ();
+
+    #[inline]
+    fn handle(&mut self, _: Step, cx: &mut Context<'_, Self>) {
+        cx.pipe(self.server.ask(Question), |answer| Answered(answer.ok()));
+    }
+}
+
+impl Handler<Answered> for Piper {
+    type Reply = ();
+
+    #[inline]
+    fn handle(&mut self, Answered(answer): Answered, cx: &mut Context<'_, Self>) {
+        self.told.take(answer);
+        self.left -= 1;
+        if self.left > 0 {
+            sent(cx.tell_self(Step));
+        } else {
+            self.collector.report(self.told.answered());
+        }
+    }
+}
+
+impl Actors {
+    pub(in crate::compare::impls) fn pipe(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let piper = self.spawn(Piper {
+            server: self.spawn(Desk(Answers::new(run, &collector))),
+            left: run.messages,
+            told: Told::new(1),
+            collector: collector.clone(),
+        });
+        self.time(run, collector, piper, |piper| sent(piper.tell(Step)), |_| {})
     }
 }

@@ -8,7 +8,7 @@ use ::kameo::mailbox;
 use ::kameo::message::{Context, Message};
 
 use crate::compare::impls::kameo::KameoPeer;
-use crate::compare::patterns::{Answers, Asking};
+use crate::compare::patterns::{Answers, Asking, Piper};
 
 pub(in crate::compare::impls) struct Desk {
     answers: Answers,
@@ -38,6 +38,32 @@ impl Message<Question> for Desk {
     }
 }
 
+pub(in crate::compare::impls) struct PipeHost(Piper<KameoPeer>);
+
+struct Step;
+
+impl Actor for PipeHost {
+    type Args = Self;
+    type Error = Infallible;
+
+    async fn on_start(host: Self, _: ActorRef<Self>) -> Result<Self, Infallible> {
+        Ok(host)
+    }
+}
+
+impl Message<Step> for PipeHost {
+    type Reply = ();
+
+    async fn handle(&mut self, _: Step, context: &mut Context<Self, ()>) {
+        if self.0.step().await {
+            // Its mailbox has no bound.
+            let _ = context.actor_ref().tell(Step).try_send();
+        } else {
+            context.stop();
+        }
+    }
+}
+
 impl Asking for KameoPeer {
     type Server = ActorRef<Desk>;
 
@@ -52,5 +78,12 @@ impl Asking for KameoPeer {
 
     async fn ask(server: &Self::Server) -> Option<u64> {
         ActorRef::ask(server, Question).send().await.ok()
+    }
+
+    fn pipe(&self, piper: Piper<Self>) {
+        let _entered = self.handle.enter();
+        let actor = PipeHost::spawn_with_mailbox(PipeHost(piper), mailbox::unbounded());
+        // It has just been made.
+        let _ = actor.tell(Step).try_send();
     }
 }

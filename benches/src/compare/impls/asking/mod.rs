@@ -4,5 +4,6 @@ mod actix;
 mod actors;
 mod kameo;
 mod ractor;
+mod service;
 mod tokio;
 mod turnwheel;

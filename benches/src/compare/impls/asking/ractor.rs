@@ -6,7 +6,7 @@ use ::ractor::rpc::CallResult;
 use ::ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort};
 
 use crate::compare::impls::ractor::RactorPeer;
-use crate::compare::patterns::{Answers, Asking};
+use crate::compare::patterns::{Answers, Asking, Piper};
 
 pub(in crate::compare::impls) struct Question(RpcReplyPort<u64>);
 
@@ -46,6 +46,36 @@ impl Actor for Desk {
     }
 }
 
+struct PipeHost;
+
+impl Actor for PipeHost {
+    type Msg = ();
+    type State = Piper<RactorPeer>;
+    type Arguments = Piper<RactorPeer>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<()>,
+        piper: Piper<RactorPeer>,
+    ) -> Result<Piper<RactorPeer>, ActorProcessingErr> {
+        Ok(piper)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<()>,
+        (): (),
+        piper: &mut Piper<RactorPeer>,
+    ) -> Result<(), ActorProcessingErr> {
+        if piper.step().await {
+            myself.send_message(())?;
+        } else {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+}
+
 impl Asking for RactorPeer {
     type Server = ActorRef<Question>;
 
@@ -65,6 +95,14 @@ impl Asking for RactorPeer {
             Ok(CallResult::Success(answer)) => Some(answer),
             _ => None,
         }
+    }
+
+    fn pipe(&self, piper: Piper<Self>) {
+        let _entered = self.handle.enter();
+        let (actor, _join) = ActorRuntime::spawn_instant(None, PipeHost, piper)
+            .expect("an actor without a name collides with none");
+        // It has just been made.
+        let _ = actor.send_message(());
     }
 
     fn end(server: &Self::Server) {

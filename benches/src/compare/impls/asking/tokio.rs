@@ -6,7 +6,7 @@ use ::tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender}
 use ::tokio::sync::oneshot;
 
 use crate::compare::impls::tokio::TokioPeer;
-use crate::compare::patterns::{Answers, Asking};
+use crate::compare::patterns::{Answers, Asking, Piper, Servers};
 
 type Server = UnboundedSender<oneshot::Sender<u64>>;
 
@@ -27,6 +27,34 @@ impl Asking for TokioPeer {
         let (asker, answer) = oneshot::channel();
         server.send(asker).ok()?;
         answer.await.ok()
+    }
+
+    async fn ask_key(servers: &Servers<Server>, key: u32) -> Option<u64> {
+        let (asker, answer) = oneshot::channel();
+        // Sent where it is: no clone of the sender.
+        servers.get(&key)?.send(asker).ok()?;
+        answer.await.ok()
+    }
+
+    fn pipe(&self, piper: Piper<Self>) {
+        let (me, messages) = unbounded_channel();
+        // The receiver is still here.
+        let _ = me.send(());
+        self.handle.spawn(take_steps(piper, me, messages));
+    }
+}
+
+async fn take_steps(
+    mut piper: Piper<TokioPeer>,
+    me: UnboundedSender<()>,
+    mut messages: UnboundedReceiver<()>,
+) {
+    while let Some(()) = messages.recv().await {
+        if !piper.step().await {
+            return;
+        }
+        // The receiver is its own.
+        let _ = me.send(());
     }
 }
 

@@ -11,12 +11,21 @@ use crate::error::BenchError;
 use crate::load::sent;
 
 /// Answers; with a `next` it asks that first and adds what it says.
-struct Server {
+pub(super) struct Server {
     answers: Answers,
     next: Option<Task<Server>>,
 }
 
 impl Server {
+    pub(super) fn new(answers: Answers, next: Option<Task<Self>>) -> Self {
+        Self { answers, next }
+    }
+
+    #[inline]
+    pub(super) fn answer(&mut self) -> u64 {
+        self.answers.answer()
+    }
+
     /// Answers later, when the next one has.
     fn relay(&mut self, cx: &mut Context<'_, Self>, asker: Completer<u64>) {
         let own = self.answers.answer();
@@ -57,7 +66,7 @@ impl Asker {
         let answer = if self.is_relayed {
             relayed(&self.server)
         } else {
-            self.server.call(|server, _| server.answers.answer())
+            self.server.call(|server, _| server.answer())
         };
         cx.on_completion(answer, |asker, cx, answer| {
             asker.told.take(answer.ok());
@@ -75,9 +84,9 @@ impl Turnwheel {
     ) -> Result<Measured, BenchError> {
         let collector = Collector::new(askers);
         let answers = || Answers::new(run, &collector);
-        let mut server = self.spawn(Server { answers: answers(), next: None });
+        let mut server = self.spawn(Server::new(answers(), None));
         for _ in 1..depth {
-            server = self.spawn(Server { answers: answers(), next: Some(server) });
+            server = self.spawn(Server::new(answers(), Some(server)));
         }
         let asker = |_| {
             self.spawn(Asker {
@@ -93,5 +102,42 @@ impl Turnwheel {
         let start =
             |all: &Vec<Task<Asker>>| all.iter().for_each(|one| sent(one.submit(Asker::ask)));
         self.time(run, collector, all, start, |_| {})
+    }
+}
+
+/// Asks in a job; after the answer it submits the next one to itself.
+struct Piper {
+    server: Task<Server>,
+    left: u64,
+    told: Told,
+    collector: Collector,
+}
+
+impl Piper {
+    fn step(&mut self, cx: &mut Context<'_, Self>) {
+        let answer = self.server.call(|server, _| server.answer());
+        cx.on_completion(answer, |piper, cx, answer| {
+            piper.told.take(answer.ok());
+            piper.left -= 1;
+            if piper.left > 0 {
+                sent(cx.submit(Self::step));
+            } else {
+                piper.collector.report(piper.told.answered());
+            }
+        });
+    }
+}
+
+impl Turnwheel {
+    pub(in crate::compare::impls) fn pipe(&self, run: &Run) -> Result<Measured, BenchError> {
+        let collector = Collector::new(1);
+        let answers = Answers::new(run, &collector);
+        let piper = self.spawn(Piper {
+            server: self.spawn(Server::new(answers, None)),
+            left: run.messages,
+            told: Told::new(1),
+            collector: collector.clone(),
+        });
+        self.time(run, collector, piper, |piper| sent(piper.submit(Piper::step)), |_| {})
     }
 }
