@@ -133,7 +133,7 @@ impl Flow {
     /// The input of the plan that a start of this flow is: for triggers and schedules that say more than
     /// [`Flows::start_with`].
     pub fn start(&self, input: Value) -> FlowStart {
-        FlowStart { definition: self.hash().to_owned(), flow: self.id(), input }
+        FlowStart { definition: self.hash().to_owned(), flow: self.id(), input, from: None }
     }
 }
 

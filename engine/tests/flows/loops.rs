@@ -52,3 +52,41 @@ output: { as: 'map(. - $workflow.startedAt.epoch.milliseconds / 1000 | floor)' }
     let plan = stage.world.plan(id);
     assert_eq!(stage.result(&plan).expect("it ends well"), json!([0, 1, 2]));
 }
+
+/// Counts rounds, with a second of rest in each; the count is in the data and in the context.
+const FOR_EVER: &str = "
+timeout: { after: PT10M }
+do:
+  - count: { set: { n: '${ .n + 1 }' }, export: { as: '{ seen: (($context.seen // 0) + 1) }' } }
+  - rest: { wait: PT1S }
+  - again: { switch: [ { more: { when: .n < $workflow.input.until, then: count } } ] }
+  - last: { set: { n: '${ .n }', seen: '${ $context.seen }' } }
+";
+
+#[test]
+fn flow_that_jumps_back_for_ever_has_the_steps_of_its_last_rounds_only() {
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&load(FOR_EVER), json!({ "n": 0, "until": 500 }));
+    stage.pass(501);
+    let ended = stage.result(&plan).expect("it ends well");
+    assert_eq!(ended, json!({ "n": 500, "seen": 500 }));
+    let view = stage.view(&plan);
+    assert!(view.run_number > 1, "run {}", view.run_number);
+    assert!(view.steps.len() < 600, "{} steps", view.steps.len());
+}
+
+#[test]
+fn limit_of_a_flow_that_jumps_back_for_ever_counts_from_its_first_task() {
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&load(FOR_EVER), json!({ "n": 0, "until": 5_000 }));
+    let id = plan.id();
+    drop(plan);
+    stage.pass(590);
+    let stage = stage.crash(Duration::ZERO);
+    let plan = stage.world.plan(id);
+    stage.pass(1);
+    assert_eq!(stage.view(&plan).state.name(), "running");
+    stage.pass(10);
+    let fault = stage.result(&plan).expect_err("it takes too long");
+    assert!(fault.to_string().contains("too long"), "{fault}");
+}

@@ -104,7 +104,15 @@ impl RunAsync for FlowPlan {
             is_retry: false,
             depth: 0,
         };
+        let is_fresh = step.output.cursor.is_none() && step.output.outcome.is_none();
+        if let Some(from) = step.input.from.clone().filter(|_| is_fresh) {
+            step.output.cursor = Some(*from);
+        }
         let next = run(&self.bench, step, &definition, None, &input).await?;
+        if let Some(from) = step.output.cursor.clone().filter(|_| next == Next::Done) {
+            let next_run = FlowStart { from: Some(Box::new(from)), ..step.input.clone() };
+            step.continue_as_new::<Self>(&next_run)?;
+        }
         let outcome = step.output.outcome.as_ref();
         match outcome.and_then(|outcome| outcome.fault.clone()) {
             Some(fault) if next == Next::Done => Err(faulted(fault)),
@@ -282,7 +290,9 @@ async fn run<A: Action<Output = TaskOutput>>(
         _ => String::new(),
     };
     let mut around = around(step);
-    around.items = bench.loops.take(step.plan_id(), step.step_id());
+    // Items of a step that begins are those of the same step in the run of the plan before.
+    let items = bench.loops.take(step.plan_id(), step.step_id());
+    around.items = items.filter(|_| step.output.cursor.is_some());
     let here = Here { definition, task, around: &around, input };
     let (ended, mut asks) = take_turn(bench, here, &mut step.output, told).await?;
     if !asks.unclear.is_empty() {
@@ -310,6 +320,7 @@ async fn run<A: Action<Output = TaskOutput>>(
             }
             Ok(Next::Done)
         }
+        Turn::NextRun => Ok(Next::Done),
         Turn::Wait(reason) => {
             wait(bench, step, definition, task, asks)?;
             Ok(Next::suspend(reason))

@@ -9,6 +9,7 @@ use super::state::{Notice, Outcome, Phase};
 use crate::flow::fault::Fault;
 use crate::flow::model::{Backoff, Directive, Kind, Retry, TaskId, Try};
 use crate::flow::scope::Stage;
+use crate::limits::FLOW_TASKS_PER_RUN;
 
 /// The begin of the numbers by which attempts are told that they take too long.
 pub(super) const ATTEMPT: u32 = 1 << 31;
@@ -165,9 +166,31 @@ impl Machine<'_> {
                 let index = index.ok_or_else(|| {
                     Fault::configuration(format!("there is no task «{name}» here"))
                 })?;
-                self.go_to(index)
+                self.jump_to(index)
             }
         }
+    }
+
+    /// Goes on at another place of the list. A flow that jumps back for ever does so in a new run
+    /// of its plan now and then, so that the plan stays small.
+    fn jump_to(&mut self, index: usize) -> Result<Turn, Fault> {
+        let goes_back = index <= self.cursor.index;
+        if self.env.task.is_none() && goes_back && self.cursor.part >= FLOW_TASKS_PER_RUN {
+            (self.cursor.index, self.cursor.part) = (index, 0);
+            return Ok(Turn::NextRun);
+        }
+        self.go_to(index)
+    }
+
+    /// Goes on where the run before has left off. Its timer is gone: what is left of the limit of
+    /// the flow counts from now.
+    pub(super) fn go_on(&mut self) -> Result<Turn, Fault> {
+        if let Some(timeout) = &self.env.flow.timeout {
+            let limit = self.env.as_at_first(|env| env.duration(timeout))?;
+            let passed = self.env.around.now.since(crate::time::Time(self.cursor.began));
+            self.asks.notices.push((limit.saturating_sub(passed), Notice::Late(u32::MAX)));
+        }
+        self.go_to(self.cursor.index)
     }
 
     fn block_failed(&mut self, fault: Fault) -> Result<Turn, Fault> {

@@ -59,6 +59,8 @@ pub(crate) enum Turn {
     Done(Outcome),
     /// What it waits for, for people.
     Wait(String),
+    /// The next run of the plan goes on from here.
+    NextRun,
 }
 
 /// The machine of one task.
@@ -105,7 +107,7 @@ pub(crate) fn turn(
         .unwrap_or_else(|fault| Turn::Done(Outcome::fault(fault.from_task(machine.env.pointer()))));
     match &turn {
         Turn::Done(outcome) => state.outcome = Some(outcome.clone()),
-        Turn::Wait(_) => state.cursor = Some(machine.cursor),
+        Turn::Wait(_) | Turn::NextRun => state.cursor = Some(machine.cursor),
     }
     (turn, machine.asks)
 }
@@ -141,6 +143,7 @@ impl Machine<'_> {
             };
         }
         match told {
+            Told::Begin if self.env.task.is_none() && self.cursor.part == 0 => self.go_on(),
             // It was interrupted: what it was told then comes again.
             Told::Begin => Ok(self.wait()),
             Told::Part(part, outcome) => self.part_ended(part, outcome),

@@ -175,7 +175,7 @@ fn collect(
                 }
                 return (None, unclear);
             }
-            Turn::Wait(_) => {}
+            Turn::Wait(_) | Turn::NextRun => {}
         }
     }
     collected.open.pop_back();

@@ -20,6 +20,10 @@ pub struct FlowStart {
     pub flow: String,
     /// Its input.
     pub input: Value,
+    /// Where the run before has left off, if the plan has
+    /// [continued as new](crate::StepContext::continue_as_new).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<Box<Cursor>>,
 }
 
 /// What of it all its tasks need.
