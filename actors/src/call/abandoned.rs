@@ -2,8 +2,8 @@
 //!
 //! A caller gives up by dropping its [`Ask`](crate::Ask), or when its deadline passes. A call that
 //! is made while another one is handled is given up with that one: its handler works for a caller
-//! that is gone, too, even while the handler between them goes on. Calls know the one that they
-//! were made for weakly, so that nothing is kept of a call that has ended.
+//! that is gone, too, even while the handler between them goes on. It is found
+//! by the chain of its call.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,7 +83,7 @@ fn has_given_up(call: &Oneshot<Call>, group: &Group) -> bool {
 
 /// The calls that this one was made for, the nearest first.
 fn made_for(call: &Oneshot<Call>) -> impl Iterator<Item = SharedOneshot<Call>> {
-    let above = |call: &Oneshot<Call>| call.metadata().made_for.as_ref()?.upgrade();
+    let above = |call: &Oneshot<Call>| call.metadata().chain.above();
     std::iter::successors(above(call), move |call| above(call))
 }
 

@@ -1,89 +1,155 @@
 //! The chain of calls that a call belongs to: who waits for whom.
 //!
-//! A call carries its caller by value and what is above it by a count, so that a caller that
-//! handles no call itself counts nothing.
+//! A call knows its caller, and the call that its caller handled when it made this one. Callers
+//! that wait keep the calls above them. Work beside a handler knows its call weakly, so that
+//! nothing is kept of a call that has ended.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// One actor of a call chain: it waits for the answer to its call.
+use turnwheel_runtime::oneshot::{SharedOneshot, WeakOneshot};
+
+use crate::call::Call;
+
+/// The call that is handled where another one is made.
 #[derive(Clone, Debug)]
-struct Link {
-    asker: Asker,
-    parent: Option<Arc<Link>>,
+enum Above {
+    /// Its handler waits for the calls it makes.
+    Waiting(SharedOneshot<Call>),
+    Beside(WeakOneshot<Call>),
 }
 
-impl Drop for Link {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(parent) = self.parent.take() {
-            Self::unlink(parent);
+impl Above {
+    /// The call, if it is not gone.
+    fn upgrade(&self) -> Option<SharedOneshot<Call>> {
+        match self {
+            Self::Waiting(call) => Some(call.clone()),
+            Self::Beside(call) => call.upgrade(),
         }
     }
-}
 
-impl Link {
-    /// Not by recursion: a chain may be longer than a stack.
-    #[inline(never)]
-    fn unlink(parent: Arc<Self>) {
-        let mut next = Some(parent);
-        while let Some(mut link) = next.and_then(Arc::into_inner) {
-            next = link.parent.take();
+    fn downgrade(&self) -> WeakOneshot<Call> {
+        match self {
+            Self::Waiting(call) => call.downgrade(),
+            Self::Beside(call) => call.clone(),
         }
     }
 }
 
 /// The actors that wait for a call, the nearest first. Empty if none does.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CallChain(Option<Link>);
+pub(crate) struct CallChain {
+    asker: Option<Asker>,
+    above: Option<Above>,
+}
 
-/// A chain at whose end many calls are made; shared by the first of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Above(Arc<Link>);
+impl Drop for CallChain {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(above) = self.above.take() {
+            Self::unlink(above);
+        }
+    }
+}
 
 impl CallChain {
-    /// The chain of a call that an actor makes, and that it waits for.
+    /// The chain of calls that an actor waits for while it handles one.
     #[inline]
-    pub(crate) fn of(asker: Asker, above: Option<Above>) -> Self {
-        Self(Some(Link { asker, parent: above.map(|above| above.0) }))
+    pub(crate) fn waiting(asker: Asker, handled: Option<SharedOneshot<Call>>) -> Self {
+        Self { asker: Some(asker), above: handled.map(Above::Waiting) }
     }
 
-    /// This chain for those that come behind it; one allocation.
-    pub(crate) fn above(&self) -> Option<Above> {
-        self.0.clone().map(|link| Above(Arc::new(link)))
+    /// The chain of calls for which no actor waits.
+    #[inline]
+    pub(crate) fn beside(handled: Option<WeakOneshot<Call>>) -> Self {
+        Self { asker: None, above: handled.map(Above::Beside) }
+    }
+
+    /// Not by recursion: a chain may be longer than a stack.
+    #[inline(never)]
+    fn unlink(mut above: Above) {
+        while let Above::Waiting(call) = above {
+            let last = call.into_metadata();
+            let Some(next) = last.and_then(|mut call| call.chain.above.take()) else { return };
+            above = next;
+        }
+    }
+
+    /// As [`CallChain::above`], without keeping it.
+    pub(crate) fn above_weak(&self) -> Option<WeakOneshot<Call>> {
+        self.above.as_ref().map(Above::downgrade)
+    }
+
+    /// The call that its caller handled.
+    pub(crate) fn above(&self) -> Option<SharedOneshot<Call>> {
+        self.above.as_ref()?.upgrade()
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.asker.is_none() && self.above.is_none()
     }
 
     /// Whether the actor waits somewhere in this chain.
     pub(crate) fn contains(&self, actor: u64) -> bool {
-        self.links().any(|link| link.asker.actor == actor)
+        self.any(|asker| asker.actor == actor)
     }
 
     /// Whether the actor waits somewhere in this chain and takes nothing meanwhile.
     #[inline]
     pub(crate) fn blocks(&self, actor: u64) -> bool {
-        self.links().any(|link| link.asker.blocks(actor))
+        self.any(|asker| asker.blocks(actor))
     }
 
     /// How many wait.
     pub(crate) fn depth(&self) -> usize {
-        self.links().count()
-    }
-
-    #[inline]
-    fn links(&self) -> impl Iterator<Item = &Link> {
-        std::iter::successors(self.0.as_ref(), |link| link.parent.as_deref())
+        let mut depth = 0;
+        self.each(|_| depth += 1);
+        depth
     }
 
     /// The names of the chain, the first caller first.
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.links().map(|link| link.asker.name.to_string()).collect();
+        let mut names = Vec::new();
+        self.each(|asker| names.push(asker.name.to_string()));
         names.reverse();
         names
+    }
+
+    fn each(&self, mut look: impl FnMut(&Asker)) {
+        self.any(|asker| {
+            look(asker);
+            false
+        });
+    }
+
+    fn any(&self, mut is: impl FnMut(&Asker) -> bool) -> bool {
+        let mut beside = match self.any_waiting(&mut is) {
+            Ok(found) => return found,
+            Err(above) => above.upgrade(),
+        };
+        while let Some(call) = beside {
+            beside = match call.metadata().chain.any_waiting(&mut is) {
+                Ok(found) => return found,
+                Err(above) => above.upgrade(),
+            };
+        }
+        false
+    }
+
+    /// As `any`, up to a call that is known weakly.
+    fn any_waiting(&self, mut is: impl FnMut(&Asker) -> bool) -> Result<bool, &WeakOneshot<Call>> {
+        let mut chain = self;
+        loop {
+            if chain.asker.as_ref().is_some_and(&mut is) {
+                return Ok(true);
+            }
+            match &chain.above {
+                None => return Ok(false),
+                Some(Above::Waiting(call)) => chain = &call.metadata().chain,
+                Some(Above::Beside(call)) => return Err(call),
+            }
+        }
     }
 }
 
@@ -120,5 +186,31 @@ impl Deref for Name {
             Self::Type(name) => name,
             Self::Own(name) => name,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_chain_is_looked_through_and_dropped_without_recursion() {
+        let mut chain = CallChain::default();
+        for actor in 0..100_000 {
+            let (_reply, _receiver, call) = Call::new(u64::MAX, chain).begin::<()>();
+            let asker = Asker { actor, name: Name::Type("one"), is_reentrant: false };
+            chain = CallChain::waiting(asker, Some(call));
+        }
+        assert_eq!(chain.depth(), 100_000);
+        assert!(chain.blocks(0) && !chain.blocks(100_000));
+    }
+
+    #[test]
+    fn work_beside_a_handler_keeps_nothing_of_its_call() {
+        let (reply, receiver, call) = Call::new(u64::MAX, CallChain::default()).begin::<()>();
+        let chain = CallChain::beside(Some(call.downgrade()));
+        assert!(chain.above().is_some());
+        drop((reply, receiver, call));
+        assert!(chain.above().is_none());
     }
 }

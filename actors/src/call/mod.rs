@@ -11,7 +11,7 @@ pub use abandoned::Abandoned;
 pub(crate) use abandoned::{is_abandoned, Watchers};
 pub use ask::Ask;
 pub(crate) use ask::Other;
-pub(crate) use chain::{Above, Asker, CallChain, Name};
+pub(crate) use chain::{Asker, CallChain, Name};
 pub(crate) use deadlines::{deadline_after, nanos, Deadlines};
 pub(crate) use load::Load;
 pub use reply::ReplyTo;

@@ -36,10 +36,8 @@ pub(crate) struct Call {
     pub(crate) forwarded_ns: AtomicU64,
     /// When the caller gives up; `u64::MAX` never.
     pub(crate) deadline_ns: u64,
-    /// The chain of calls that waits for this one.
+    /// The caller, and the calls that wait for this one.
     pub(crate) chain: CallChain,
-    /// The call that the caller handled when it made this one.
-    pub(crate) made_for: Option<WeakOneshot<Self>>,
     /// Futures that wait for the caller to give up.
     pub(crate) watchers: Watchers,
     /// Where the message counts as in flight, if it went through a pool.
@@ -53,12 +51,6 @@ impl Call {
         Self::counted(deadline_ns, chain, None)
     }
 
-    /// Made while this one is handled.
-    #[inline]
-    pub(crate) fn made_for(self, made_for: Option<WeakOneshot<Self>>) -> Self {
-        Self { made_for, ..self }
-    }
-
     /// As [`Call::new`], of a message that counts as in flight until its answer.
     pub(crate) fn counted(deadline_ns: u64, chain: CallChain, load: Option<Arc<Load>>) -> Self {
         Self {
@@ -66,7 +58,6 @@ impl Call {
             forwarded_ns: AtomicU64::new(0),
             deadline_ns,
             chain,
-            made_for: None,
             watchers: Watchers::default(),
             load,
             is_told: false,
@@ -185,8 +176,16 @@ impl<R> ReplyTo<R> {
 
     /// The call that it answers, for those that want to know whether its caller waits.
     pub(crate) fn asked(&self) -> Option<WeakOneshot<Call>> {
-        let sender = self.sender.as_ref().filter(|sender| !sender.state().metadata().is_told)?;
-        Some(sender.downgrade())
+        self.asking().map(Sender::downgrade)
+    }
+
+    /// The call that it answers, for calls that its handler waits for.
+    pub(crate) fn handled(&self) -> Option<SharedOneshot<Call>> {
+        self.asking().map(Sender::share)
+    }
+
+    fn asking(&self) -> Option<&Sender<Answer<R>, Call>> {
+        self.sender.as_ref().filter(|sender| !sender.state().metadata().is_told)
     }
 
     /// Its deadline has passed.
@@ -254,8 +253,7 @@ impl<R> ReplyTo<R> {
 
 impl<R: Send> Caller for ReplyTo<R> {
     fn has_given_up(&self, group: &Group) -> bool {
-        let asked = self.sender.as_ref().filter(|sender| !sender.state().metadata().is_told);
-        asked.is_some_and(|sender| is_abandoned(sender.state(), group))
+        self.asking().is_some_and(|sender| is_abandoned(sender.state(), group))
     }
 }
 

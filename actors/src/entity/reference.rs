@@ -10,7 +10,7 @@ use crate::actor::{Envelope, MessageFor};
 use crate::call::Ask;
 use crate::error::{AskError, NotOwner, TellError};
 use crate::large::{by_size, Carry};
-use crate::request::{self, Outgoing};
+use crate::request::{self, Ambient};
 use crate::system::intercept::outgoing::{self, Destination, Target};
 use crate::system::{DeadLetterReason, System};
 
@@ -97,7 +97,7 @@ impl<E: Entity> EntityRef<E> {
     fn ask_plain<M: MessageFor<E, K>, K: 'static>(
         &self,
         message: M,
-        outgoing: Outgoing,
+        outgoing: Ambient,
         limit: Duration,
     ) -> Ask<M, M::Reply> {
         if !outgoing.chain.is_empty() {

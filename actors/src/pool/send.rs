@@ -13,7 +13,7 @@ use crate::call::{Ask, Load, ReplyTo};
 use crate::error::{AskError, TellError};
 use crate::large::{by_size, Carry};
 use crate::recipient::SendMode;
-use crate::request::{self, Delivery, Outgoing};
+use crate::request::{self, Ambient, Delivery};
 use crate::system::intercept::outgoing::{self, Destination, Target};
 use crate::system::{DeadLetterReason, System};
 
@@ -183,7 +183,7 @@ impl<A: Actor> Shared<A> {
         &self,
         route: Route,
         message: M,
-        outgoing: Outgoing,
+        outgoing: Ambient,
         limit: Duration,
     ) -> Ask<M, M::Reply> {
         let system = &self.settings.system;

@@ -10,7 +10,7 @@ mod delivery;
 pub(crate) mod scope;
 mod trace;
 
-pub(crate) use ambient::{baggage, call, closes_cycle, outgoing, outgoing_for, Ambient, Outgoing};
+pub(crate) use ambient::{baggage, call, closes_cycle, outgoing, outgoing_for, Ambient};
 pub(crate) use context::Baggage;
 pub use context::RequestContext;
 pub use delivery::Delivery;

@@ -125,6 +125,25 @@ fn watcher_of_a_closing_channel_is_notified_or_sees_it_closed() {
 }
 
 #[test]
+fn metadata_is_taken_by_the_last_handle_or_dropped_with_it() {
+    loom::model(|| {
+        let value = Arc::new(());
+        let (sender, receiver) = channel::<Box<u32>, _>(Held(Arc::clone(&value)));
+        let shared = receiver.share();
+        drop(sender);
+        let dropping = thread::spawn(move || drop(receiver));
+        let metadata = shared.into_metadata();
+        dropping.join().unwrap();
+        assert_eq!(Arc::strong_count(&value), 1 + usize::from(metadata.is_some()));
+    });
+}
+
+/// Counted by its address.
+struct Held(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+impl Metadata for Held {}
+
+#[test]
 fn closing_during_a_send_drops_the_value_once() {
     loom::model(|| {
         let told = Told::new();

@@ -293,6 +293,11 @@ impl<T, N> Sender<T, N> {
         unsafe { self.0.as_ref() }.alive()
     }
 
+    /// Returns another handle on the shared state.
+    pub fn share(&self) -> SharedOneshot<N> {
+        SharedOneshot::of(self.state(), self.0)
+    }
+
     /// Returns a handle that keeps the memory, not the metadata.
     pub fn downgrade(&self) -> WeakOneshot<N> {
         WeakOneshot::of(self.state(), self.0)
@@ -479,11 +484,7 @@ impl<T, N: Metadata> Drop for Receiver<T, N> {
     }
 }
 
-impl<N> fmt::Debug for Oneshot<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Oneshot").field("is_settled", &self.is_settled()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<N> Oneshot<N>, self => is_settled: self.is_settled());
 
 impl<T, N> fmt::Debug for Sender<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

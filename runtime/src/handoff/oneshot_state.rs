@@ -242,6 +242,26 @@ impl<N> SharedOneshot<N> {
     }
 }
 
+impl<N> SharedOneshot<N> {
+    /// Drops the handle. Returns the metadata if it was the last strong reference.
+    pub fn into_metadata(self) -> Option<N> {
+        let state = ManuallyDrop::new(self).0;
+        // SAFETY: our reference keeps it.
+        let shared = unsafe { state.as_ref() }.alive();
+        // AcqRel: as in `release`.
+        if shared.word.fetch_sub(STRONG, Ordering::AcqRel) & STRONG_ALL != STRONG {
+            return None;
+        }
+        // SAFETY: within the allocation, which the weak reference of the strong ones holds.
+        let metadata = unsafe { state.byte_add(offset_of!(Oneshot<N>, metadata)) }.cast::<N>();
+        // SAFETY: no strong reference is left, so nothing reads it, and it is read once.
+        let metadata = unsafe { metadata.read() };
+        // SAFETY: releases the weak reference that the strong ones shared.
+        unsafe { release_memory(state) };
+        Some(metadata)
+    }
+}
+
 impl<N> Deref for SharedOneshot<N> {
     type Target = Oneshot<N>;
 

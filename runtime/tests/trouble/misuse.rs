@@ -231,6 +231,19 @@ fn sender_dropped_inside_the_callback_of_its_own_channel_ends_it_once() {
 }
 
 #[test]
+fn last_handle_takes_the_metadata_and_no_other_does() {
+    let ends = Ends::default();
+    let (sender, receiver) = channel::<End, _>(Keeps(Mutex::new(None), ends.one()));
+    let (first, last) = (receiver.share(), sender.share());
+    drop((sender, receiver));
+    assert!(first.into_metadata().is_none());
+    let metadata = last.into_metadata();
+    assert_eq!((metadata.is_some(), ends.count()), (true, 0));
+    drop(metadata);
+    assert_eq!(ends.count(), 1);
+}
+
+#[test]
 fn receiver_dropped_by_the_waker_that_its_sender_calls_drops_the_value_once() {
     let ends = Ends::default();
     let (sender, mut receiver) = channel::<End, ()>(());

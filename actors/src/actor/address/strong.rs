@@ -12,7 +12,7 @@ use crate::actor::{kind, Actor, ActorCell, Bare, Context, Envelope, MessageFor};
 use crate::call::{Ask, Other};
 use crate::error::{AskError, TellError};
 use crate::large::{self, is_any_large, Carry, Large};
-use crate::request::{self, Delivery, Outgoing};
+use crate::request::{self, Ambient, Delivery};
 use crate::system::id;
 use crate::system::intercept::outgoing::{self, Destination, Target};
 use crate::system::{holders, DeadLetterReason, System, OUTGOING_BIT};
@@ -286,7 +286,7 @@ impl<A: Actor> Address<A> {
     /// The call would never be answered.
     #[cold]
     #[inline(never)]
-    fn cycle<M, R>(&self, message: M, outgoing: &Outgoing) -> Box<Other<M, R>> {
+    fn cycle<M, R>(&self, message: M, outgoing: &Ambient) -> Box<Other<M, R>> {
         let mut chain = outgoing.chain.names();
         chain.push(self.name());
         Other::refused(AskError::Cycle { chain, message: Some(message) })
@@ -296,7 +296,7 @@ impl<A: Actor> Address<A> {
     fn ask_plain<M: MessageFor<A, K>, K: 'static>(
         &self,
         message: M,
-        outgoing: Outgoing,
+        outgoing: Ambient,
         limit: Duration,
     ) -> Ask<M, M::Reply> {
         let (now_ns, deadline_ns) = self.deadline(limit, &outgoing);

@@ -167,8 +167,7 @@ impl<A: Actor> ActorCell<A> {
             return None;
         }
         let call = delivery.reply.as_ref().and_then(|reply| reply.call());
-        let chain = call.map(|call| call.chain.clone()).unwrap_or_default();
-        let comes_back = chain.contains(self.state.id);
+        let comes_back = call.is_some_and(|call| call.chain.contains(self.state.id));
         let rare = self.state.rare();
         if let Some(forwarder) = rare.forwarder.as_ref().filter(|_| !comes_back) {
             forwarder.take(Box::new(Envelope::<M, M::Reply, K>::new(delivery)));

@@ -8,7 +8,7 @@ use turnwheel_runtime::{Context, TaskJob};
 
 use crate::actor::{Actor, ActorCell, MessageFor};
 use crate::call::{Answer, Call, Load, ReplyTo};
-use crate::request::{self, Delivery, Outgoing};
+use crate::request::{self, Ambient, Delivery};
 use crate::system::Undelivered;
 
 /// A queued message that nothing goes with: the commonest, and no bigger than the message.
@@ -69,13 +69,12 @@ impl<M, R, K> Envelope<M, R, K> {
     #[inline(always)]
     pub(crate) fn asked(
         message: M,
-        outgoing: Outgoing,
+        outgoing: Ambient,
         deadline_ns: u64,
         load: Option<Arc<Load>>,
     ) -> (Self, Receiver<Answer<R>, Call>, SharedOneshot<Call>) {
-        let Outgoing { baggage, chain, made_for, .. } = outgoing;
-        let (reply, receiver, shared) =
-            Call::counted(deadline_ns, chain, load).made_for(made_for).begin();
+        let Ambient { baggage, chain, .. } = outgoing;
+        let (reply, receiver, shared) = Call::counted(deadline_ns, chain, load).begin();
         (Self::new(Delivery { message, baggage, reply: Some(reply) }), receiver, shared)
     }
 

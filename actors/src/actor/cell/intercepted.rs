@@ -12,7 +12,7 @@ use crate::actor::{
     Actor, ActorCell, Admits, AsyncContext, AsyncHandler, Context, InterleavedHandler,
     ReplyHandler, Turn,
 };
-use crate::call::{CallChain, ReplyTo};
+use crate::call::ReplyTo;
 use crate::error::AskError;
 use crate::large::Carry;
 use crate::request::{scope, Ambient, Delivery, Panic, RequestContext};
@@ -149,7 +149,12 @@ impl<A: Actor> ActorCell<A> {
         P: Carry<M>,
         R: Send + 'static,
     {
-        let mut ambient = Ambient { chain: CallChain::default(), ..Ambient::of(&delivery) };
+        let deadline_ns = delivery
+            .reply
+            .as_ref()
+            .and_then(ReplyTo::call)
+            .map_or(u64::MAX, |call| call.deadline_ns);
+        let mut ambient = Ambient::plain(delivery.baggage.clone(), deadline_ns);
         let Some((mut interception, _)) =
             self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
         else {
@@ -158,6 +163,9 @@ impl<A: Actor> ActorCell<A> {
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut cx = Context::new(turn.reborrow(), &mut self.state);
+        if let Some(reply) = &reply {
+            cx = cx.asked_by(reply);
+        }
         let run = || handle(actor, message, &mut cx);
         let (end, panic) = between(&mut interception, &ambient, run, End::Replied);
         self.close_with::<M, _>(reply, end, panic.is_some(), &turn);
@@ -176,7 +184,7 @@ impl<A: Actor> ActorCell<A> {
         A: ReplyHandler<M>,
         M: Send + 'static,
     {
-        let mut ambient = Ambient::of(&delivery);
+        let mut ambient = Ambient::of(&delivery, None);
         let Some((mut interception, _)) =
             self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
         else {
@@ -210,13 +218,12 @@ impl<A: Actor> ActorCell<A> {
         A: AsyncHandler<M>,
         M: Send + 'static,
     {
-        let mut ambient = Ambient::of(&delivery);
+        let mut ambient = Ambient::of(&delivery, Some(self.asker(&turn, false)));
         let Some((interception, is_activity)) =
             self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
         else {
             return;
         };
-        ambient.asker = Some(self.asker(&turn, false));
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.state.address(&turn));
         let Some(mut lent) = self.lend() else { return };
@@ -241,13 +248,13 @@ impl<A: Actor> ActorCell<A> {
         A: InterleavedHandler<M>,
         M: Send + 'static,
     {
-        let mut ambient = Ambient::of(&delivery);
+        let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
+        let mut ambient = Ambient::of(&delivery, asker);
         let Some((mut interception, is_activity)) =
             self.take_in::<M, P, _>(&mut delivery, &mut ambient, &turn)
         else {
             return;
         };
-        ambient.asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else { return };
         let mut cx = Context::new(turn.reborrow(), &mut self.state);

@@ -255,7 +255,7 @@ impl<A: Actor> ActorCell<A> {
         let Some(actor) = &mut self.actor else {
             return self.drop_without_actor::<M>(&turn);
         };
-        let ambient = Ambient::of(&delivery);
+        let ambient = Ambient::of(&delivery, None);
         let Delivery { message, reply, .. } = delivery;
         let reply = reply.unwrap_or_else(ReplyTo::nobody);
         let mut cx = Context::new(turn, &mut self.state);
@@ -276,7 +276,7 @@ impl<A: Actor> ActorCell<A> {
         }
         let Some(is_activity) = self.begin(&delivery, &turn) else { return };
         let asker = self.asker(&turn, false);
-        let mut ambient = Ambient { asker: Some(asker), ..Ambient::of(&delivery) };
+        let mut ambient = Ambient::of(&delivery, Some(asker));
         let Delivery { message, reply, .. } = delivery;
         let cx = AsyncContext::new(self.state.address(&turn));
         // Made here, so that also a future that is never polled gives the actor back.
@@ -304,7 +304,7 @@ impl<A: Actor> ActorCell<A> {
         let Some(is_activity) = self.begin(&delivery, &turn) else { return };
         // Where others may come in, a call that comes back to the actor is no cycle.
         let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
-        let ambient = Ambient { asker, ..Ambient::of(&delivery) };
+        let ambient = Ambient::of(&delivery, asker);
         let Delivery { message, reply, .. } = delivery;
         let Some(actor) = &mut self.actor else {
             return self.drop_without_actor::<M>(&turn);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use turnwheel_runtime::{Completion, Failure, Lifecycle, OnFailure};
 
 use crate::actor::{ActorCell, Context, Directive, Exit, Outcome, Restart, RestartCounter, Turn};
-use crate::call::nanos;
+use crate::call::{nanos, CallChain};
 use crate::entity::{Directory, Entities, Entity, EntityKey, Failures, StateStore};
 use crate::request::{scope, Ambient};
 use crate::system::id;
@@ -155,7 +155,8 @@ impl<E: Entity> EntityHooks<E> {
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
         let cx = EntityContext { key, id: cell.state.id, directory, entities };
         // Its calls must not come back to it meanwhile: it takes no message before it is active.
-        let ambient = Ambient { asker: Some(cell.asker(turn, false)), ..Ambient::default() };
+        let chain = CallChain::waiting(cell.asker(turn, false), None);
+        let ambient = Ambient { chain, ..Ambient::default() };
         let mut attempts = attempts(cell, cx, ambient);
         // Most activations do not wait: those need no subscription.
         let mut noop = std::task::Context::from_waker(Waker::noop());

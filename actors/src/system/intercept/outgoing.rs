@@ -16,7 +16,7 @@ use super::outcome::{AnyEnd, End, Retrying};
 use crate::call::{deadline_after, Ask, Other};
 use crate::error::{AskError, TellError};
 use crate::large::Carry;
-use crate::request::{self, Outgoing, RequestContext};
+use crate::request::{self, Ambient, RequestContext};
 use crate::system::{DeadLetterReason, System};
 
 /// The recipient of a message as interceptors see it.
@@ -67,7 +67,7 @@ pub(crate) trait Destination {
 
     /// When a call to it gives up; and the time of now, from which its limit counts.
     #[inline(always)]
-    fn deadline(&self, limit: Duration, outgoing: &Outgoing) -> (u64, u64) {
+    fn deadline(&self, limit: Duration, outgoing: &Ambient) -> (u64, u64) {
         let now_ns = self.system().asking_ns(limit);
         (now_ns, deadline_after(now_ns, limit).min(outgoing.deadline_ns))
     }
@@ -167,7 +167,7 @@ pub(crate) fn ask<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
     target: Target<'_>,
     message: P,
     limit: Duration,
-    send: impl Fn(P, Outgoing, Duration) -> Ask<P, R> + Send + 'static,
+    send: impl Fn(P, Ambient, Duration) -> Ask<P, R> + Send + 'static,
 ) -> Box<Other<P, R>> {
     let outgoing = request::outgoing();
     let system = target.system.clone();
@@ -200,7 +200,7 @@ pub(crate) fn ask<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
 struct RetriedCall<S> {
     interception: Interception,
     system: System,
-    outgoing: Outgoing,
+    outgoing: Ambient,
     /// When its caller gives up, nanoseconds.
     end_ns: u64,
     send: S,
@@ -219,12 +219,12 @@ impl<S> RetriedCall<S> {
     where
         M: Send + 'static,
         P: Carry<M>,
-        S: Fn(P, Outgoing, Duration) -> Ask<P, R>,
+        S: Fn(P, Ambient, Duration) -> Ask<P, R>,
     {
         let (outgoing, left) = (self.outgoing.clone(), self.left());
         let Self { interception, send, .. } = self;
         let sent = pass::<M, P, _>(interception, message, |message, info| {
-            let outgoing = Outgoing { baggage: info.request.baggage(), ..outgoing };
+            let outgoing = Ambient { baggage: info.request.baggage(), ..outgoing };
             send(message, outgoing, left.min(info.limit))
         });
         match sent {
