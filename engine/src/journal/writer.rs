@@ -196,15 +196,25 @@ impl Writer {
                 let changed = verdicts.split_off(count);
                 self.listeners.durable(&appends, &verdicts);
                 let mut durable = Vec::with_capacity(count);
-                let entries = appends.iter().zip(tickets).zip(verdicts);
+                let mut refused = Vec::new();
+                let entries = appends.into_iter().zip(tickets).zip(verdicts);
                 for ((append, (row, tally, ticket)), verdict) in entries {
-                    if let Verdict::Written(seq) = verdict {
-                        self.has_written(seq, append, row, tally, now_ns);
+                    match verdict {
+                        Verdict::Written(seq) => {
+                            self.has_written(seq, &append, row, tally, now_ns);
+                        }
+                        Verdict::Unencodable(problem) => {
+                            let entry = NewEntry { append, row, tally };
+                            refused.push((Entry { entry, ticket }, StoreError::Failed(problem)));
+                            continue;
+                        }
+                        _ => {}
                     }
                     durable.push((ticket, verdict));
                 }
                 self.forget_written();
                 durable.into_iter().for_each(|(ticket, verdict)| ticket(Ok(verdict)));
+                refused.into_iter().for_each(|(entry, error)| entry.refuse(error));
                 changers.into_iter().zip(changed).for_each(|(ticket, now)| ticket(Ok(now)));
             }
             Err(error) => {

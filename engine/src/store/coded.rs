@@ -37,7 +37,8 @@ pub trait Codec: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Why it cannot be encoded. The whole commit is refused then, and tried again by its plans.
+    /// Why it cannot be encoded. The entry is refused then, and tried again by its plan; a
+    /// snapshot is left out.
     fn encode(&self, plain: &[u8]) -> Result<(String, Vec<u8>), String>;
 
     /// What was encoded with the key of this id.
@@ -221,11 +222,15 @@ impl StoreWriter for Writer {
         let append = |append: &Append| -> Result<Append, StoreError> {
             Ok(Append { records: encoded(codec, &append.records)?, ..append.clone() })
         };
-        let row = |row: &PlanRow| -> Result<PlanRow, StoreError> {
-            let snapshot = row.snapshot.as_ref();
-            let snapshot = snapshot.map(|(seq, bytes)| Ok((*seq, encoded(codec, bytes)?)));
-            let snapshot = snapshot.transpose()?;
-            Ok(PlanRow { snapshot, ..row.clone() })
+        let row = |row: &PlanRow| {
+            // Without a snapshot the plan is read from its entries.
+            let snapshot = row.snapshot.as_ref().and_then(|(seq, bytes)| {
+                let told = |error: &StoreError| {
+                    tracing::warn!(plan = %row.id, %error, "a snapshot is left out");
+                };
+                Some((*seq, encoded(codec, bytes).inspect_err(told).ok()?))
+            });
+            PlanRow { snapshot, ..row.clone() }
         };
         let change = |change: &Change| -> Result<Change, StoreError> {
             let mut change = change.clone();
@@ -237,10 +242,22 @@ impl StoreWriter for Writer {
             Ok(change)
         };
         let changes = batch.changes.iter().map(change).collect::<Result<Vec<_>, StoreError>>()?;
-        let appends = batch.appends.iter().map(append).collect::<Result<Vec<_>, StoreError>>()?;
-        let rows = batch.rows.iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
+        let mut appends = Vec::with_capacity(batch.appends.len());
+        let mut refused = Vec::new();
+        for (index, plain) in batch.appends.iter().enumerate() {
+            match append(plain) {
+                Ok(append) => appends.push(append),
+                Err(StoreError::Failed(why)) => refused.push((index, Verdict::Unencodable(why))),
+                Err(error) => return Err(error),
+            }
+        }
+        let rows: Vec<PlanRow> = batch.rows.iter().map(row).collect();
         let projected = batch.projected;
-        self.inner.commit(&Batch { appends: &appends, changes: &changes, rows: &rows, projected })
+        let batch = Batch { appends: &appends, changes: &changes, rows: &rows, projected };
+        let mut verdicts = self.inner.commit(&batch)?;
+        // In the order of the appends, and before those of the changes.
+        refused.into_iter().for_each(|(index, verdict)| verdicts.insert(index, verdict));
+        Ok(verdicts)
     }
 
     fn written_after(&mut self, place: Seq) -> Result<Vec<(Seq, PlanId, Seq)>, StoreError> {

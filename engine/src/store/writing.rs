@@ -189,4 +189,6 @@ pub enum Verdict {
         /// The plan that has it.
         holder: PlanId,
     },
+    /// It was not written: the codec of the store cannot encode it, for this reason.
+    Unencodable(String),
 }

@@ -1,11 +1,13 @@
 //! What is stored is encoded: keys are rotated, and what cannot be decoded is left as it is.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use turnwheel_engine::store::{Append, Batch, Filter, Store, Verdict};
 use turnwheel_engine::{
-    ChunkCursor, Codec, MemoryStore, Next, PlanError, PlanResult, SqliteStore, StoreError, World,
-    WorldBuilder,
+    ChunkCursor, Codec, CodedStore, MemoryStore, Next, PlanError, PlanId, PlanResult, SqliteStore,
+    StoreError, World, WorldBuilder,
 };
 use turnwheel_runtime::sim::Sim;
 
@@ -121,8 +123,7 @@ fn a_codec_can_begin_with_a_store_that_was_written_without_one() {
 
 #[test]
 fn a_world_that_joins_a_store_has_the_codec_of_that_store() {
-    use std::sync::Arc;
-    use turnwheel_engine::{BuildError, CodedStore, SharedStore};
+    use turnwheel_engine::{BuildError, SharedStore};
     let memory = CodedStore::new(MemoryStore::new(), Arc::new(Toy::new(&["k"])));
     let store = SharedStore::open(memory).unwrap();
     let refused = World::builder().codec(Toy::new(&["x"])).join(&store);
@@ -189,29 +190,102 @@ fn the_file_does_not_hold_the_plain_text() {
     }
 }
 
-#[test]
-fn a_store_in_memory_is_encoded_as_well() {
-    use std::sync::Arc;
-    use turnwheel_engine::store::{Append, Batch};
-    use turnwheel_engine::{CodedStore, PlanId, Store};
-    let memory = MemoryStore::new();
-    let coded = CodedStore::new(memory.clone(), Arc::new(Toy::new(&["k"])));
-    let mut writer = coded.writer().unwrap();
-    let append = Append {
-        plan: PlanId::from_bytes([1; 16]),
+/// The first entry of a plan.
+fn append(plan: u8, records: &str) -> Append {
+    Append {
+        plan: PlanId::from_bytes([plan; 16]),
         prev: 0,
         epoch: 1,
-        records: SECRET.into(),
+        records: records.into(),
         key: None,
         take: vec![],
         release: vec![],
         follow: vec![],
         unfollow: vec![],
-    };
-    let batch = Batch { appends: &[append], changes: &[], rows: &[], projected: 0 };
+    }
+}
+
+#[test]
+fn a_store_in_memory_is_encoded_as_well() {
+    let memory = MemoryStore::new();
+    let coded = CodedStore::new(memory.clone(), Arc::new(Toy::new(&["k"])));
+    let mut writer = coded.writer().unwrap();
+    let batch = Batch { appends: &[append(1, SECRET)], changes: &[], rows: &[], projected: 0 };
     writer.commit(&batch).unwrap();
     let read =
         |store: &dyn Store| store.reader().unwrap().journal(0, 1).unwrap()[0].records.clone();
     assert_eq!(read(&coded), SECRET.as_bytes());
     assert_eq!(read(&memory)[..3], [0xc0, 1, b'k']);
+}
+
+/// Cannot encode what has both words.
+struct Picky(&'static [&'static str]);
+
+impl Codec for Picky {
+    fn encode(&self, plain: &[u8]) -> Result<(String, Vec<u8>), String> {
+        let has = |word: &&str| plain.windows(word.len()).any(|part| part == word.as_bytes());
+        match self.0.iter().all(has) {
+            true => Err("these words cannot be encoded".to_owned()),
+            false => Ok(("k".to_owned(), plain.to_vec())),
+        }
+    }
+
+    fn decode(&self, _: &str, coded: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(coded.to_vec())
+    }
+}
+
+/// A theatre whose part «wait» takes events for ever.
+fn listening(words: &'static [&'static str]) -> (Theatre, turnwheel_engine::PlanHandle) {
+    let theatre = Theatre::with(|_| {}, |world| world.codec(Picky(words)));
+    theatre.script.on("wait", |step| {
+        step.output = step.event::<String>()?.unwrap_or_default().into();
+        Ok(Next::suspend("a word"))
+    });
+    let plan = theatre.perform("wait");
+    theatre.settle(&plan);
+    (theatre, plan)
+}
+
+#[test]
+fn entry_that_cannot_be_encoded_is_refused_and_those_beside_it_are_written() {
+    let coded = CodedStore::new(MemoryStore::new(), Arc::new(Picky(&["bomb"])));
+    let mut writer = coded.writer().unwrap();
+    let appends = [append(1, "one"), append(2, "a bomb"), append(3, "three")];
+    let batch = Batch { appends: &appends, changes: &[], rows: &[], projected: 0 };
+    let verdicts = writer.commit(&batch).expect("it is made");
+    let written = |verdict: &Verdict| matches!(verdict, Verdict::Written(_));
+    assert_eq!(verdicts.iter().map(written).collect::<Vec<_>>(), [true, false, true]);
+    let written = coded.reader().unwrap().journal(0, 9).unwrap();
+    let texts: Vec<_> = written.iter().map(|entry| &entry.records[..]).collect();
+    assert_eq!(texts, [&b"one"[..], b"three"]);
+}
+
+#[test]
+fn order_that_cannot_be_encoded_is_refused_and_other_plans_go_on() {
+    let (theatre, plan) = listening(&["bomb"]);
+    let step = step_of(&theatre.settle(&plan), "wait");
+    let bad = theatre.world.event(plan.id(), step, None, &"bomb");
+    let refused = theatre.sim.wait(bad).expect("it answers").expect_err("it cannot be stored");
+    assert!(refused.to_string().contains("these words cannot be encoded"), "{refused}");
+    let other = theatre.perform("b");
+    assert_eq!(theatre.finished(&other).result(), PlanResult::Success);
+}
+
+#[test]
+fn snapshot_that_cannot_be_encoded_is_left_out() {
+    let (theatre, plan) = listening(&["left", "right"]);
+    let step = step_of(&theatre.settle(&plan), "wait");
+    theatre.done(plan.label("side", "left", "ann")).unwrap();
+    for word in std::iter::repeat_n("right", 100) {
+        let sent = theatre.world.event(plan.id(), step, None, &word);
+        theatre.sim.wait(sent).expect("it answers").expect("it is stored");
+    }
+    theatre.sim.advance(Duration::from_secs(60));
+    let other = theatre.perform("b");
+    theatre.finished(&other);
+    theatre.sim.advance(Duration::from_secs(60));
+    let rows = theatre.store.reader().unwrap().list(&Filter::default()).expect("it lists");
+    assert_eq!(rows.len(), 2, "rows for searches are written");
+    assert_eq!(theatre.settle(&plan).labels["side"], "left");
 }
