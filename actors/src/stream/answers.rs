@@ -31,6 +31,7 @@ pub struct Answers<T>(Arc<Shared<T>>);
 
 /// The end that makes; see [`Context::answers`] and [`Answers::bounded`]. Dropped without
 /// [`AnswerSink::end`], the receiver is told [`Failure::Closed`], unless its actor looks after it.
+#[must_use = "dropping it ends the stream with a failure"]
 pub struct AnswerSink<T> {
     shared: Arc<Shared<T>>,
     /// Its future tells how it ends.
@@ -77,42 +78,51 @@ impl<T> Shared<T> {
     }
 
     fn poll_take(&self, waker: &Waker) -> Poll<Option<Result<T, Failure>>> {
-        let (answer, sender) = {
+        let mut own = None;
+        loop {
             let mut state = self.0.lock();
-            let Some(answer) = state.queue.pop_front() else {
-                return match state.end.take() {
-                    Some(Err(failure)) => Poll::Ready(Some(Err(failure))),
-                    Some(Ok(())) => Poll::Ready(None),
-                    None if state.has_ended => Poll::Ready(None),
-                    None => {
-                        state.receiver = Some(waker.clone());
-                        Poll::Pending
-                    }
-                };
-            };
-            state.taken = state.taken.wrapping_add(1);
-            (answer, state.sender.take())
-        };
-        wake(sender);
-        Poll::Ready(Some(Ok(answer)))
+            if let Some(answer) = state.queue.pop_front() {
+                state.taken = state.taken.wrapping_add(1);
+                let sender = state.sender.take();
+                drop(state);
+                wake(sender);
+                return Poll::Ready(Some(Ok(answer)));
+            }
+            if state.has_ended {
+                return Poll::Ready(state.end.take().and_then(Result::err).map(Err));
+            }
+            // A waker is cloned and dropped without the lock: it may use the stream.
+            if own.is_some() {
+                std::mem::swap(&mut state.receiver, &mut own);
+                return Poll::Pending;
+            }
+            drop(state);
+            own = Some(waker.clone());
+        }
     }
 
     /// Puts the answer there if there is room and somebody to take it.
     fn poll_send(&self, answer: &mut Option<T>, waker: &Waker) -> Poll<bool> {
-        let receiver = {
+        let mut own = None;
+        loop {
             let mut state = self.0.lock();
             if state.is_abandoned || state.has_ended {
                 return Poll::Ready(false);
             }
-            if state.queue.len() >= state.bound {
-                state.sender = Some(waker.clone());
+            if state.queue.len() < state.bound {
+                state.queue.extend(answer.take());
+                let receiver = state.receiver.take();
+                drop(state);
+                wake(receiver);
+                return Poll::Ready(true);
+            }
+            if own.is_some() {
+                std::mem::swap(&mut state.sender, &mut own);
                 return Poll::Pending;
             }
-            state.queue.extend(answer.take());
-            state.receiver.take()
-        };
-        wake(receiver);
-        Poll::Ready(true)
+            drop(state);
+            own = Some(waker.clone());
+        }
     }
 }
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use turnwheel_actors::{
     Actor, Address, Admits, AsyncContext, AsyncHandler, Context, Entities, Entity, Handler,
-    InterleavedHandler, ReplyHandler, ReplyTo, System,
+    InterleavedHandler, ReplyHandler, ReplyTo, Restart, System,
 };
 use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::sim::Sim;
-use turnwheel_runtime::{Completion, Group};
+use turnwheel_runtime::{Backoff, Completion, Group};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -359,5 +359,44 @@ fn the_begin_of_a_handler_and_its_cancellation_are_decided_once() -> Outcome {
     assert_eq!(handled.load(Ordering::Relaxed), begun + 1);
     assert_eq!(system.cancelled_calls(), u64::from(20_000 - begun));
     group.shutdown()?;
+    Ok(())
+}
+
+/// Ends the clerk, so that its successor begins after a pause.
+struct Crash;
+
+impl Handler<Crash> for Clerk {
+    type Reply = ();
+
+    fn handle(&mut self, _: Crash, _: &mut Context<'_, Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn call_cancelled_in_the_pause_of_a_restart_never_begins() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let (system, letters) = watched(&sim);
+        let policy = Restart::limited(2, SECOND * 60).backoff(Backoff::constant(SECOND));
+        let clerk = system.actor(Clerk::default()).restart(policy, Clerk::default).spawn()?;
+        let (_open, gate) = completion();
+        let under_way = clerk.ask(Read(gate));
+        sim.run_until_idle();
+        let crash = clerk.ask(Crash);
+        sim.run_until_idle();
+        let kept = clerk.ask(Plain("kept"));
+        let cancelled = clerk.ask(Exclusive("cancelled"));
+        let dropped = clerk.ask(Interleaved("dropped"));
+        sim.run_until_idle();
+        assert!(!under_way.cancel(), "it ran before the restart; seed {seed}");
+        assert!(cancelled.cancel(), "it waits for the fresh actor; seed {seed}");
+        drop((dropped, crash));
+        sim.advance(SECOND * 2);
+        sim.block_on(kept)??;
+        assert_eq!(log(&sim, &clerk), ["kept"], "seed {seed}");
+        let skipped = reasons(&letters).iter().filter(|reason| *reason == "Cancelled").count();
+        assert_eq!((skipped, system.cancelled_calls()), (2, 2), "seed {seed}");
+    }
     Ok(())
 }

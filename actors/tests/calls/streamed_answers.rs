@@ -2,10 +2,13 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::task::{Context as Poll1, Wake, Waker};
 use std::time::Duration;
 
+use futures_core::Stream;
 use turnwheel_actors::{
     Actor, Address, AnswerSink, Answers, AskError, AsyncContext, AsyncHandler, Context, Directive,
     Entities, Entity, Handler, RequestContext, System, ASK_LIMIT_DEFAULT,
@@ -369,4 +372,30 @@ fn each_answer_is_made_with_the_values_of_the_request_and_without_its_deadline()
     }
     assert!(sim.block_on(answers.next())?.is_none());
     Ok(())
+}
+
+/// A waker that looks at its stream when it is dropped.
+struct Looks(Arc<AnswerSink<u32>>, Arc<AtomicU32>);
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        assert!(!self.0.is_abandoned(), "somebody polls it");
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn replaced_waker_of_a_stream_is_dropped_without_a_lock() {
+    let (sink, mut answers) = Answers::<u32>::bounded(1);
+    let (sink, dropped) = (Arc::new(sink), Arc::new(AtomicU32::new(0)));
+    for _ in 0..3 {
+        let waker = Waker::from(Arc::new(Looks(Arc::clone(&sink), Arc::clone(&dropped))));
+        let polled = Pin::new(&mut answers).poll_next(&mut Poll1::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    assert_eq!(dropped.load(Ordering::Relaxed), 2, "the last one waits");
 }

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -191,6 +191,76 @@ fn a_message_for_a_key_of_another_node_comes_back_with_owner_and_epoch() -> Outc
     let asked = mine.ask(Get(3));
     sim.run_until_idle();
     assert_eq!(asked.wait().map_err(|error| error.to_string())?, 3);
+    Ok(())
+}
+
+/// All keys but the first move to another node.
+#[derive(Debug, Default)]
+struct Moves(AtomicBool);
+
+impl Placement for Moves {
+    fn place(&self, _: &str, key: &str) -> Ownership {
+        let has_moved = self.0.load(Ordering::Relaxed);
+        Ownership { is_local: !has_moved || key == "1", epoch: 1 + u64::from(has_moved) }
+    }
+
+    fn owner(&self, _: &str, _: &str) -> Option<String> {
+        Some("node-b:7000".to_owned())
+    }
+}
+
+#[test]
+fn messages_that_wait_for_room_are_refused_when_their_key_has_moved() -> Outcome {
+    let placement = Arc::new(Moves::default());
+    let (sim, entities) = entities(|settings| settings.placement(placement.clone()).active_max(1));
+    entities.get::<Cache>(1_u64).tell(Hold)?;
+    sim.run_until_idle();
+    let waiting = entities.get::<Cache>(3_u64).ask(Get(5));
+    sim.run_until_idle();
+    assert_eq!(active(&entities), [1], "there is room for one");
+    placement.0.store(true, Ordering::Relaxed);
+    drop(entities.get::<Cache>(1_u64).passivate());
+    sim.run_until_idle();
+    let Err(AskError::Unanswered(failure)) = waiting.wait() else { panic!("not refused") };
+    let refused = failure.downcast_ref::<NotOwner>().ok_or("another failure")?;
+    let expected = (Some("node-b:7000".to_owned()), 2, "3".to_owned());
+    assert_eq!(owner(refused.clone()), expected);
+    assert!(active(&entities).is_empty(), "nothing begins for a key of another node");
+    get(&sim, &entities, 1)?;
+    assert_eq!(active(&entities), [1], "its room was given back");
+    Ok(())
+}
+
+#[test]
+fn collection_during_a_shutdown_loses_no_accepted_message() -> Outcome {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let group = sim.group("sim");
+        let entities = Entities::builder(&System::new(&group)).build();
+        let asked: Vec<_> =
+            (0..8_u64).map(|key| entities.get::<Cache>(key).ask(Get(key as u32))).collect();
+        // Some have begun when the shutdown does, and the collector is in between.
+        for _ in 0..seed {
+            sim.run_one();
+        }
+        let report = group.shutdown_later(SECOND * 60);
+        for collect in [Collect::IdleFor(Duration::ZERO), Collect::OlderThan(Duration::ZERO)] {
+            entities.collect::<Cache>(collect);
+            sim.run_one();
+        }
+        assert!(sim.wait_for(report, SECOND * 60)?.is_clean(), "seed {seed}");
+        for (key, asked) in (0..).zip(asked) {
+            match asked.wait() {
+                Ok(value) => assert_eq!(value, key, "seed {seed}"),
+                Err(AskError::Unanswered(failure)) => assert!(failure.is_closed(), "{failure}"),
+                Err(AskError::Refused(refused)) => {
+                    assert_eq!(refused.kind, SubmitErrorKind::Closed);
+                }
+                Err(other) => panic!("{other:?}, seed {seed}"),
+            }
+        }
+        assert!(active(&entities).is_empty(), "seed {seed}");
+    }
     Ok(())
 }
 

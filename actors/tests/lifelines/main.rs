@@ -1,5 +1,6 @@
 //! Ends that concern others: children, watchers, links, drains.
 
+mod backlog;
 mod entities;
 mod nodes;
 mod pauses;

@@ -1,5 +1,6 @@
 //! Messages: the ways by which they come, their order, and who gets them.
 
+mod handles;
 mod large;
 mod macros;
 mod registry;

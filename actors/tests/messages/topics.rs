@@ -2,12 +2,15 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::sync::mpsc;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{mpsc, Arc, Mutex};
+use std::task::{Context as Poll1, Poll, Wake, Waker};
 use std::time::Duration;
 
 use turnwheel_actors::{
-    Actor, Address, AsyncContext, AsyncHandler, Context, DeadLetterReason, Handler, System, Topic,
-    TopicOverflow, TOPIC_KEPT_MAX,
+    Actor, Address, AsyncContext, AsyncHandler, Context, DeadLetterReason, Handler, SubscriptionId,
+    System, Topic, TopicOverflow, TOPIC_KEPT_MAX,
 };
 use turnwheel_actors_testkit::Stage;
 use turnwheel_runtime::completion::completion;
@@ -454,5 +457,37 @@ fn a_topic_outlives_the_group_of_its_subscribers() -> Outcome {
     let published = topic.publish_accepted(&Note(9)).wait_timeout(PATIENCE)?;
     assert_eq!((published.delivered, published.removed), (0, 1));
     assert_eq!(topic.subscribers(), 0);
+    Ok(())
+}
+
+/// Uses the topic that it is woken by.
+struct Reenter(Topic<Note>, SubscriptionId, Mutex<Option<bool>>);
+
+impl Wake for Reenter {
+    fn wake(self: Arc<Self>) {
+        let was_there = self.0.unsubscribe(self.1);
+        let published = self.0.publish(&Note(9));
+        assert_eq!((published.delivered, self.0.subscriptions().len()), (0, 0));
+        *self.2.lock().expect("it is woken once") = Some(was_there);
+    }
+}
+
+#[test]
+fn waker_of_a_publication_may_use_its_topic() -> Outcome {
+    let sim = Sim::fifo();
+    let system = System::new(&sim.group("cpu"));
+    let log = system.actor(Log::default()).mailbox(Mailbox::bounded(1)).spawn()?;
+    let topic = Topic::new();
+    let id = topic.subscribe(log.recipient(), TopicOverflow::Wait);
+    assert_eq!(topic.publish(&Note(1)).delivered, 1);
+    let mut published = topic.publish_accepted(&Note(2));
+    let woken = Arc::new(Reenter(topic, id, Mutex::new(None)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let polled = Pin::new(&mut published).poll(&mut Poll1::from_waker(&waker));
+    assert!(matches!(polled, Poll::Pending), "there is no room yet");
+    sim.run_until_idle();
+    assert_eq!(*woken.2.lock().expect("it is woken once"), Some(true));
+    assert_eq!(sim.wait(published)?.delivered, 1);
+    assert_eq!(sim.block_on(log.with(|log, _| log.0.clone()))??, [1, 2]);
     Ok(())
 }

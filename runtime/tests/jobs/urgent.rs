@@ -1,7 +1,7 @@
 //! The urgent lane: overtakes what is submitted, loses nothing, ends with its task.
 
 use std::error::Error;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
@@ -272,5 +272,48 @@ fn an_interrupt_ends_a_wait_for_a_future_and_a_close_that_hangs() -> Outcome {
         task.interrupt();
         sim.run_until_idle();
     }
+    Ok(())
+}
+
+#[test]
+fn urgent_jobs_accepted_while_the_task_closes_run_once_each() -> Outcome {
+    const THREADS: u64 = 3;
+    let group = Group::builder("closes").workers(2).pinning(Pinning::None).build()?;
+    for round in 0..300_u64 {
+        let (task, ran) = (group.spawn(())?, Arc::new(AtomicU64::new(0)));
+        let senders: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (task, ran) = (task.clone(), Arc::clone(&ran));
+                std::thread::spawn(move || {
+                    let mut accepted = 0;
+                    loop {
+                        let ran = Arc::clone(&ran);
+                        let job = move |(): &mut (), _: &mut Context<'_, ()>| {
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        };
+                        match task.submit_urgent(job).map_err(|refused| refused.kind) {
+                            Ok(()) => accepted += 1,
+                            Err(SubmitErrorKind::Full) => std::thread::yield_now(),
+                            Err(kind) => {
+                                assert_eq!(kind, SubmitErrorKind::Closed);
+                                return accepted;
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        while ran.load(Ordering::Relaxed) < round % 8 {
+            std::thread::yield_now();
+        }
+        let closed = task.close();
+        let mut accepted = 0;
+        for sender in senders {
+            accepted += sender.join().map_err(|_| "a sender panicked")?;
+        }
+        closed.wait_timeout(PATIENCE)?;
+        assert_eq!(ran.load(Ordering::Relaxed), accepted, "round {round}");
+    }
+    assert!(group.shutdown()?.is_clean());
     Ok(())
 }

@@ -386,3 +386,49 @@ fn an_executor_that_panics_fails_its_chain_and_not_the_completer() {
     assert!(completer.complete(1).is_ok());
     assert!(matches!(longer.wait_timeout(PATIENCE), Ok(true)));
 }
+
+/// Passes every failure on to the group.
+struct Escalates;
+
+impl Lifecycle<u32> for Escalates {
+    fn on_failure(&mut self, _: &mut u32, _: &mut Context<'_, u32>, _: &Failure) -> OnFailure {
+        OnFailure::Escalate
+    }
+}
+
+#[test]
+fn escalation_hook_that_panics_and_uses_its_group_is_called_once_for_each_failure() -> Outcome {
+    const TASKS: usize = 200;
+    for workers in WORKERS {
+        let (tell, told) = mpsc::channel();
+        let known = Arc::new(std::sync::Mutex::new(None::<Group>));
+        let own = Arc::clone(&known);
+        let hook = move |task: &turnwheel_runtime::AnyTask, _: &Failure| {
+            let group = own.lock().expect("no panic with it").clone().expect("it is known");
+            let seen = group.tasks().iter().any(|info| info.id == task.id());
+            group.spawn(0_u32).expect("the group is open").close().detach();
+            tell.send((task.id(), seen)).expect("the test listens");
+            panic!("planted");
+        };
+        let builder = Group::builder("escalates").workers(workers).pinning(Pinning::None);
+        let group = builder.on_escalate(hook).build()?;
+        *known.lock().expect("no panic with it") = Some(group.clone());
+        let tasks = (0..TASKS).map(|_| group.task(0).lifecycle(Escalates).spawn());
+        let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
+        let mut ids: Vec<_> = tasks.iter().map(Task::id).collect();
+        for task in &tasks {
+            task.submit(|_, _| panic!("planted"))?;
+        }
+        for task in &tasks {
+            assert!(matches!(task.closed().wait_timeout(PATIENCE), Err(Failure::Panicked(_))));
+        }
+        let mut told: Vec<_> = told.try_iter().collect();
+        assert!(told.iter().all(|(_, seen)| *seen), "its task is listed while it is told of");
+        told.sort_unstable();
+        ids.sort_unstable();
+        assert_eq!(told.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), ids);
+        assert!(group.shutdown()?.is_clean());
+        known.lock().expect("no panic with it").take();
+    }
+    Ok(())
+}

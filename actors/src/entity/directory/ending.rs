@@ -6,7 +6,9 @@ use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 use crate::actor::{Pending, Unsent};
 use crate::call::nanos;
-use crate::entity::{Active, Directory, Entity, Entry, Failures, Inactive, Leaving, Locked, Queue};
+use crate::entity::{
+    Active, Directory, Entity, Entry, Failures, Inactive, Leaving, Locked, Queue, Refusal,
+};
 
 /// Messages that no activation took, and why.
 pub(crate) type Failed<E> = Vec<(Box<dyn Pending<E>>, Failure)>;
@@ -87,7 +89,12 @@ impl<E: Entity> Directory<E> {
         }
         let failed = self.begin(&mut shard, key, pending, failures, bytes);
         drop(shard);
+        let has_failed = !failed.is_empty();
         self.fail_all(failed);
+        if has_failed {
+            // Its place may be free.
+            self.next_waiting();
+        }
     }
 
     /// Takes a message that an activation has admitted and does not handle to the next one.
@@ -166,10 +173,21 @@ impl<E: Entity> Directory<E> {
         bytes: u64,
     ) -> Failed<E> {
         let now_ns = self.system.group().recent_ns();
-        match self.activate(shard, key, now_ns, failures, bytes, true) {
-            Ok(_) => self.deliver(shard, key, pending),
-            Err(_) => pending.into_iter().map(|message| (message, Failure::Closed)).collect(),
-        }
+        // The key may have moved to another process while its messages waited.
+        let begun = match self.elsewhere(key) {
+            None => self.activate(shard, key, now_ns, failures, bytes, true).map(drop),
+            Some(refusal) => {
+                self.free_place(bytes);
+                Err(refusal)
+            }
+        };
+        let Err(refusal) = begun else { return self.deliver(shard, key, pending) };
+        let failure = match refusal {
+            Refusal::NotOwner(owner) => Failure::error(*owner),
+            Refusal::Failed(failure) => failure,
+            Refusal::Refused(_) => Failure::Closed,
+        };
+        pending.into_iter().map(|message| (message, failure.clone())).collect()
     }
 
     /// Sends what has waited to the activation there is: under the lock of its shard, so that no

@@ -248,7 +248,7 @@ impl<E: Entity> Directory<E> {
     }
 
     /// Why a key is not activated here: another process owns it, or the entities are gone.
-    fn elsewhere(&self, key: &E::Key) -> Option<Refusal> {
+    pub(crate) fn elsewhere(&self, key: &E::Key) -> Option<Refusal> {
         match self.settings(|settings| not_owner::<E>(settings, key)) {
             Some(not_owner) => not_owner.map(Refusal::NotOwner),
             None => Some(Refusal::Refused(SubmitErrorKind::Closed)),
