@@ -54,35 +54,23 @@ impl<M> From<TellError<M>> for Failure {
 // A tag of a whole word. Left to itself, the compiler puts it into four bytes of a duration, and
 // the processor stalls where an answer is moved as words right after it was made.
 #[repr(u64)]
+#[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum AskError<M> {
     /// The actor did not take the message: full or closed.
     Refused(TellError<M>),
-    /// The actor waits, directly or not, for the caller: the call would never be answered.
-    Cycle {
-        /// The names of the actors that wait for one another, the last one the one called.
-        chain: Vec<String>,
-        /// The message, unless the actor found out when it had it.
-        message: Option<M>,
-    },
+    /// The actor waits, directly or not, for the caller: the call would never be answered. `chain`
+    /// names the actors that wait for one another, the called one last. The message is missing if
+    /// the actor had taken it already.
+    Cycle { chain: Vec<String>, message: Option<M> },
     /// No answer within the deadline.
     TimedOut(TimeSpent),
     /// The actor took the message and ended, or failed, before it answered; or one of the
     /// interceptors around its messages refused it.
     Unanswered(Failure),
     /// An interceptor around the calls refused to send it.
-    Intercepted {
-        /// Why.
-        failure: Failure,
-        /// The message.
-        message: M,
-    },
+    Intercepted { failure: Failure, message: M },
     /// Another process owns the entity; see [`Placement`](crate::entity::Placement).
-    NotOwner {
-        /// The owner and its epoch.
-        owner: Box<NotOwner>,
-        /// The message.
-        message: M,
-    },
+    NotOwner { owner: Box<NotOwner>, message: M },
 }
 
 /// A message was refused since another process owns the entity: send it there, or again when the

@@ -30,28 +30,10 @@ pub struct Record {
 pub enum StoreError {
     /// Somebody else has written it since it was read.
     #[error("{entity} «{key}»: version {expected} was expected and {found} found")]
-    Conflict {
-        /// Name of the entity's type.
-        entity: String,
-        /// Its key.
-        key: String,
-        /// The version that the writer knew.
-        expected: u64,
-        /// The version in the store.
-        found: u64,
-    },
+    Conflict { entity: String, key: String, expected: u64, found: u64 },
     /// The writer's ownership of the key has ended.
     #[error("{entity} «{key}»: epoch {epoch} is over; another owner has begun epoch {newest}")]
-    Fenced {
-        /// Name of the entity's type.
-        entity: String,
-        /// Its key.
-        key: String,
-        /// The epoch of the writer.
-        epoch: u64,
-        /// The newest epoch that has written.
-        newest: u64,
-    },
+    Fenced { entity: String, key: String, epoch: u64, newest: u64 },
     /// Another activation of the key has taken over, or this one is over: it writes no more.
     #[error("{entity} «{key}»: this activation was replaced and writes no more")]
     Replaced { entity: String, key: String },

@@ -51,12 +51,6 @@ pub(super) struct State<A: Actor> {
     is_closed: bool,
 }
 
-impl<A: Actor> Default for State<A> {
-    fn default() -> Self {
-        Self { members: Arc::default(), unwatched: Vec::new(), is_closed: false }
-    }
-}
-
 /// Result of making one more member.
 pub(super) enum Grown<A: Actor> {
     /// It is at this index.
@@ -80,7 +74,11 @@ impl<A: Actor> Shared<A> {
         Self {
             settings,
             supervisor,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                members: Arc::default(),
+                unwatched: Vec::new(),
+                is_closed: false,
+            }),
             cursor: AtomicUsize::new(0),
             is_poked: AtomicBool::new(false),
         }

@@ -1,7 +1,6 @@
 //! Values and trace that follow a request.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use super::ambient::{baggage, Ambient};
@@ -20,7 +19,7 @@ use super::trace::TraceContext;
 /// });
 /// assert!(RequestContext::current().is_empty());
 /// ```
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestContext(Option<Arc<Baggage>>);
 
 /// The contents of a request context.
@@ -94,14 +93,5 @@ impl RequestContext {
     /// call's own deadline.
     pub fn apart<R>(&self, run: impl FnOnce() -> R) -> R {
         Ambient { baggage: self.0.clone(), ..Ambient::default() }.within(run)
-    }
-}
-
-impl fmt::Debug for RequestContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            None => f.write_str("RequestContext(empty)"),
-            Some(baggage) => baggage.fmt(f),
-        }
     }
 }

@@ -83,17 +83,11 @@ impl std::str::FromStr for TraceContext {
         let parts: Vec<&str> = text.split('-').collect();
         let parsed = match parts[..] {
             ["00", trace, parent, flags] => {
-                hex(trace, 32).zip(hex(parent, 16)).zip(hex(flags, 2)).map(
-                    |((trace, parent), flags)| {
-                        // The widths were checked, so nothing is cut off.
-                        Self {
-                            trace_id: trace,
-                            parent_id: parent as u64,
-                            flags: flags as u8,
-                            state: None,
-                        }
-                    },
-                )
+                let ids = hex(trace, 32).zip(hex(parent, 16)).zip(hex(flags, 2));
+                ids.map(|((trace_id, parent), flags)| {
+                    let (parent_id, flags) = (parent as u64, flags as u8);
+                    Self { trace_id, parent_id, flags, state: None }
+                })
             }
             _ => None,
         };

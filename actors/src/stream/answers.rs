@@ -41,10 +41,7 @@ pub struct AnswerSink<T> {
 /// An answer that nobody is there to take; gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody takes the answers any more")]
-pub struct AnswerUnsent<T>(
-    /// The answer.
-    pub T,
-);
+pub struct AnswerUnsent<T>(pub T);
 
 struct Shared<T>(Mutex<State<T>>);
 

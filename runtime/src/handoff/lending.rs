@@ -4,7 +4,6 @@
 //! where it is, and the last of the two sides frees the cell. Model:
 //! `loom-tests/tests/models/lending.rs`.
 
-use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -186,14 +185,6 @@ impl<T> Default for Lender<T> {
     }
 }
 
-impl<T> fmt::Debug for Lender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lender").field("is_empty", &self.is_empty()).finish()
-    }
-}
+debug_fields!(impl<T> Lender<T>, self => is_empty: self.is_empty());
 
-impl<T> fmt::Debug for Lent<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lent")
-    }
-}
+debug_fields!(impl<T> Lent<T>, self =>);

@@ -1,7 +1,6 @@
 //! A value that is there for as long as a closure runs, for whatever the closure calls.
 
 use std::cell::Cell;
-use std::fmt;
 use std::ptr;
 use std::thread::LocalKey;
 
@@ -79,8 +78,4 @@ impl<T> Default for Scoped<T> {
     }
 }
 
-impl<T> fmt::Debug for Scoped<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scoped").field("is_entered", &self.is_entered()).finish()
-    }
-}
+debug_fields!(impl<T> Scoped<T>, self => is_entered: self.is_entered());

@@ -41,51 +41,34 @@ pub struct Event {
 /// Kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the kind of an event says what its field is")]
 pub enum EventKind {
     /// A job was queued for the task.
     Submit,
     /// The task came into a run queue.
     Ready,
     /// The worker took the task from a sibling.
-    Steal {
-        /// The sibling.
-        victim: usize,
-    },
+    Steal { victim: usize },
     /// The worker begins a turn of the task.
     TurnStart,
     /// A job begins.
-    Job {
-        /// Number among all jobs of the simulation, from 1.
-        number: u64,
-    },
+    Job { number: u64 },
     /// The task is in another phase.
     Phase(Phase),
     /// A job or hook of the task has failed.
-    Failed {
-        /// The failure as text.
-        failure: String,
-    },
+    Failed { failure: String },
     /// The turn is over.
-    TurnEnd {
-        /// Jobs that it has run.
-        jobs: u32,
-    },
+    TurnEnd { jobs: u32 },
     /// The turn has ended with work left, and the task went behind all others.
     Yield,
     /// Timers of the group have fired.
-    TimersFired {
-        /// How many.
-        count: usize,
-    },
+    TimersFired { count: usize },
     /// A blocking closure has run.
     Blocked,
     /// The worker finds nothing to do.
     Park,
     /// A fault was injected.
-    Fault {
-        /// Which.
-        fault: &'static str,
-    },
+    Fault { fault: &'static str },
 }
 
 impl fmt::Display for Event {

@@ -1,7 +1,5 @@
 //! Addresses that do not keep their actor.
 
-use std::fmt;
-
 use turnwheel_runtime::WeakTask;
 
 use crate::actor::{Actor, ActorCell, Address};
@@ -50,14 +48,6 @@ impl<A: Actor> WeakAddress<A> {
     }
 }
 
-impl<A: Actor> Clone for WeakAddress<A> {
-    fn clone(&self) -> Self {
-        Self { task: self.task.clone() }
-    }
-}
+clone_fields!(impl<A: Actor> WeakAddress<A>, task);
 
-impl<A: Actor> fmt::Debug for WeakAddress<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WeakAddress(#{})", self.id())
-    }
-}
+debug_fields!(impl<A: Actor> WeakAddress<A>, self => id: self.id());

@@ -1,7 +1,5 @@
 //! Closures as messages.
 
-use std::fmt;
-
 use crate::actor::{kind, Access, Actor, ActorCell, Context, MessageFor, Turn};
 use crate::large::Carry;
 use crate::request::Delivery;
@@ -9,11 +7,7 @@ use crate::request::Delivery;
 /// The message of [`Address::with`](crate::Address::with).
 pub struct With<F>(pub(super) F);
 
-impl<F> fmt::Debug for With<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("With")
-    }
-}
+debug_fields!(impl<F> With<F>, self =>);
 
 impl<A, R, F> MessageFor<A, kind::Closure<R>> for With<F>
 where

@@ -89,12 +89,9 @@ impl<E: Entity> Directory<E> {
         }
         let failed = self.begin(&mut shard, key, pending, failures, bytes);
         drop(shard);
-        let has_failed = !failed.is_empty();
         self.fail_all(failed);
-        if has_failed {
-            // Its place may be free.
-            self.next_waiting();
-        }
+        // If it did not begin, its place is free.
+        self.next_waiting();
     }
 
     /// Takes a message that an activation has admitted and does not handle to the next one.
@@ -181,11 +178,10 @@ impl<E: Entity> Directory<E> {
                 Err(refusal)
             }
         };
-        let Err(refusal) = begun else { return self.deliver(shard, key, pending) };
-        let failure = match refusal {
-            Refusal::NotOwner(owner) => Failure::error(*owner),
-            Refusal::Failed(failure) => failure,
-            Refusal::Refused(_) => Failure::Closed,
+        let failure = match begun {
+            Ok(()) => return self.deliver(shard, key, pending),
+            Err(Refusal::NotOwner(owner)) => Failure::error(*owner),
+            Err(_) => Failure::Closed,
         };
         pending.into_iter().map(|message| (message, failure.clone())).collect()
     }

@@ -69,18 +69,14 @@ pub struct EntityLook {
 /// Why an entity cannot be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum LookError {
     /// No message has been sent to an entity of a type with this name.
     #[error("there is no type of entities «{0}»")]
     UnknownType(String),
     /// The keys of the type cannot be made of a text.
     #[error("«{key}» is no key of «{name}»")]
-    NoKey {
-        /// The type.
-        name: String,
-        /// The text.
-        key: String,
-    },
+    NoKey { name: String, key: String },
 }
 
 /// The entities of one type, without its type.

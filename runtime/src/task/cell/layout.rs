@@ -3,7 +3,6 @@
 use std::alloc::Layout;
 use std::any::TypeId;
 use std::cell::Cell;
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
@@ -115,11 +114,7 @@ struct Head<K> {
     attachment: K,
 }
 
-impl fmt::Debug for Header {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Header").field("inbox", &self.inbox).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Header, self => inbox: self.inbox);
 
 /// A state beside which lies a value that every handle of its task may read. The value lives until
 /// the last handle, also a weak one, is gone.

@@ -1,6 +1,5 @@
 //! Counted references to a task of any type, and what the last one does.
 
-use std::fmt;
 use std::ptr::NonNull;
 
 use super::layout::{Header, TaskPtr};
@@ -67,11 +66,7 @@ impl Drop for TaskRef {
     }
 }
 
-impl fmt::Debug for TaskRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TaskRef").field(&self.name()).finish()
-    }
-}
+debug_fields!(impl TaskRef, self => name: self.name());
 
 /// Gives one reference back. The last handle tells the runner with `ORPHAN` before it goes.
 fn drop_reference(header: NonNull<Header>) {
