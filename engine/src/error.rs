@@ -1,11 +1,14 @@
 //! What goes wrong, and what to do about it.
 
+mod unanswered;
+
 use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::unanswered::{not_taken, unanswered};
 use crate::connect::ConnectError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_BYTES_MAX};
@@ -339,6 +342,19 @@ pub enum TriggerError {
     /// The idempotency key is too long.
     #[error("{0}")]
     Key(TextTooLong),
+    /// The idempotency key has begun another plan: one with another action or input.
+    #[error(
+        "the key «{key}» has begun plan {plan} with {differs}: repeat the request as it was, or take \
+         a new key for a new plan"
+    )]
+    KeyReused {
+        /// The key.
+        key: String,
+        /// The plan that has it.
+        plan: PlanId,
+        /// The difference: another action, or another input and where. No value is repeated.
+        differs: String,
+    },
     /// Planning failed; the plan is stored with its error.
     #[error("planning of plan {plan} failed: {error}")]
     Planning {

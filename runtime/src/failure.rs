@@ -28,7 +28,7 @@ pub enum Failure {
     #[error("not done within {0:?}")]
     TimedOut(Duration),
     /// Every completer was dropped without an answer.
-    #[error("every completer was dropped without an answer")]
+    #[error("no answer will come: the side that was to give it has ended")]
     Abandoned,
     /// A blocking wait was asked for on a worker thread, where waiting is refused.
     #[error("a blocking wait is refused on a worker thread: use `on_completion` or an async wait")]

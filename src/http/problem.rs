@@ -117,6 +117,13 @@ impl From<TriggerError> for Problem {
                 Self::new(Code::PlanNotPlanned, detail).of_plan(plan)
             }
             TriggerError::Exists(plan) => Self::new(Code::PlanExists, detail).of_plan(plan),
+            TriggerError::KeyReused { plan, differs, .. } => {
+                let detail = format!(
+                    "the idempotency key has begun plan {plan} with {differs}: take a new key for a \
+                     new plan"
+                );
+                Self::new(Code::KeyReused, detail).of_plan(plan)
+            }
             TriggerError::Store(error) => error.into(),
             TriggerError::Label(_) | TriggerError::Key(_) => {
                 Self::new(Code::BodyInvalid, format!("the body: {detail}"))

@@ -207,7 +207,7 @@ impl Bench {
         key: String,
     ) -> Result<(), FlowError> {
         let world = self.world().ok_or(FlowError::NoFlows)?;
-        let options = TriggerOptions::new().key(key.clone()).by(format!("the step {key}"));
+        let options = TriggerOptions::new().key_of_cause(key.clone()).by(format!("the step {key}"));
         let options = labelled(flow, options);
         world.trigger_with::<FlowPlan>(options, flow.start(input)).await?;
         Ok(())

@@ -29,7 +29,7 @@ use super::run::{
 };
 use super::scope::Stage;
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
-use crate::error::StoreError;
+use crate::error::{unanswered, StoreError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::plan::{Plan, PlanState, StepState};
@@ -248,7 +248,7 @@ impl Bus {
                     self.listeners.lock().remove((plan, step));
                 }
                 Ok(Err(error)) => return Err(error.into()),
-                Err(failure) => return Err(FlowError::Ended(failure.to_string())),
+                Err(failure) => return Err(FlowError::Ended(unanswered(&failure))),
             }
         }
         for flow in bench.started_by_events() {
@@ -257,7 +257,8 @@ impl Bus {
                 continue;
             }
             let key = format!("event:{}:{}", flow.hash(), event.key());
-            let options = TriggerOptions::new().key(key).by(format!("the event {}", event.key()));
+            let options =
+                TriggerOptions::new().key_of_cause(key).by(format!("the event {}", event.key()));
             let options = labelled(&flow, options);
             let start = flow.start(json!([fields]));
             let plan = world.trigger_with::<FlowPlan>(options, start).await?;

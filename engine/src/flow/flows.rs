@@ -325,7 +325,7 @@ impl Flows {
             }
             Some(Start::Collected) => {
                 let key = format!("starts:{}", flow.hash());
-                let options = TriggerOptions::new().key(key).by(flow.id());
+                let options = TriggerOptions::new().key_of_cause(key).by(flow.id());
                 let start = flow.start(Value::Null);
                 self.world.trigger_with::<FlowStarter>(options, start).await?;
                 return Ok(());

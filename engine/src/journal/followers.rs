@@ -24,6 +24,12 @@ impl Followers {
         all.range((plan, first)..=(plan, last)).map(|(_, follower)| *follower).collect()
     }
 
+    /// The plans for whose end this one waits. Cost: a look at all pairs.
+    pub(crate) fn before(&self, follower: PlanId) -> Vec<PlanId> {
+        let all = self.0.lock();
+        all.iter().filter(|pair| pair.1 == follower).map(|(before, _)| *before).collect()
+    }
+
     /// Whether it is stored that a plan waits for another one.
     pub(crate) fn has(&self, plan: PlanId, follower: PlanId) -> bool {
         self.0.lock().contains(&(plan, follower))

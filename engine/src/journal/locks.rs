@@ -151,6 +151,20 @@ impl Locks {
         needed.iter().find_map(taken).map_or(Ok(()), Err)
     }
 
+    /// The lock that a plan waits for, and the plan that has it or is before it, for people; nothing if it
+    /// waits for none.
+    pub(crate) fn waited_for(&self, plan: PlanId) -> Option<String> {
+        let State { locks, waits } = &*self.0.lock();
+        waits.locks_of(plan).iter().find_map(|name| {
+            let lock = locks.get(name)?;
+            let holder = lock.holder.filter(|holder| *holder != plan);
+            let holder = holder.map(|holder| format!("which plan {holder} has"));
+            let first = || lock.waiting.range(..plan).next();
+            let first = || first().map(|first| format!("for which plan {first} waits before it"));
+            Some(format!("the lock «{name}», {}", holder.or_else(first)?))
+        })
+    }
+
     /// What a plan that was just planned has to fail with, if it does not wait for its locks. `lineage` are
     /// the plans that wait for its end: one of them that has a lock would wait for ever.
     pub(crate) fn admit(&self, planned: &mut Planned, plan: PlanId, lineage: &[PlanId]) {

@@ -31,7 +31,7 @@ pub use meter::{JournalStats, Spread};
 pub(crate) use states::Durable;
 use writer::{Changing, Entry, Heads, Writer};
 
-use crate::error::{BuildError, StoreError};
+use crate::error::{not_taken, BuildError, StoreError};
 use crate::id::PlanId;
 use crate::limits::APPENDS_MAX;
 use crate::store::{
@@ -165,7 +165,7 @@ impl Journal {
     /// or when it is not.
     pub(crate) fn append(&self, entry: NewEntry, ticket: EntryTicket) {
         if let Err(error) = self.writer.submit_job(Entry { entry, ticket }) {
-            let problem = format!("the journal takes no entry: {}", error.kind);
+            let problem = format!("it takes nothing more: {}", not_taken(error.kind));
             error.job.refuse(StoreError::Failed(problem));
         }
     }
@@ -174,7 +174,7 @@ impl Journal {
     /// when it is not.
     pub(crate) fn change(&self, change: Change, ticket: Ticket) {
         if let Err(error) = self.writer.submit_job(Changing { change, ticket }) {
-            let problem = format!("the journal takes no change: {}", error.kind);
+            let problem = format!("it takes nothing more: {}", not_taken(error.kind));
             (error.job.ticket)(Err(StoreError::Failed(problem)));
         }
     }

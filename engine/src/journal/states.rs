@@ -9,6 +9,7 @@ use turnwheel_runtime::completion::completion;
 use turnwheel_runtime::Failure;
 
 use super::Journal;
+use crate::error::unanswered;
 use crate::limits::STATE_BYTES_MAX;
 use crate::store::{Change, StoreReader, Verdict};
 
@@ -33,7 +34,8 @@ impl Durable {
         &self,
         question: impl FnOnce(&mut dyn StoreReader) -> Result<R, crate::StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let answer = self.journal.read(question).await.map_err(|failure| failed(&failure))?;
+        let answer =
+            self.journal.read(question).await.map_err(|failure| failed(&unanswered(&failure)))?;
         answer.map_err(|error| failed(&error))
     }
 
@@ -50,7 +52,7 @@ impl Durable {
             let _gone = done.complete(verdict);
         });
         self.journal.change(change, ticket);
-        let outcome = outcome.await.map_err(|failure: Failure| failed(&failure))?;
+        let outcome = outcome.await.map_err(|failure: Failure| failed(&unanswered(&failure)))?;
         let (entity, key) = (of.entity.to_owned(), of.key.to_owned());
         match outcome.map_err(|error| failed(&error))? {
             Verdict::Changed(version) => Ok(version),

@@ -21,6 +21,9 @@ pub(super) struct Waits {
 
 #[derive(Debug)]
 struct Waiting {
+    /// All that it waits for.
+    all: Vec<String>,
+    /// Those for which it could wait for ever.
     locks: Vec<String>,
     lineage: Vec<PlanId>,
 }
@@ -37,6 +40,7 @@ impl Waits {
     pub(super) fn add(&mut self, plan: PlanId, needed: &[PlanLock], lineage: &[PlanId]) {
         self.remove(plan);
         // What is replaced is cancelled, and with it all below: nobody waits for that for ever.
+        let all = needed.iter().map(|lock| lock.name.clone()).collect();
         let locks = needed.iter().filter(|lock| lock.taken != WhenTaken::Replace);
         let locks: Vec<String> = locks.map(|lock| lock.name.clone()).collect();
         for lock in &locks {
@@ -48,12 +52,12 @@ impl Waits {
                 self.several.entry(lock.clone()).or_default().insert(plan);
             }
         }
-        self.plans.insert(plan, Waiting { locks, lineage: lineage.to_vec() });
+        self.plans.insert(plan, Waiting { all, locks, lineage: lineage.to_vec() });
     }
 
     /// A plan does not wait any more.
     pub(super) fn remove(&mut self, plan: PlanId) {
-        let Some(Waiting { locks, lineage }) = self.plans.remove(&plan) else { return };
+        let Some(Waiting { locks, lineage, .. }) = self.plans.remove(&plan) else { return };
         for lock in &locks {
             for above in &lineage {
                 let Some(waiting) = self.below.get_mut(above) else { continue };
@@ -72,6 +76,11 @@ impl Waits {
                 }
             }
         }
+    }
+
+    /// The locks that a plan waits for.
+    pub(super) fn locks_of(&self, plan: PlanId) -> &[String] {
+        self.plans.get(&plan).map_or(&[], |waiting| &waiting.all)
     }
 
     /// The chain by which a plan that waits waits for itself, for people; `None` if it does not.

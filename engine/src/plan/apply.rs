@@ -60,6 +60,7 @@ impl Plan {
             queued: BTreeSet::new(),
             left_behind: Vec::new(),
             trouble: None,
+            locked_by: None,
             created,
         }
     }

@@ -141,6 +141,9 @@ pub struct Plan {
     /// Why its newest changes are not durable, if the store fails.
     #[serde(skip)]
     pub(crate) trouble: Option<String>,
+    /// The lock that it waits for, and the plan that has it, for people.
+    #[serde(skip)]
+    pub(crate) locked_by: Option<String>,
 }
 
 /// A request to end a plan.

@@ -122,7 +122,8 @@ impl Plan {
             PlanState::Scheduled => self.wait_to_be_planned(),
             PlanState::Planned if !self.locks.is_empty() => {
                 let locks: Vec<_> = self.locks.iter().map(|lock| lock.name.as_str()).collect();
-                (Waiting::Lock, format!("the lock «{}»", locks.join("», «")))
+                let locks = || format!("the lock «{}»", locks.join("», «"));
+                (Waiting::Lock, self.locked_by.clone().unwrap_or_else(locks))
             }
             PlanState::Running if !self.is_busy() => self.wait_for_step(),
             PlanState::Running => match self.waits_for_place() {

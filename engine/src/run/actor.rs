@@ -183,7 +183,7 @@ impl PlanActor {
         let journal = world.journal();
         let head = journal.head(id);
         let loaded = journal.read(move |reader| reader.load(id, head)).await;
-        let loaded = loaded.map_err(|failure| StoreError::Failed(failure.to_string()))??;
+        let loaded = loaded.map_err(|failure| StoreError::unanswered(&failure))??;
         let Some(loaded) = loaded else { return Ok(None) };
         let mut plan = match &loaded.snapshot {
             Some(bytes) => Some(decode_plan(id, bytes)?),
@@ -215,9 +215,7 @@ impl PlanActor {
         }
         // What was left behind before was told then.
         self.plan.iter_mut().for_each(|plan| drop(plan.take_left_behind()));
-        if let Some(mut decisions) = self.decisions() {
-            decisions.loaded();
-        }
+        self.go_on_as_read();
         Ok(())
     }
 }
@@ -311,8 +309,7 @@ impl Handler<Report> for PlanActor {
         }
         let Report { view } = report;
         if let Some(view) = view {
-            let plan = self.plan.clone().map(Arc::new).ok_or_else(|| self.absence());
-            let _late = view.complete(plan);
+            let _late = view.complete(self.shown());
         }
         self.settle(cx);
         self.tell_watchers();

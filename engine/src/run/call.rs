@@ -17,7 +17,7 @@ use crate::action::{
     drop_quietly, panic_message, Begun as BegunCall, Call, CallKind, CancelFlag, Cause, Facts,
     Returned,
 };
-use crate::error::{ActionError, UNKNOWN_ACTION};
+use crate::error::{unanswered, ActionError, UNKNOWN_ACTION};
 use crate::id::StepId;
 use crate::payload::Payload;
 use crate::plan::{resolve, Plan, PlanState, StepKind, StepState};
@@ -54,7 +54,7 @@ impl PlanActor {
                 };
                 cx.pipe(on_pool(cx.group(), timed), move |outcome| {
                     let (returned, ran_us) = outcome.unwrap_or_else(|failure| {
-                        (Returned::failed(ActionError::new("failure", failure)), 0)
+                        (Returned::failed(ActionError::new("failure", unanswered(&failure))), 0)
                     });
                     CallReturned { step, call, returned, ran_us }
                 });

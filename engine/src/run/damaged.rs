@@ -59,7 +59,10 @@ impl Handler<EndDamaged> for PlanActor {
             let _late = reply.complete(Err(self.absence()));
             return cx.passivate();
         };
-        let mut plan = Plan::begin(self.id, self.still_known(row));
+        let mut created = self.still_known(row);
+        // Its row may be lost, or may not have named the plan that waits for it.
+        created.caller = created.caller.or_else(|| self.world.callers().of(self.id));
+        let mut plan = Plan::begin(self.id, created);
         plan.planning_error = Some(ActionError::new("damaged", problem).and_final());
         let locks = self.world.journal().locks().all().into_iter();
         let held = locks.filter(|lock| lock.holder == Some(self.id));
@@ -70,6 +73,7 @@ impl Handler<EndDamaged> for PlanActor {
         self.holds_locks = !plan.locks.is_empty();
         let why = format!("ended by {by}, because it cannot be read: {problem}");
         (self.head, self.plan, self.unreadable) = (head, Some(plan), None);
+        self.followed = self.world.journal().followers().before(self.id);
         if let Some(mut decisions) = self.decisions() {
             decisions.become_state(PlanState::Stopped, &why);
         }

@@ -7,7 +7,7 @@ use super::decide::Effect;
 use super::message::{BeginChild, Begun, Delay, Follow, PlanEnded, PlannedNow};
 use super::{on_pool, PlanActor};
 use crate::connect::Word;
-use crate::error::{ActionError, StoreError, TriggerError, UNKNOWN_ACTION};
+use crate::error::{unanswered, ActionError, StoreError, TriggerError, UNKNOWN_ACTION};
 use crate::id::PlanId;
 use crate::limits::LABELS_MAX;
 use crate::payload::Payload;
@@ -113,8 +113,8 @@ impl PlanActor {
         let (id, world) = (self.id, std::sync::Arc::clone(&self.world));
         let planning = move || plan_by_name(&world, id, &action, &input);
         cx.pipe(on_pool(cx.group(), planning), move |planned| {
-            let planned =
-                planned.unwrap_or_else(|failure| Err(ActionError::new("failure", failure)));
+            let planned = planned
+                .unwrap_or_else(|failure| Err(ActionError::new("failure", unanswered(&failure))));
             PlannedNow { created, planned: planned.map(Box::new), reply }
         });
     }
@@ -179,9 +179,11 @@ impl Handler<BeginChild> for PlanActor {
         }
         if let Some(error) = &self.unreadable {
             // It may exist, and must not be begun a second time. If the store only failed to answer, the
-            // plan that asks for it does so again.
-            if matches!(error, StoreError::Failed(_)) {
-                self.world.ask_again_later(message.caller.0);
+            // plan that asks for it does so again; of a damaged one it is told when somebody ends it.
+            match error {
+                StoreError::Failed(_) => self.world.ask_again_later(message.caller.0),
+                StoreError::Corrupt(_) => self.world.callers().note(self.id, message.caller),
+                _ => {}
             }
             return cx.passivate();
         }

@@ -94,6 +94,24 @@ impl PlanActor {
         plan
     }
 
+    /// Goes on from where the plan was read. If something of it was interrupted because a world has died, its
+    /// history names that world.
+    pub(super) fn go_on_as_read(&mut self) {
+        let (now, began) = (self.world.now(), self.world.began());
+        let is_first_life = |plan: &Plan| plan.history.last().is_some_and(|entry| entry.at > began);
+        let dead = self.plan.as_ref().filter(|plan| !is_first_life(plan));
+        let dead = dead.and_then(|_| self.world.died_before());
+        let known = self.records.len();
+        let Some(mut decisions) = self.decisions() else { return };
+        decisions.loaded();
+        let Some(dead) = dead.filter(|_| self.records.len() > known) else { return };
+        let text = format!("world {} goes on after {dead}, which has died", self.world.epoch());
+        let note = Record::Note { at: now, text };
+        if self.plan.as_mut().is_some_and(|plan| plan.apply(&note).is_ok()) {
+            self.records.push(note);
+        }
+    }
+
     /// Why nothing is done here, if another world owns the plan.
     pub(super) fn moved(&self) -> Option<StoreError> {
         let newest = self.world.journal().directory().owner(self.id);

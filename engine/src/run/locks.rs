@@ -1,6 +1,8 @@
 //! Locks of plans: taken in the commit in which a plan begins or goes on, given back in the one in
 //! which it is stopped or paused.
 
+use std::sync::Arc;
+
 use turnwheel_actors::Context;
 use turnwheel_runtime::Completer;
 
@@ -8,7 +10,7 @@ use super::decide::{Decisions, Effect};
 use super::message::{Begun, Report};
 use super::PlanActor;
 use crate::connect::Word;
-use crate::error::TriggerError;
+use crate::error::{PlanError, TriggerError};
 use crate::journal::Held;
 use crate::plan::{Created, Plan, PlanState, Record};
 
@@ -25,6 +27,13 @@ impl PlanActor {
         if let Record::Planned(planned) = next {
             self.world.journal().locks().admit(planned, self.id, &created.lineage);
         }
+    }
+
+    /// The plan as people see it, with the plan that has the lock for which it waits.
+    pub(super) fn shown(&self) -> Result<Arc<Plan>, PlanError> {
+        let mut plan = self.plan.clone().ok_or_else(|| self.absence())?;
+        plan.locked_by = self.world.journal().locks().waited_for(self.id);
+        Ok(Arc::new(plan))
     }
 
     /// The locks to take and to give back with the records that are handed to the journal.

@@ -98,7 +98,7 @@ impl PlanActor {
             let entries = reader.history_after(id, entry - 1, entry)?;
             plans_of(id, entry, &entries, first)
         });
-        let lost = |failure: turnwheel_runtime::Failure| StoreError::Failed(failure.to_string());
+        let lost = |failure: turnwheel_runtime::Failure| StoreError::unanswered(&failure);
         let read = async move { read.await.map_err(lost).and_then(|plans| plans) };
         cx.pipe(read, move |plans| PageRead { page, plans });
     }

@@ -133,8 +133,13 @@ impl Decisions<'_> {
             matches!(result, PlanResult::Error | PlanResult::Cancelled | PlanResult::Reverted)
         };
         let failed = delayed.after.iter().find(|(_, result)| result.as_ref().is_some_and(wanted));
-        if let Some((plan, _)) = failed {
-            let message = format!("plan {plan}, which had to be over before, has failed");
+        if let Some((plan, result)) = failed {
+            let how = match result {
+                Some(PlanResult::Cancelled) => "was cancelled, or is not in the store any more",
+                Some(PlanResult::Reverted) => "was taken back",
+                _ => "has failed",
+            };
+            let message = format!("plan {plan}, which had to be over before, {how}");
             return self.not_planned(ActionError::new("failed_dependency", message).and_final());
         }
         let is_free = delayed.after.values().all(Option::is_some);

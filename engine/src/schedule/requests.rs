@@ -11,6 +11,7 @@ use super::state::{Kept, Paused, Range};
 use super::timetable::{Answer, Entry, Roster};
 use super::view::ScheduleView;
 use super::Schedule;
+use crate::error::not_taken;
 use crate::id::PlanId;
 use crate::limits::{SCHEDULE_BACKFILL_MAX, SCHEDULE_RANGES_MAX, SCHEDULE_RUNNING_MAX};
 use crate::time::Time;
@@ -300,7 +301,7 @@ impl<'a> Schedules<'a> {
         };
         let task = &server.timetable().task;
         if let Err(error) = task.submit(move |roster, cx| request(roster, cx, reply)) {
-            answer(refusal, Err(ScheduleError::Refused(error.kind.to_string())));
+            answer(refusal, Err(ScheduleError::Refused(not_taken(error.kind))));
         }
         asked
     }

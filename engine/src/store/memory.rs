@@ -258,7 +258,10 @@ impl Data {
     /// Whether a plan waits for this one that is not stopped.
     fn is_needed(&self, row: &PlanRow) -> bool {
         let is_live = |caller: &PlanRow| caller.state != PlanState::Stopped;
-        row.caller.is_some_and(|(plan, _)| self.rows.get(&plan).is_some_and(is_live))
+        let is_called =
+            row.caller.is_some_and(|(plan, _)| self.rows.get(&plan).is_some_and(is_live));
+        let mut followers = self.followers.range((row.id, PlanId::from_bytes([0; 16]))..);
+        is_called || followers.next().is_some_and(|(plan, _)| *plan == row.id)
     }
 
     fn write_row(&mut self, row: &PlanRow) {

@@ -198,7 +198,7 @@ impl Watch {
     /// As [`Watch::next`]. Called on a worker of a group it is refused.
     pub fn wait_next(&mut self) -> Result<Option<Watched>, StoreError> {
         let next = block_on(pin!(self.next()));
-        next.map_err(|refused| StoreError::Failed(refused.to_string()))?.transpose()
+        next.map_err(|refused| StoreError::unanswered(&refused))?.transpose()
     }
 
     /// After [`Watched::Missed`]: goes back to where it began. What was left out is told now, from the

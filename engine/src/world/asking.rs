@@ -36,8 +36,7 @@ impl<T, E: From<StoreError>> Asking<T, E> {
     /// Those of the question. Called on a worker of a group it is refused: that worker may be the one
     /// that is needed.
     pub fn wait(self) -> Result<T, E> {
-        let refused = |refused: &dyn fmt::Display| E::from(StoreError::Failed(refused.to_string()));
-        block_on(self).unwrap_or_else(|failure| Err(refused(&failure)))
+        block_on(self).unwrap_or_else(|failure| Err(StoreError::unanswered(&failure).into()))
     }
 }
 

@@ -12,10 +12,10 @@ use turnwheel_runtime::Group;
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore};
 use super::own_groups::OwnGroups;
-use super::{Ids, Meta, Opening, Queue, Retention, Shared, Watchers, World};
+use super::{Callers, Ids, Meta, Opening, Queue, Retention, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
-use crate::error::BuildError;
+use crate::error::{unanswered, BuildError};
 use crate::limits::PLANS_IN_MEMORY;
 use crate::run::{Queues, Wakes};
 use crate::schedule::Timetable;
@@ -147,7 +147,7 @@ impl WorldBuilder {
     ///
     /// Called on a worker of a group it is refused; use [`WorldBuilder::open`] there.
     pub fn build(self, store: impl Store) -> Result<World, BuildError> {
-        block_on(self.open(store)).map_err(|refused| BuildError::Threads(refused.to_string()))?
+        block_on(self.open(store)).map_err(|refused| BuildError::Threads(unanswered(&refused)))?
     }
 
     /// As [`WorldBuilder::build`], for code that may not wait in its thread.
@@ -184,7 +184,7 @@ impl WorldBuilder {
     /// As [`WorldBuilder::build`].
     pub fn join(self, store: &SharedStore) -> Result<World, BuildError> {
         let joined = block_on(self.join_later(store));
-        joined.map_err(|refused| BuildError::Threads(refused.to_string()))?
+        joined.map_err(|refused| BuildError::Threads(unanswered(&refused)))?
     }
 
     /// As [`WorldBuilder::join`], for code that may not wait in its thread.
@@ -263,6 +263,7 @@ impl WorldBuilder {
             queues,
             timetable: OnceLock::new(),
             watchers: Watchers::default(),
+            callers: Callers::default(),
             letters: Arc::clone(&hub.letters),
             ids: Arc::new(Ids::new(self.seed)),
             store: hub.store.clone(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use turnwheel_runtime::{Completion, Failure};
 
 use super::{Asking, World};
-use crate::error::{PlanError, StoreError};
+use crate::error::{unanswered, PlanError, StoreError};
 use crate::id::PlanId;
 use crate::journal::Locks;
 use crate::limits::{BULK_AT_ONCE, BULK_PLANS_MAX, CLEAN_PLANS};
@@ -352,7 +352,7 @@ impl Bulk {
             let left = match removed {
                 Ok(Ok(_)) => self.world.ask(move |reader| still_there(reader, &ids)).await,
                 Ok(Err(error)) => Err(error),
-                Err(failure) => Err(StoreError::Failed(failure.to_string())),
+                Err(failure) => Err(StoreError::unanswered(&failure)),
             };
             for (plan, _) in slice {
                 if matches!(plan.outcome, BulkOutcome::Would) {
@@ -457,7 +457,7 @@ fn outcome(plan: PlanId, answer: Result<Answer, Failure>) -> BulkOutcome {
         Ok(Err(PlanError::State { problem, .. })) => BulkOutcome::Left { why: problem },
         Ok(Err(error)) => BulkOutcome::Failed(error),
         Err(failure) => {
-            BulkOutcome::Failed(PlanError::Refused { plan, problem: failure.to_string() })
+            BulkOutcome::Failed(PlanError::Refused { plan, problem: unanswered(&failure) })
         }
     }
 }

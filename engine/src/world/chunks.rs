@@ -55,7 +55,7 @@ impl PlanHandle {
         Asking::new(async move {
             let known = journal.head(id);
             let read = journal.read(move |reader| read(reader, id, known, after, limit));
-            let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+            let lost = |failure: Failure| StoreError::unanswered(&failure);
             read.await.map_err(lost)??.ok_or(PlanError::Unknown(id))
         })
     }

@@ -335,7 +335,7 @@ impl Drop for Held<'_> {
 }
 
 fn lost(failure: Failure) -> StoreError {
-    StoreError::Failed(failure.to_string())
+    StoreError::unanswered(&failure)
 }
 
 fn claim_of(class: &str, id: &str, data: &(impl Serialize + ?Sized)) -> Result<Claim, ClaimError> {

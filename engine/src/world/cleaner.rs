@@ -182,7 +182,7 @@ impl World {
     }
 
     async fn clean_all(&self, retention: Retention) -> Result<Cleaned, CleanError> {
-        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+        let lost = |failure: Failure| StoreError::unanswered(&failure);
         let journal = &self.shared.journal;
         self.caught_up().await?;
         let age = u64::try_from(retention.age.as_micros()).unwrap_or(u64::MAX);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::known_key::Keyed;
 use super::reach::Elsewhere;
 use super::{TriggerOptions, Triggering, World};
 use crate::action::Action;
@@ -162,12 +163,13 @@ impl World {
             return Triggering::refused(error);
         }
         let delayed = delay.record(&created);
-        self.later(options.plan_id(), options.own_priority(), created, delayed)
+        let keyed = options.keyed(&created);
+        self.later(options.plan_id(), options.own_priority(), created, delayed).comparing(keyed)
     }
 
     /// Begins a plan that is planned later, as its second record says.
     pub(crate) fn begin_later(&self, created: Created, delayed: Record) -> Triggering {
-        self.later(None, None, created, delayed)
+        self.later(None, None, created, delayed).comparing(None)
     }
 
     fn later(
@@ -212,12 +214,14 @@ impl World {
                 return Triggering::refused(TriggerError::Delay { action, error });
             }
         }
+        let keyed = Keyed::of(&created);
         let begin = |reply| run::Delay { created: Box::new(created), delayed, reply };
-        if is_chosen {
+        let begun = if is_chosen {
             // It may be in the store.
             self.begin_known(id, begin)
         } else {
             self.begin(id, begin)
-        }
+        };
+        begun.comparing(keyed)
     }
 }

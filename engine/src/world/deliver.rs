@@ -5,7 +5,7 @@ use turnwheel_runtime::Completion;
 
 use super::World;
 use crate::connect::RequestKind;
-use crate::error::{cut, PayloadError, PlanError, TextTooLong};
+use crate::error::{cut, not_taken, PayloadError, PlanError, TextTooLong};
 use crate::id::{PlanId, StepId};
 use crate::limits::{EVENT_ID_BYTES_MAX, REASON_BYTES_MAX};
 use crate::payload::Payload;
@@ -76,7 +76,7 @@ impl World {
         let deliver = Deliver { step, id, payload, by, reply, is_kept };
         match self.plan_ref(plan).tell(deliver) {
             Ok(()) => done,
-            Err(error) => refused(error.kind.to_string()),
+            Err(error) => refused(not_taken(error.kind)),
         }
     }
 }

@@ -7,7 +7,7 @@ use turnwheel_runtime::{Completer, Completion};
 
 use super::{Shared, World};
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
-use crate::error::{PlanError, TriggerError};
+use crate::error::{not_taken, PlanError, TriggerError};
 use crate::id::PlanId;
 use crate::run::{
     AskAgain, BeginChild, BeginElsewhere, Begun, Deliver, Follow, Heartbeat, Order, OrderKind,
@@ -126,7 +126,7 @@ impl Shared {
     {
         match World::of(self).plan_ref(plan).tell(message) {
             Ok(()) => done.map(|outcome| Ok(Answer(answer(outcome)))),
-            Err(error) => Completion::done(Err(ConnectError::Refused(error.kind.to_string()))),
+            Err(error) => Completion::done(Err(ConnectError::Refused(not_taken(error.kind)))),
         }
     }
 
@@ -149,6 +149,6 @@ impl Shared {
             Word::Wake => plan.tell(Wake).map_err(|error| error.kind),
             Word::AskAgain => plan.tell(AskAgain).map_err(|error| error.kind),
         };
-        refused.map_err(|kind| kind.to_string())
+        refused.map_err(not_taken)
     }
 }

@@ -9,10 +9,11 @@ use std::task::{Context, Poll};
 use turnwheel_runtime::completion::{block_on, completion};
 use turnwheel_runtime::{Completer, Completion, Failure};
 
+use super::known_key::Keyed;
 use super::World;
 use crate::action::Action;
 use crate::connect::RequestKind;
-use crate::error::{cut, PlanError, TriggerError};
+use crate::error::{cut, not_taken, unanswered, PlanError, TriggerError};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::REASON_BYTES_MAX;
 use crate::payload::Payload;
@@ -27,7 +28,14 @@ pub struct Triggering {
 }
 
 enum State {
-    Waiting(World, Completion<Result<Begun, TriggerError>>),
+    Waiting {
+        world: World,
+        id: PlanId,
+        keyed: Option<Box<Keyed>>,
+        begun: Completion<Result<Begun, TriggerError>>,
+    },
+    /// Its key has begun another plan before: that is compared.
+    Comparing(PlanHandle, Box<Keyed>, Finished),
     Refused(Option<TriggerError>),
 }
 
@@ -38,8 +46,21 @@ impl fmt::Debug for Triggering {
 }
 
 impl Triggering {
-    pub(super) fn new(world: World, begun: Completion<Result<Begun, TriggerError>>) -> Self {
-        Self { state: State::Waiting(world, begun) }
+    pub(super) fn new(
+        world: World,
+        id: PlanId,
+        begun: Completion<Result<Begun, TriggerError>>,
+    ) -> Self {
+        Self { state: State::Waiting { world, id, keyed: None, begun } }
+    }
+
+    /// Refuses a plan of the same key that has another action or input. An input that middleware has changed
+    /// was given before and stays.
+    pub(super) fn comparing(mut self, given: Option<Box<Keyed>>) -> Self {
+        if let State::Waiting { keyed, .. } = &mut self.state {
+            *keyed = given.map(|given| keyed.take().unwrap_or(given));
+        }
+        self
     }
 
     pub(super) fn is_refused(&self) -> bool {
@@ -58,7 +79,7 @@ impl Triggering {
     ///
     /// Called on a worker of a group it is refused: that worker may be the one that is needed.
     pub fn wait(self) -> Result<PlanHandle, TriggerError> {
-        block_on(self).unwrap_or_else(|refused| Err(TriggerError::Refused(refused.to_string())))
+        block_on(self).unwrap_or_else(|refused| Err(TriggerError::Refused(unanswered(&refused))))
     }
 }
 
@@ -71,16 +92,25 @@ impl Future for Triggering {
                 let error = error.take().expect("a future is not polled after its end");
                 Poll::Ready(Err(error))
             }
-            State::Waiting(world, begun) => match Pin::new(begun).poll(cx) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(Ok(Ok(Begun { plan }))) => {
-                    Poll::Ready(Ok(PlanHandle::new(world.clone(), plan)))
+            State::Waiting { world, id, keyed, begun } => {
+                let begun = std::task::ready!(Pin::new(begun).poll(cx));
+                let begun = begun.map_err(|lost| TriggerError::Refused(unanswered(&lost)))??;
+                let plan = PlanHandle::new(world.clone(), begun.plan);
+                let Some(keyed) = keyed.take().filter(|_| begun.plan != *id) else {
+                    return Poll::Ready(Ok(plan));
+                };
+                let view = plan.view();
+                self.state = State::Comparing(plan, keyed, view);
+                self.poll(cx)
+            }
+            State::Comparing(plan, keyed, view) => {
+                match std::task::ready!(Pin::new(view).poll(cx)) {
+                    Ok(view) => Poll::Ready(keyed.compare(&view).map(|()| plan.clone())),
+                    Err(PlanError::Store(error)) => Poll::Ready(Err(error.into())),
+                    // It was removed meanwhile, or its world does not answer.
+                    Err(_) => Poll::Ready(Ok(plan.clone())),
                 }
-                Poll::Ready(Ok(Err(error))) => Poll::Ready(Err(error)),
-                Poll::Ready(Err(failure)) => {
-                    Poll::Ready(Err(TriggerError::Refused(failure.to_string())))
-                }
-            },
+            }
         }
     }
 }
@@ -123,7 +153,7 @@ impl PlanHandle {
         }
         let report = self.world.plan_ref(self.id).tell(Report { view: None });
         if let Err(error) = report {
-            let (plan, problem) = (self.id, error.kind.to_string());
+            let (plan, problem) = (self.id, not_taken(error.kind));
             self.world.shared.watchers.tell(plan, || Err(PlanError::Refused { plan, problem }));
         }
         Finished { plan: self.id, finished }
@@ -259,7 +289,7 @@ impl PlanHandle {
     {
         let refusal = reply.clone();
         if let Err(error) = self.world.plan_ref(self.id).tell(message(reply)) {
-            let (plan, problem) = (self.id, error.kind.to_string());
+            let (plan, problem) = (self.id, not_taken(error.kind));
             let _answered = refusal.complete(Err(PlanError::Refused { plan, problem }));
         }
     }
@@ -284,7 +314,7 @@ impl Finished {
     pub fn wait(self) -> Result<PlanView, PlanError> {
         let plan = self.plan;
         block_on(self).unwrap_or_else(|refused| {
-            Err(PlanError::Refused { plan, problem: refused.to_string() })
+            Err(PlanError::Refused { plan, problem: unanswered(&refused) })
         })
     }
 }
@@ -297,7 +327,7 @@ impl Future for Finished {
         Pin::new(&mut self.finished).poll(cx).map(|outcome: Result<_, Failure>| match outcome {
             Ok(Ok(plan)) => Ok(PlanView { plan }),
             Ok(Err(error)) => Err(error),
-            Err(failure) => Err(PlanError::Refused { plan, problem: failure.to_string() }),
+            Err(failure) => Err(PlanError::Refused { plan, problem: unanswered(&failure) }),
         })
     }
 }

@@ -4,7 +4,7 @@ use turnwheel_runtime::{completion::completion, Completion};
 
 use super::World;
 use crate::connect::RequestKind;
-use crate::error::PlanError;
+use crate::error::{not_taken, PlanError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::run::Heartbeat;
@@ -41,7 +41,7 @@ impl World {
         }
         match self.plan_ref(plan).tell(Heartbeat { step, attempt, details, reply }) {
             Ok(()) => done,
-            Err(error) => refused(error.kind.to_string()),
+            Err(error) => refused(not_taken(error.kind)),
         }
     }
 }

@@ -54,7 +54,7 @@ impl PlanHandle {
                 let Some(loaded) = reader.load(id, known)? else { return Ok(None) };
                 reader.history(id, loaded.head).map(Some)
             });
-            let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+            let lost = |failure: Failure| StoreError::unanswered(&failure);
             let entries = read.await.map_err(lost)??;
             let Some(entries) = entries else { return Err(PlanError::Unknown(id)) };
             let mut telling = Telling::new(id);

@@ -378,7 +378,7 @@ impl Hub {
         change: impl FnOnce(&Worlds) -> Option<crate::store::WorldsWrite> + Send + 'static,
     ) -> Result<bool, StoreError> {
         let changed = self.journal.change_worlds(change).await;
-        changed.map_err(|failure| StoreError::Failed(failure.to_string()))?
+        changed.map_err(|failure| StoreError::unanswered(&failure))?
     }
 }
 

@@ -76,7 +76,7 @@ impl Letters {
             return Ok(());
         }
         let found = self.journal.read(read).await;
-        let found = found.map_err(|failure| StoreError::Failed(failure.to_string()))??;
+        let found = found.map_err(|failure| StoreError::unanswered(&failure))??;
         let mut kept = self.kept.lock();
         if !kept.is_loaded {
             *kept = found;

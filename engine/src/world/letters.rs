@@ -6,7 +6,7 @@ use turnwheel_runtime::Failure;
 
 use super::{Asking, World};
 use crate::connect::RequestKind;
-use crate::error::PlanError;
+use crate::error::{not_taken, unanswered, PlanError};
 use crate::id::{PlanId, StepId};
 use crate::payload::Payload;
 use crate::run::Deliver;
@@ -90,12 +90,12 @@ impl World {
             if world.shared.owns(plan) {
                 let deliver = Deliver { step, id, payload, by, reply, is_kept };
                 let told = world.plan_ref(plan).tell(deliver);
-                told.map_err(|error| refused(error.kind.to_string()))?;
+                told.map_err(|error| refused(not_taken(error.kind)))?;
             } else {
                 let event = RequestKind::Event { plan, step, id, payload, by, is_kept };
                 world.shared.ask_elsewhere(plan, event, reply);
             }
-            done.await.map_err(|failure: Failure| refused(failure.to_string()))??;
+            done.await.map_err(|failure: Failure| refused(unanswered(&failure)))??;
             world.shared.letters.remove(number);
             Ok(())
         })

@@ -17,6 +17,7 @@ mod history;
 mod hub;
 mod ids;
 mod keeping;
+mod known_key;
 mod labels;
 mod letter_box;
 mod letters;
@@ -56,6 +57,7 @@ pub(crate) use hub::Hub;
 pub use hub::SharedStore;
 pub(crate) use ids::Ids;
 pub use keeping::KeepingView;
+use known_key::Keyed;
 pub(crate) use labels::check_all as check_labels;
 pub(crate) use letter_box::Letters;
 pub(crate) use letters::Undelivered;
@@ -69,10 +71,12 @@ pub use search::Counts;
 pub(crate) use shared::Shared;
 pub use stats::{Stats, WaitingPlans};
 pub use upgrade::BrokenPlan;
-pub(crate) use watchers::Watchers;
+pub(crate) use watchers::{Callers, Watchers};
 
 use crate::action::{show, show_one, Action, AnyAction, PlanShown, Shown};
-use crate::error::{BuildError, PayloadError, PlanError, StoreError, TextTooLong, TriggerError};
+use crate::error::{
+    not_taken, BuildError, PayloadError, PlanError, StoreError, TextTooLong, TriggerError,
+};
 use crate::id::{ActionId, PlanId, StepId};
 use crate::journal::{Durable, LockView};
 use crate::limits::KEY_BYTES_MAX;
@@ -119,7 +123,8 @@ impl World {
     }
 
     /// As [`World::trigger`], with an idempotency key: a second trigger with the same key answers the
-    /// plan of the first one.
+    /// plan of the first one. With another action or input it is refused with
+    /// [`TriggerError::KeyReused`].
     pub fn trigger_once<A: Action>(&self, key: impl Into<String>, input: A::Input) -> Triggering {
         self.trigger_as::<A>(Some(key.into()), input)
     }
@@ -129,14 +134,16 @@ impl World {
             Ok(created) => created,
             Err(error) => return Triggering::refused(error),
         };
+        let keyed = Keyed::of(&created);
         if !self.runs::<A>() {
-            return self.begin_placed(created, None, None);
+            return self.begin_placed(created, None, None).comparing(keyed);
         }
         let shared = &self.shared;
         let id = shared.ids.next(created.at);
         let planned = plan_root::<A>(&shared.registry, id, Ok(input), || shared.now());
         let planned = Box::new(planned);
-        self.begin(id, |reply| Begin { created: Box::new(created), planned, reply })
+        let begin = |reply| Begin { created: Box::new(created), planned, reply };
+        self.begin(id, begin).comparing(keyed)
     }
 
     pub(crate) fn of(shared: &Arc<Shared>) -> Self {
@@ -230,9 +237,9 @@ impl World {
     {
         let (reply, begun) = completion();
         if let Err(error) = self.plan_ref(id).tell(message(reply)) {
-            return Triggering::refused(TriggerError::Refused(error.kind.to_string()));
+            return Triggering::refused(TriggerError::Refused(not_taken(error.kind)));
         }
-        Triggering::new(self.clone(), begun)
+        Triggering::new(self.clone(), id, begun)
     }
 
     /// A plan as people are to see it: each action shows itself, and masks what is nobody's business.
@@ -319,7 +326,7 @@ impl World {
     }
 
     async fn restore_schedules(&self) -> Result<(), StoreError> {
-        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+        let lost = |failure: Failure| StoreError::unanswered(&failure);
         let mut after = String::new();
         loop {
             let page = self.shared.journal.read(move |reader| reader.schedules(&after, START_PAGE));

@@ -74,8 +74,9 @@ impl World {
         let Some(known) = shared.registry.find(action) else {
             return self.refuse(given, TriggerError::UnknownAction(action.to_owned()));
         };
+        let keyed = options.keyed(&created);
         if let Some(elsewhere) = self.named_elsewhere(given, &created, None) {
-            return elsewhere;
+            return Named { triggering: elsewhere.triggering.comparing(keyed), ..elsewhere };
         }
         let id = given.unwrap_or_else(|| shared.ids.next(created.at));
         let planned = known.plan(&shared.registry, id, &created.input, &|| shared.now());
@@ -85,7 +86,7 @@ impl World {
             Some(_) => self.begin_known(id, begin),
             None => self.begin(id, begin),
         };
-        Named { id, triggering }
+        Named { id, triggering: triggering.comparing(keyed) }
     }
 
     /// As [`World::trigger_named`], to be planned and run later.
@@ -102,12 +103,13 @@ impl World {
             Err(error) => return self.refuse(given, error),
         };
         let delayed = delay.record(&created);
+        let keyed = options.keyed(&created);
         if let Some(elsewhere) = self.named_elsewhere(given, &created, Some(&delayed)) {
-            return elsewhere;
+            return Named { triggering: elsewhere.triggering.comparing(keyed), ..elsewhere };
         }
         let id = given.unwrap_or_else(|| self.shared.ids.next(created.at));
         let triggering = self.delay_here(id, given.is_some(), created, delayed);
-        Named { id, triggering }
+        Named { id, triggering: triggering.comparing(keyed) }
     }
 
     /// Has another world begin the plan, if this one does not run it.

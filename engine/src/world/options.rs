@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use turnwheel_actors::{TraceContext, TraceContextError};
 
+use super::known_key::Keyed;
 use super::labels::check_all;
 use super::reach::Elsewhere;
 use super::{Triggering, World};
@@ -33,6 +34,8 @@ use crate::run::Begin;
 #[must_use]
 pub struct TriggerOptions {
     key: Option<String>,
+    /// Whether the key alone says that it is the same plan.
+    is_key_enough: bool,
     labels: Vec<(String, String)>,
     by: Option<String>,
     id: Option<PlanId>,
@@ -47,10 +50,24 @@ impl TriggerOptions {
         Self::default()
     }
 
-    /// An idempotency key: a second trigger with the same key answers the plan of the first one.
+    /// An idempotency key: a second trigger with the same key answers the plan of the first one. With another
+    /// action or input it is refused with [`TriggerError::KeyReused`](crate::TriggerError::KeyReused); inputs
+    /// are compared as JSON.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
+    }
+
+    /// The key of a cause, such as an event: the plan of the first trigger stands, whatever its input.
+    #[cfg(feature = "flow")]
+    pub(crate) fn key_of_cause(mut self, key: impl Into<String>) -> Self {
+        self.is_key_enough = true;
+        self.key(key)
+    }
+
+    /// The contents that a plan with the same key must have.
+    pub(super) fn keyed(&self, created: &Created) -> Option<Box<Keyed>> {
+        Keyed::of(created).filter(|_| !self.is_key_enough)
     }
 
     /// A label: people see it with the plan, and [find the plan](crate::store::Filter) by it. The same
@@ -148,6 +165,16 @@ impl World {
         if let Err(error) = options.say(&mut created) {
             return Triggering::refused(error);
         }
+        let keyed = options.keyed(&created);
+        self.trigger_created::<A>(&options, created, input).comparing(keyed)
+    }
+
+    fn trigger_created<A: Action>(
+        &self,
+        options: &TriggerOptions,
+        created: Created,
+        input: A::Input,
+    ) -> Triggering {
         let shared = &self.shared;
         let is_here = options.id.is_none_or(|id| shared.owns(id));
         match options.id {

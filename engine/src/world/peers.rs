@@ -242,7 +242,7 @@ impl Hub {
     ) -> Result<(u64, Vec<WorldView>), StoreError> {
         let found = if checks { self.dead().await } else { Vec::new() };
         let dead: Vec<u64> = found.iter().map(|world| world.id).collect();
-        let lost = |failure: turnwheel_runtime::Failure| StoreError::Failed(failure.to_string());
+        let lost = |failure: turnwheel_runtime::Failure| StoreError::unanswered(&failure);
         let others = self.worlds().rows.iter().any(|row| row.kind == WorldKind::Executor);
         let live = if others && row.kind == WorldKind::Executor {
             self.journal.flush().await.map_err(lost)??;

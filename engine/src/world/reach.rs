@@ -195,7 +195,7 @@ impl World {
             };
             let _late = reply.complete(outcome);
         });
-        Triggering::new(self.clone(), begun)
+        Triggering::new(self.clone(), plan, begun)
     }
 
     /// Goes on with the plans of slots that this world owns since a change; those of its others that
@@ -203,7 +203,7 @@ impl World {
     pub(crate) async fn adopt(&self, gained: crate::store::Slots) -> Result<(), StoreError> {
         let shared = self.shared();
         let journal = shared.journal();
-        let lost = |failure: Failure| StoreError::Failed(failure.to_string());
+        let lost = |failure: Failure| StoreError::unanswered(&failure);
         let call = |plan: PlanId| {
             if shared.owns(plan) {
                 let is_new = gained.has(crate::store::slot_of(plan));

@@ -49,7 +49,7 @@ impl Counts {
 }
 
 fn lost(failure: Failure) -> StoreError {
-    StoreError::Failed(failure.to_string())
+    StoreError::unanswered(&failure)
 }
 
 impl World {
@@ -117,7 +117,15 @@ impl World {
     /// The store failed.
     pub fn list(&self, filter: Filter) -> Asking<Vec<PlanRow>, PlanError> {
         let world = self.clone();
-        Asking::new(async move { Ok(world.ask(move |reader| reader.list(&filter)).await?) })
+        Asking::new(async move {
+            let mut rows = world.ask(move |reader| reader.list(&filter)).await?;
+            // Who has a lock changes without the plans that wait for it.
+            for row in rows.iter_mut().filter(|row| row.waits == Waiting::Lock) {
+                let waited_for = world.shared.journal.locks().waited_for(row.id);
+                row.waits_for = waited_for.unwrap_or_else(|| std::mem::take(&mut row.waits_for));
+            }
+            Ok(rows)
+        })
     }
 
     /// How many plans there are, as of now. Cost: a handful of rows is read, however many plans there

@@ -10,7 +10,7 @@ use turnwheel_runtime::Group;
 
 use super::extending::LastCalls;
 use super::own_groups::OwnGroups;
-use super::{keeping, Busy, Hub, Ids, Letters, Opening, Watchers, World, WorldView};
+use super::{keeping, Busy, Callers, Hub, Ids, Letters, Opening, Watchers, World, WorldView};
 use crate::action::{Batches, Registry};
 use crate::connect::Word;
 use crate::id::PlanId;
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(super) queues: Arc<Queues>,
     pub(super) timetable: OnceLock<Timetable>,
     pub(super) watchers: Watchers,
+    pub(super) callers: Callers,
     pub(super) letters: Arc<Letters>,
     pub(super) ids: Arc<Ids>,
     pub(super) store: String,
@@ -48,8 +49,7 @@ pub(crate) struct Shared {
     pub(super) began: Time,
     /// Plans that were made here and have no entry yet: there is nothing to load.
     pub(super) fresh: Mutex<HashSet<PlanId>>,
-    /// Plans of worlds that are gone. A world that begins after one that has died goes on with what
-    /// is stored, as after any start: only what moves between worlds that are there leaves a trace.
+    /// Plans of worlds that went while this one was there.
     pub(super) taken: Mutex<Vec<TakenOver>>,
     /// Groups that the world has made itself, and ends.
     pub(super) own: OwnGroups,
@@ -105,6 +105,12 @@ impl Shared {
         let taken = self.taken.lock();
         let last = taken.iter().rfind(|taken| taken.slots.has(slot_of(plan)))?;
         Some((last.at, last.from.clone()))
+    }
+
+    /// The world that had died when this one began, if one had plans.
+    pub(crate) fn died_before(&self) -> Option<String> {
+        let died = self.predecessors.iter().rfind(|world| world.slots > 0)?;
+        Some(called(died.id, &died.name))
     }
 
     /// Whether the world begins nothing new, because it ends.
@@ -177,6 +183,10 @@ impl Shared {
 
     pub(crate) fn letters(&self) -> &Arc<Letters> {
         &self.letters
+    }
+
+    pub(crate) fn callers(&self) -> &Callers {
+        &self.callers
     }
 
     pub(crate) fn watchers(&self) -> &Watchers {

@@ -67,8 +67,7 @@ impl World {
         Asking::new(async move {
             let shared = &world.shared;
             let journal = shared.journal().stats().await;
-            let journal =
-                journal.map_err(|failure: Failure| StoreError::Failed(failure.to_string()))?;
+            let journal = journal.map_err(|failure: Failure| StoreError::unanswered(&failure))?;
             Ok(Stats {
                 at: shared.now(),
                 since: shared.began(),

@@ -7,10 +7,25 @@ use parking_lot::Mutex;
 use turnwheel_runtime::Completer;
 
 use crate::error::PlanError;
-use crate::id::PlanId;
+use crate::id::{PlanId, StepId};
 use crate::plan::Plan;
 
 pub(crate) type Watcher = Completer<Result<Arc<Plan>, PlanError>>;
+
+/// The steps that wait for sub-plans which cannot be read, by sub-plan: they have said so in this life of the
+/// world. What is stored of a damaged plan may not name them.
+#[derive(Debug, Default)]
+pub(crate) struct Callers(Mutex<HashMap<PlanId, (PlanId, StepId)>>);
+
+impl Callers {
+    pub(crate) fn note(&self, plan: PlanId, caller: (PlanId, StepId)) {
+        self.0.lock().insert(plan, caller);
+    }
+
+    pub(crate) fn of(&self, plan: PlanId) -> Option<(PlanId, StepId)> {
+        self.0.lock().get(&plan).copied()
+    }
+}
 
 /// Watchers up to which nobody looks for those that have given up.
 const FEW: usize = 64;

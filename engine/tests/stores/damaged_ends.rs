@@ -95,8 +95,22 @@ fn damage(file: &Path, plan: PlanId) {
     }
 }
 
+/// Removes the row of a plan, as if it had never been written. The next start looks through the journal.
+fn lose_row(file: &Path, plan: PlanId) {
+    let file = rusqlite::Connection::open(file).expect("it opens");
+    let lost = file.execute("DELETE FROM plans WHERE id = ?1", [plan.to_bytes()]);
+    assert_eq!(lost.expect("it is written"), 1);
+    let behind = "UPDATE meta SET value = 0 WHERE name = 'projected'";
+    file.execute(behind, []).expect("it is written");
+}
+
 /// A parent and its child, which is damaged; and a plan that comes after the child.
-fn damaged_child(end: impl FnOnce(&Life, PlanId, PlanId)) {
+fn damaged_child(end: impl Fn(&Life, PlanId, PlanId)) {
+    damaged_child_with(false, &end);
+    damaged_child_with(true, &end);
+}
+
+fn damaged_child_with(row_is_lost: bool, end: &impl Fn(&Life, PlanId, PlanId)) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("plans.db");
     let life = Life::begin(&file, 1);
@@ -108,6 +122,9 @@ fn damaged_child(end: impl FnOnce(&Life, PlanId, PlanId)) {
     life.sim.advance(Duration::from_secs(10));
     drop(life);
     damage(&file, child);
+    if row_is_lost {
+        lose_row(&file, child);
+    }
     let life = Life::begin(&file, 2);
     life.sim.advance(Duration::from_secs(10));
     let refused = life.sim.block_on(life.world.trigger::<Only>(())).expect("it ends");
@@ -147,4 +164,25 @@ fn a_parent_of_a_damaged_plan_can_be_cancelled() {
         cancelled.expect("the world is there").expect("it is asked to end");
         assert_eq!(life.state(parent), (PlanState::Stopped, PlanResult::Cancelled));
     });
+}
+
+#[test]
+fn a_sub_plan_of_which_nothing_is_left_begins_again_and_its_parent_can_be_cancelled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plans.db");
+    let life = Life::begin(&file, 1);
+    let parent = life.trigger::<Parent>().id();
+    let view = life.sim.block_on(life.world.plan(parent).view()).expect("it ends");
+    let child = view.expect("it is there").sub_plans().next().expect("it has one").0;
+    drop(life);
+    lose_row(&file, child);
+    let lost = rusqlite::Connection::open(&file).expect("it opens");
+    lost.execute("DELETE FROM journal WHERE plan = ?1", [child.to_bytes()]).expect("it is written");
+    drop(lost);
+    let life = Life::begin(&file, 2);
+    assert_eq!(life.state(child).0, PlanState::Running, "its parent has asked for it again");
+    let cancelled = life.sim.block_on(life.world.plan(parent).cancel("ann")).expect("it ends");
+    cancelled.expect("the world is there").expect("it is asked to end");
+    assert_eq!(life.state(parent), (PlanState::Stopped, PlanResult::Cancelled));
+    assert_eq!(life.state(child), (PlanState::Stopped, PlanResult::Cancelled));
 }

@@ -53,6 +53,7 @@ suite![
     a_key_is_taken_once_and_a_refusal_writes_nothing_of_its_plan,
     verdicts_come_in_the_order_of_the_appends,
     who_waits_for_a_plan_is_kept_until_it_waits_no_more,
+    a_plan_that_another_one_waits_for_is_needed,
     a_refused_entry_follows_nobody,
     rows_are_written_whole_and_keep_their_snapshot,
     lists_are_filtered_and_paged_newest_first,

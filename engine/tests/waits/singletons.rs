@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, Cause, Finalize, Finalizes, Next, PlanHandle, PlanId, PlanResult,
     PlanState, PlanView, Planner, Run, RunAsync, Runs, RunsAsync, Singleton, SqliteStore,
@@ -231,11 +232,17 @@ fn those_that_wait_come_in_their_order_and_some_give_up() {
     let waiting = &theatre.world.locks()[0].waiting;
     assert_eq!(*waiting, [1, 2, 3].map(|n: usize| plans[n].id()));
     let view = theatre.settle(&plans[1]);
-    assert_eq!((view.state, view.waits_for().as_str()), (PlanState::Planned, "the lock «wait»"));
+    let waits_for = format!("the lock «wait», which plan {} has", plans[0].id());
+    assert_eq!((view.state, view.waits_for()), (PlanState::Planned, waits_for));
     theatre.done(plans[1].cancel("ann")).unwrap();
     assert_eq!(theatre.finished(&plans[1]).result(), PlanResult::Cancelled);
     end(&theatre, &plans[0], true);
     assert_eq!(held(&theatre), [("wait".to_owned(), Some(plans[2].id()))]);
+    let waits_for = format!("the lock «wait», which plan {} has", plans[2].id());
+    assert_eq!(theatre.settle(&plans[3]).waits_for(), waits_for);
+    let rows = theatre.sim.block_on(theatre.world.list(Filter::default())).unwrap().unwrap();
+    let row = rows.into_iter().find(|row| row.id == plans[3].id()).unwrap();
+    assert_eq!(row.waits_for, waits_for, "the row was written when another plan had it");
     // One that is paused lets the next one go on, and one that is halted as well.
     end(&theatre, &plans[2], false);
     assert_eq!(held(&theatre), [("wait".to_owned(), Some(plans[3].id()))]);

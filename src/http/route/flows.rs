@@ -215,6 +215,6 @@ pub(in crate::http) async fn start(
     if let Some(ms) = run.deadline_ms {
         options = options.deadline(Duration::from_millis(ms));
     }
-    let (named, input) = flows.start_named(&flow, run.input, traced(options))?;
-    finish(&api, &who, &flow.id(), named, &input).await
+    let (named, _input) = flows.start_named(&flow, run.input, traced(options))?;
+    finish(&api, &who, &flow.id(), named).await
 }

@@ -75,17 +75,17 @@ pub(in crate::http) async fn start(
         options = options.deadline(Duration::from_millis(ms));
     }
     let (world, action, options) = (api.world().clone(), start.action, traced(options));
-    let (of, given) = (action.clone(), input.clone());
+    let of = action.clone();
     // Planning runs the action's code, which may be slow.
     let named = tokio::task::spawn_blocking(move || {
         if is_delayed {
-            world.delay_named(&of, options, delay, given)
+            world.delay_named(&of, options, delay, input)
         } else {
-            world.trigger_named(&of, options, given)
+            world.trigger_named(&of, options, input)
         }
     });
     let named = named.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    finish(&api, &who, &action, named, &input).await
+    finish(&api, &who, &action, named).await
 }
 
 /// What is begun belongs to the trace of whoever asks, if they have one.
@@ -102,7 +102,6 @@ pub(super) async fn finish(
     who: &Principal,
     what: &str,
     named: Named,
-    input: &Payload,
 ) -> Result<Response, Problem> {
     let Named { id, triggering, .. } = named;
     let begun = triggering.await;
@@ -111,24 +110,7 @@ pub(super) async fn finish(
     trace::audit(who, "start", what, &outcome);
     let plan = begun?;
     let is_repeated = plan.id() != id;
-    if is_repeated {
-        let view = api.world().plan(plan.id()).view().await?;
-        // An input of a flow names its definition, so the name of the action says no more.
-        if view.created.input != *input || !is_of(&view, what) {
-            let detail = format!(
-                "the idempotency key has begun plan {} with another action or input: take a new key \
-                 for a new plan",
-                plan.id()
-            );
-            return Err(Problem::new(Code::KeyReused, detail).of_plan(plan.id()));
-        }
-    }
     Ok(answer(plan.id(), is_repeated))
-}
-
-/// Whether a plan is one of this action, or of this flow.
-fn is_of(view: &PlanView, what: &str) -> bool {
-    view.created.action == what || view.created.action == FlowPlan::NAME
 }
 
 fn answer(plan: PlanId, is_repeated: bool) -> Response {

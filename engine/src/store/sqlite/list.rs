@@ -90,7 +90,9 @@ fn query(filter: &Filter) -> Query {
     if filter.is_unneeded {
         query.sql.push_str(
             " AND NOT EXISTS (SELECT 1 FROM plans AS caller
-                 WHERE caller.id = plans.caller_plan AND caller.state != 'stopped')",
+                 WHERE caller.id = plans.caller_plan AND caller.state != 'stopped')
+             AND NOT EXISTS (SELECT 1 FROM turnwheel_followers AS follower
+                 WHERE follower.plan = plans.id)",
         );
     }
     query.plan(&format!("{id} < ?"), filter.before);
