@@ -2,7 +2,9 @@
 //! workloads, alone and in pairs, and lets it go on: all points, where the tests try some hundred.
 //! It takes some minutes.
 //!
-//! `cargo run --release -p turnwheel-engine --example fault_points [seeds [pairs]]`
+//! `cargo run --release -p turnwheel-engine --example fault_points [seeds [pairs [first seed]]]`
+//!
+//! Seeds are counted from the first one, so that several processes can share the points.
 #![expect(clippy::print_stdout, reason = "it tells what it has found")]
 
 #[path = "../tests/faults/workloads.rs"]
@@ -30,6 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let seeds: u64 = arguments.next().map_or(Ok(2), |count| count.parse())?;
     let pairs: usize = arguments.next().map_or(Ok(500), |count| count.parse())?;
+    let first: u64 = arguments.next().map_or(Ok(1), |seed| seed.parse())?;
     let begun = Instant::now();
     // In memory if there is such a place: nothing here has to survive this process.
     let shared = Path::new("/dev/shm");
@@ -37,8 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         true => tempfile::tempdir_in(shared)?,
         false => tempfile::tempdir()?,
     };
-    let memory = Faults::new().seeds(1..=seeds).pairs(pairs);
-    let files = Faults::new().seeds(1..=seeds).points(FILES_POINTS).pairs(FILES_PAIRS);
+    let memory = Faults::new().seeds(first..first + seeds).pairs(pairs);
+    let files = Faults::new().seeds(first..first + seeds).points(FILES_POINTS).pairs(FILES_PAIRS);
     let files = files.sqlite_in(folder.path());
     let mut all = FaultReport::default();
     for (store, options) in [("sqlite", files), ("memory", memory)] {

@@ -1,5 +1,6 @@
 //! What goes wrong, and what to do about it.
 
+mod state_name;
 mod unanswered;
 
 use std::any::Any;
@@ -316,6 +317,18 @@ pub enum BuildError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The world has ended before the store has taken the newest entries of these plans.
+    #[error(
+        "{} not written: {problem}; what was answered is in the store, and the next start decides the \
+         rest anew",
+        self::unanswered::of_plans(.plans)
+    )]
+    NotWritten {
+        /// The plans, as far as they are known.
+        plans: Vec<PlanId>,
+        /// Why.
+        problem: String,
+    },
     /// A group of threads could not be made.
     #[error("no threads: {0}")]
     Threads(String),
@@ -474,24 +487,4 @@ pub enum PlanError {
 
 fn of_step(step: &Option<StepId>) -> String {
     step.map_or_else(String::new, |step| format!(" of step {step}"))
-}
-
-/// The name of a state is one of those that are known.
-mod state_name {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::plan::PlanState;
-
-    pub(super) fn serialize<S: Serializer>(name: &&str, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(name)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<&'static str, D::Error> {
-        let name = String::deserialize(from)?;
-        let state = PlanState::from_name(&name);
-        state.map(PlanState::name).ok_or_else(|| D::Error::custom(format!("no state «{name}»")))
-    }
 }

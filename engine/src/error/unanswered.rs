@@ -3,6 +3,7 @@
 use turnwheel_runtime::{Failure, SubmitErrorKind};
 
 use super::StoreError;
+use crate::id::PlanId;
 
 /// Says why a request has no answer, and what to do.
 pub(crate) fn unanswered(failure: &Failure) -> String {
@@ -34,5 +35,14 @@ impl StoreError {
     /// The error of a read or write that has no answer.
     pub(crate) fn unanswered(failure: &Failure) -> Self {
         Self::Failed(unanswered(failure))
+    }
+}
+
+/// The entries that were not written.
+pub(super) fn of_plans(plans: &[PlanId]) -> String {
+    match plans {
+        [] => "the last commits were".to_owned(),
+        [plan] => format!("the newest entry of plan {plan} was"),
+        [plan, ..] => format!("the newest entries of {} plans, as of {plan}, were", plans.len()),
     }
 }

@@ -151,8 +151,8 @@ impl Locks {
         needed.iter().find_map(taken).map_or(Ok(()), Err)
     }
 
-    /// The lock that a plan waits for, and the plan that has it or is before it, for people; nothing if it
-    /// waits for none.
+    /// The lock that a plan waits for, and the plan that has it or is before it, for people;
+    /// nothing if it waits for none.
     pub(crate) fn waited_for(&self, plan: PlanId) -> Option<String> {
         let State { locks, waits } = &*self.0.lock();
         waits.locks_of(plan).iter().find_map(|name| {

@@ -481,6 +481,7 @@ impl PlanActor {
     pub(super) fn forget_decisions(&mut self) {
         // If it was never stored, nobody must wait for it; else it asks again when it is read.
         self.leave_locks();
+        self.note_trouble(None);
         self.plan = None;
         self.records.clear();
         self.effects.clear();

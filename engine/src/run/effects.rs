@@ -179,7 +179,8 @@ impl Handler<BeginChild> for PlanActor {
         }
         if let Some(error) = &self.unreadable {
             // It may exist, and must not be begun a second time. If the store only failed to answer, the
-            // plan that asks for it does so again; of a damaged one it is told when somebody ends it.
+            // plan that asks for it does so again; of a damaged one it is told when somebody ends
+            // it.
             match error {
                 StoreError::Failed(_) => self.world.ask_again_later(message.caller.0),
                 StoreError::Corrupt(_) => self.world.callers().note(self.id, message.caller),

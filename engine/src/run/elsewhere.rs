@@ -94,8 +94,8 @@ impl PlanActor {
         plan
     }
 
-    /// Goes on from where the plan was read. If something of it was interrupted because a world has died, its
-    /// history names that world.
+    /// Goes on from where the plan was read. If something of it was interrupted because a world has
+    /// died, its history names that world.
     pub(super) fn go_on_as_read(&mut self) {
         let (now, began) = (self.world.now(), self.world.began());
         let is_first_life = |plan: &Plan| plan.history.last().is_some_and(|entry| entry.at > began);

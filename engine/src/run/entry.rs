@@ -163,10 +163,13 @@ impl PlanActor {
     }
 
     /// Views of the plan say that the store fails.
-    fn note_trouble(&mut self, error: Option<&StoreError>) {
-        if let Some(plan) = &mut self.plan {
-            plan.trouble = error.map(ToString::to_string);
+    pub(super) fn note_trouble(&mut self, error: Option<&StoreError>) {
+        let Some(plan) = &mut self.plan else { return };
+        let trouble = error.map(ToString::to_string);
+        if trouble.is_some() || plan.trouble.is_some() {
+            self.world.unwritten().note(self.id, trouble.clone());
         }
+        plan.trouble = trouble;
     }
 
     /// Whether nothing of it is on its way to the journal.

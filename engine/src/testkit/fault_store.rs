@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::fault_reader::Reader;
 use crate::error::StoreError;
@@ -47,6 +47,9 @@ pub(super) struct Script {
     from: Option<(u64, StoreError)>,
     reads: u64,
     reads_fail: Option<StoreError>,
+    /// Whether writes wait, and who wakes them.
+    is_stalled: bool,
+    goes_on: Arc<Condvar>,
     observer: Option<Box<dyn Observer>>,
     injector: Option<Arc<dyn Injector>>,
     pub(super) twin: Option<Twin>,
@@ -131,9 +134,17 @@ impl FaultStore {
         self.script.lock().reads_fail = Some(error);
     }
 
-    /// Nothing fails any more.
+    /// Lets every write wait from now on, until it is [healed](FaultStore::heal): a disk that does
+    /// not answer. For worlds with threads; in a simulation it would wait for itself.
+    pub fn stall(&self) {
+        self.script.lock().is_stalled = true;
+    }
+
+    /// Nothing fails or waits any more.
     pub fn heal(&self) {
         let mut script = self.script.lock();
+        script.is_stalled = false;
+        script.goes_on.notify_all();
         script.at.clear();
         script.from = None;
         script.reads_fail = None;
@@ -252,8 +263,19 @@ impl Writer {
 impl Script {
     /// One more read or write; the error that it is to have.
     pub(super) fn begin(script: &Mutex<Self>, op: Op) -> Result<(), StoreError> {
+        if op == Op::Write {
+            Self::wait_while_stalled(script);
+        }
         script.lock().count(op)?;
         Self::inject(script, op)
+    }
+
+    fn wait_while_stalled(script: &Mutex<Self>) {
+        let mut script = script.lock();
+        let goes_on = Arc::clone(&script.goes_on);
+        while script.is_stalled {
+            goes_on.wait(&mut script);
+        }
     }
 
     /// What the injector says. The script is not locked meanwhile.

@@ -1,15 +1,17 @@
 //! How a world ends: what runs may finish, nothing new begins, and others get its plans.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use turnwheel_runtime::completion::{block_on, completion};
-use turnwheel_runtime::{Completer, Completion};
+use turnwheel_runtime::completion::{block_on, block_on_timeout, completion};
+use turnwheel_runtime::{Completer, Completion, Group};
 
 use super::{shares, World};
 use crate::error::{BuildError, StoreError};
+use crate::id::PlanId;
 
 /// Counts the plans of a world that have something under way: code, a planning, or an entry.
 ///
@@ -62,6 +64,24 @@ impl Drop for BusyPlan {
     }
 }
 
+/// The plans whose newest entries the store has refused so far, and why.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten(Mutex<BTreeMap<PlanId, String>>);
+
+impl Unwritten {
+    pub(crate) fn note(&self, plan: PlanId, problem: Option<String>) {
+        let mut all = self.0.lock();
+        match problem {
+            Some(problem) => all.insert(plan, problem),
+            None => all.remove(&plan),
+        };
+    }
+
+    fn take(&self) -> BTreeMap<PlanId, String> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
 /// What threads get to end, also if the code of steps has used up the limit.
 const LEAST_LIMIT: Duration = Duration::from_millis(100);
 
@@ -104,35 +124,53 @@ impl World {
             shared.own.groups.iter().any(|group| group.name() == shared.group.name());
         let is_alone = hub.worlds().rows.iter().all(|row| row.epoch == self.id());
         let begun_ns = shared.group.now_ns();
-        // Running steps may end first: a step begun and never called would count as interrupted.
-        let ended = if has_own_threads && is_alone {
-            block_on(self.rest(limit)).map(Ok)
-        } else {
-            // A world that shares threads or the store lets go of its plans too.
-            block_on(self.terminate(limit))
+        let left = || {
+            let took = Duration::from_nanos(shared.group.now_ns() - begun_ns);
+            limit.saturating_sub(took).max(LEAST_LIMIT)
         };
-        match ended {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "a world leaves its record behind"),
-            Err(refused) => tracing::debug!(%refused, "a world is left to its simulation"),
+        // Running steps may end first: a step begun and never called would count as interrupted.
+        if let Err(refused) = block_on(self.rest(limit)) {
+            tracing::debug!(%refused, "a world is left to its simulation");
         }
-        let took = Duration::from_nanos(shared.group.now_ns() - begun_ns);
-        let limit = limit.saturating_sub(took).max(LEAST_LIMIT);
-        let flushed = block_on(shared.journal().flush());
-        if let Ok(Ok(Err(error))) = flushed {
+        if !(has_own_threads && is_alone) {
+            // A world that shares threads or the store lets go of its plans too.
+            self.leave_within(left());
+        }
+        // A store that does not answer must not hold up the end.
+        if let Ok(Ok(Err(error))) = block_on_timeout(shared.journal().flush(), left()) {
             tracing::warn!(%error, "rows stay behind their journal");
         }
+        let mut ended = Ok(());
         for group in shared.own.end() {
             if group.name() == hub.group.name() {
                 // Its own threads have ended: nothing of it is under way.
-                if let Ok(Err(error)) = block_on(self.leave()) {
-                    tracing::warn!(%error, "a world leaves its record behind");
-                }
+                self.leave_within(left());
             }
-            group.shutdown_within(limit).map_err(|error| {
-                BuildError::Threads(format!("the group «{}»: {error}", group.name()))
-            })?;
+            ended = ended.and(self.end_group(group, left()));
         }
-        Ok(())
+        ended?;
+        let unwritten = shared.unwritten.take();
+        let Some(problem) = unwritten.values().next().cloned() else { return Ok(()) };
+        Err(BuildError::NotWritten { plans: unwritten.into_keys().collect(), problem })
+    }
+
+    fn leave_within(&self, limit: Duration) {
+        match block_on_timeout(self.leave(), limit) {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a world leaves its record behind"),
+            Err(refused) => tracing::debug!(%refused, "a world leaves its record behind"),
+        }
+    }
+
+    fn end_group(&self, group: &Group, limit: Duration) -> Result<(), BuildError> {
+        let report = group.shutdown_within(limit).map_err(|error| {
+            BuildError::Threads(format!("the group «{}»: {error}", group.name()))
+        })?;
+        if report.left.is_empty() || group.name() != self.shared().hub().group.name() {
+            return Ok(());
+        }
+        let plans = self.shared().unwritten.take().into_keys().collect();
+        let problem = "the store did not answer before the limit".to_owned();
+        Err(BuildError::NotWritten { plans, problem })
     }
 }

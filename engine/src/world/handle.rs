@@ -54,8 +54,8 @@ impl Triggering {
         Self { state: State::Waiting { world, id, keyed: None, begun } }
     }
 
-    /// Refuses a plan of the same key that has another action or input. An input that middleware has changed
-    /// was given before and stays.
+    /// Refuses a plan of the same key that has another action or input. An input that middleware
+    /// has changed was given before and stays.
     pub(super) fn comparing(mut self, given: Option<Box<Keyed>>) -> Self {
         if let State::Waiting { keyed, .. } = &mut self.state {
             *keyed = given.map(|given| keyed.take().unwrap_or(given));

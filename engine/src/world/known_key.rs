@@ -38,7 +38,8 @@ impl Keyed {
     }
 }
 
-/// The place where two inputs differ, as a JSON pointer; the order of an object's fields is no difference.
+/// The place where two inputs differ, as a JSON pointer; the order of an object's fields is no
+/// difference.
 fn difference(known: &Payload, given: &Payload) -> Option<String> {
     if known == given {
         return None;

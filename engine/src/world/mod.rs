@@ -51,7 +51,7 @@ pub use chunks::{Chunk, ChunkCursor};
 pub use claims::{ClaimError, ClaimFilter, ClaimView};
 pub use cleaner::{CleanError, Cleaned, Retention};
 pub use delay::Delay;
-pub(crate) use ending::{Busy, BusyPlan};
+pub(crate) use ending::{Busy, BusyPlan, Unwritten};
 pub use handle::{Finished, PlanHandle, PlanView, Triggering};
 pub(crate) use hub::Hub;
 pub use hub::SharedStore;
@@ -309,7 +309,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Its threads did not end in time.
+    /// Its threads did not end in time, or the store has refused entries to the last
+    /// ([`BuildError::NotWritten`]): nothing that was answered is lost.
     pub fn shutdown(&self) -> Result<(), BuildError> {
         self.shutdown_within(SHUTDOWN_LIMIT)
     }
@@ -320,7 +321,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// Its threads did not end in time.
+    /// As [`World::shutdown`].
     pub fn shutdown_within(&self, limit: Duration) -> Result<(), BuildError> {
         self.end(limit)
     }

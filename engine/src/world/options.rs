@@ -50,15 +50,16 @@ impl TriggerOptions {
         Self::default()
     }
 
-    /// An idempotency key: a second trigger with the same key answers the plan of the first one. With another
-    /// action or input it is refused with [`TriggerError::KeyReused`](crate::TriggerError::KeyReused); inputs
-    /// are compared as JSON.
+    /// An idempotency key: a second trigger with the same key answers the plan of the first one.
+    /// With another action or input it is refused with
+    /// [`TriggerError::KeyReused`](crate::TriggerError::KeyReused); inputs are compared as JSON.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The key of a cause, such as an event: the plan of the first trigger stands, whatever its input.
+    /// The key of a cause, such as an event: the plan of the first trigger stands, whatever its
+    /// input.
     #[cfg(feature = "flow")]
     pub(crate) fn key_of_cause(mut self, key: impl Into<String>) -> Self {
         self.is_key_enough = true;

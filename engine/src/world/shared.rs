@@ -10,7 +10,9 @@ use turnwheel_runtime::Group;
 
 use super::extending::LastCalls;
 use super::own_groups::OwnGroups;
-use super::{keeping, Busy, Callers, Hub, Ids, Letters, Opening, Watchers, World, WorldView};
+use super::{
+    keeping, Busy, Callers, Hub, Ids, Letters, Opening, Unwritten, Watchers, World, WorldView,
+};
 use crate::action::{Batches, Registry};
 use crate::connect::Word;
 use crate::id::PlanId;
@@ -36,11 +38,14 @@ pub(crate) struct Shared {
     pub(super) timetable: OnceLock<Timetable>,
     pub(super) watchers: Watchers,
     pub(super) callers: Callers,
+    /// Plans that will ask again, in a moment, for the plans that they wait for.
+    pub(super) asking: Mutex<HashSet<PlanId>>,
     pub(super) letters: Arc<Letters>,
     pub(super) ids: Arc<Ids>,
     pub(super) store: String,
     pub(super) kind: WorldKind,
     pub(super) busy: Arc<Busy>,
+    pub(super) unwritten: Unwritten,
     pub(super) is_rescuing: bool,
     pub(super) last_calls: Mutex<LastCalls>,
     pub(super) batches: Batches,
@@ -123,6 +128,11 @@ impl Shared {
         self.opening == Opening::AtRest || self.is_ending()
     }
 
+    /// The plans whose entries the store refuses.
+    pub(crate) fn unwritten(&self) -> &Unwritten {
+        &self.unwritten
+    }
+
     /// Those plans that have something under way.
     pub(crate) fn busy(&self) -> &Arc<Busy> {
         &self.busy
@@ -130,9 +140,15 @@ impl Shared {
 
     /// A plan of this world asks again, in a moment, for the plans that it waits for.
     pub(crate) fn ask_again_later(self: &Arc<Self>, plan: PlanId) {
+        // It asks for all of them at once. If each of them let it ask once more, they would
+        // multiply.
+        if !self.asking.lock().insert(plan) {
+            return;
+        }
         let (world, later) = (Arc::clone(self), self.group.sleep(run::AGAIN));
         self.hub.spawn(async move {
             let _slept = later.await;
+            world.asking.lock().remove(&plan);
             if world.owns(plan) {
                 if let Err(problem) = world.say(plan, Word::AskAgain) {
                     tracing::error!(%plan, problem, "a plan does not go on before the next start");

@@ -12,8 +12,8 @@ use crate::plan::Plan;
 
 pub(crate) type Watcher = Completer<Result<Arc<Plan>, PlanError>>;
 
-/// The steps that wait for sub-plans which cannot be read, by sub-plan: they have said so in this life of the
-/// world. What is stored of a damaged plan may not name them.
+/// The steps that wait for sub-plans which cannot be read, by sub-plan: they have said so in this
+/// life of the world. What is stored of a damaged plan may not name them.
 #[derive(Debug, Default)]
 pub(crate) struct Callers(Mutex<HashMap<PlanId, (PlanId, StepId)>>);
 

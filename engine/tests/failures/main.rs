@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod asked_again;
 mod calls_again;
 mod cancels;
 mod compensation;
@@ -15,6 +16,7 @@ mod panics;
 mod payloads;
 mod pool;
 mod rescues;
+mod shutdown_fails;
 mod steps;
 mod store_fails;
 mod trouble;

@@ -6,8 +6,7 @@ use axum::extract::State;
 use axum::http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::Json as Answer;
-use turnwheel_engine::flow::FlowPlan;
-use turnwheel_engine::{Action, Delay, Named, Payload, PlanId, PlanView, Time, TriggerOptions};
+use turnwheel_engine::{Delay, Named, Payload, PlanId, Time, TriggerOptions};
 
 use super::plans::scoped;
 use crate::api::{Start, Started};
@@ -85,7 +84,7 @@ pub(in crate::http) async fn start(
         }
     });
     let named = named.await.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
-    finish(&api, &who, &action, named).await
+    finish(&who, &action, named).await
 }
 
 /// What is begun belongs to the trace of whoever asks, if they have one.
@@ -97,12 +96,7 @@ pub(super) fn traced(options: TriggerOptions) -> TriggerOptions {
 }
 
 /// Waits until a plan is durable, and tells whether it was there already.
-pub(super) async fn finish(
-    api: &Api,
-    who: &Principal,
-    what: &str,
-    named: Named,
-) -> Result<Response, Problem> {
+pub(super) async fn finish(who: &Principal, what: &str, named: Named) -> Result<Response, Problem> {
     let Named { id, triggering, .. } = named;
     let begun = triggering.await;
     let outcome =

@@ -1,0 +1,68 @@
+//! Sub-plans that cannot be read for a while: the plan that waits for them asks again, and does not flood them.
+
+use std::time::Duration;
+
+use turnwheel_engine::testkit::FaultStore;
+use turnwheel_engine::{
+    Action, ActionError, Cause, MemoryStore, Next, PlanResult, PlanState, RunAsync, RunsAsync,
+    StepContext, StoreError, World,
+};
+use turnwheel_runtime::sim::Sim;
+
+const SUB_PLANS: u32 = 6;
+
+/// Waits for its sub-plans, or for an event if it has none.
+struct Tree;
+
+impl Action for Tree {
+    const NAME: &'static str = "tree";
+    type Input = u32;
+    type Output = u32;
+    type Phases = RunsAsync;
+}
+
+impl RunAsync for Tree {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        if step.cause() == Cause::SubPlans {
+            step.output = step.sub_plans().success;
+            return Ok(Next::Done);
+        }
+        for _ in 0..step.input {
+            step.trigger::<Self>(&0)?;
+        }
+        Ok(match step.input {
+            0 if step.has_event() => Next::Done,
+            0 => step.wait_for_event("an event"),
+            _ => step.wait_for_sub_plans(),
+        })
+    }
+}
+
+#[test]
+fn sub_plans_that_cannot_be_read_are_asked_for_at_a_steady_pace() {
+    let store = FaultStore::new(MemoryStore::new());
+    let sim = Sim::new(3);
+    let builder = World::builder().action(Tree).plan_idle(Duration::from_secs(1)).seed(3);
+    let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
+    let world = sim.block_on(builder.open(store.clone())).unwrap().unwrap();
+    let parent = sim.block_on(world.trigger::<Tree>(SUB_PLANS)).unwrap().unwrap();
+    sim.advance(Duration::from_secs(10));
+    // All have left memory. The parent is read, and what it asks for next is not.
+    let view = sim.block_on(parent.view()).unwrap().unwrap();
+    store.fail_reads(StoreError::Failed("the disk is away".to_owned()));
+    let before = store.reads();
+    sim.advance(Duration::from_secs(60));
+    let reads = store.reads() - before;
+    assert!(reads >= u64::from(SUB_PLANS), "they were asked for: {reads}");
+    assert!(reads < 60 * 20 * u64::from(SUB_PLANS), "{reads} reads in a minute");
+    store.heal();
+    sim.advance(Duration::from_secs(10));
+    for (plan, _) in view.sub_plans() {
+        let child = sim.block_on(world.plan(plan).view()).unwrap().unwrap();
+        let step = child.run_step::<Tree>().expect("it has one").id;
+        sim.block_on(world.event(plan, step, None, &1)).unwrap().unwrap().expect("it is taken");
+    }
+    let view = sim.block_on(parent.finished()).unwrap().unwrap();
+    assert_eq!((view.state, view.result()), (PlanState::Stopped, PlanResult::Success));
+    assert_eq!(view.output::<Tree>().unwrap(), SUB_PLANS);
+}
