@@ -6,7 +6,6 @@
 //! by the chain of its call.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
@@ -155,11 +154,7 @@ impl Clone for Abandoned {
     }
 }
 
-impl fmt::Debug for Abandoned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Abandoned").field("is_abandoned", &self.is_abandoned()).finish()
-    }
-}
+debug_fields!(impl Abandoned, self => is_abandoned: self.is_abandoned());
 
 impl Future for Abandoned {
     type Output = ();

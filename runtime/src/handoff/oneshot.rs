@@ -3,7 +3,6 @@
 //! One word holds the state of the value and the reference counts. `README.md` of this folder lists
 //! its states and the excluded interleavings. Model: `loom-tests/tests/models/oneshot.rs`.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -486,14 +485,6 @@ impl<T, N: Metadata> Drop for Receiver<T, N> {
 
 debug_fields!(impl<N> Oneshot<N>, self => is_settled: self.is_settled());
 
-impl<T, N> fmt::Debug for Sender<T, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Sender").field(self.state()).finish()
-    }
-}
+debug_fields!(impl<T, N> Sender<T, N>, self => state: self.state());
 
-impl<T, N: Metadata> fmt::Debug for Receiver<T, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Receiver").field(self.state()).finish()
-    }
-}
+debug_fields!(impl<T, N: Metadata> Receiver<T, N>, self => state: self.state());

@@ -4,7 +4,6 @@
 //! Counts and state share one word, so that the sender sends and releases its count in one step.
 //! Only sender and receiver know the type of the value, and only they reach it.
 
-use std::fmt;
 use std::mem::{offset_of, ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -286,11 +285,7 @@ impl<N> Drop for SharedOneshot<N> {
     }
 }
 
-impl<N> fmt::Debug for SharedOneshot<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SharedOneshot").field(&**self).finish()
-    }
-}
+debug_fields!(impl<N> SharedOneshot<N>, self => state: **self);
 
 /// Weak handle: keeps the memory of a channel, and neither its metadata nor its two ends.
 pub struct WeakOneshot<N>(NonNull<Oneshot<N>>);
@@ -340,11 +335,7 @@ impl<N> Drop for WeakOneshot<N> {
     }
 }
 
-impl<N> fmt::Debug for WeakOneshot<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WeakOneshot").finish_non_exhaustive()
-    }
-}
+debug_fields!(impl<N> WeakOneshot<N>, self =>);
 
 /// Allocation: memory is reused, like that of task cells.
 mod memory {

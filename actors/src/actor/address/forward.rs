@@ -3,10 +3,10 @@
 use turnwheel_runtime::SubmitErrorKind;
 
 use super::Address;
-use crate::actor::{kind, Actor, Envelope, MessageFor};
+use crate::actor::{Actor, Envelope, MessageFor};
 use crate::call::ReplyTo;
 use crate::error::TellError;
-use crate::large::{self, is_any_large, Carry, Large};
+use crate::large::{by_size, Carry};
 use crate::request::{self, Delivery};
 use crate::system::intercept::outgoing::{self, Destination};
 
@@ -22,12 +22,7 @@ impl<A: Actor> Address<A> {
         message: M,
         reply: ReplyTo<M::Reply>,
     ) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.forward_as::<M, Large<M>, kind::Boxed<K>>(message, reply)
-            }),
-            false => self.forward_as::<M, M, K>(message, reply),
-        }
+        by_size!(<M, K> self.forward_as(message, reply))
     }
 
     fn forward_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(

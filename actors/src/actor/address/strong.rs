@@ -11,7 +11,7 @@ use super::With;
 use crate::actor::{kind, Actor, ActorCell, Bare, Context, Envelope, MessageFor};
 use crate::call::{Ask, Other};
 use crate::error::{AskError, TellError};
-use crate::large::{self, is_any_large, Carry, Large};
+use crate::large::{by_size, Carry};
 use crate::request::{self, Ambient, Delivery};
 use crate::system::id;
 use crate::system::intercept::outgoing::{self, Destination, Target};
@@ -26,11 +26,7 @@ pub struct Address<A: Actor> {
     pub(crate) task: Task<ActorCell<A>>,
 }
 
-impl<A: Actor> Clone for Address<A> {
-    fn clone(&self) -> Self {
-        Self { task: self.task.clone() }
-    }
-}
+clone_fields!(impl<A: Actor> Address<A>, task);
 
 impl<A: Actor> PartialEq for Address<A> {
     fn eq(&self, other: &Self) -> bool {
@@ -92,12 +88,7 @@ impl<A: Actor> Address<A> {
     /// dead letter too.
     #[inline(always)]
     pub fn tell<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => {
-                large::send(message, |message| self.tell_as::<M, Large<M>, kind::Boxed<K>>(message))
-            }
-            false => self.tell_as::<M, M, K>(message),
-        }
+        by_size!(<M, K> self.tell_as(message))
     }
 
     #[inline(always)]
@@ -149,12 +140,7 @@ impl<A: Actor> Address<A> {
         message: M,
         way: Way<A>,
     ) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.tell_by_as::<M, Large<M>, kind::Boxed<K>>(message, way)
-            }),
-            false => self.tell_by_as::<M, M, K>(message, way),
-        }
+        by_size!(<M, K> self.tell_by_as(message, way))
     }
 
     fn tell_by_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
@@ -212,12 +198,7 @@ impl<A: Actor> Address<A> {
         &self,
         message: M,
     ) -> Result<(), TellError<M>> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.offer_as::<M, Large<M>, kind::Boxed<K>>(message)
-            }),
-            false => self.offer_as::<M, M, K>(message),
-        }
+        by_size!(<M, K> self.offer_as(message))
     }
 
     fn offer_as<M: Send + 'static, P: MessageFor<A, K> + Carry<M>, K: 'static>(
@@ -243,12 +224,7 @@ impl<A: Actor> Address<A> {
         message: M,
         limit: Duration,
     ) -> Ask<M, M::Reply> {
-        match const { is_any_large::<M, M::Reply>() } {
-            true => large::send(message, |message| {
-                self.ask_as::<M, Large<M>, kind::Boxed<K>>(message, limit)
-            }),
-            false => self.ask_as::<M, M, K>(message, limit),
-        }
+        by_size!(<M, K> self.ask_as(message, limit))
     }
 
     #[inline(always)]
