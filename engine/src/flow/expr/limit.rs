@@ -5,150 +5,23 @@
 //! expression that is over its limits is halted, which no `try` catches. Nothing is known of the clock, so
 //! that the same expression has the same end everywhere.
 
-use std::cell::{Cell, RefCell};
-
 use jaq_core::box_iter::box_once;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::native::{bome, v, Fun};
 use jaq_core::path::Part;
-use jaq_core::{Cv, DataT, Error, Exn, Lut, Native, ValXs};
+use jaq_core::{Cv, Error, Exn, Native, ValXs};
 use jaq_json::{Num, Val};
 
-use super::{numbers, quick, secrets, update};
-
-/// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate, whose
-/// code is not optimized.
-pub(super) const STEPS_MAX: u64 = if cfg!(test) { 100_000 } else { 5_000_000 };
-
-/// Bytes of a text, or elements with all inside them, that a value may have.
-pub(super) const SIZE_MAX: usize = 4 << 20;
-
-/// How deep values may be nested: no deeper than JSON that is read.
-pub(super) const DEPTH_MAX: usize = 100;
+use super::budget::SIZE_MAX;
+pub(super) use super::budget::{Budget, Limited, DEPTH_MAX, STACK_MAX};
+use super::{numbers, regex, secrets, update};
 
 /// How deep the terms of an expression may be nested.
 pub(super) const TERMS_MAX: usize = 256;
 
-/// Bytes of stack that an evaluation may use.
-pub(super) const STACK_MAX: usize = 3 << 20;
-
-/// Bits of an integer.
-const INTEGER_BITS_MAX: u64 = 8_192;
-
 /// The exit code of what is halted; which limit it was is in [`Budget::tripped`].
 const HALT: i32 = 1;
-
-/// Elements that are looked at for one step.
-const ELEMENTS_PER_STEP: usize = 16;
-
-/// What an evaluation may use, and has used.
-pub(super) struct Budget<'a> {
-    lut: &'a Lut<Limited>,
-    steps: Cell<u64>,
-    stack: usize,
-    now: f64,
-    tripped: Cell<Option<&'static str>>,
-    denied: RefCell<Option<String>>,
-}
-
-/// The kind of data that expressions work on.
-pub(super) struct Limited;
-
-impl DataT for Limited {
-    type V<'a> = Val;
-    type Data<'a> = &'a Budget<'a>;
-}
-
-impl<'a> jaq_core::data::HasLut<'a, Limited> for &'a Budget<'a> {
-    fn lut(&self) -> &'a Lut<Limited> {
-        self.lut
-    }
-}
-
-impl<'a> Budget<'a> {
-    pub(super) fn new(lut: &'a Lut<Limited>, now: f64) -> Self {
-        let (steps, tripped) = (Cell::new(0), Cell::new(None));
-        Self { lut, steps, stack: stack_now(), now, tripped, denied: RefCell::new(None) }
-    }
-
-    /// The secret that the expression may not see.
-    pub(super) fn denied(&self) -> Option<String> {
-        self.denied.take()
-    }
-
-    /// Notes that the expression may not see a secret.
-    pub(super) fn deny(&self, secret: String) {
-        *self.denied.borrow_mut() = Some(secret);
-    }
-
-    /// Which limit was passed.
-    pub(super) fn tripped(&self) -> Option<&'static str> {
-        self.tripped.get()
-    }
-
-    /// Uses steps; false if there are none left.
-    pub(super) fn spend(&self, steps: u64) -> bool {
-        self.steps.set(self.steps.get().saturating_add(steps));
-        if self.steps.get() > STEPS_MAX || !quick::spend(steps) {
-            return self.trip("it takes too many steps");
-        }
-        if self.stack.abs_diff(stack_now()) > STACK_MAX {
-            return self.trip("its definitions call themselves too deep");
-        }
-        true
-    }
-
-    fn trip(&self, limit: &'static str) -> bool {
-        self.tripped.set(Some(limit));
-        false
-    }
-
-    /// Whether a value is of a bearable size.
-    fn bears(&self, value: &Val) -> bool {
-        let mut room = SIZE_MAX;
-        if let Err(limit) = weigh(value, 0, &mut room) {
-            return self.trip(limit);
-        }
-        self.spend(1 + ((SIZE_MAX - room) / ELEMENTS_PER_STEP) as u64)
-    }
-}
-
-/// About where the stack is. Only differences are used.
-#[inline(never)]
-fn stack_now() -> usize {
-    let here = 0_u8;
-    std::ptr::from_ref(&here) as usize
-}
-
-fn weigh(value: &Val, depth: usize, room: &mut usize) -> Result<(), &'static str> {
-    let mut take = |size: usize| {
-        *room = room.checked_sub(size).ok_or("a value becomes too large")?;
-        Ok(())
-    };
-    if depth > DEPTH_MAX {
-        return Err("a value is nested too deep");
-    }
-    match value {
-        Val::Null | Val::Bool(_) => take(1),
-        Val::Num(Num::BigInt(number)) if number.bits() > INTEGER_BITS_MAX => {
-            Err("a number becomes too large")
-        }
-        Val::Num(_) => take(1),
-        Val::BStr(text) | Val::TStr(text) => take(1 + text.len()),
-        Val::Arr(elements) => {
-            take(1)?;
-            elements.iter().try_for_each(|element| weigh(element, depth + 1, room))
-        }
-        Val::Obj(fields) => {
-            take(1)?;
-            fields.iter().try_for_each(|(key, value)| {
-                weigh(key, depth + 1, room)?;
-                weigh(value, depth + 1, room)
-            })
-        }
-    }
-}
 
 pub(super) fn halted<'a>() -> ValXs<'a, Val> {
     box_once(Err(Exn::halt(HALT)))
@@ -196,6 +69,11 @@ fn is_text(name: &str) -> bool {
     name.starts_with('@') || matches!(name, "tostring" | "tojson")
 }
 
+/// Whether a native can make a value that is much larger than its input.
+fn grows(name: &str) -> bool {
+    matches!(name, "fromjson" | "explode" | "indices" | "tobytes" | "keys_unsorted")
+}
+
 /// Natives and definitions that reach outside of the expression, end the process, or are other
 /// ones here.
 pub(super) fn is_foreign(name: &str) -> bool {
@@ -213,7 +91,7 @@ pub(super) fn is_foreign(name: &str) -> bool {
         "inputs",
         "input_line_number",
     ];
-    foreign.contains(&name) || numbers::is_replaced(name)
+    foreign.contains(&name) || numbers::is_replaced(name) || regex::is_replaced(name)
 }
 
 /// A product of a text and a number is as long as both say.
@@ -409,7 +287,10 @@ pub(super) fn term<'s>(term_: Term<&'s str>, depth: usize) -> Result<Term<&'s st
             Term::Def(defs.collect::<Result<_, _>>()?, boxed(rest)?)
         }
         Term::Call(name, arguments) if arguments.is_empty() && is_text(name) => {
-            pipe(call("#plain"), Term::Call(name, arguments))
+            pipe(call("#plain"), pipe(Term::Call(name, arguments), call("#size")))
+        }
+        Term::Call(name, arguments) if grows(name) => {
+            pipe(Term::Call(name, all(arguments)?), call("#size"))
         }
         Term::Call(name, arguments) => Term::Call(name, all(arguments)?),
         Term::Path(inner, path) => {

@@ -2,17 +2,21 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
+//! | `budget` | what an evaluation may use |
 //! | `limit` | what keeps expressions within limits |
 //! | `numbers` | numbers as jq has them |
+//! | `regex` | regular expressions, with limits |
 //! | `secrets` | which secrets an expression may see |
 //! | `update` | updates as jq has them |
 //! | `prelude.jq` | what jq has and jaq has not |
 //! | [`Program`] | one compiled expression |
 //! | `template` | data with expressions in it |
 
+mod budget;
 mod limit;
 mod numbers;
 mod quick;
+mod regex;
 mod secrets;
 mod template;
 mod update;
@@ -195,7 +199,11 @@ fn compile(text: &str, variables: &[&str]) -> Result<Program, NoProgram> {
     let natives = natives.filter(|(name, _, _)| !limit::is_foreign(name));
     let compiled = Compiler::default()
         .with_funs(
-            natives.chain(limit::natives()).chain(numbers::natives()).chain(secrets::natives()),
+            natives
+                .chain(limit::natives())
+                .chain(numbers::natives())
+                .chain(regex::natives())
+                .chain(secrets::natives()),
         )
         .with_global_vars(variables.iter().copied())
         .compile(modules);
@@ -378,6 +386,8 @@ mod tests {
         assert_eq!(run("now", json!(null)), Ok(json!(1_000.5)));
         assert_eq!(run("\"x\" * 3", json!(null)), Ok(json!("xxx")));
         assert_eq!(run("test(\"^a+$\")", json!("aaa")), Ok(json!(true)));
+        let linear = "(\"a\" * 4000) | test(\"(a|a?)*b\"; \"g\")";
+        assert_eq!(run(linear, json!(null)), Ok(json!(false)), "no back-tracking");
         assert_eq!(run("to_entries[0].key", json!({ "k": 1 })), Ok(json!("k")));
         assert_eq!(run("1.0", json!(null)), Ok(json!(1)));
     }
@@ -451,6 +461,16 @@ mod tests {
             "[limit(1e9; repeat(0))] | length",
             "reduce range(64) as $i (\"x\"; \"\\(.)\\(.)\")",
             "any(repeat(false); .)",
+            "(\"a\" * 400000) | matches(\"a\"; \"g\") | length",
+            "(\"a\" * 400000) | split_(\"\"; \"g\") | length",
+            "(\"a\" * 4000) | [match(\".*b|a\"; \"g\")] | length",
+            "\"a\" | test(\"(((a{90}){90}){90}){90}\")",
+            "\"a\" | test(\"()\" * 4000)",
+            "\"a\" | test(\"a\" * 20000)",
+            "reduce range(40) as $i (\"\\\\\"; tojson) | length",
+            "(\"a\" * 400000) | explode | length",
+            "(\"a\" * 400000) / \"\" | length",
+            "(\"[\" + \"{},\" * 100000 + \"{}]\") | fromjson | length",
         ];
         for text in stopped {
             let outcome = run(text, json!([0, 1, 2, 3, 4, 5, 6, 7]));

@@ -33,8 +33,8 @@ pub(super) fn arithmetic<'s>(
     let checked = Term::Call(checked_by, vec![l.clone(), r.clone()]);
     let result = match math {
         Math::Rem => checked,
-        Math::Mul => pipe(pipe(checked, operator(l, math, r)), call("#size")),
-        _ => pipe(checked, operator(l, math, r)),
+        // A quotient of texts is a list.
+        _ => pipe(pipe(checked, operator(l, math, r)), call("#size")),
     };
     bound(right, "$#r", bound(left, "$#l", result))
 }

@@ -58,6 +58,10 @@ def fromstream(f): { x: null, e: false } as $begin
 def truncate_stream(stream): . as $n | null | stream
   | if (.[0] | length) > $n then setpath([0]; .[0][$n:]) else empty end;
 
+def scan(re; flags): matches(re; "g" + flags)[]
+  | if length > 1 then [.[1:][].string] else .[0].string end;
+def scan(re): scan(re; "");
+
 def dateadd(unit; n): . + n;
 def datesub(unit; n): . - n;
 def date: todate;

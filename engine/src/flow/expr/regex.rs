@@ -1,0 +1,475 @@
+//! Regular expressions of jq, matched within the limits of expressions.
+//!
+//! The matcher runs all threads of a Thompson automaton side by side, so its time is linear in the text. It
+//! counts each state that it visits and each value that it makes, so that a long text or many matches end
+//! the expression with an error and not the process. No look-around and no back-references: neither can be
+//! matched in linear time.
+
+use std::rc::Rc;
+
+use jaq_core::box_iter::box_once;
+use jaq_core::native::{v, Fun};
+use jaq_core::{Cv, Error, Exn, Native, ValXs};
+use jaq_json::{Num, Val};
+use regex_automata::nfa::thompson::{Compiler, State, NFA};
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::syntax;
+
+use super::limit::{halted, Budget, Limited};
+
+/// Bytes of a pattern.
+const PATTERN_MAX: usize = 16 << 10;
+
+/// Bytes of its automaton.
+const AUTOMATON_MAX: usize = 1 << 20;
+
+/// Places of groups that are kept for all states of an automaton together.
+const SLOTS_MAX: usize = 1 << 20;
+
+/// States that are visited for one step.
+const STATES_PER_STEP: usize = 16;
+
+/// Elements that a match or a group counts for: an object with three or four fields.
+const MATCH_ELEMENTS: usize = 24;
+
+/// Elements that a part of a text counts for.
+const PART_ELEMENTS: usize = 2;
+
+/// A slot of a group that takes no part in the match.
+const NONE: usize = usize::MAX;
+
+/// The natives of this file, on which `test`, `match`, `capture`, `scan`, `split`, `sub` are built.
+pub(super) fn natives() -> Vec<Fun<Limited>> {
+    const MATCHES: Wanted = Wanted { mismatches: false, matches: true };
+    const ALL: Wanted = Wanted { mismatches: true, matches: true };
+    const MISMATCHES: Wanted = Wanted { mismatches: true, matches: false };
+    vec![
+        ("matches", v(2), Native::<Limited>::new(|cv| outcome(cv, MATCHES))),
+        ("split_matches", v(2), Native::<Limited>::new(|cv| outcome(cv, ALL))),
+        ("split_", v(2), Native::<Limited>::new(|cv| outcome(cv, MISMATCHES))),
+    ]
+}
+
+/// What they stand for, which jaq has without limits.
+pub(super) fn is_replaced(name: &str) -> bool {
+    matches!(name, "matches" | "split_matches" | "split_")
+}
+
+/// The parts of the text that the result has.
+#[derive(Clone, Copy)]
+struct Wanted {
+    mismatches: bool,
+    matches: bool,
+}
+
+/// Why there is no result.
+enum Stop {
+    /// A limit is passed; the budget knows which.
+    Limit,
+    Error(Error<Val>),
+}
+
+fn outcome(mut cv: Cv<'_, Limited>, wanted: Wanted) -> ValXs<'_, Val> {
+    let (flags, pattern) = (cv.0.pop_var(), cv.0.pop_var());
+    match parts(cv.0.data(), &cv.1, &pattern, &flags, wanted) {
+        Ok(parts) => box_once(Ok(parts.into_iter().collect())),
+        Err(Stop::Limit) => halted(),
+        Err(Stop::Error(error)) => box_once(Err(Exn::from(error))),
+    }
+}
+
+fn parts(
+    budget: &Budget<'_>,
+    input: &Val,
+    pattern: &Val,
+    flags: &Val,
+    wanted: Wanted,
+) -> Result<Vec<Val>, Stop> {
+    let subject = text(input)?;
+    let (pattern, flags) = (text(pattern)?, if *flags == Val::Null { "" } else { text(flags)? });
+    let regex = budget.regex(pattern, flags, Regex::new)?;
+    let part = |from: usize, to: usize| part(input, &subject.as_bytes()[from..to]);
+    let (mut parts, mut last) = (Vec::new(), 0);
+    let mut matches = Matches::new(&regex, subject.as_bytes(), budget);
+    // Characters before `counted`, a byte of the text.
+    let (mut characters, mut counted) = (0, 0);
+    while let Some(slots) = matches.next()? {
+        let (start, end) = (slots[0], slots[1]);
+        if regex.ignores_empty && start == end {
+            continue;
+        }
+        if wanted.mismatches {
+            matches.made(PART_ELEMENTS)?;
+            parts.push(part(last, start));
+            last = end;
+        }
+        if wanted.matches {
+            characters += subject[counted..start].chars().count();
+            counted = start;
+            let groups = slots.chunks(2).zip(&regex.names).enumerate();
+            let mut found = Vec::with_capacity(regex.names.len());
+            for (group, (place, name)) in groups {
+                let (from, to) = (place[0], place[1]);
+                matches.made(MATCH_ELEMENTS + (end - start) / STATES_PER_STEP)?;
+                let taken = from != NONE && to != NONE;
+                found.push(object(Group {
+                    offset: taken.then(|| characters + subject[start..from].chars().count()),
+                    length: if taken { subject[from..to].chars().count() } else { 0 },
+                    string: if taken { part(from, to) } else { Val::Null },
+                    name: (group > 0).then_some(name.as_deref()),
+                }));
+            }
+            parts.push(found.into_iter().collect());
+        }
+        if !regex.is_global {
+            break;
+        }
+    }
+    if wanted.mismatches {
+        parts.push(part(last, subject.len()));
+    }
+    Ok(parts)
+}
+
+fn text(value: &Val) -> Result<&str, Stop> {
+    let text = match value {
+        Val::TStr(text) | Val::BStr(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    };
+    text.ok_or_else(|| error("a regular expression and what it matches are texts"))
+}
+
+fn error(message: impl std::fmt::Display) -> Stop {
+    Stop::Error(Error::str(message))
+}
+
+/// A part of a text, which shares its memory.
+fn part(whole: &Val, part: &[u8]) -> Val {
+    match whole {
+        Val::TStr(text) | Val::BStr(text) => Val::utf8_str(text.slice_ref(part)),
+        other => other.clone(),
+    }
+}
+
+/// A group of a match; the match itself is group 0, which has no name.
+struct Group<'a> {
+    offset: Option<usize>,
+    length: usize,
+    string: Val,
+    name: Option<Option<&'a str>>,
+}
+
+fn object(group: Group<'_>) -> Val {
+    let key = |key: &str| Val::utf8_str(key.as_bytes().to_vec());
+    let number = |number: isize| Val::Num(Num::Int(number));
+    let name = group.name.map(|name| (key("name"), name.map_or(Val::Null, key)));
+    let fields = [
+        (key("offset"), number(group.offset.map_or(-1, |offset| offset as isize))),
+        (key("length"), number(group.length as isize)),
+        (key("string"), group.string),
+    ];
+    Val::obj(fields.into_iter().chain(name).collect())
+}
+
+/// Regular expression with its flags.
+#[derive(Debug)]
+pub(super) struct Regex {
+    automaton: NFA,
+    is_global: bool,
+    ignores_empty: bool,
+    /// Names of the groups; the first is the match itself.
+    names: Vec<Option<String>>,
+}
+
+impl Regex {
+    fn new(pattern: &str, flags: &str) -> Result<Self, String> {
+        if pattern.len() > PATTERN_MAX {
+            return Err(format!("a regular expression may have {PATTERN_MAX} bytes"));
+        }
+        let (mut is_global, mut ignores_empty) = (false, false);
+        let mut config = syntax::Config::new();
+        for flag in flags.chars() {
+            config = match flag {
+                'g' => {
+                    is_global = true;
+                    config
+                }
+                'n' => {
+                    ignores_empty = true;
+                    config
+                }
+                'i' => config.case_insensitive(true),
+                'm' => config.multi_line(true),
+                's' => config.dot_matches_new_line(true),
+                'p' => config.multi_line(true).dot_matches_new_line(true),
+                'l' => config.swap_greed(true),
+                'x' => config.ignore_whitespace(true),
+                other => return Err(format!("{other} is no flag of a regular expression")),
+            };
+        }
+        let automaton = Compiler::new()
+            .configure(NFA::config().nfa_size_limit(Some(AUTOMATON_MAX)))
+            .syntax(config)
+            .build(pattern)
+            .map_err(|error| invalid(pattern, &error))?;
+        let names = automaton.group_info().all_names();
+        let names: Vec<_> = names.map(|(_, _, name)| name.map(str::to_owned)).collect();
+        if automaton.states().len() * names.len() * 2 > SLOTS_MAX {
+            return Err("the regular expression has too many groups".to_owned());
+        }
+        Ok(Self { automaton, is_global, ignores_empty, names })
+    }
+
+    /// Steps that were needed to compile it.
+    pub(super) fn steps(&self) -> u64 {
+        self.automaton.states().len() as u64
+    }
+}
+
+fn invalid(pattern: &str, error: &dyn std::error::Error) -> String {
+    let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    // The last line says what is wrong; those before it point at the place.
+    let cause = cause.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    format!("{pattern} is no regular expression: {cause}")
+}
+
+impl Budget<'_> {
+    /// A compiled regular expression, kept for the rest of the evaluation.
+    fn regex(
+        &self,
+        pattern: &str,
+        flags: &str,
+        compile: impl FnOnce(&str, &str) -> Result<Regex, String>,
+    ) -> Result<Rc<Regex>, Stop> {
+        if let Some(known) = self.known_regex(pattern, flags) {
+            return Ok(known);
+        }
+        let regex = Rc::new(compile(pattern, flags).map_err(error)?);
+        if !self.spend(regex.steps()) {
+            return Err(Stop::Limit);
+        }
+        self.keep_regex(pattern, flags, &regex);
+        Ok(regex)
+    }
+}
+
+/// Matches of a text that do not overlap, one after the other.
+struct Matches<'a, 'b> {
+    regex: &'a Regex,
+    text: &'a [u8],
+    budget: &'a Budget<'b>,
+    /// The next search begins here; beyond the text there is none.
+    from: usize,
+    /// The end of the match before: an empty match there is none.
+    last: Option<usize>,
+    now: Threads,
+    next: Threads,
+    stack: Vec<Todo>,
+    /// Bytes that were read so far, by all searches.
+    turn: usize,
+    visited: usize,
+    elements: usize,
+}
+
+/// What is left to do while a thread follows states that read nothing.
+enum Todo {
+    Visit(StateID),
+    Restore { slot: usize, place: usize },
+}
+
+/// Threads of the automaton at one place of the text, the preferred one first.
+struct Threads {
+    states: Vec<StateID>,
+    /// The turn in which each state was visited last.
+    seen: Vec<usize>,
+    slots: Vec<usize>,
+}
+
+impl Threads {
+    fn new(states: usize, slots: usize) -> Self {
+        Self { states: Vec::new(), seen: vec![0; states], slots: vec![NONE; states * slots] }
+    }
+}
+
+impl<'a, 'b> Matches<'a, 'b> {
+    fn new(regex: &'a Regex, text: &'a [u8], budget: &'a Budget<'b>) -> Self {
+        let (states, slots) = (regex.automaton.states().len(), regex.names.len() * 2);
+        let threads = || Threads::new(states, slots);
+        Self {
+            regex,
+            text,
+            budget,
+            from: 0,
+            last: None,
+            now: threads(),
+            next: threads(),
+            stack: Vec::new(),
+            turn: 0,
+            visited: 0,
+            elements: 0,
+        }
+    }
+
+    /// Notes that elements are made.
+    fn made(&mut self, elements: usize) -> Result<(), Stop> {
+        self.elements += elements;
+        self.budget.make(elements, self.elements).then_some(()).ok_or(Stop::Limit)
+    }
+
+    /// The places of the groups of the next match.
+    fn next(&mut self) -> Result<Option<Vec<usize>>, Stop> {
+        while self.from <= self.text.len() {
+            let Some(slots) = self.search(self.from)? else {
+                self.from = self.text.len() + 1;
+                break;
+            };
+            let (start, end) = (slots[0], slots[1]);
+            self.from = if start == end { self.after(end) } else { end };
+            if start == end && self.last == Some(end) {
+                continue;
+            }
+            self.last = Some(end);
+            return Ok(Some(slots));
+        }
+        Ok(None)
+    }
+
+    /// The begin of the next character.
+    fn after(&self, place: usize) -> usize {
+        (place + 1..self.text.len()).find(|place| self.begins(*place)).unwrap_or(
+            // The end of the text is a place for an empty match, and then there is none.
+            if place < self.text.len() { self.text.len() } else { place + 1 },
+        )
+    }
+
+    /// Whether a character begins there.
+    fn begins(&self, place: usize) -> bool {
+        self.text.get(place).is_none_or(|byte| byte & 0b1100_0000 != 0b1000_0000)
+    }
+
+    fn search(&mut self, from: usize) -> Result<Option<Vec<usize>>, Stop> {
+        let automaton = &self.regex.automaton;
+        let mut found: Option<Vec<usize>> = None;
+        for threads in [&mut self.now, &mut self.next] {
+            threads.states.clear();
+        }
+        self.turn += 1;
+        let mut empty = vec![NONE; self.regex.names.len() * 2];
+        for at in from..=self.text.len() {
+            let is_begin = at == 0 || !automaton.is_always_start_anchored();
+            if found.is_none() && is_begin && self.begins(at) {
+                self.follow(automaton.start_anchored(), at, &mut empty, Which::Now);
+            }
+            if self.now.states.is_empty() && (found.is_some() || !is_begin) {
+                break;
+            }
+            if let Some(slots) = self.step(at) {
+                found = Some(slots);
+            }
+            std::mem::swap(&mut self.now, &mut self.next);
+            self.next.states.clear();
+            self.turn += 1;
+            self.spend(1)?;
+        }
+        Ok(found)
+    }
+
+    fn spend(&mut self, visited: usize) -> Result<(), Stop> {
+        self.visited += visited;
+        let steps = self.visited / STATES_PER_STEP;
+        self.visited %= STATES_PER_STEP;
+        match steps == 0 || self.budget.spend(steps as u64) {
+            true => Ok(()),
+            false => Err(Stop::Limit),
+        }
+    }
+
+    /// All threads read one byte; the groups of the preferred thread that matches.
+    fn step(&mut self, at: usize) -> Option<Vec<usize>> {
+        let width = self.regex.names.len() * 2;
+        let byte = self.text.get(at).copied();
+        for index in 0..self.now.states.len() {
+            let id = self.now.states[index];
+            let own = id.as_usize() * width..(id.as_usize() + 1) * width;
+            let next = match self.regex.automaton.state(id) {
+                State::Match { .. } => return Some(self.now.slots[own].to_vec()),
+                State::ByteRange { trans } => {
+                    byte.filter(|byte| trans.matches_byte(*byte)).map(|_| trans.next)
+                }
+                State::Sparse(all) => byte.and_then(|byte| all.matches_byte(byte)),
+                State::Dense(all) => byte.and_then(|byte| all.matches_byte(byte)),
+                _ => None,
+            };
+            self.visited += 1;
+            if let Some(next) = next {
+                let mut slots = self.now.slots[own].to_vec();
+                self.follow(next, at + 1, &mut slots, Which::Next);
+            }
+        }
+        None
+    }
+
+    /// Adds a thread, and those that it becomes without reading anything.
+    fn follow(&mut self, state: StateID, at: usize, slots: &mut [usize], which: Which) {
+        let (threads, turn) = match which {
+            Which::Now => (&mut self.now, self.turn),
+            Which::Next => (&mut self.next, self.turn + 1),
+        };
+        let automaton = &self.regex.automaton;
+        self.stack.push(Todo::Visit(state));
+        while let Some(todo) = self.stack.pop() {
+            let mut id = match todo {
+                Todo::Visit(id) => id,
+                Todo::Restore { slot, place } => {
+                    slots[slot] = place;
+                    continue;
+                }
+            };
+            loop {
+                self.visited += 1;
+                if std::mem::replace(&mut threads.seen[id.as_usize()], turn) == turn {
+                    break;
+                }
+                id = match automaton.state(id) {
+                    State::Look { look, next } => {
+                        if !automaton.look_matcher().matches(*look, self.text, at) {
+                            break;
+                        }
+                        *next
+                    }
+                    State::Union { alternates } => {
+                        let Some((first, others)) = alternates.split_first() else { break };
+                        self.stack.extend(others.iter().rev().map(|id| Todo::Visit(*id)));
+                        *first
+                    }
+                    State::BinaryUnion { alt1, alt2 } => {
+                        self.stack.push(Todo::Visit(*alt2));
+                        *alt1
+                    }
+                    State::Capture { next, slot, .. } => {
+                        let slot = slot.as_usize();
+                        self.stack.push(Todo::Restore { slot, place: slots[slot] });
+                        slots[slot] = at;
+                        *next
+                    }
+                    State::Fail => break,
+                    _ => {
+                        let width = slots.len();
+                        let begin = id.as_usize() * width;
+                        threads.slots[begin..begin + width].copy_from_slice(slots);
+                        threads.states.push(id);
+                        self.visited += width / STATES_PER_STEP;
+                        break;
+                    }
+                };
+            }
+        }
+    }
+}
+
+/// The threads that another one joins.
+#[derive(Clone, Copy)]
+enum Which {
+    Now,
+    Next,
+}
