@@ -100,7 +100,7 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
         .map_or_else(|| "standard output".to_owned(), |file| file.display().to_string());
     let failed = |error: io::Error| Exit::failed(format!("cannot write to {target}: {error}"));
     let mut output: Box<dyn Write> = match &arguments.output {
-        Some(file) => Box::new(BufWriter::new(File::create(file).map_err(failed)?)),
+        Some(file) => Box::new(BufWriter::new(create(file).map_err(failed)?)),
         None => Box::new(BufWriter::new(io::stdout().lock())),
     };
     let mut filter = arguments.which.filter_in(&mut view, settings, PAGE)?;
@@ -117,7 +117,7 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
                 "result": row.result.name(),
                 "created_at_us": row.created_at.0,
                 "ended_at_us": row.ended_at.map(|at| at.0),
-                "records": view.records(row.id)?,
+                "records": view.records_of(row)?,
             });
             match writeln!(output, "{line}") {
                 // A reader that has seen enough (`| head`) is no failure.
@@ -136,4 +136,16 @@ pub(crate) fn export(settings: &Settings, arguments: &Export) -> Result<(), Exit
         tell!("{target} has {}", count(plans, "plan"));
     }
     Ok(())
+}
+
+/// Makes or replaces a file that only its owner may read: inputs of plans may be secret.
+fn create(file: &std::path::Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(file)
 }

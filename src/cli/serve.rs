@@ -140,6 +140,9 @@ impl Arguments {
     }
 }
 
+/// Bytes of a token that nobody guesses.
+const TOKEN_BYTES: usize = 16;
+
 /// How long commands have to end when this process ends.
 const COMMANDS: Duration = Duration::from_secs(30);
 
@@ -183,6 +186,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     started.map_err(|error| wrong(&error, "see turnwheel help serve for what can be logged"))?;
     let options = options(settings)?;
     let listen = listen(settings)?;
+    exposures(settings).iter().for_each(|exposure| tracing::warn!("{exposure}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("http")
@@ -191,7 +195,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let store = Place::writable(settings);
     let workers = Workers::new();
     let io = host_io(settings);
+    let unclean_ends = u32::try_from(settings.count("serve.unclean-ends-max")).unwrap_or(u32::MAX);
     let builder = World::builder().action(workers.action()).flows(io.clone());
+    let builder = builder.unclean_ends_max(unclean_ends);
     let builder = match retention(settings) {
         Some(retention) => builder.keep(retention),
         None => builder,
@@ -370,6 +376,31 @@ pub(crate) fn problems(settings: &Settings) -> Vec<String> {
         ));
     }
     problems
+}
+
+/// What others could read or guess, though it is allowed.
+fn exposures(settings: &Settings) -> Vec<String> {
+    let mut exposures = Vec::new();
+    let (at, is_plain) = (settings.get("serve.listen").0, matches!(tls(settings), Ok(None)));
+    if is_plain && address(at).is_ok_and(|address| !address.ip().is_loopback()) {
+        exposures.push(format!(
+            "{at} can be reached from other machines without TLS: whoever sees the network sees the \
+             tokens, unless a proxy before it speaks TLS"
+        ));
+    }
+    let file = settings.text("serve.tokens").and_then(|file| std::fs::read_to_string(file).ok());
+    let lines = file.iter().flat_map(|text| text.lines()).filter_map(|line| {
+        let mut parts = line.split_whitespace().skip(1);
+        Some((parts.next()?, parts.next()?))
+    });
+    let one = settings.text("serve.token").map(|secret| ("operator", secret));
+    for (name, secret) in lines.chain(one).filter(|(_, secret)| secret.len() < TOKEN_BYTES) {
+        let bytes = secret.len();
+        exposures.push(format!(
+            "the token of «{name}» can be guessed, it has {bytes} bytes: take {TOKEN_BYTES} or more"
+        ));
+    }
+    exposures
 }
 
 /// Whether a token is needed.

@@ -96,6 +96,9 @@ pub enum Access {
 
 /// Looks who asks, and whether they may.
 pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    if let Err(problem) = site::refuse_two_hosts(&request) {
+        return problem.into_response();
+    }
     let principal = match admit(&api, &request) {
         Ok(principal) => principal,
         Err(problem) => return refused(problem, &request),

@@ -61,6 +61,14 @@ pub(super) fn is_own_origin(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(Code::OriginRefused, detail))
 }
 
+/// Refuses a request that names two hosts: what is between may look at the other one.
+pub(super) fn refuse_two_hosts(request: &Request) -> Result<(), Problem> {
+    if request.headers().get_all(header::HOST).iter().count() > 1 {
+        return Err(Problem::new(Code::HostRefused, "the request has two «Host» headers"));
+    }
+    Ok(())
+}
+
 /// The host that a request names.
 pub(super) fn host(request: &Request) -> Option<&str> {
     let named = text(request.headers(), header::HOST.as_str());

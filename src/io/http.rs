@@ -17,6 +17,7 @@ use ureq::Body;
 
 use super::digest::Challenge;
 use super::options::IoOptions;
+use super::scarce::Patience;
 use super::target::Target;
 
 /// How often it is asked whether somebody still waits.
@@ -28,8 +29,12 @@ const THREADS_MAX: usize = 256;
 /// The time that a thread has beyond the limit of its request, before nobody waits for it any longer.
 const LATE: Duration = Duration::from_millis(500);
 
-/// Headers that are meant for one origin alone.
-const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+/// Words in the names of headers that are meant for one origin alone, such as `X-Api-Key`.
+const CREDENTIALS: [&str; 8] =
+    ["auth", "cookie", "key", "token", "secret", "password", "session", "signature"];
+
+/// A header with such a word that is no secret.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Headers that say something of a body.
 const OF_BODY: [&str; 3] = ["content-type", "content-length", "transfer-encoding"];
@@ -131,8 +136,8 @@ fn add_headers(request: &mut HttpRequest, call: &IoCall<'_>) {
         request.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     };
     let changes = !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-    if changes && !has(request, "idempotency-key") {
-        request.headers.push(("idempotency-key".to_owned(), call.key.to_owned()));
+    if changes && !has(request, IDEMPOTENCY_KEY) {
+        request.headers.push((IDEMPOTENCY_KEY.to_owned(), call.key.to_owned()));
     }
     if let Some(trace) = call.trace.filter(|_| !has(request, "traceparent")) {
         request.headers.push(("traceparent".to_owned(), trace.to_owned()));
@@ -236,20 +241,37 @@ impl Work {
             parts = parts.header(name, value);
         }
         let failed = |error: ureq::Error| told(&error, target, deadline.duration_since(begun));
-        let body = request.body.as_deref();
-        let sent = match body.filter(|body| !body.is_empty()) {
+        let body = request.body.as_deref().filter(|body| !body.is_empty());
+        let whole = parts.body(body).map_err(|error| wrong(&error.to_string()))?;
+        let mut patience = Patience::new(left);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.send_once(whole.clone(), left) {
+                // Without a descriptor there is no connection: nothing was sent.
+                Err(ureq::Error::Io(error)) if patience.waits_after(&error) => {}
+                sent => return sent.map_err(failed),
+            }
+        }
+    }
+
+    fn send_once(
+        &self,
+        whole: Request<Option<&[u8]>>,
+        left: Duration,
+    ) -> Result<Response<Body>, ureq::Error> {
+        let (head, body) = whole.into_parts();
+        match body {
             None => {
-                let whole = parts.body(()).map_err(|error| wrong(&error.to_string()))?;
+                let whole = Request::from_parts(head, ());
                 let whole = self.agent.configure_request(whole).timeout_global(Some(left)).build();
                 self.agent.run(whole)
             }
             Some(body) => {
-                let whole = parts.body(body).map_err(|error| wrong(&error.to_string()))?;
+                let whole = Request::from_parts(head, body);
                 let whole = self.agent.configure_request(whole).timeout_global(Some(left)).build();
                 self.agent.run(whole)
             }
-        };
-        sent.map_err(failed)
+        }
     }
 
     fn read(
@@ -301,8 +323,10 @@ fn redirect(request: &mut HttpRequest, status: u16, is_same_origin: bool) {
         request.headers.retain(|(name, _)| !is_of_body(name));
     }
     if !is_same_origin {
-        let is_secret =
-            |name: &str| CREDENTIALS.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let is_secret = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name != IDEMPOTENCY_KEY && CREDENTIALS.iter().any(|word| name.contains(word))
+        };
         request.headers.retain(|(name, _)| !is_secret(name));
         request.digest = None;
     }

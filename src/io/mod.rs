@@ -10,6 +10,7 @@
 //! | `http` | one request with its redirections; `target` where they lead, `digest` authentication |
 //! | `container` | containers, by the command line of an engine |
 //! | `process` | commands in groups of their own, which are ended as a whole; `guard` when this process is gone |
+//! | `file` | files, regular ones only; `scarce` waits for descriptors that are used up |
 //! | `secrets` | secrets, from the environment or a folder |
 
 #[cfg(unix)]
@@ -18,6 +19,7 @@ mod container;
 #[path = "container_none.rs"]
 mod container;
 mod digest;
+mod file;
 #[cfg(unix)]
 mod guard;
 mod http;
@@ -27,12 +29,11 @@ mod process;
 #[cfg(not(unix))]
 #[path = "process_none.rs"]
 mod process;
+mod scarce;
 mod secrets;
 mod target;
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -196,21 +197,29 @@ impl Io for HostIo {
         process::interpreter(language).err().map(|error| error.message)
     }
 
-    fn resource(&self, uri: &str, _: &IoCall<'_>) -> Result<Vec<u8>, IoError> {
-        let file = file_of(uri)?;
+    fn resource(&self, uri: &str, call: &IoCall<'_>) -> Result<Vec<u8>, IoError> {
+        let (path, options) = (file_of(uri)?, &self.inner.options);
+        if !options.allow_shell {
+            let message = "files of this host are not read here, as commands are not run: allow \
+                           both by the setting io.allow-shell or, without tokens, by turnwheel \
+                           serve --allow-shell";
+            return Err(IoError::new(IoErrorKind::Forbidden, message));
+        }
         let told = |error: std::io::Error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::NotFound => IoErrorKind::NotFound,
                 std::io::ErrorKind::PermissionDenied => IoErrorKind::Forbidden,
+                std::io::ErrorKind::InvalidInput => IoErrorKind::Unsupported,
+                std::io::ErrorKind::TimedOut => IoErrorKind::TimedOut,
                 _ => IoErrorKind::Communication,
             };
-            IoError::new(kind, format!("the file {}: {error}", file.display()))
+            IoError::new(kind, format!("the file {}: {error}", path.display()))
         };
-        let mut bytes = Vec::new();
-        let limit = self.inner.options.body_max as u64;
-        File::open(&file).map_err(told)?.take(limit + 1).read_to_end(&mut bytes).map_err(told)?;
+        let limit = options.body_max as u64;
+        let within = call.limit.unwrap_or(options.http_timeout);
+        let bytes = file::read(&path, limit + 1, within, &|| call.is_cancelled()).map_err(told)?;
         if bytes.len() as u64 > limit {
-            let message = format!("the file {} has more than {limit} bytes", file.display());
+            let message = format!("the file {} has more than {limit} bytes", path.display());
             return Err(IoError::new(IoErrorKind::TooLarge, message));
         }
         Ok(bytes)

@@ -16,7 +16,7 @@ pub struct IoOptions {
     pub secrets: Option<PathBuf>,
     /// Secrets that are in this process and not in its environment any more.
     pub kept_secrets: KeptSecrets,
-    /// Whether commands, scripts and containers may be run.
+    /// Whether commands, scripts and containers may be run, and files of this host read.
     pub allow_shell: bool,
     /// The command line of the engine of containers, a name or a path; `none` if there are to be no
     /// containers. Without it that is `docker`, else `podman`.

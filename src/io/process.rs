@@ -22,6 +22,7 @@ use turnwheel_engine::flow::{
 
 use super::guard::Guard;
 use super::options::IoOptions;
+use super::scarce::patiently;
 
 /// The shell of the system.
 pub(super) const SHELL: &str = "/bin/sh";
@@ -78,10 +79,12 @@ pub(super) fn supervise(
     let name = name.to_owned();
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let guard = Guard::begin().map_err(|error| not_started(&name, &error))?;
+    let guard = patiently(limits.time, is_over, Guard::begin);
+    let guard = guard.map_err(|error| not_started(&name, &error))?;
     let group = guard.group();
     command.process_group(group.map_or(0, |group| group.as_raw_pid()));
-    let mut child = command.spawn().map_err(|error| not_started(&name, &error))?;
+    let child = patiently(limits.time, is_over, || command.spawn());
+    let mut child = child.map_err(|error| not_started(&name, &error))?;
     let input = input.unwrap_or_default().as_bytes().to_vec();
     let outputs = (child.stdout.take(), child.stderr.take());
     let stdin = child.stdin.take();
@@ -121,7 +124,9 @@ pub(super) fn detach(
     prepare(&mut command, options, process, call);
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let ended = command.status().map_err(|error| not_started(&name, &error))?;
+    let limit = call.limit.unwrap_or(options.command_timeout);
+    let ended = patiently(limit, &|| call.is_cancelled(), || command.status());
+    let ended = ended.map_err(|error| not_started(&name, &error))?;
     if ended.success() {
         return Ok(());
     }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use turnwheel_engine::flow::{IoError, IoErrorKind};
 
+use super::file;
 use super::options::IoOptions;
 
 /// Variables of the environment that are secrets begin with this.
@@ -19,6 +20,9 @@ const VARIABLE: &str = "TURNWHEEL_SECRET_";
 
 /// Bytes of one secret. Larger ones are no secrets but files.
 const SECRET_BYTES_MAX: u64 = 64 * 1_024;
+
+/// How long it may take to read one.
+const WITHIN: Duration = Duration::from_secs(10);
 
 /// Secrets by the names of their variables, for a process that has removed them from its
 /// environment.
@@ -59,13 +63,14 @@ fn from_file(folder: &Path, name: &str) -> Result<Option<Value>, IoError> {
         let (folder, kind) = (folder.display(), IoErrorKind::Forbidden);
         IoError::new(kind, format!("the secret «{name}» in the folder {folder}: {error}"))
     };
-    let file = match File::open(folder.join(name)) {
-        Ok(file) => file,
+    let path = folder.join(name);
+    let bytes = match file::read(&path, SECRET_BYTES_MAX + 1, WITHIN, &|| false) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(told(error)),
     };
-    let mut text = String::new();
-    file.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text).map_err(told)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| told(std::io::Error::new(ErrorKind::InvalidData, "it is no text")))?;
     if text.len() as u64 > SECRET_BYTES_MAX {
         let message = format!("the secret «{name}» has more than {SECRET_BYTES_MAX} bytes");
         return Err(IoError::new(IoErrorKind::TooLarge, message));

@@ -1,6 +1,9 @@
 //! Who may ask for what, how often, and what is kept out.
 #![cfg(feature = "server")]
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use serde_json::json;
 use turnwheel::engine::MemoryStore;
 use turnwheel::http::serve::{Listen, ServeError, Server};
@@ -72,6 +75,20 @@ fn two_principals_with_the_same_key_begin_two_plans() {
     };
     assert_ne!(start("Bearer a")["id"], start("Bearer b")["id"]);
     assert_eq!(start("Bearer a")["is_repeated"], true);
+}
+
+#[test]
+fn a_request_that_names_two_hosts_is_refused() {
+    let served = Served::new();
+    let mut stream = TcpStream::connect(served.address()).expect("it listens");
+    let own = served.address();
+    let request = format!(
+        "GET /api/v1/plans HTTP/1.1\r\nhost: {own}\r\nhost: evil.example\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).expect("it is open");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    assert!(answer.starts_with("HTTP/1.1 421") && answer.contains("host-refused"), "{answer}");
 }
 
 #[test]

@@ -165,13 +165,15 @@ fn credentials_stay_with_their_origin() {
     let location = format!("location: {}/\r\n", other.address);
     let server = Server::new(move |_, _, stream| answer(stream, 302, &location, ""));
     let mut request = server.get("/");
-    for name in ["Authorization", "Cookie", "X-Name"] {
+    for name in ["Authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "X-Name"] {
         request.headers.push((name.to_owned(), "secret".to_owned()));
     }
     assert_eq!(send(&request).expect("it answers").body, b"other");
     assert!(server.asked()[0].to_ascii_lowercase().contains("authorization: secret"));
     let asked = other.asked()[0].to_ascii_lowercase();
-    assert!(!asked.contains("authorization") && !asked.contains("cookie"), "{asked}");
+    for name in ["authorization", "cookie", "x-api-key", "x-auth-token"] {
+        assert!(!asked.contains(name), "{asked}");
+    }
     assert!(asked.contains("x-name: secret"));
 }
 
@@ -384,4 +386,37 @@ fn files_are_resources_and_other_kinds_are_refused() {
     std::fs::write(&file, "x".repeat(100_001)).expect("room");
     let error = read(&file.display().to_string()).expect_err("it is too large");
     assert_eq!(error.kind, IoErrorKind::TooLarge);
+}
+
+#[test]
+fn files_are_read_only_where_commands_are_allowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.json");
+    std::fs::write(&file, "{}").expect("room");
+    let mut forbidden = options();
+    forbidden.allow_shell = false;
+    let uri = format!("file://{}", file.display());
+    let error = HostIo::new(forbidden).resource(&uri, &IoCall::new("k", &|| false));
+    let error = error.expect_err("it may not be read");
+    assert_eq!(error.kind, IoErrorKind::Forbidden);
+    assert!(error.message.contains("io.allow-shell"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_regular_files_are_read_and_a_pipe_without_a_writer_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("there is mkfifo").success());
+    let mut with_secrets = options();
+    with_secrets.secrets = Some(folder.path().to_owned());
+    let io = HostIo::new(with_secrets);
+    for path in [pipe.as_path(), folder.path(), std::path::Path::new("/dev/zero")] {
+        let error = io.resource(&path.display().to_string(), &IoCall::new("k", &|| false));
+        let error = error.expect_err("it is no regular file");
+        assert_eq!(error.kind, IoErrorKind::Unsupported, "{error}");
+    }
+    let error = io.secret("pipe").expect_err("it is no regular file");
+    assert!(error.message.contains("no regular file"), "{error}");
 }

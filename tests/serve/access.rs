@@ -61,6 +61,41 @@ do:
 ";
 
 #[test]
+fn tokens_that_can_be_guessed_and_plain_http_for_others_are_warned_of() {
+    let place = Place::new();
+    let variables = [("TURNWHEEL_TOKEN", "x")];
+    let mut server = place.serve_with(&["--listen", "0.0.0.0:0"], &variables);
+    server.token = Some("x".to_owned());
+    server.stopped();
+    let log = place.log();
+    assert!(log.contains("«operator» can be guessed") && log.contains("without TLS"), "{log}");
+    let variables = [("TURNWHEEL_TOKEN", "a-token-that-nobody-guesses")];
+    place.serve_with(&[], &variables).stopped();
+    let log = place.log();
+    assert!(!log.contains("guessed") && !log.contains("without TLS"), "{log}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_store_its_copies_and_exports_are_readable_by_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::new();
+    let server = place.serve(&[]);
+    server.suspended(&server.begin("t"));
+    let store = place.store().display().to_string();
+    place.ok(&["backup", "copy.db"]);
+    place.ok(&["export", "--output", "plans.jsonl"]);
+    let copies = ["copy.db", "plans.jsonl"].map(|name| place.path(name).display().to_string());
+    let files = [store.clone(), format!("{store}-wal"), format!("{store}-shm")];
+    for file in files.iter().chain(&copies) {
+        let mode = std::fs::metadata(file).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    server.stopped();
+}
+
+#[test]
 fn commands_of_flows_need_a_token_or_a_flag_and_never_see_the_servers_secrets() {
     let place = Place::new();
     let yaml = [("content-type", "application/yaml")];

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use serde_json::{json, Value};
 
-use crate::serve_common::{agent, Place, Serve};
+use crate::serve_common::{agent, rest, Place, Serve};
 
 fn start(server: &Serve, agent: &ureq::Agent, key: &str) -> Option<String> {
     let body = json!({"action": "external", "input": {"topic": "t", "input": key}}).to_string();
@@ -142,6 +142,66 @@ fn a_termination_signal_with_plans_under_way_stops_in_order_and_they_go_on() {
     assert_eq!(server.ended_plan(&sleeper)["result"], "success");
     assert_eq!(server.get(&format!("/api/v1/plans/{waiting}")).ok()["state"], "running");
     server.stopped();
+}
+
+#[test]
+fn a_plan_that_ran_during_three_unclean_ends_is_paused_and_the_server_stays() {
+    let place = Place::new();
+    let flow = "document: { dsl: '1.0.3', namespace: test, name: poison, version: '1.0.0' }
+do:
+  - kill: { run: { shell: { command: 'echo killed >> killed; kill -9 $PPID; sleep 60' } } }
+";
+    let server = place.serve(&["--allow-shell"]);
+    let innocent = server.begin("t");
+    server.suspended(&innocent);
+    let headers = [("content-type", "application/yaml")];
+    server.send("POST", "/api/v1/flows", &headers, Some(flow)).ok();
+    let agent = agent();
+    let path = "/api/v1/flows/test/poison/1.0.0/start";
+    // It may be gone before it has answered.
+    let _killed = server.try_send(&agent, "POST", path, &[], Some("{}"));
+    server.ended();
+    for _ in 0..2 {
+        // The plan goes on, and ends the server.
+        let killed = place.run(&["serve", "--listen", "127.0.0.1:0", "--allow-shell"]);
+        assert_eq!(killed.status.code(), None, "{killed:?}");
+    }
+    let server = place.serve(&["--allow-shell"]);
+    let paused = server.get("/api/v1/plans?state=paused").ok();
+    let plan = paused["plans"][0]["id"].as_str().expect("it is paused").to_owned();
+    let history = server.get(&format!("/api/v1/plans/{plan}/history")).ok().to_string();
+    assert!(history.contains("3 times in a row"), "{history}");
+    let killed = std::fs::read_to_string(place.path("killed")).expect("it was run");
+    assert_eq!(killed.lines().count(), 3);
+    assert_eq!(server.get(&format!("/api/v1/plans/{innocent}")).ok()["state"], "running");
+    server.stopped();
+}
+
+#[test]
+fn a_request_on_an_open_connection_is_answered_after_a_termination_signal() {
+    use std::io::{Read, Write};
+
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let request = format!("GET /health/live HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
+    let mut open: Vec<_> = (0..4).map(|_| server.raw(&request)).collect();
+    for connection in &mut open {
+        let mut begun = [0; 12];
+        connection.read_exact(&mut begun).expect("an answer");
+        assert_eq!(&begun, b"HTTP/1.1 204");
+    }
+    server.signal("-TERM");
+    // It is stopping when nobody can connect any longer.
+    while std::net::TcpStream::connect(server.address()).is_ok() {
+        std::thread::yield_now();
+    }
+    for mut connection in open {
+        connection.write_all(request.as_bytes()).expect("it is open");
+        let answers = rest(connection).to_ascii_lowercase();
+        let (_, last) = answers.rsplit_once("http/1.1 ").expect("it is answered");
+        assert!(last.starts_with("204") && last.contains("connection: close"), "{answers}");
+    }
+    assert_eq!(server.ended().code(), Some(0));
 }
 
 #[test]

@@ -155,6 +155,64 @@ fn a_disk_that_takes_nothing_refuses_writes_answers_reads_and_is_forgiven() {
 }
 
 #[test]
+fn a_store_file_that_is_moved_or_replaced_under_the_server_refuses_starts_and_fails_health() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let old = server.begin("t");
+    server.suspended(&old);
+    let (store, aside) = (place.store(), place.path("aside.db"));
+    std::fs::rename(&store, &aside).expect("it is there");
+    let body = json!({"action": "external", "input": {"topic": "t"}});
+    let refused = server.post("/api/v1/plans", &body);
+    assert_eq!(refused.status, 503, "{}", refused.text);
+    assert!(refused.text.contains("was deleted or moved"), "{}", refused.text);
+    assert_eq!(server.get("/health").status, 503);
+    std::fs::write(&store, "").expect("the folder is writable");
+    let refused = server.post("/api/v1/plans", &body);
+    assert_eq!(refused.status, 503, "{}", refused.text);
+    assert!(refused.text.contains("was replaced"), "{}", refused.text);
+    // The file is put back: nothing is lost, and all goes on.
+    std::fs::rename(&aside, &store).expect("it is there");
+    assert_eq!(server.post("/api/v1/plans", &body).status, 201);
+    while server.get("/health").status != 200 {
+        std::thread::yield_now();
+    }
+    let order = json!({"order": "cancel"});
+    server.post(&format!("/api/v1/plans/{old}/orders"), &order).ok();
+    assert_eq!(server.ended_plan(&old)["result"], "cancelled");
+    server.stopped();
+}
+
+#[test]
+fn a_step_without_a_free_descriptor_is_tried_again_and_does_not_fail() {
+    let place = Place::new();
+    let server = place.serve(&["--allow-shell"]);
+    let flow = "document: { dsl: '1.0.3', namespace: test, name: shell, version: '1.0.0' }
+do:
+  - first: { run: { shell: { command: 'echo one' } } }
+";
+    add(&server, flow);
+    // The connection stays open: there is no descriptor for another one in a moment.
+    let agent = crate::serve_common::agent();
+    let path = "/api/v1/flows/test/shell/1.0.0/start";
+    let start = |body: &str| server.try_send(&agent, "POST", path, &[], Some(body));
+    let first = start("{}").expect("an answer").ok();
+    server.ended_plan(first["id"].as_str().expect("an id"));
+    let process = Pid::from_raw(server.id() as i32).expect("it has an id");
+    let before = getrlimit(Resource::Nofile);
+    let limit = |files| Rlimit { current: Some(files), maximum: before.maximum };
+    prlimit(Some(process), Resource::Nofile, limit(3)).expect("it is ours");
+    let started = start("{}").expect("an answer").ok();
+    while !place.log().contains("is tried again") {
+        std::thread::yield_now();
+    }
+    prlimit(Some(process), Resource::Nofile, limit(1_024)).expect("it is ours");
+    let plan = server.ended_plan(started["id"].as_str().expect("an id"));
+    assert_eq!(plan["result"], "success", "{plan}");
+    server.stopped();
+}
+
+#[test]
 fn heads_that_drip_are_cut_and_bodies_and_rates_have_limits() {
     let place = Place::new();
     let arguments = ["--head-within", "300ms", "--body-bytes-max", "1000", "--rate", "2"];

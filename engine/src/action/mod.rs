@@ -51,7 +51,7 @@ pub(crate) use erased::{AnyAction, Begun, Call, CallKind, Returned};
 pub(crate) use heartbeat::CancelFlag;
 pub use hook::{Change, On};
 pub use phases::{Finalizes, Phases, Polls, PollsTogether, Reverts, Runs, RunsAsync};
-pub(crate) use policy::{interrupted, silent, timed_out};
+pub(crate) use policy::{crashes, interrupted, silent, timed_out, CRASHES};
 pub use policy::{Cause, OnInterrupt, Rescue, RetryPolicy};
 pub use poll::{Poll, Polled, Polling};
 pub(crate) use present::{show, show_one};

@@ -166,6 +166,18 @@ pub(crate) fn interrupted() -> ActionError {
     ActionError::new("interrupted", message).and_final()
 }
 
+/// The kind of the error of a step during which processes have crashed, again and again.
+pub(crate) const CRASHES: &str = "crashes";
+
+/// The error of a step that may be the reason why processes crash.
+pub(crate) fn crashes(ends: u32) -> ActionError {
+    let message = format!(
+        "the step was running when a process ended without closing, {ends} times in a row: it does \
+         not run again before somebody resumes the plan"
+    );
+    ActionError::new(CRASHES, message).and_final()
+}
+
 /// The error of a step that gave no sign of life.
 pub(crate) fn silent(within: Duration) -> ActionError {
     let message = format!(

@@ -14,7 +14,7 @@ use turnwheel_runtime::Completer;
 
 use super::decide::Decisions;
 use super::{PlanActor, PlanKey};
-use crate::action::{interrupted, silent, AnyAction, OnInterrupt};
+use crate::action::{crashes, interrupted, silent, AnyAction, OnInterrupt, CRASHES};
 use crate::error::PlanError;
 use crate::id::{PlanId, StepId};
 use crate::limits::{BEATS_BEHIND, SILENCES_MAX};
@@ -183,15 +183,34 @@ impl Decisions<'_> {
         }
     }
 
-    /// What has become of a step whose code ran when the world before went away.
-    pub(super) fn interrupted(&mut self, step: StepId) {
+    /// What has become of a step whose code ran when the world before went away. If that world
+    /// ended without closing, `unclean_ends_max` says how often in a row that may be.
+    pub(super) fn interrupted(&mut self, step: StepId, unclean_ends_max: Option<u32>) {
         let policy = self.action_of(step).map(AnyAction::on_interrupt);
         let fails = matches!(policy, Some(OnInterrupt::Fail | OnInterrupt::Pause));
-        let error = fails.then(interrupted);
+        let crashes = unclean_ends_max.and_then(|max| self.unclean_end(step, max));
+        let error = crashes.or_else(|| fails.then(interrupted));
         self.record(Record::Interrupted { step, at: self.now, error });
     }
 
-    /// Whether a step that has failed was interrupted, and its action wants a person to look at that.
+    /// Notes that a process ended without closing while the step ran. The error if that has happened
+    /// to its last calls without one between: the step may be what ends processes.
+    fn unclean_end(&mut self, step: StepId, max: u32) -> Option<crate::error::ActionError> {
+        let calls = self.plan.step(step).calls;
+        let text =
+            |call| format!("call {call} of step {step} ran when a process ended without closing");
+        self.record(Record::Note { at: self.now, text: text(calls) });
+        let is_noted = |call: u32| {
+            let text = text(call);
+            self.plan.history.iter().rev().any(|entry| entry.text == text)
+        };
+        let first = calls.saturating_sub(max) + 1;
+        let is_full = calls >= max && (first..=calls).all(is_noted);
+        is_full.then(|| crashes(max))
+    }
+
+    /// Whether a step that has failed was interrupted, and its action wants a person to look at that;
+    /// or whether processes have crashed while it ran.
     pub(super) fn wants_pause(&self) -> bool {
         let interrupted = |step: &crate::plan::Step| {
             let error = step.error.as_ref().filter(|_| !step.is_rescued);
@@ -200,6 +219,20 @@ impl Decisions<'_> {
         let pauses = |id| {
             self.action_of(id).is_some_and(|action| action.on_interrupt() == OnInterrupt::Pause)
         };
-        self.plan.failed_steps().any(|step| interrupted(step) && pauses(step.id))
+        self.crashed().is_some()
+            || self.plan.failed_steps().any(|step| interrupted(step) && pauses(step.id))
+    }
+
+    /// Why the plan is paused: what has failed, or that processes have crashed.
+    pub(super) fn why_paused(&self) -> String {
+        self.crashed().unwrap_or_else(|| "a step has failed".to_owned())
+    }
+
+    fn crashed(&self) -> Option<String> {
+        let mut errors = self.plan.failed_steps().filter(|step| !step.is_rescued);
+        errors.find_map(|step| {
+            let error = step.error.as_ref().filter(|error| error.kind == CRASHES)?;
+            Some(error.message.clone())
+        })
     }
 }

@@ -324,7 +324,8 @@ impl Decisions<'_> {
     }
 
     /// The plan was read from the store: what ran when the world before went away was interrupted.
-    pub(crate) fn loaded(&mut self) {
+    /// After an unclean end it is said how often in a row that may be while a step runs.
+    pub(crate) fn loaded(&mut self, unclean_ends_max: Option<u32>) {
         if !self.plan.hooks_due.is_empty() {
             self.effects.push(Effect::TellHooks);
         }
@@ -340,7 +341,7 @@ impl Decisions<'_> {
                 self.effects.push(Effect::Call(step));
                 continue;
             }
-            self.interrupted(step);
+            self.interrupted(step, unclean_ends_max);
         }
         if self.registry.transaction().is_some() {
             self.finalize_again();

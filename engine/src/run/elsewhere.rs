@@ -102,8 +102,9 @@ impl PlanActor {
         let dead = self.plan.as_ref().filter(|plan| !is_first_life(plan));
         let dead = dead.and_then(|_| self.world.died_before());
         let known = self.records.len();
+        let unclean_ends_max = self.world.unclean_ends_max(self.id);
         let Some(mut decisions) = self.decisions() else { return };
-        decisions.loaded();
+        decisions.loaded(unclean_ends_max);
         let Some(dead) = dead.filter(|_| self.records.len() > known) else { return };
         let text = format!("world {} goes on after {dead}, which has died", self.world.epoch());
         let note = Record::Note { at: now, text };

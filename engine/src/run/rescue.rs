@@ -18,7 +18,7 @@ impl Decisions<'_> {
             self.suggestion()
         };
         match how {
-            Rescue::Pause => self.become_state(PlanState::Paused, "a step has failed"),
+            Rescue::Pause => self.become_state(PlanState::Paused, &self.why_paused()),
             Rescue::Fail => {
                 self.record_rescue(how, failed, "policy");
                 self.become_state(PlanState::Stopped, "a step has failed");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Count, Filter, PlanRow, Seq, Store, StoreReader};
+use super::{Count, Filter, Order, PlanRow, Seq, Store, StoreReader};
 use uuid::Uuid;
 
 use crate::error::{PlanError, StoreError};
@@ -71,8 +71,22 @@ impl StoreView {
     pub fn records(&mut self, id: PlanId) -> Result<Vec<Record>, PlanError> {
         let head = self.behind()?.get(&id).copied();
         let loaded = self.reader.load(id, head)?.ok_or(PlanError::Unknown(id))?;
+        self.records_until(id, loaded.head)
+    }
+
+    /// All that had happened to a plan when its row was listed, oldest first. Cheaper than
+    /// [`records`](Self::records), which looks for what is behind first.
+    ///
+    /// # Errors
+    ///
+    /// It is gone, or cannot be read.
+    pub fn records_of(&mut self, row: &PlanRow) -> Result<Vec<Record>, PlanError> {
+        self.records_until(row.id, row.head)
+    }
+
+    fn records_until(&mut self, id: PlanId, head: Seq) -> Result<Vec<Record>, PlanError> {
         let mut records = Vec::new();
-        for (_, entry) in self.reader.history(id, loaded.head)? {
+        for (_, entry) in self.reader.history(id, head)? {
             records.extend(decode(id, &entry)?);
         }
         Ok(records)
@@ -80,22 +94,55 @@ impl StoreView {
 
     /// The plans that fit, as [`World::list`](crate::World::list) has them.
     ///
+    /// Cost: beside the page itself, the plans of that page whose rows are behind are read.
+    ///
     /// # Errors
     ///
     /// The store failed.
     pub fn list(&mut self, filter: &Filter) -> Result<Vec<PlanRow>, StoreError> {
         let behind = self.behind()?;
-        let limit = filter.limit;
-        let wider = Filter { limit: limit.saturating_add(behind.len()), ..filter.clone() };
-        let mut rows = self.reader.list(&wider)?;
-        rows.retain(|row| !behind.contains_key(&row.id));
-        for (id, head) in behind {
+        let mut rows = self.up_to_date(filter, &behind)?;
+        let is_in_page = |id: &PlanId| {
+            filter.before.is_none_or(|before| *id < before)
+                && filter.after.is_none_or(|after| *id > after)
+        };
+        let mut late: Vec<_> = behind.into_iter().filter(|(id, _)| is_in_page(id)).collect();
+        if filter.order == Order::NewestFirst {
+            late.reverse();
+        }
+        let mut found = 0;
+        for (id, head) in late {
+            if found >= filter.limit {
+                break;
+            }
             let plan = read_plan(&mut *self.reader, id, Some(head))?;
-            rows.extend(plan.map(|plan| PlanRow { head, ..row(&plan) }).filter(|r| filter.fits(r)));
+            let row = plan.map(|plan| PlanRow { head, ..row(&plan) }).filter(|r| filter.fits(r));
+            found += usize::from(row.is_some());
+            rows.extend(row);
         }
         filter.sort(&mut rows);
-        rows.truncate(limit);
+        rows.truncate(filter.limit);
         Ok(rows)
+    }
+
+    /// A page of the rows that are not behind.
+    fn up_to_date(
+        &mut self,
+        filter: &Filter,
+        behind: &BTreeMap<PlanId, Seq>,
+    ) -> Result<Vec<PlanRow>, StoreError> {
+        let (mut page, mut rows) = (filter.clone(), Vec::new());
+        loop {
+            let mut found = self.reader.list(&page)?;
+            let last = found.last().map(|row| row.id);
+            let is_end = found.len() < page.limit;
+            found.retain(|row| !behind.contains_key(&row.id));
+            rows.extend(found);
+            match last {
+                Some(last) if !is_end && rows.len() < filter.limit => page = page.next_page(last),
+                _ => return Ok(rows),
+            }
+        }
     }
 
     /// Schedules by name, at most `limit` after one; begin with an empty name.

@@ -33,6 +33,7 @@ pub struct WorldBuilder {
     idle: Option<Duration>,
     in_memory: Option<usize>,
     always_pauses: bool,
+    unclean_ends_max: u32,
     queues: Vec<Queue>,
     pub(super) codec: Option<Arc<dyn Codec>>,
     pub(super) opening: Opening,
@@ -109,6 +110,14 @@ impl WorldBuilder {
     /// Pauses every plan whose steps have failed, whatever its actions suggest.
     pub fn always_pause(mut self) -> Self {
         self.always_pauses = true;
+        self
+    }
+
+    /// Pauses a plan whose step was running when a process ended without closing, by a crash or
+    /// `kill -9`, so many times in a row: the step may be the reason. 0, the default, runs it again
+    /// however often that was.
+    pub fn unclean_ends_max(mut self, ends: u32) -> Self {
+        self.unclean_ends_max = ends;
         self
     }
 
@@ -272,6 +281,7 @@ impl WorldBuilder {
             busy: Arc::default(),
             unwritten: Default::default(),
             is_rescuing: !self.always_pauses,
+            unclean_ends_max: self.unclean_ends_max,
             last_calls: Mutex::new(self.last_calls),
             batches: Batches::default(),
             opening: self.opening,

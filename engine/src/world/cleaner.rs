@@ -263,7 +263,14 @@ fn slice(
 }
 
 fn append(file: &Path, lines: &[u8]) -> io::Result<()> {
-    let mut file: File = OpenOptions::new().append(true).create(true).open(file)?;
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let mut file: File = options.open(file)?;
     file.write_all(lines)?;
     file.sync_data()
 }

@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub(super) busy: Arc<Busy>,
     pub(super) unwritten: Unwritten,
     pub(super) is_rescuing: bool,
+    /// 0 for no limit.
+    pub(super) unclean_ends_max: u32,
     pub(super) last_calls: Mutex<LastCalls>,
     pub(super) batches: Batches,
     pub(super) opening: Opening,
@@ -116,6 +118,13 @@ impl Shared {
     pub(crate) fn died_before(&self) -> Option<String> {
         let died = self.predecessors.iter().rfind(|world| world.slots > 0)?;
         Some(called(died.id, &died.name))
+    }
+
+    /// How often a step of a plan may run while a process ends without closing, if the world before
+    /// has ended so and that is limited.
+    pub(crate) fn unclean_ends_max(&self, plan: PlanId) -> Option<u32> {
+        let is_unclean = !self.predecessors.is_empty() || self.taken_over(plan).is_some();
+        (is_unclean && self.unclean_ends_max > 0).then_some(self.unclean_ends_max)
     }
 
     /// Whether the world begins nothing new, because it ends.

@@ -138,6 +138,26 @@ do:
 }
 
 #[test]
+fn base_64_of_a_secret_and_a_short_secret_alone_are_masked() {
+    let flow = "
+use: { secrets: [token, pin] }
+do:
+  - echo:
+      run:
+        shell: { command: env, environment: { TOKEN: '${ $secrets.token }', PIN: '${ $secrets.pin }' } }
+        return: all
+";
+    let io = FakeIo::new().secret("token", json!("t0ps3cret")).secret("pin", json!("1"));
+    let io = io.on_process(|_| {
+        let stdout = "dDBwczNjcmV0 and 12 stay apart".to_owned();
+        Ok(ProcessResult { stdout, stderr: "1".to_owned(), ..Default::default() })
+    });
+    let output = run_with(io, flow, json!({})).0.unwrap();
+    assert_eq!(output["stdout"], "•••• and 12 stay apart");
+    assert_eq!(output["stderr"], "••••");
+}
+
+#[test]
 fn a_secret_that_is_not_there_is_a_fault_with_403() {
     let flow = "
 use: { secrets: [token] }

@@ -1,6 +1,7 @@
 //! Looking at a store that a world has, or that none has.
 
 use turnwheel_engine::store::{Filter, Order, StoreView};
+use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{
     Next, PlanError, PlanId, PlanResult, PlanState, SqliteStore, Store, StoreError, Time, World,
 };
@@ -39,6 +40,39 @@ fn plans_are_seen_as_they_are_though_their_rows_are_behind() {
     let unknown = PlanId::from_bytes([9; 16]);
     assert!(matches!(view.plan(unknown), Err(PlanError::Unknown(_))));
     assert!(matches!(view.records(unknown), Err(PlanError::Unknown(_))));
+}
+
+#[test]
+fn pages_of_plans_that_are_behind_read_each_plan_once() {
+    let theatre = Theatre::new();
+    let plans: Vec<PlanId> = (0..20).map(|_| theatre.perform("c").id()).collect();
+    let store = FaultStore::new(theatre.store.clone());
+    let mut view = StoreView::of(&store).expect("the store is there");
+    for order in [Order::OldestFirst, Order::NewestFirst] {
+        let (before, mut pages) = (store.reads(), 0);
+        let mut filter = Filter { order, limit: 4, ..Filter::default() };
+        let mut found = Vec::new();
+        loop {
+            let rows = view.list(&filter).expect("the store is there");
+            pages += 1;
+            for row in &rows {
+                let records = view.records_of(row).expect("it is there");
+                assert!(matches!(records[0], turnwheel_engine::plan::Record::Created(_)));
+            }
+            found.extend(rows.iter().map(|row| row.id));
+            match rows.last() {
+                Some(last) if rows.len() == 4 => filter = filter.next_page(last.id),
+                _ => break,
+            }
+        }
+        if order == Order::NewestFirst {
+            found.reverse();
+        }
+        assert_eq!(found, plans);
+        // A plan for its row and for its records; a page for what is behind and for its rows.
+        let (reads, plans) = (store.reads() - before, plans.len() as u64);
+        assert!(reads <= 2 * plans + 3 * pages, "{reads} reads for {plans} plans");
+    }
 }
 
 #[test]

@@ -174,6 +174,12 @@ pub(crate) const KEYS: &[Key] = &[
         "10s",
         "how long requests, and then steps, may take to end when the server stops",
     ),
+    key(
+        "serve.unclean-ends-max",
+        Kind::Count,
+        "3",
+        "how often in a row serve may crash or be killed while a step runs before its plan is paused",
+    ),
     key("serve.log-format", Kind::Choice(&["text", "json"]), "text", "how lines of the log look"),
     key(
         "serve.log",

@@ -76,6 +76,13 @@ impl Crowd {
         }
     }
 
+    /// Ends when no connection is open any more. Only while nobody [enters](Self::enter).
+    pub(super) async fn is_empty(&self) {
+        while !self.0.open.lock().connections.is_empty() {
+            self.0.changed.notified().await;
+        }
+    }
+
     /// A place, or when to look again if nothing changes before.
     fn enter_at(&self, now: Instant) -> Result<Place, Option<Instant>> {
         let mut open = self.0.open.lock();

@@ -5,7 +5,8 @@
 //! 2. Each is served in a task of its own, in the protocol that its first bytes tell (`protocol.rs`), or that
 //!    TLS has agreed on. Heads, bodies and writes have time limits, so that a peer that
 //!    drips, or reads nothing, does not hold it for ever.
-//! 3. At a stop new work is refused, live streams end, requests under way are answered; what has not ended
+//! 3. At a stop new work is refused, live streams end, requests under way are answered. Open
+//!    connections are served for a moment longer, and each answer closes its own. What has not ended
 //!    within the limit is cut. The world is the caller's, to be shut down afterwards.
 
 mod crowd;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::{header, HeaderValue};
 use axum::Router;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -57,6 +59,9 @@ use super::state::Api;
 /// How long it is waited after the system has refused to accept a connection, for want of file
 /// descriptors for instance.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How long open connections are served at a stop before those that are idle are closed.
+const LINGER: Duration = Duration::from_millis(300);
 
 /// Where to listen.
 #[derive(Clone, Debug)]
@@ -260,6 +265,9 @@ impl Server {
         }
         self.api.stop();
         drop(self.listener);
+        // A request that is on its way on an open connection gets its answer, which closes it.
+        let _all_closed =
+            tokio::time::timeout(LINGER.min(self.listen.stop_within), crowd.is_empty()).await;
         let drained = tokio::time::timeout(self.listen.stop_within, graceful.shutdown()).await;
         Stopped { is_drained: drained.is_ok() }
     }
@@ -276,6 +284,7 @@ impl Server {
             write_within: self.listen.write_within,
             head_within: self.listen.head_within,
             unread: self.api.figures().unread(),
+            api: self.api.clone(),
         };
         let stopped = self.api.stopped();
         #[cfg(feature = "tls")]
@@ -321,6 +330,7 @@ struct Limits {
     write_within: Duration,
     head_within: Duration,
     unread: Counter,
+    api: Api,
 }
 
 async fn serve<IO>(
@@ -336,10 +346,16 @@ async fn serve<IO>(
     let stream = TokioIo::new(Patient::new(stream, limits.write_within, limits.unread));
     let all = under_way.clone();
     let router = TowerToHyperService::new(router);
+    let (api, is_one) = (limits.api, matches!(protocol, Protocol::One));
     let service = service_fn(move |request: Request<Incoming>| {
         let (one, answer) = (all.begin(), router.call(request));
+        let api = api.clone();
         async move {
-            let answer = answer.await?;
+            let mut answer = answer.await?;
+            if is_one && api.is_stopping() {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(header::CONNECTION, close);
+            }
             Ok::<_, std::convert::Infallible>(answer.map(|body: Body| Counted::new(body, one)))
         }
     });

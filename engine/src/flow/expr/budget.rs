@@ -9,8 +9,8 @@ use jaq_json::{Num, Val};
 use super::quick;
 use super::regex::Regex;
 
-/// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate, whose
-/// code is not optimized.
+/// Steps that one evaluation may take: about a second of work at most. Fewer in tests of this crate,
+/// whose code is not optimized.
 pub(super) const STEPS_MAX: u64 = if cfg!(test) { 100_000 } else { 5_000_000 };
 
 /// Bytes of a text, or elements with all inside them, that a value may have.
@@ -25,8 +25,8 @@ pub(super) const STACK_MAX: usize = 3 << 20;
 /// Bits of an integer.
 const INTEGER_BITS_MAX: u64 = 8_192;
 
-/// Elements that are looked at for one step. An element takes some 40 bytes: what one evaluation can make is
-/// below a gigabyte, were all of it kept.
+/// Elements that are looked at for one step. An element takes some 40 bytes: what one evaluation can
+/// make is below a gigabyte, were all of it kept.
 const ELEMENTS_PER_STEP: usize = 4;
 
 /// Bytes of a text that are looked at for one step.

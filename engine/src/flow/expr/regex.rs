@@ -1,9 +1,9 @@
 //! Regular expressions of jq, matched within the limits of expressions.
 //!
-//! The matcher runs all threads of a Thompson automaton side by side, so its time is linear in the text. It
-//! counts each state that it visits and each value that it makes, so that a long text or many matches end
-//! the expression with an error and not the process. No look-around and no back-references: neither can be
-//! matched in linear time.
+//! The matcher runs all threads of a Thompson automaton side by side, so its time is linear in the
+//! text. It counts each state that it visits and each value that it makes, so that a long text or
+//! many matches end the expression with an error and not the process. No look-around and no
+//! back-references: neither can be matched in linear time.
 
 use std::rc::Rc;
 

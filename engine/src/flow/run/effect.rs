@@ -1,6 +1,6 @@
 //! Tasks that do something outside: what is before and after the call.
 
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use base64::Engine;
 use serde_json::{Map, Value};
 
@@ -109,8 +109,12 @@ impl Effect<'_, '_> {
 
     pub(super) fn hide(&mut self, secret: &Value) {
         match secret {
-            Value::String(text) if text.len() >= SECRET_LENGTH_MIN => {
-                self.hidden.push(text.clone())
+            Value::String(text) if !text.is_empty() => {
+                if text.len() >= SECRET_LENGTH_MIN {
+                    self.hidden
+                        .extend([STANDARD_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(text)]);
+                }
+                self.hidden.push(text.clone());
             }
             Value::Array(elements) => elements.iter().for_each(|element| self.hide(element)),
             Value::Object(fields) => fields.values().for_each(|value| self.hide(value)),
@@ -121,7 +125,10 @@ impl Effect<'_, '_> {
     /// Masks what must not be seen.
     pub(super) fn mask(&self, text: &mut String) {
         for secret in &self.hidden {
-            if text.contains(secret.as_str()) {
+            // A short one is part of other texts by chance.
+            if text == secret {
+                *text = MASK.to_owned();
+            } else if secret.len() >= SECRET_LENGTH_MIN && text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), MASK);
             }
         }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{beside, failure, lock::Lock, schema, SqliteStore};
+use super::{beside, failure, identity, lock::Lock, schema, SqliteStore};
 use crate::error::StoreError;
 use crate::limits::{LOG_PAGES_MAX, LOG_PAGES_SOON, LOG_RESTART_WAIT};
 use crate::store::{StoreKeeper, Upkeep};
@@ -214,6 +214,7 @@ fn copy(source: &Connection, to: &Path) -> Result<(), StoreError> {
     if part.exists() {
         fs::remove_file(&part).map_err(|error| failed(&error))?;
     }
+    identity::make_private(&part).map_err(|error| failed(&error))?;
     let whole = || -> rusqlite::Result<StepResult> {
         let mut target = Connection::open(&part)?;
         // All in one step: it reads one state of the source, and writers are not in its way.

@@ -1,5 +1,6 @@
 //! The store in one SQLite file.
 
+mod identity;
 mod keeper;
 mod list;
 mod lock;
@@ -242,6 +243,8 @@ impl Store for SqliteStore {
                 }
             }
         };
+        // SQLite says what is wrong with a folder that takes no file.
+        let _made = identity::make_private(&self.path);
         let connection = self.connect()?;
         // The log is synced as a whole with the next commit, which takes the epoch: before that nothing
         // is done with the tables.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::{params, Connection, OptionalExtension, Transaction, TransactionBehavior};
 
+use super::identity::Identity;
 use super::keeper::Log;
 use super::lock::Lock;
 use super::room::Room;
@@ -52,6 +53,8 @@ pub(super) struct Writer {
     epoch: u64,
     last: Seq,
     path: PathBuf,
+    /// The file that the name has led to; nothing if it could not be looked at.
+    identity: Option<Identity>,
     room: Arc<Room>,
     /// The size of the file that the connection knows of.
     bytes_max: u64,
@@ -82,8 +85,18 @@ impl Writer {
         let last = transaction.query_row(read, [], |row| row.get(0))?;
         transaction.commit()?;
         connection.set_prepared_statement_cache_capacity(32);
-        let bytes_max = STORE_BYTES_MAX;
-        Ok(Self { connection, epoch, last, path, room, bytes_max, log, worlds, _lock: lock })
+        Ok(Self {
+            connection,
+            epoch,
+            last,
+            identity: Identity::of(&path).ok(),
+            path,
+            room,
+            bytes_max: STORE_BYTES_MAX,
+            log,
+            worlds,
+            _lock: lock,
+        })
     }
 
     /// Writes a batch, but not the work that was stopped before.
@@ -160,6 +173,11 @@ impl Writer {
 }
 
 impl Writer {
+    /// The name still leads to the file that is open.
+    fn is_in_place(&self) -> Result<(), StoreError> {
+        self.identity.map_or(Ok(()), |identity| identity.check(&self.path))
+    }
+
     fn remove_all(&mut self, plans: &[(PlanId, Seq)]) -> Result<usize, Refusal> {
         let transaction = begin(&mut self.connection)?;
         refuse_fenced(&transaction, self.epoch)?;
@@ -210,10 +228,12 @@ impl StoreWriter for Writer {
     }
 
     fn takes_plans(&mut self) -> Result<(), StoreError> {
+        self.is_in_place()?;
         self.room.check(&self.path, &self.connection)
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Vec<Verdict>, StoreError> {
+        self.is_in_place()?;
         let mut stopped = Vec::new();
         loop {
             match self.write(batch, &stopped) {
@@ -245,6 +265,7 @@ impl StoreWriter for Writer {
     }
 
     fn write_schedules(&mut self, writes: &[ScheduleWrite]) -> Result<Vec<Swap>, StoreError> {
+        self.is_in_place()?;
         self.swap(writes).map_err(Refusal::told)
     }
 
