@@ -195,7 +195,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     let store = Place::writable(settings);
     let workers = Workers::new();
     let io = host_io(settings);
-    let unclean_ends = u32::try_from(settings.count("serve.unclean-ends-max")).unwrap_or(u32::MAX);
+    let unclean_ends = settings.count("serve.unclean-ends-max");
     let builder = World::builder().action(workers.action()).flows(io.clone());
     let builder = builder.unclean_ends_max(unclean_ends);
     let builder = match retention(settings) {
