@@ -20,8 +20,7 @@ pub(crate) use class::Class;
 pub use metrics::{ClassMetrics, GroupMetrics, Latency, LatencyBucket, TaskInfo, WorkerMetrics};
 pub use per_worker::PerWorker;
 pub(crate) use shared::{
-    count_on, count_queued, schedule, schedule_on, with_worker_of, GroupShared, Simulated,
-    WorkerHook,
+    count_on, count_queued, schedule, schedule_on, worker_of, GroupShared, Simulated, WorkerHook,
 };
 pub(crate) use shutdown::begin as begin_shutdown;
 pub use shutdown::{ShutdownError, ShutdownReport};

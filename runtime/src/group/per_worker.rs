@@ -47,13 +47,12 @@ impl<T: Send> PerWorker<T> {
     /// Within itself, or within a visit.
     #[inline(always)]
     pub fn own<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
-        worker::with_current(|local| {
-            let local = local.filter(|local| local.is_of(self.group.shared()))?;
-            let section = self.sections.get(local.index)?;
-            // SAFETY: one thread at a time is this worker, and the thread before has handed it
-            // over.
-            Some(unsafe { section.enter_owner(run) })
-        })
+        // SAFETY: used within this function alone.
+        let local = unsafe { worker::current() };
+        let local = local.filter(|local| local.is_of(self.group.shared()))?;
+        let section = self.sections.get(local.index)?;
+        // SAFETY: one thread at a time is this worker, and the thread before has handed it over.
+        Some(unsafe { section.enter_owner(run) })
     }
 
     /// Uses the values of all workers, one after the other. From any thread.

@@ -321,10 +321,15 @@ impl ClockListener for GroupShared {
     }
 }
 
-/// Looks at the worker of this thread if it is one of the task's group.
+/// The worker of this thread if it is one of the task's group.
+///
+/// # Safety
+///
+/// As for [`worker::current`].
 #[inline(always)]
-pub(crate) fn with_worker_of<R>(header: &Header, look: impl FnOnce(Option<&Local>) -> R) -> R {
-    worker::with_current(|local| look(local.filter(|local| local.is_of(&header.group))))
+pub(crate) unsafe fn worker_of<'a>(header: &Header) -> Option<&'a Local> {
+    // SAFETY: forwarded to the caller.
+    unsafe { worker::current() }.filter(|local| local.is_of(&header.group))
 }
 
 /// Queues a task that has become ready.
@@ -332,7 +337,8 @@ pub(crate) fn with_worker_of<R>(header: &Header, look: impl FnOnce(Option<&Local
 pub(crate) fn schedule(task: TaskPtr) {
     // SAFETY: the task is scheduled, by the caller.
     let header = unsafe { task.header() };
-    with_worker_of(header, |local| schedule_on(local, header));
+    // SAFETY: used within this function alone.
+    schedule_on(unsafe { worker_of(header) }, header);
 }
 
 /// As `schedule` for a caller that knows the worker.
@@ -348,7 +354,8 @@ pub(crate) fn schedule_on(local: Option<&Local>, header: &Header) {
 /// Counts mailbox bytes, with the worker if this thread is one of the group's.
 #[inline(always)]
 pub(crate) fn count_queued(header: &Header, bytes: i64) {
-    with_worker_of(header, |local| count_on(local, header, bytes));
+    // SAFETY: used within this function alone.
+    count_on(unsafe { worker_of(header) }, header, bytes);
 }
 
 /// As `count_queued` for a caller that knows the worker.

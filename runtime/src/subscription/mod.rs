@@ -127,14 +127,14 @@ impl Source {
         // SAFETY: our count of the source holds the task's memory, and from here on the task waits
         // for us to schedule it.
         let header = unsafe { header.as_ref() };
-        group::with_worker_of(header, |local| {
-            // The scheduler uses the header after another worker may have run the task to its end.
-            let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
-            // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
-            put(unsafe { header.extra_or_make().subscriptions_owner() }, self);
-            group::schedule_on(local, header);
-            drop(kept);
-        });
+        // SAFETY: used within this function alone.
+        let local = unsafe { group::worker_of(header) };
+        // The scheduler uses the header after another worker may have run the task to its end.
+        let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
+        // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
+        put(unsafe { header.extra_or_make().subscriptions_owner() }, self);
+        group::schedule_on(local, header);
+        drop(kept);
     }
 
     /// Puts the subscription on its task's ready stack and signals the task.

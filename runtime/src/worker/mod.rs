@@ -9,7 +9,7 @@ mod stats;
 
 pub use self::pin::Pinning;
 pub(crate) use self::{
-    local::{with_current, Local, Remote},
+    local::{current, with_current, Local, Remote},
     pin::{pin_to, usable_cores, usable_workers},
     run::start,
     stats::Stats,

@@ -86,12 +86,17 @@ fn every_option_has_a_test_that_shows_its_effect() -> Result<(), Box<dyn Error>>
     read_all(&root.join("extras/tests"), &mut tests)?;
     for (file, options) in OPTIONS {
         let source = fs::read_to_string(root.join("src").join(file))?;
-        // An option takes the builder and gives it back; some have their parameters below the name.
+        // An option takes the builder and gives it back: a function, some with their parameters
+        // below the name, or a line of the macro `setters!`.
         let source = source.replace("(\n        mut self", "(mut self");
         let names = source.lines().filter_map(|line| {
-            let (name, parameters) = line.trim().strip_prefix("pub fn ")?.split_once('(')?;
+            let line = line.trim();
+            let is_of_macro =
+                line.contains("(self") && line.contains(" =>") && !line.starts_with('(');
+            let function = line.strip_prefix("pub fn ").or(is_of_macro.then_some(line))?;
+            let (name, parameters) = function.split_once('(')?;
             let name = name.split_once('<').map_or(name, |(name, _)| name);
-            parameters.starts_with("mut self").then_some(name)
+            (is_of_macro || parameters.starts_with("mut self")).then_some(name)
         });
         let shown: BTreeMap<_, _> = options.iter().copied().collect();
         let (names, listed): (BTreeSet<_>, _) = (names.collect(), shown.keys().copied().collect());

@@ -241,19 +241,19 @@ unsafe fn push<J: Job>(
     node: *mut Node,
     append: impl FnOnce(*mut Node) -> Result<bool, Refusal>,
 ) -> Result<(), (SubmitErrorKind, J)> {
-    crate::group::with_worker_of(header, |local| {
-        crate::group::count_on(local, header, charge::<J>());
-        match append(node) {
-            Ok(true) => crate::group::schedule_on(local, header),
-            Ok(false) => {}
-            Err(refusal) => {
-                crate::group::count_on(local, header, -charge::<J>());
-                // SAFETY: forwarded to the caller; it was not linked.
-                return unsafe { take_back(header, Some(refusal), node) };
-            }
+    // SAFETY: used within this function alone.
+    let local = unsafe { crate::group::worker_of(header) };
+    crate::group::count_on(local, header, charge::<J>());
+    match append(node) {
+        Ok(true) => crate::group::schedule_on(local, header),
+        Ok(false) => {}
+        Err(refusal) => {
+            crate::group::count_on(local, header, -charge::<J>());
+            // SAFETY: forwarded to the caller; it was not linked.
+            return unsafe { take_back(header, Some(refusal), node) };
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Takes a job out of its node again; without a refusal there is no memory for it.
