@@ -58,6 +58,10 @@ impl PlanActor {
             let asking = match asking {
                 Ok(Some(asking)) => asking,
                 Ok(None) => {
+                    // It may have waited for one in a world that was ending, or had other queues.
+                    if let Some(mut decisions) = self.decisions() {
+                        decisions.leave_queue(step);
+                    }
                     next += 1;
                     continue;
                 }

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod left_queues;
 mod polling;
 mod polls_together;
 mod queues;
