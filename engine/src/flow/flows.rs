@@ -223,9 +223,14 @@ impl Flows {
             None => {
                 let bytes = text.into_bytes();
                 let saved = states.save(STORED_AS, &entry.hash, bytes, stored.version, 0);
-                // Somebody else has stored the same meanwhile: the index tells.
-                if let Err(error) = saved.await {
-                    tracing::debug!(%error, "a definition was stored by somebody else");
+                match saved.await {
+                    Ok(_) => {}
+                    // Its key is its hash: somebody else has stored the same meanwhile.
+                    Err(error @ turnwheel_actors::entity::StoreError::Conflict { .. }) => {
+                        tracing::debug!(%error, "a definition was stored by somebody else");
+                    }
+                    // The index must not name what is not there.
+                    Err(error) => return Err(failed(error)),
                 }
             }
         }

@@ -1,8 +1,10 @@
 //! Events of flows, where several worlds have one store.
 
 use serde_json::{json, Value};
-use turnwheel_engine::flow::{result, CloudEvent, FakeIo, Flow, Flows};
-use turnwheel_engine::{MemoryStore, PlanHandle, World};
+use turnwheel_engine::flow::{result, CloudEvent, FakeIo, Flow, FlowError, Flows};
+use turnwheel_engine::testkit::FaultStore;
+use turnwheel_engine::{MemoryStore, PlanHandle, StoreError, World};
+use turnwheel_runtime::sim::Sim;
 
 use crate::common::worlds::Stage;
 use crate::flow_common::load;
@@ -86,4 +88,29 @@ fn an_emitted_event_starts_a_flow_once_however_many_worlds_there_are() {
     assert_eq!(published.started.len(), 1);
     let plan = first.plan(published.started[0]);
     assert_eq!(got(&stage, &first, &plan), json!({ "n": 1 }));
+}
+
+#[test]
+fn a_definition_that_was_not_written_is_not_said_to_be_there() {
+    let store = FaultStore::new(MemoryStore::new());
+    let flow = load("do: [ { s: { set: { n: 1 } } } ]\n");
+    let open = |seed| {
+        let sim = Sim::new(seed);
+        let builder = World::builder().flows(FakeIo::new()).group(&sim.group("plans"));
+        let opened = sim.block_on(builder.io_group(&sim.group("journal")).open(store.clone()));
+        let world = opened.expect("it ends").expect("it can be built");
+        sim.run_until_idle();
+        (Flows::new(&world).expect("it has flows"), world, sim)
+    };
+    let (flows, world, sim) = open(1);
+    store.fail_at(store.commits() + 1, StoreError::Failed("this once".to_owned()));
+    let refused = sim.block_on(flows.add(&flow)).expect("it ends");
+    assert!(matches!(refused, Err(FlowError::Store(_))), "{refused:?}");
+    sim.block_on(flows.add(&flow)).expect("it ends").expect("the store is well again");
+    drop((flows, world, sim));
+    // This one knows what is in the store, and nothing else.
+    let (flows, _world, sim) = open(2);
+    let plan = sim.block_on(flows.start(&flow, json!({}))).expect("it ends").expect("it starts");
+    let view = sim.block_on(plan.finished()).expect("it ends").expect("it is there");
+    assert_eq!(result(&view).expect("its definition is found"), json!({ "n": 1 }));
 }
