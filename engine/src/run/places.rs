@@ -58,7 +58,8 @@ impl PlanActor {
             let asking = match asking {
                 Ok(Some(asking)) => asking,
                 Ok(None) => {
-                    // It may have waited for one in a world that was ending, or had other queues.
+                    // It needs no place here, and may have waited for one in a world that was
+                    // ending, or had other queues: from now on a crash is one in its code.
                     if let Some(mut decisions) = self.decisions() {
                         decisions.leave_queue(step);
                     }

@@ -10,6 +10,7 @@ mod compensation;
 mod ends;
 mod heartbeats;
 mod known_keys;
+mod left_to_others;
 mod limits;
 mod messages;
 mod panics;
