@@ -18,9 +18,10 @@ use crate::world::{Delay, PlanView, TriggerOptions, Triggering, World, WorldBuil
 /// How long a client waits before it asks again whether a step waits.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-/// After how long a client tries again what the store has refused, and how often in all.
+/// After how long a client tries again what the store has refused, and how often in all: longer than
+/// a store fails that does so for two minutes, one after the other.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-const TRIES: u32 = 100;
+const TRIES: u32 = 200;
 
 /// A world and a client that uses it, to be interrupted by crashes.
 ///
