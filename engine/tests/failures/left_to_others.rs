@@ -60,13 +60,13 @@ fn open(store: &MemoryStore, stuck: &Stuck, seed: u64) -> (Sim, World) {
     let sim = Sim::new(seed);
     let builder = World::builder().action(stuck.clone()).action(Long).seed(seed);
     let builder = builder.group(&sim.group("plans")).io_group(&sim.group("journal"));
-    let world = sim.block_on(builder.open(store.clone())).unwrap().unwrap();
+    let world = sim.block_on(builder.open(store.clone())).expect("it ends").expect("it opens");
     (sim, world)
 }
 
 /// Its run step: its state, its written calls, and whether it waits for a place.
 fn step(sim: &Sim, world: &World, plan: PlanId) -> (StepState, u32, bool) {
-    let view = sim.block_on(world.plan(plan).view()).unwrap().unwrap();
+    let view = sim.block_on(world.plan(plan).view()).expect("it ends").expect("it is there");
     let step = view.run_step::<Stuck>().expect("it has one");
     (step.state, step.calls, step.is_queued)
 }
