@@ -186,7 +186,7 @@ impl<M: 'static, R: 'static> Callee<M, R> {
     }
 }
 
-/// What both have, with answers and without.
+/// The parts of a recipient, with answers and without.
 macro_rules! handles {
     ($($handle:ident<$($parameter:ident),+> of $target:ident;)+) => {$(
         impl<$($parameter: 'static),+> $handle<$($parameter),+> {

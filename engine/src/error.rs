@@ -104,7 +104,7 @@ pub struct ActionError {
 )]
 #[non_exhaustive]
 pub struct TextTooLong {
-    /// What it is.
+    /// Its name in words.
     pub what: String,
     /// How many bytes it has.
     pub bytes: usize,

@@ -63,13 +63,14 @@ struct State<T> {
 
 impl<T> Shared<T> {
     fn end(&self, end: Result<(), Failure>) {
-        let receiver = {
+        // No answer comes any more: wakers of the maker would keep what they hold.
+        let (receiver, _makers) = {
             let mut state = self.0.lock();
             if mem::replace(&mut state.has_ended, true) {
                 return;
             }
             state.end = Some(end);
-            state.receiver.take()
+            (state.receiver.take(), [state.sender.take(), state.producer.take()])
         };
         wake(receiver);
     }
@@ -203,13 +204,13 @@ debug_fields!(impl<T> Answers<T>, self =>
 
 impl<T> Drop for Answers<T> {
     fn drop(&mut self) {
-        let (queue, wakers) = {
+        let (_queue, _receiver, makers) = {
             let mut state = self.0 .0.lock();
             state.is_abandoned = true;
-            (mem::take(&mut state.queue), [state.sender.take(), state.producer.take()])
+            let makers = [state.sender.take(), state.producer.take()];
+            (mem::take(&mut state.queue), state.receiver.take(), makers)
         };
-        drop(queue);
-        wakers.into_iter().for_each(wake);
+        makers.into_iter().for_each(wake);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of that which a handle stands for, when the handle is dropped.
+//! A dropped handle ends or leaves its timer, subscription, link or place, as the table «Handles» says.
 
 use std::convert::Infallible;
 use std::error::Error;

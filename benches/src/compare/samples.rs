@@ -1,4 +1,4 @@
-//! What the processes of a comparison have measured, and the figures made of it.
+//! The measurements of the processes of a comparison, and the figures made of them.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl Spread {
     }
 }
 
-/// What all processes have told so far.
+/// The measurements of all processes so far.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     samples: BTreeMap<(Pattern, Impl), Samples>,
@@ -81,7 +81,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// What there is of a pattern on a contender.
+    /// The measurements of a pattern on a contender.
     pub(super) fn samples(&self, pattern: Pattern, contender: Impl) -> Option<&Samples> {
         self.samples.get(&(pattern, contender))
     }

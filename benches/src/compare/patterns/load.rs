@@ -1,5 +1,5 @@
-//! What the messages of a pattern carry, so that a pattern is written once for its forms: nothing, a
-//! number, the sender's address (`_ref`), or 40 bytes (`_mid`).
+//! Loads of messages, so that a pattern is written once for its forms: nothing, a number, the sender's
+//! address (`_ref`), or 40 bytes (`_mid`).
 
 /// Anything that an actor can keep.
 pub(crate) trait Held: Send + Sync + Unpin + 'static {}

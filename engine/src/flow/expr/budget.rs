@@ -1,4 +1,4 @@
-//! What an evaluation may use: steps, stack, and room for values.
+//! The budget of an evaluation: steps, stack, and room for values.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -38,7 +38,7 @@ const OBJECT_ELEMENTS: usize = 4;
 /// Regular expressions that are kept compiled for one evaluation.
 const REGEXES_MAX: usize = 16;
 
-/// What an evaluation may use, and has used.
+/// The budget of an evaluation, and the part of it that is used.
 pub(super) struct Budget<'a> {
     lut: &'a Lut<Limited>,
     steps: Cell<u64>,
