@@ -1,4 +1,4 @@
-//! How long to wait between attempts. Pure arithmetic: no clock, no thread.
+//! Delays between attempts. Pure arithmetic: no clock, no thread.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ impl Backoff {
         /// Another factor than two; at least one.
         factor(self, factor: u32) => self.factor = factor.max(1);
 
-        /// Shortens each delay by a random part of it, at most so many percent: what has failed
-        /// together is not tried together again. At most 100.
+        /// Shortens each delay by a random part of it, at most so many percent, so that callers
+        /// that failed together do not retry together. At most 100.
         jitter_percent(self, percent: u8) => self.jitter_percent = percent.min(100);
 
         /// Makes the jitter repeatable; otherwise it depends on the task and the time.

@@ -15,8 +15,8 @@ use crate::task::Context;
 
 /// A bounded queue of items that any thread fills and tasks empty. Clones are the same channel.
 ///
-/// Every item goes to one consumer. A consumer runs in phase Started only; what is sent before
-/// waits, and what it has not taken when its task closes stays for the others.
+/// Every item goes to one consumer. A consumer runs in phase Started only. Items sent before it
+/// starts wait for it; items left when its task closes stay for other consumers.
 ///
 /// Cost of an item: two short locks at each end and a signal to each consumer.
 ///
@@ -111,7 +111,7 @@ impl<T: Send + 'static> Channel<T> {
         }
     }
 
-    /// Sends an item, from any thread. Never blocks for longer than another one queues its item.
+    /// Sends an item, from any thread. Waits at most while another thread queues or takes an item.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl<T: Send + 'static> Channel<T> {
             std::mem::take(&mut state.pollers)
         };
         wake_all(pollers);
-        // To every consumer, also if others wait already: the consumer of an earlier signal may
+        // Signals every consumer, even if items wait already: the consumer of an earlier signal may
         // be gone. A consumer that finds nothing goes idle again.
         self.shared.listeners.signal();
         Ok(())
@@ -177,7 +177,7 @@ impl<T: Send + 'static> Channel<T> {
         self.len() == 0
     }
 
-    /// Refuses items from now on; those that wait can still be taken.
+    /// Refuses items from now on; items in the channel can still be taken.
     pub fn close(&self) {
         let pollers = {
             let mut state = self.shared.state.lock();
@@ -268,8 +268,8 @@ impl<T> Drop for Inner<T> {
     }
 }
 
-/// A consumer. It is the receiving end: dropping it ends the consumption, and what waits in the
-/// channel stays there (see [the rule](crate#handles)).
+/// A consumer. Dropping it ends the consumption; items in the channel stay there (see [the
+/// rule](crate#handles)).
 #[must_use = "the task consumes until this is dropped"]
 pub struct Consumer {
     condition: Condition,
@@ -281,7 +281,7 @@ pub struct Consumer {
 debug_fields!(impl Consumer, self =>);
 
 impl Consumer {
-    /// Ends the consumption, from any thread. An item whose job has begun is worked off; the others
+    /// Ends the consumption, from any thread. An item whose job has begun is finished; the others
     /// stay in the channel.
     pub fn cancel(self) {
         drop(self);
@@ -311,7 +311,7 @@ impl Drop for Consumer {
 /// let listener = listeners.add(&condition);
 /// listeners.signal();
 /// drop(listener);
-/// listeners.signal(); // reaches nobody
+/// listeners.signal(); // has no effect: the listener is gone
 /// # while signals.call(|signals, _| *signals).wait()? == 0 {}
 /// assert_eq!(signals.call(|signals, _| *signals).wait()?, 1);
 /// # group.shutdown()?;
@@ -325,7 +325,7 @@ pub struct Listeners {
 
 #[derive(Debug, Default)]
 struct ListenerList {
-    /// Replaced as a whole when it changes, so that a signal holds no lock while it goes round.
+    /// Replaced by a new list on each change, so that a signal holds no lock while it iterates.
     conditions: Arc<[(u64, Condition)]>,
     next: u64,
 }

@@ -1,4 +1,4 @@
-//! The one failure type: why something ended without a value.
+//! The failure type: why something ended without a value.
 
 use std::any::Any;
 use std::error::Error;
@@ -30,10 +30,10 @@ pub enum Failure {
     /// Every completer was dropped without an answer.
     #[error("no answer will come: the side that was to give it has ended")]
     Abandoned,
-    /// A blocking wait was asked for on a worker thread, where waiting is refused.
+    /// A blocking wait was requested on a worker thread, where waiting is refused.
     #[error("a blocking wait is refused on a worker thread: use `on_completion` or an async wait")]
     WouldBlock,
-    /// Refused, with what and why.
+    /// Refused; the text names the operation and the reason.
     #[error("refused: {0}")]
     Refused(&'static str),
     /// Several failures, in the order of their sources.
@@ -53,15 +53,15 @@ impl Failure {
         Self::Error(error.into())
     }
 
-    /// Ends the job that runs, with this failure: its policy hook and its caller get this
-    /// very one. Unlike a panic it prints nothing; like a panic it unwinds, so outside of jobs and
-    /// hooks it ends whatever catches it.
+    /// Ends the running job with this failure: its policy hook and its caller get exactly this
+    /// value. Unlike a panic it prints nothing. Like a panic it unwinds, so outside of jobs and
+    /// hooks it unwinds to the nearest `catch_unwind`.
     ///
-    /// Cost: an unwinding, some microseconds. A hook can return its failure instead.
+    /// Cost: one unwinding, some microseconds. A hook can return its failure instead.
     ///
     /// # Panics
     ///
-    /// Always: that is how it ends the job.
+    /// Always: it ends the job by unwinding.
     ///
     /// ```
     /// use turnwheel_runtime::{Failure, Group};
@@ -157,8 +157,8 @@ pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
     }
 }
 
-/// Writes to the log where a panic must not come back: the subscriber, the texts of errors and
-/// their destructors are user code.
+/// Writes to the log and contains panics: log subscriber, error texts and their destructors are
+/// user code.
 pub(crate) fn log(write: impl FnOnce()) {
     if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)) {
         discard(panic);
@@ -168,8 +168,8 @@ pub(crate) fn log(write: impl FnOnce()) {
 /// Drops the payload of a caught panic, contained: its destructor may panic too.
 fn discard(panic: Box<dyn Any + Send>) {
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(panic)));
-    // The second payload is a text in nearly all cases. Another one may panic in its destructor
-    // again, without end: it is leaked.
+    // The second payload is a text in nearly all cases. Any other payload could panic again in its
+    // destructor, so it is leaked.
     if let Err(second) = dropped {
         if !second.is::<&'static str>() && !second.is::<String>() {
             std::mem::forget(second);

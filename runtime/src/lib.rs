@@ -40,9 +40,9 @@
 //!
 //! | handle | what it is | dropped |
 //! | --- | --- | --- |
-//! | [`Timer`], [`Subscription`] | the name of what lives in the task | nothing changes |
-//! | [`Completer`], [`Condition`] | a source | the last one ends what waits for it |
-//! | [`Completion`], [`Consumer`], [`Listener`], [`Permit`] | a receiver | its source is told |
+//! | [`Timer`], [`Subscription`] | the name of a job source in the task | nothing changes |
+//! | [`Completer`], [`Condition`] | a source | dropping the last one ends its waiters |
+//! | [`Completion`], [`Consumer`], [`Listener`], [`Permit`] | a receiver | its source is notified |
 //! | [`Task`] | an address | the last one closes the task in order, once no subscription is left |
 //! | [`Group`] | an address | nothing ends; the last one without a shutdown is logged |
 //!

@@ -18,8 +18,7 @@ pub(crate) const CLOCK_STRIDE_JOBS_MAX: u32 = 64;
 /// Queued jobs of one task by default; a further one is answered `Full`.
 pub const MAILBOX_JOBS_DEFAULT: u64 = 16_384;
 
-/// Jobs that the urgent lane of a task holds, at most: it is for rare words, and what floods it has
-/// chosen the wrong lane.
+/// Jobs that the urgent lane of a task holds, at most: it is for rare control jobs, not for floods.
 pub const URGENT_JOBS_MAX: usize = 1_024;
 
 /// Bound of a mailbox with the policy «reject», at most: its count has 20 bits of the task's state
@@ -43,7 +42,7 @@ pub const WORKERS_MAX: usize = 255;
 /// First pause between two attempts by default: a hiccup is over by then.
 pub const BACKOFF_FIRST_DEFAULT: Duration = Duration::from_millis(100);
 
-/// Longest pause between two attempts by default: what is down is asked twice a minute.
+/// Longest pause between two attempts by default: a failing service is retried twice a minute.
 pub const BACKOFF_CAP_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Jobs consumed before the count is published to the producers of a bounded mailbox.
@@ -65,22 +64,22 @@ pub(crate) const CLOCK_STRIDE_TURNS_MAX: u32 = 64;
 /// A worker that reads the clock more often than this looks less often, and the reverse.
 pub(crate) const CLOCK_PERIOD_NS: u64 = 50_000;
 
-/// How long a task must have waited in a sibling's queue before it may be stolen, in nanoseconds.
+/// Time that a task must have waited in a sibling's queue before it may be stolen, in nanoseconds.
 ///
 /// Younger work is nearly always taken by its owner sooner than the cache lines could move.
 pub(crate) const STEAL_AGE_NS: u64 = 20_000;
 
-/// A sibling that has been in one turn for so long is stuck: what waits with it may be stolen at
-/// once, in nanoseconds. Half a turn's budget.
+/// A sibling in one turn for so long is stuck: its queued tasks may be stolen at once, in
+/// nanoseconds. Half a turn's budget.
 pub(crate) const STUCK_TURN_NS: u64 = 100_000;
 
-/// How long a worker spins in search of work before it parks (latency first), in nanoseconds.
+/// Time that a worker spins in search of work before it parks (latency first), in nanoseconds.
 pub(crate) const SPIN_NS_LATENCY: u64 = 50_000;
 
-/// How long a worker spins in search of work before it parks (power first), in nanoseconds.
+/// Time that a worker spins in search of work before it parks (power first), in nanoseconds.
 pub(crate) const SPIN_NS_POWER: u64 = 0;
 
-/// How long the worker on watch sleeps between two looks while a sibling works, in nanoseconds.
+/// Sleep of the worker on watch between two looks while a sibling works, in nanoseconds.
 pub(crate) const WATCH_NS: u64 = 300_000;
 
 /// Timers fired in one go before the worker looks at its queues again.
@@ -93,13 +92,13 @@ pub(crate) const TIMERS_PENDING_MAX: usize = 1 << 27;
 /// clock reads a sample: at 64 they cost 2 ns a turn, at 256 half a nanosecond.
 pub(crate) const SAMPLE_TURNS: u32 = 256;
 
-/// How long a turn may hold a worker before the watchdog names the actor.
+/// Time that a turn may hold a worker before the watchdog names the actor.
 pub const LONG_TURN: Duration = Duration::from_millis(500);
 
-/// How long the watchdog sleeps between two looks while a worker is awake.
+/// Sleep of the watchdog between two looks while a worker is awake.
 pub(crate) const WATCHDOG_PERIOD: Duration = Duration::from_millis(100);
 
-/// How long `shutdown` waits for actors to close before it stops them.
+/// Time that `shutdown` waits for actors to close before it stops them.
 pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Spare node chunks kept for reuse, process-wide (16 KiB each); more are given back.
@@ -116,7 +115,7 @@ pub const SIM_TURNS_MAX: u64 = 1_000_000;
 /// only.
 pub const SIM_EVENTS_MAX: usize = 1_000_000;
 
-/// Failed jobs that a simulation remembers, at most; enough for anybody to see what is wrong.
+/// Failed jobs that a simulation remembers, at most; enough to see the cause.
 pub const SIM_FAILURES_MAX: usize = 10_000;
 
 /// Virtual workers of a simulated group by default: two are enough for steals.

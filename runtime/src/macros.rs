@@ -1,6 +1,6 @@
-//! Implementations that this crate and the one above it write many times. No part of the API.
+//! Implementations that this crate and `turnwheel-actors` repeat often. No part of the API.
 
-/// Implements `Debug` with the named values of a type, and asks nothing of its parameters.
+/// Implements `Debug` with the named values of a type, without bounds on its parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {
@@ -18,7 +18,7 @@ macro_rules! debug_fields {
     };
 }
 
-/// Implements `Clone` by the fields of a handle, and asks nothing of its parameters.
+/// Implements `Clone` by the fields of a handle, without bounds on its parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! clone_fields {

@@ -1,9 +1,9 @@
 //! Memory of task cells and exchanges: aligned to cache lines without the cost of aligned
 //! allocation.
 //!
-//! Size classes of whole cache lines; each thread keeps two batches of each class, the rest is in
-//! a list for all. After the magazines of Bonwick and Adams (USENIX 2001). Places are reused, never
-//! given back to the system: what a million tasks have needed serves the next million.
+//! Size classes of whole cache lines. Each thread keeps two batches of each class; a shared list
+//! holds the rest. After the magazines of Bonwick and Adams (USENIX 2001). Memory is reused and
+//! never given back to the system: the memory of a million ended tasks serves the next million.
 
 use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;

@@ -1,8 +1,8 @@
 //! A completion and its completers: one value, one consumer, any number of racing producers.
 //!
 //! The value lies behind a lock that is held only to move it; `is_done` mirrors it for readers.
-//! Wakers are called outside the lock, and a panicking one is contained. The answer to a call has
-//! one producer: it comes through a oneshot channel, without a lock.
+//! Wakers are called outside the lock, and a panicking one is contained. The answer to a call has a
+//! single producer, so it uses a oneshot channel without a lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -118,7 +118,7 @@ fn wake(waker: Option<Waker>) {
 /// use turnwheel_runtime::completion::completion;
 /// let (completer, answer) = completion();
 /// assert!(completer.complete(42).is_ok());
-/// assert!(completer.complete(43).is_err(), "the first wins and the loser is told");
+/// assert!(completer.complete(43).is_err(), "the first wins, the second gets its value back");
 /// assert_eq!(answer.wait()?, 42);
 /// # Ok::<(), turnwheel_runtime::Failure>(())
 /// ```
@@ -127,16 +127,15 @@ pub fn completion<T>() -> (Completer<T>, Completion<T>) {
     (Completer { shared: Arc::clone(&shared) }, Completion::of(shared))
 }
 
-/// The producing side. Clones race: the first completion wins. It is a source: if the last one is
-/// dropped without an answer, the consumer gets [`Failure::Abandoned`] (see
-/// [the rule](crate#handles)).
+/// The producing side. Clones race: the first completion wins. If the last clone is dropped without
+/// an answer, the consumer gets [`Failure::Abandoned`] (see [the rule](crate#handles)).
 #[must_use = "dropping the last one fails the completion"]
 pub struct Completer<T> {
     shared: Arc<Inner<T>>,
 }
 
 impl<T> Completer<T> {
-    /// Completes with a value. Never blocks for longer than another producer moves its value.
+    /// Completes with a value. Waits at most while another producer moves its value.
     ///
     /// # Errors
     ///
@@ -204,7 +203,7 @@ debug_fields!(impl<T> Completer<T>, self => is_done: self.is_done());
 
 impl<T> Drop for Completer<T> {
     fn drop(&mut self) {
-        // AcqRel: the last one comes after all others' completions.
+        // AcqRel: the last completer sees the completions of all others.
         if self.shared.completers.fetch_sub(1, Ordering::AcqRel) == 1 && !self.shared.is_done() {
             // A consumer that gave up meanwhile is no error.
             let _ = self.shared.complete(Err(Failure::Abandoned));
@@ -212,15 +211,15 @@ impl<T> Drop for Completer<T> {
     }
 }
 
-/// The consuming side: a standard future of one value. Dropping it tells the producer, and is no
-/// order to it (see [the rule](crate#handles)): what `Task::close` began goes on.
+/// The consuming side: a standard future of one value. Dropping it notifies the producer but
+/// cancels nothing (see [the rule](crate#handles)): a close begun by `Task::close` goes on.
 pub struct Completion<T> {
     source: Source<T>,
     /// Dropping it gives nothing up.
     is_detached: bool,
 }
 
-/// Where the value comes from.
+/// Source of the value.
 enum Source<T> {
     Shared(Arc<Inner<T>>),
     Call(Answer<T>),
@@ -305,7 +304,7 @@ impl<T> Completion<T> {
         late.unwrap_or(Err(failure))
     }
 
-    /// Drops this side without a cancel: the producer is not told.
+    /// Drops this side without a cancel: the producer is not notified.
     pub fn detach(mut self) {
         self.is_detached = true;
     }
@@ -330,7 +329,7 @@ impl<T> Future for Completion<T> {
             return Poll::Pending;
         }
         drop(state);
-        // Code of the user: without the lock, and the value may have come meanwhile.
+        // User code, so it runs without the lock; the value may have come meanwhile.
         let own = cx.waker().clone();
         let mut state = shared.state.lock();
         if let Some(result) = state.take() {

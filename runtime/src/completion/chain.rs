@@ -1,7 +1,7 @@
-//! Chains: what happens after a completion, on an executor of the caller's choice.
+//! Chains: follow-ups of a completion, on an executor of the caller's choice.
 //!
-//! The standard adapters (`async` blocks) are lazy: they run when they are polled. The chains
-//! here are eager: they run when the completion is done, whether or not anybody looks.
+//! The standard adapters (`async` blocks) are lazy: they run when polled. These chains are eager:
+//! they run when the completion is done, polled or not.
 
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -160,7 +160,7 @@ where
     Driver::start(source, then);
 }
 
-/// A completion of any future, driven by its own wake-ups on whatever thread they happen.
+/// A completion of any future, polled on the thread that wakes it.
 pub(super) fn spawn_inline<F, T>(future: F) -> Completion<T>
 where
     T: Send + 'static,
@@ -238,7 +238,7 @@ where
     T: Send + 'static,
 {
     fn wake(self: Arc<Self>) {
-        // AcqRel: a waker that finds IDLE polls; one that finds POLLING asks for another round.
+        // AcqRel: a waker that finds IDLE polls; a waker that finds POLLING requests another round.
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
             Some(if state == IDLE { POLLING } else { AGAIN })
         });
@@ -248,7 +248,7 @@ where
     }
 }
 
-/// Links that may run inside one another on one stack; a longer chain goes on from a queue.
+/// Links that may run nested on one stack; a longer chain continues from a queue.
 const NESTED_MAX: usize = 32;
 
 /// Runs a link of a chain. A link that completes the next one runs it inside itself; beyond
@@ -263,8 +263,8 @@ fn flat(link: Box<dyn FnOnce()>) {
         static DEPTH: Cell<usize> = const { Cell::new(0) };
         static LINKS: RefCell<Links> = const { RefCell::new(VecDeque::new()) };
     }
-    /// Restores the depth, also when a link unwinds; links left over then are dropped, which
-    /// completes what they owe.
+    /// Restores the depth, also when a link unwinds. Links left over then are dropped, which fails
+    /// their completions.
     struct End(usize);
     impl Drop for End {
         fn drop(&mut self) {

@@ -9,9 +9,9 @@ use super::chain::spawn_inline;
 use super::{completion, Completion, InlineExecutor};
 use crate::failure::Failure;
 
-/// Completes when all have: with the values in the order of the sources; with the one failure, or
-/// with [`Failure::Many`] in the order of the sources if several failed. Nothing is cancelled when
-/// one fails. An empty list is done.
+/// Completes when all sources have completed: with the values in the order of the sources, with the
+/// single failure, or with [`Failure::Many`] in the order of the sources if several failed. A
+/// failure cancels nothing. An empty list is done.
 ///
 /// Cost: a fixed number of allocations.
 pub fn all<T: Send + 'static>(sources: Vec<Completion<T>>) -> Completion<Vec<T>> {
@@ -68,8 +68,8 @@ pub fn race<T: Send + 'static>(sources: Vec<Completion<T>>) -> Completion<T> {
     answer
 }
 
-/// Starts one piece of work after the other, each when the one before is done; stops at the first
-/// failure, and later items are never started. Any number of items, without recursion.
+/// Starts the work of one item after the other, each after the previous one is done. Stops at the
+/// first failure; later items are never started. Any number of items, without recursion.
 pub fn traverse<I, T, F>(items: I, start: F) -> Completion<Vec<T>>
 where
     I: IntoIterator,

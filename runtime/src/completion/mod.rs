@@ -1,7 +1,8 @@
 //! Completions: the runtime's futures. One value, given once; standard futures on any executor.
 //!
 //! A task waits for one with `Context::on_completion`, async code with `.await`, a plain thread
-//! with [`Completion::wait`]. The first completion wins and the loser is told; a completion whose
+//! with [`Completion::wait`]. The first completion wins and later ones get their value back; a
+//! completion whose
 //! producers are all gone fails with [`Failure::Abandoned`](crate::Failure::Abandoned).
 
 mod call;

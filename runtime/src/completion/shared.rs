@@ -11,8 +11,8 @@ use super::{block_on, block_on_timeout, completion, Completion};
 use crate::failure::{contain, Failure};
 use crate::sync::{Arc, Mutex};
 
-/// A completion whose value every clone gets; told in the order in which they first asked. When
-/// the last clone is dropped before it is done, the producer is told of the cancel.
+/// A completion whose value every clone gets, in the order in which they were first polled. When
+/// the last clone is dropped before the value is there, the producer is notified of the cancel.
 pub struct SharedCompletion<T> {
     inner: Arc<Inner<T>>,
     /// This clone's place among the waiters, once it has one.

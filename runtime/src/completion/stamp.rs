@@ -7,6 +7,6 @@ use crate::failure::Failure;
 pub struct Stamped<T> {
     /// The outcome of the completion.
     pub outcome: Result<T, Failure>,
-    /// When, in nanoseconds on the monotonic clock of the group that was asked.
+    /// Time of completion, in nanoseconds on the monotonic clock of the requested group.
     pub completed_ns: u64,
 }

@@ -11,7 +11,7 @@ use crate::sync::{Arc, Condvar, Mutex, ThreadBuilder};
 const THREADS_MAX: usize = 128;
 /// Closures that wait for a thread, at most; one more is refused.
 const QUEUE_MAX: usize = 16_384;
-/// How long a thread waits for the next closure before it ends.
+/// Time that a thread waits for the next closure before it ends.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 type Closure = Box<dyn FnOnce() + Send>;
@@ -72,7 +72,7 @@ impl BlockingPool {
         Ok(())
     }
 
-    /// No more closures; what is queued is dropped, what runs ends in its own time.
+    /// Refuses further closures; queued ones are dropped, running ones finish.
     pub(crate) fn close(&self) {
         let dropped = {
             let mut state = self.0.state.lock();
@@ -96,7 +96,8 @@ fn work(shared: &Inner) {
     loop {
         if let Some(job) = state.queue.pop_front() {
             drop(state);
-            // The closure catches its own panics; this is for destructors of what it leaves.
+            // The closure catches its own panics; `contain` covers the destructors of its
+            // leftovers.
             contain("a blocking closure", job);
             state = shared.state.lock();
             continue;

@@ -1,4 +1,4 @@
-//! How a group is described before it runs.
+//! Description of a group before it starts.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::task::{AnyTask, Mailbox};
 use crate::time::clock::{as_ns, Clock, ClockSource};
 use crate::worker::{self, Pinning};
 
-/// How much one turn of a task may take before the task goes behind all queued tasks.
+/// Limits of one turn of a task; after them the task goes behind all queued tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     pub(crate) jobs: u32,
@@ -140,11 +140,11 @@ impl GroupBuilder {
     }
 
     setters! {
-        /// Number of workers; by default what cpuset and control-group quota allow.
+        /// Number of workers; by default the number that cpuset and control-group quota allow.
         workers(self, count: usize) => self.workers = Some(count);
 
-        /// Where the workers run; by default each is pinned to a core if there is one for each. A
-        /// pin that the system refuses is a warning, no error.
+        /// Cores of the workers; by default each worker is pinned to a core if there are enough
+        /// cores. A pin refused by the system is a warning, no error.
         pinning(self, pinning: Pinning) => self.config.pinning = pinning;
 
         /// Stack of each worker in bytes, by default 2 MiB.
@@ -182,7 +182,7 @@ impl GroupBuilder {
         /// Another clock than the system's.
         clock(self, clock: Arc<dyn Clock>) => self.clock = ClockSource::custom(clock);
 
-        /// How much one turn may take, unless a task has a budget of its own.
+        /// Limits of one turn, unless a task has a budget of its own.
         budget(self, budget: Budget) => self.config.budget = budget;
 
         /// Mailbox of tasks that are spawned without one of their own.

@@ -1,11 +1,11 @@
-//! Actor classes: the unit of latency metrics, and what the scheduler has learned about their jobs.
+//! Actor classes: the unit of latency metrics and of the scheduler's estimates of job lengths.
 
 use hdrhistogram::Histogram;
 
 use crate::limits::{CLOCK_PERIOD_NS, CLOCK_STRIDE_JOBS_MAX};
 use crate::sync::{AtomicU32, Mutex, Ordering};
 
-/// Greatest latency a histogram tells apart, in nanoseconds: one hour.
+/// Greatest latency that a histogram distinguishes, in nanoseconds: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// All tasks of one kind.

@@ -1,4 +1,4 @@
-//! The earliest deadline of several wheels: what parking reads.
+//! The earliest deadline of several wheels, read before a worker parks.
 //!
 //! Invariant: once an arming call has returned, `earliest` is not later than its deadline until a
 //! servicer has fired it. Each wheel's word is written under that wheel's lock.
@@ -54,8 +54,8 @@ impl Earliest {
     /// All wheels were served by a caller that had read `seen` before. Returns whether the word was
     /// too late for a moment: the timekeeper may have read it then and must be woken.
     pub(crate) fn raise(&self, seen: u64) -> bool {
-        // AcqRel: raises the word past what is served. An arming thread whose minimum came before
-        // this exchange is seen by the second look; one that comes after lowers the new value.
+        // AcqRel: raises the word past the served deadlines. An arming thread whose minimum came
+        // before this exchange is seen by the second look; a later minimum lowers the new value.
         let next = self.next_of_all();
         let _ = self.earliest_ns.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
         let next = self.next_of_all();

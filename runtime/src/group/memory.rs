@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicBool, AtomicI64, Ordering};
 
-/// The account. Workers add what they have counted in steps of `MAILBOX_BYTES_FLUSH`.
+/// The account. Workers add their counts in steps of `MAILBOX_BYTES_FLUSH`.
 #[derive(Debug)]
 pub(crate) struct Memory {
     bytes: AtomicI64,
@@ -26,7 +26,7 @@ impl Memory {
         self.is_exceeded.load(Ordering::Relaxed)
     }
 
-    /// Adds what was queued, or subtracts what was consumed.
+    /// Adds queued bytes (positive) or consumed bytes (negative).
     pub(crate) fn add(&self, bytes: i64) {
         if bytes == 0 {
             return;

@@ -79,17 +79,17 @@ pub struct ClassMetrics {
     pub waited: Latency,
     /// Length of the turn.
     pub ran: Latency,
-    /// How the waits are spread.
+    /// Distribution of the waits.
     pub waited_spread: Vec<LatencyBucket>,
-    /// How the lengths are spread.
+    /// Distribution of the lengths.
     pub ran_spread: Vec<LatencyBucket>,
 }
 
-/// Turns whose latency is between the bucket before and this one.
+/// Turns whose latency is between the previous bucket's limit and this one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LatencyBucket {
-    /// The longest latency of the bucket; each one reaches twice as far as the one before.
+    /// The longest latency of the bucket; each limit is twice the previous one.
     pub upto: Duration,
     /// Turns.
     pub turns: u64,
@@ -126,7 +126,7 @@ impl Latency {
     }
 }
 
-/// The shortest latencies, in nanoseconds, that a spread tells apart.
+/// The shortest latency, in nanoseconds, that a distribution distinguishes.
 const BUCKET_NS: u64 = 1_000;
 
 fn spread(histogram: &Histogram<u32>) -> Vec<LatencyBucket> {
@@ -184,8 +184,8 @@ impl Group {
         }
     }
 
-    /// The tasks whose turn the watchdog has seen to last, with the worker of each; few, and none
-    /// in a group that is well. Cost: for each of them a look through the list of live tasks.
+    /// Tasks whose turn the watchdog reported as long, with the worker of each; none in a healthy
+    /// group. Cost: one search of the list of live tasks for each.
     pub fn long_turns(&self) -> Vec<TaskInfo> {
         let shared = self.shared();
         let lasts = |worker: &&crate::worker::Remote| held_ns(worker, shared.now_ns()).is_some();

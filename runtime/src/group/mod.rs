@@ -41,7 +41,7 @@ use crate::worker::{self, Local, Pinning};
 /// Handle of a group of workers; clones share it. The group runs until [`Group::shutdown`].
 ///
 /// Dropping the last handle ends nothing: threads and tasks stay until a shutdown or the end of the
-/// process. It is logged as a warning, once, since nobody but a task can shut the group down then.
+/// process. A warning is logged once, since only a task can shut the group down then.
 #[doc(alias = "ActorThreadGroup")]
 #[doc(alias = "ActorScheduler")]
 pub struct Group {
@@ -92,7 +92,7 @@ impl Group {
         &self.shared
     }
 
-    /// Starts workers and watchdog; if one cannot be started, those before it end again.
+    /// Starts workers and watchdog; if one cannot be started, the ones started before it end again.
     pub(crate) fn start(
         shared: Arc<GroupShared>,
         queues: Vec<Worker<TaskPtr>>,
@@ -243,7 +243,7 @@ fn start_worker(
 }
 
 thread_local! {
-    /// The group whose worker this thread is, as an address: from the first hook to the end of the
+    /// Address of the group whose worker this thread is. Set from the first hook to the end of the
     /// thread, so also for destructors of other thread-locals.
     static GROUP_OF_THREAD: Cell<*const GroupShared> = const { Cell::new(std::ptr::null()) };
 }

@@ -4,11 +4,11 @@ use super::Group;
 use crate::handoff::Section;
 use crate::worker;
 
-/// A value for each worker of a group. The worker itself uses its own for a few plain stores;
-/// anybody may visit them all, which costs a system call for each (`membarrier(2)`; without it both
-/// take a lock).
+/// A value for each worker of a group. The worker accesses its own value with a few plain stores.
+/// Any thread may visit all values, which costs a system call for each (`membarrier(2)`; without it
+/// both take a lock).
 ///
-/// For what all workers put down and one of them, rarely, goes through: lists, counts, caches.
+/// For data that every worker writes often and one thread reads rarely: lists, counts, caches.
 ///
 /// ```
 /// use turnwheel_runtime::internal::PerWorker;

@@ -16,7 +16,7 @@ pub(crate) struct Registry {
     next: AtomicUsize,
     /// Tasks that have not ended.
     live: AtomicUsize,
-    /// Whether `wait_empty` must be told.
+    /// Number of waiters in `wait_empty` to notify.
     waiters: AtomicU32,
     empty: (Mutex<()>, Condvar),
 }
@@ -25,7 +25,7 @@ pub(crate) struct Registry {
 struct Shard {
     entries: Vec<Entry>,
     free: Vec<u32>,
-    /// How many of them each class has, by its index: counted under the lock that is held anyway.
+    /// Tasks of each class, by class index: counted under the shard's lock.
     by_class: Vec<u32>,
     is_closed: bool,
 }

@@ -49,7 +49,7 @@ pub(crate) struct Config {
     pub(crate) tokio: Option<tokio::runtime::Handle>,
 }
 
-/// Where tasks go that are made ready when there is no worker thread: the simulation.
+/// Receives tasks that become ready in a group without worker threads: the simulation.
 pub(crate) trait Simulated: Send + Sync {
     /// A task is ready.
     fn ready(&self, task: TaskPtr);
@@ -67,7 +67,7 @@ pub(crate) trait Simulated: Send + Sync {
     fn is_in_turn(&self) -> bool;
     /// Runs the group to its end.
     fn shut_down(&self, deadline: Duration) -> Result<ShutdownReport, ShutdownError>;
-    /// Reports when the group has come to its end; its `tasks` tasks have been told to close.
+    /// Reports the end of the group; its `tasks` tasks have been asked to close.
     fn shut_down_later(&self, tasks: usize, within: Duration, report: Completer<ShutdownReport>);
 }
 
@@ -78,7 +78,7 @@ const STOPPING: u8 = 1;
 pub(crate) struct GroupShared {
     pub(crate) config: Config,
     pub(crate) clock: ClockSource,
-    /// Tasks made ready from outside, and those whose budget is used up.
+    /// Tasks made ready from outside, and tasks with a used-up budget.
     pub(crate) injector: Injector<TaskPtr>,
     /// Tasks of the system class: never behind others.
     pub(crate) system: Injector<TaskPtr>,
@@ -97,7 +97,8 @@ pub(crate) struct GroupShared {
     /// Held while a shutdown is under way.
     pub(crate) ending: Mutex<()>,
     pub(crate) has_ended: AtomicBool,
-    /// Handles of the group. Counted apart from what holds its memory, as tasks and threads do.
+    /// Handles of the group. Counted apart from memory references, which tasks and threads hold
+    /// too.
     pub(crate) handles: AtomicUsize,
     /// Whether it was said that the last handle is gone.
     is_forgotten: AtomicBool,
@@ -144,7 +145,7 @@ impl GroupShared {
         self.clock.now_ns()
     }
 
-    /// The time that lies this far ahead.
+    /// The group time after `delay`.
     pub(crate) fn deadline_after(&self, delay: Duration) -> u64 {
         self.clock.deadline_after(delay)
     }
@@ -154,7 +155,7 @@ impl GroupShared {
         self.state.load(Ordering::Acquire) == STOPPING
     }
 
-    /// The last handle is gone: says so if nobody has shut the group down.
+    /// Runs when the last handle is gone: warns if the group was not shut down.
     #[cold]
     pub(crate) fn forgotten(&self) {
         let is_over = self.simulation.is_some() || self.has_ended.load(Ordering::Acquire);
@@ -171,7 +172,7 @@ impl GroupShared {
         });
     }
 
-    /// Tells the workers to end after the turn they are in.
+    /// Makes the workers end after their current turn.
     pub(crate) fn stop_workers(&self) {
         self.state.store(STOPPING, Ordering::SeqCst);
         for worker in &self.workers {

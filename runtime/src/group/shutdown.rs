@@ -11,7 +11,7 @@ use crate::sync::{current_thread, Arc, Ordering, ThreadBuilder};
 /// This part of a shutdown's deadline is left to tasks that were stopped, to end in order.
 const STOP_SHARE: u32 = 8;
 
-/// How long the end waits for tasks that were killed, and for threads.
+/// Time that the end waits for killed tasks, and for threads.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Report of a shutdown.
@@ -49,7 +49,8 @@ pub enum ShutdownError {
 impl Group {
     /// Closes all tasks in order, then ends the threads; waits at most 30 s for the tasks.
     ///
-    /// Spawning is refused from now on. Idempotent: a second call reports what the first left.
+    /// Spawning is refused from now on. Idempotent: a second call reports the leftovers of the
+    /// first.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ impl Group {
     }
 }
 
-/// Tells all tasks to close, and answers how many there are.
+/// Asks all tasks to close, and returns their number.
 pub(crate) fn begin(group: &GroupShared, deadline: Duration) -> usize {
     // 1. No task is added any more.
     group.registry.close();
@@ -134,7 +135,7 @@ fn run(group: &Arc<GroupShared>, deadline: Duration) -> ShutdownReport {
     group.watchdog.unpark();
     group.blocking.close();
     join(group, report.left.is_empty());
-    // 5. Pending timers are dropped, and their waiters told.
+    // 5. Pending timers are dropped, and their waiters notified.
     group.timers.clear();
     group.has_ended.store(true, Ordering::Release);
     report

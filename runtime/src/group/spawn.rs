@@ -67,7 +67,7 @@ pub struct TaskBuilder<S, K = ()> {
     state: S,
     attachment: K,
     class: Option<String>,
-    /// The type whose name is the class if none is given.
+    /// Type whose name is the class by default.
     class_type: &'static str,
     mailbox: Option<Mailbox>,
     lifecycle: Option<Box<dyn Lifecycle<S>>>,
@@ -112,7 +112,8 @@ impl Group {
 }
 
 impl<S: Attached> TaskBuilder<S> {
-    /// Puts a value beside the state that every handle of the task may read. Before the hooks.
+    /// Puts a value beside the state that every handle of the task may read. Call it before the
+    /// hooks.
     #[doc(hidden)]
     pub fn attach(self, attachment: S::Attachment) -> TaskBuilder<S, Of<S::Attachment>> {
         assert!(self.fixed.is_none(), "the hooks are described after it");
@@ -150,10 +151,10 @@ impl<S: Send + 'static, K: Attachment> TaskBuilder<S, K> {
     }
 
     setters! {
-        /// How much may be queued; by default the group's.
+        /// Bounds of the mailbox; by default the group's.
         mailbox(self, mailbox: Mailbox) => self.mailbox = Some(mailbox);
 
-        /// How much one turn may take; by default the group's.
+        /// Limits of one turn; by default the group's.
         budget(self, budget: Budget) => self.extra.get_or_insert_default().budget = Some(budget);
     }
 

@@ -41,7 +41,7 @@ impl TimerKey {
     const NONE: Self = Self { wheel: 0, key: Key { index: 0, sequence: 0 } };
 }
 
-/// Key of a subscription's timer: stored by the thread that arms it, read by the one that cancels.
+/// Key of a subscription's timer: stored by the arming thread, read by the cancelling one.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCell {
     place: AtomicU64,
@@ -55,7 +55,7 @@ impl KeyCell {
         self.sequence.store(key.sequence, Ordering::Release);
     }
 
-    /// The last key, or one that finds nothing, also while a first key is being stored.
+    /// The last key; while the first is being stored, a key that matches no timer.
     pub(crate) fn get(&self) -> TimerKey {
         let sequence = self.sequence.load(Ordering::Acquire);
         let place = self.place.load(Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Timers {
     }
 
     /// Arms a timer. Returns its key and whether it is now the earliest of the group. After the end
-    /// of the group it would never fire: the entry is dropped at once, which tells its waiter.
+    /// of the group it would never fire: the entry is dropped at once, which notifies its waiter.
     pub(crate) fn arm(
         &self,
         worker: Option<usize>,
@@ -135,7 +135,7 @@ impl Timers {
         Ok((key, is_earliest))
     }
 
-    /// Tells a source its key; a source whose job runs is armed again unless it was cancelled.
+    /// Gives a source its key; a source whose job runs is armed again unless it was cancelled.
     fn name(source: &Source, key: TimerKey) -> bool {
         source.timer_key.set(key);
         source.timer.step(TimerState::Running, TimerState::Armed)
@@ -201,7 +201,7 @@ impl Timers {
         }
     }
 
-    /// Drops all pending timers, when the group has ended, and those that come later.
+    /// Drops all pending timers after the end of the group, and timers armed later.
     pub(crate) fn clear(&self) {
         self.is_closed.store(true, Ordering::Release);
         for (index, wheel) in self.wheels.iter().enumerate() {

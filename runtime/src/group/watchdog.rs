@@ -75,7 +75,7 @@ impl Watchdog {
         while !group.is_stopping() {
             Self::sleep(group);
             if group.is_stopping() {
-                // The one wake-up that says so may have ended the sleep above.
+                // The stop signal may have ended the sleep above, and no other follows.
                 return;
             }
             park(Some(WATCHDOG_PERIOD));

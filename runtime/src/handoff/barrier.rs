@@ -24,7 +24,7 @@ mod system {
     }
 }
 
-/// In the model a fence of the caller stands for the barrier; the owner's is one there too.
+/// In the model, a fence of the caller replaces the barrier, and the owner has a fence too.
 #[cfg(turnwheel_loom)]
 mod system {
     pub(super) fn is_available() -> bool {

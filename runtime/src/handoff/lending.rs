@@ -1,7 +1,7 @@
 //! A value that is lent out and given back, without a lock.
 //!
-//! It lies in a *cell* and is moved once for each way; the borrower uses it there. One word says
-//! where it is, and the last of the two sides frees the cell. Model:
+//! The value is in a *cell*, moved once in and once out; the borrower uses it in place. One word
+//! records its state, and the last of the two sides frees the cell. Model:
 //! `loom-tests/tests/models/lending.rs`.
 
 use std::mem::MaybeUninit;
@@ -41,7 +41,7 @@ pub struct Lender<T>(Option<NonNull<LoanCell<T>>>);
 /// A value on loan; dropping it gives it back, or drops it if its lender has gone.
 pub struct Lent<T>(NonNull<LoanCell<T>>);
 
-// SAFETY: the value goes with it from thread to thread, and nothing else does.
+// SAFETY: only the value is sent between threads with it.
 unsafe impl<T: Send> Send for Lender<T> {}
 // SAFETY: through a borrow only the word is read.
 unsafe impl<T: Send> Sync for Lender<T> {}
@@ -73,7 +73,7 @@ impl<T> Lender<T> {
         Lent(cell)
     }
 
-    /// Makes an empty cell, in place of the one before.
+    /// Makes an empty cell in place of the previous one.
     #[cold]
     fn make_cell(&mut self) -> NonNull<LoanCell<T>> {
         let place = AtomicU8::new(EMPTY);
@@ -93,7 +93,7 @@ impl<T> Lender<T> {
             return None;
         }
         cell.place.store(EMPTY, Ordering::Relaxed);
-        // SAFETY: it was given back, so it is there, and ours; it is moved out once.
+        // SAFETY: the borrower gave the value back, so it is initialized and ours; it is read once.
         Some(cell.value.with(|value| unsafe { value.cast::<T>().read() }))
     }
 
@@ -114,7 +114,7 @@ impl<T> Lender<T> {
 unsafe fn free_with_value<T>(cell: NonNull<LoanCell<T>>) {
     // SAFETY: made of a box; no other thread reaches it.
     let cell = unsafe { Box::from_raw(cell.as_ptr()) };
-    // SAFETY: it is there, and moved out once.
+    // SAFETY: the value is initialized, and read once.
     let value = cell.value.with(|value| unsafe { value.cast::<T>().read() });
     // In this order: the value's drop may panic.
     drop(cell);
@@ -132,7 +132,7 @@ impl<T> Drop for Lender<T> {
             OUT => {}
             // SAFETY: given back, so the other side reaches it no more.
             BACK => unsafe { free_with_value(cell) },
-            // SAFETY: made of a box; there is no other side.
+            // SAFETY: made from a box; the other side is gone.
             _ => drop(unsafe { Box::from_raw(cell.as_ptr()) }),
         }
     }
@@ -166,7 +166,7 @@ impl<T> Deref for Lent<T> {
 impl<T> DerefMut for Lent<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above; borrowed as a whole.
+        // SAFETY: as above; the whole value is borrowed.
         self.value().with_mut(|value| unsafe { &mut *value.cast::<T>() })
     }
 }

@@ -49,7 +49,7 @@ pub struct Sender<T, N>(NonNull<Oneshot<N>>, PhantomData<fn(T) -> T>);
 /// Receiving half. Dropping it closes the channel and drops a value that was sent.
 pub struct Receiver<T, N: Metadata> {
     state_ptr: NonNull<Oneshot<N>>,
-    /// 1 once the value was received. A whole word: a byte store followed by a word load would
+    /// 1 once the value was received. A full word: a byte store followed by a word load would
     /// stall.
     received: u64,
     value: PhantomData<T>,
@@ -128,8 +128,7 @@ impl<N> Oneshot<N> {
     /// Requests a call of [`Metadata::abandoned`]. Returns false if the channel is settled already:
     /// then no call follows.
     pub fn watch(&self) -> bool {
-        // AcqRel: the thread that sees the bit when it closes also sees what the caller has
-        // written.
+        // AcqRel: the thread that sees the bit when it closes also sees the caller's writes.
         self.word.fetch_or(WATCHED, Ordering::AcqRel) & SETTLED == 0
     }
 

@@ -18,9 +18,9 @@ pub(super) const STRONG: u64 = 1 << 8;
 const STRONG_ALL: u64 = (WEAK - 1) & !(STRONG - 1);
 /// One weak reference, which keeps the memory. All strong references share one.
 pub(super) const WEAK: u64 = 1 << 32;
-/// Handles of a kind beyond which the process is aborted, as by `Arc`: forgotten ones must not
-/// bring the count round to zero, nor into what is beside it. Half of what fits, so that threads
-/// which count at once stay below that too.
+/// Handles of a kind beyond which the process is aborted, as by `Arc`: forgotten handles must not
+/// overflow the count into the neighbouring bits. Half of the field's range, so that threads that
+/// count at once stay below the range too.
 const COUNT_MAX: u64 = 1 << 23;
 
 const _: () =
@@ -110,8 +110,8 @@ impl<N> Oneshot<N> {
     }
 }
 
-/// Ends the process if there are that many. Not by a panic: the handle is counted already, and who
-/// caught the panic could count again.
+/// Aborts the process at the maximum. A panic would not do: the handle is counted already, and a
+/// caller that catches the panic could count again.
 #[inline(always)]
 fn check(count: u64) {
     if count > COUNT_MAX {
@@ -173,7 +173,8 @@ unsafe fn free<T, N>(state: NonNull<Oneshot<N>>) {
 pub(super) unsafe fn release<N>(state: NonNull<Oneshot<N>>) {
     // SAFETY: the caller holds a strong reference.
     let shared = unsafe { state.as_ref() }.alive();
-    // Acquire: pairs with all other releases. A sole owner needs no atomic write: nobody can join.
+    // Acquire: pairs with all other releases. A sole owner needs no atomic write: no new handle can
+    // appear.
     let seen = shared.word.load(Ordering::Acquire);
     if seen & !(STRONG - 1) == STRONG + WEAK {
         // SAFETY: the caller holds the only reference of either kind.
@@ -218,7 +219,7 @@ unsafe fn release_memory<N>(state: NonNull<Oneshot<N>>) {
     }
 }
 
-/// Handle on the state of a channel, beside sender and receiver; keeps the metadata.
+/// Handle on the state of a channel, besides sender and receiver; keeps the metadata.
 pub struct SharedOneshot<N>(pub(super) NonNull<Oneshot<N>>);
 
 // SAFETY: it reaches the head only, which any thread may use; the last one drops the metadata on
@@ -349,14 +350,14 @@ mod memory {
     #[inline]
     pub(super) fn put<T, N>(head: Oneshot<N>) -> NonNull<Oneshot<N>> {
         let place = slab::take(Layout::new::<OneshotMemory<T, N>>()).cast::<Oneshot<N>>();
-        // SAFETY: the place is exclusive, large enough and aligned; the head comes first in it, and
-        // the value's place, which follows, needs no initialization.
+        // SAFETY: the memory is exclusive, large enough and aligned. The head comes first; the
+        // value's place behind it needs no initialization.
         unsafe { place.write(head) };
         #[cfg(turnwheel_loom)]
         {
             // A cell of the models is more than its value.
             let value = crate::sync::UnsafeCell::new(std::mem::MaybeUninit::<T>::uninit());
-            // SAFETY: the field lies within the place.
+            // SAFETY: the field is within the memory.
             let at = unsafe { &raw mut (*place.cast::<OneshotMemory<T, N>>()).value };
             // SAFETY: the place is exclusive, and nothing was there.
             unsafe { at.write(value) };
@@ -366,7 +367,7 @@ mod memory {
 
     /// # Safety
     ///
-    /// It came from `put`, and nobody reaches it any more.
+    /// The pointer came from `put`, and no other thread or handle reaches it any more.
     #[inline]
     pub(super) unsafe fn drop_place<W>(place: NonNull<W>) {
         // SAFETY: forwarded to the caller.

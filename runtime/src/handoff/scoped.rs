@@ -1,12 +1,12 @@
-//! A value that is there for as long as a closure runs, for whatever the closure calls.
+//! A value that is set while a closure runs, readable by everything that the closure calls.
 
 use std::cell::Cell;
 use std::ptr;
 use std::thread::LocalKey;
 
-/// The place of such a value; mostly of a thread.
+/// Storage of such a value; usually a thread-local.
 ///
-/// Entering it costs two stores, whatever the size of the value: it stays where it is.
+/// Entering costs two stores, whatever the size of the value: the value is not moved.
 ///
 /// ```
 /// use turnwheel_runtime::internal::Scoped;
@@ -42,32 +42,33 @@ impl<T> Scoped<T> {
         run()
     }
 
-    /// Whether there is a value.
+    /// Returns whether a value is set.
     #[inline(always)]
     pub fn is_entered(&self) -> bool {
         !self.0.get().is_null()
     }
 
-    /// Looks at the value, if there is one.
+    /// Calls `look` with the value, if one is set.
     #[inline(always)]
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        // SAFETY: it was put there by an `enter` that has not returned: the place is not shared
-        // with other threads, so that this call comes from within that one, which has it borrowed.
+        // SAFETY: an `enter` that has not returned put the value there. `Scoped` is not shared
+        // between threads, so this call runs inside that `enter`, which holds the borrow.
         unsafe { self.0.get().as_ref() }.map(look)
     }
 }
 
 impl<T: 'static> Scoped<T> {
-    /// As [`Scoped::look`] for the place of this thread. In line, whatever the closure does.
+    /// As [`Scoped::look`] for a thread-local. Inlined, whatever the closure does.
     ///
     /// # Panics
     ///
-    /// The thread is ending, and its place has been dropped; one without a destructor never is.
+    /// The thread is ending and its thread-local has been dropped; one without a destructor never
+    /// is.
     #[inline(always)]
     pub fn look_here<R>(here: &'static LocalKey<Self>, look: impl FnOnce(&T) -> R) -> Option<R> {
         // Not within `with`: the compiler would make a call of that, with an answer in memory.
         let value = here.with(|place| place.0.get());
-        // SAFETY: as in `look`: it is the place of this thread, and we do not leave this call.
+        // SAFETY: as in `look`: the place belongs to this thread, and we do not leave this call.
         unsafe { value.as_ref() }.map(look)
     }
 }

@@ -1,8 +1,8 @@
-//! A value that one thread uses all the time and others once in a blue moon.
+//! A value that one thread uses constantly and other threads rarely.
 //!
-//! The pattern of `slot.rs`: the owner announces its section with plain stores, and whoever else
-//! comes pays for both with a barrier on all threads. Others exclude one another by a lock, which
-//! the owner takes too where somebody is at work, or where there is no such barrier.
+//! Same pattern as `slot.rs`: the owner announces its section with plain stores; a visitor pays for
+//! both sides with a barrier on all threads. Visitors exclude one another by a lock. The owner
+//! takes that lock too while a visitor is active, or where the system has no such barrier.
 
 use super::barrier;
 use crate::sync::{compiler_fence, spin_hint, AtomicBool, Mutex, MutexGuard, Ordering, UnsafeCell};
@@ -10,7 +10,7 @@ use crate::sync::{compiler_fence, spin_hint, AtomicBool, Mutex, MutexGuard, Orde
 /// Spins of a visitor for an owner inside its section, before it sleeps between its looks: an owner
 /// that lasts longer was preempted.
 const OWNER_SPINS_MAX: u32 = 1_000;
-/// How long it sleeps between two looks.
+/// Sleep of a visitor between two looks.
 const OWNER_LOOK: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// On cache lines of its own.
@@ -20,15 +20,15 @@ pub(crate) struct Section<T> {
     value: UnsafeCell<T>,
     /// The owner is inside. Written by the owner.
     is_busy: AtomicBool,
-    /// Somebody has come with the lock. Written by visitors.
+    /// A visitor holds the lock. Written by visitors.
     is_claimed: AtomicBool,
     lock: Mutex<()>,
     /// Whether the visitors' barrier exists; fixed.
     is_asymmetric: bool,
 }
 
-// SAFETY: one at a time has the value: the owner inside its section, or who holds the lock while
-// the owner is outside of it and kept there by the claim.
+// SAFETY: one thread at a time reaches the value: the owner inside its section, or the holder of
+// the lock while the claim keeps the owner out of its section.
 unsafe impl<T: Send> Send for Section<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Section<T> {}
@@ -67,13 +67,13 @@ impl<T> Section<T> {
     ///
     /// # Safety
     ///
-    /// The caller is the only thread that calls this for as long as it runs, and what former
-    /// callers did comes before it.
+    /// The caller is the only thread that calls this while it runs, and calls of former owners
+    /// happened before.
     #[inline(always)]
     pub(crate) unsafe fn enter_owner<R>(&self, run: impl FnOnce(&mut T) -> R) -> R {
         let _inside = self.come_in_owner();
-        // SAFETY: announced, no visitor is at work, and those that come wait for us; with the lock,
-        // visitors have it not, and the owner is here.
+        // SAFETY: the section is announced, no visitor is active, and new visitors wait for us;
+        // under the lock, visitors are excluded, and only the owner calls this.
         self.value.with_mut(|value| run(unsafe { &mut *value }))
     }
 
@@ -111,7 +111,7 @@ impl<T> Section<T> {
         self.is_busy.load(Ordering::Relaxed)
     }
 
-    /// Uses the value from any thread. Costs a system call; waits for whoever is at work.
+    /// Uses the value from any thread. Costs a system call; waits for the owner and other visitors.
     ///
     /// # Panics
     ///
@@ -137,8 +137,8 @@ impl<T> Section<T> {
         let _leave = Leave(&self.is_claimed);
         barrier::all_threads();
         let mut spins = 0_u32;
-        // Acquire: pairs with the end of the owner's section. Ends with that section, which waits
-        // for nobody; from then on the owner sees the claim, and waits for the lock.
+        // Acquire: pairs with the end of the owner's section. The loop ends with that section,
+        // which never waits; later sections see the claim and wait for the lock.
         while self.is_busy.load(Ordering::Acquire) {
             wait_a_little(spins);
             spins = spins.saturating_add(1);

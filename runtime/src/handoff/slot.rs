@@ -1,11 +1,11 @@
-//! The run-next slot: one task, filled and taken by the owner, taken by a thief as a last resort.
+//! The run-next slot: one task, filled and taken by the owner, or by a thief as a last resort.
 //!
-//! The owner passes here for every message of a hot pair, a thief once in a blue moon. So the owner
-//! uses plain loads and stores inside a section that it announces, and the thief pays for both: it
-//! claims the slot, makes every processor pass a barrier (`membarrier(2)`), and waits until the
-//! owner is outside of its section. The pattern is the asymmetric lock of Dice, Huang and Yang
-//! («Asymmetric Dekker synchronization», Sun Labs 2001). Where the system has no such barrier, the
-//! owner exchanges instead.
+//! The owner uses the slot for every message of a hot pair, a thief rarely. So the owner uses plain
+//! loads and stores inside an announced section, and the thief pays for both sides: it claims the
+//! slot, makes every processor pass a barrier (`membarrier(2)`), and waits until the owner is
+//! outside of its section. The pattern is the asymmetric lock of Dice, Huang and Yang («Asymmetric
+//! Dekker synchronization», Sun Labs 2001). Where the system has no such barrier, the owner
+//! exchanges instead.
 
 use std::ptr::{self, NonNull};
 
@@ -39,13 +39,13 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Whether there is a task, about.
+    /// Returns whether there is a task; may be outdated.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.task.load(Ordering::Relaxed).is_null()
     }
 
-    /// Puts a task, or nothing, into the slot; answers what was there.
+    /// Puts a task, or nothing, into the slot; returns the former content.
     #[inline(always)]
     pub(crate) fn replace_owner(&self, task: *mut T) -> Option<NonNull<T>> {
         if self.is_asymmetric {
@@ -53,7 +53,8 @@ impl<T> Slot<T> {
             // claim.
             self.is_busy.store(true, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
-            // Acquire: pairs with the end of `steal`; after it we see what the thief left behind.
+            // Acquire: pairs with the end of `steal`; after it we see the slot as the thief left
+            // it.
             if !self.is_claimed.load(Ordering::Acquire) {
                 let before = self.task.load(Ordering::Relaxed);
                 // Release: pairs with the exchange of a thief; it publishes the task's contents.

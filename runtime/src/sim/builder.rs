@@ -1,4 +1,4 @@
-//! How a simulation is described.
+//! Description of a simulation.
 
 use std::time::SystemTime;
 
@@ -32,8 +32,8 @@ impl SimBuilder {
         /// Sets the seed of all choices that a real machine makes by chance; by default 0.
         seed(self, seed: u64) => self.seed = Some(seed);
 
-        /// Nothing is left to chance: what became ready first runs first, and turns are as long as
-        /// their budget.
+        /// No random choices: tasks run in the order in which they became ready, and turns use
+        /// their full budget.
         fifo(self) => self.seed = None;
 
         /// Virtual workers of each group that is built without a count of its own; from 1 to

@@ -7,7 +7,7 @@ use super::record::Events;
 use super::state::Sim;
 use crate::failure::Failure;
 
-/// Environment variable that holds the one seed to run in place of all.
+/// Environment variable with the single seed to run instead of all.
 const SEED_VARIABLE: &str = "TURNWHEEL_SEED";
 /// Events that are shown of a failed run.
 const EVENTS_SHOWN: usize = 40;
@@ -51,10 +51,10 @@ pub fn check(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) {
     Sim::builder().check(seeds, test);
 }
 
-/// The first seed under which a test fails, if there is one.
+/// Returns the first seed under which a test fails, if there is one.
 ///
-/// As [`check`], but without a word, and whatever the environment holds: for tests that plant a
-/// bug and want it found.
+/// As [`check`], but prints nothing and ignores the environment: for tests that plant a bug and
+/// expect it to be found.
 pub fn find(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) -> Option<FailingSeed> {
     Sim::builder().find(seeds, test)
 }

@@ -44,12 +44,12 @@ impl Sim {
         self.state.run_until_idle()
     }
 
-    /// Runs one turn of one task, after whatever has to happen before it. Returns whether there was
-    /// one.
+    /// Runs one turn of one task, after the events that are due before it. Returns whether there
+    /// was a turn.
     ///
     /// # Panics
     ///
-    /// As [`Sim::run_until_idle`], if timers and blocking closures make each other without end.
+    /// As [`Sim::run_until_idle`], if timers and blocking closures create each other without end.
     pub fn run_one(&self) -> bool {
         let mut busy = Busy::new(self.state.config.turns_max);
         loop {
@@ -91,7 +91,7 @@ impl SimState {
         }
     }
 
-    /// Does one thing, if there is one to be done now.
+    /// Takes one step, if one is due now.
     pub(super) fn step(&self) -> Step {
         assert!(!self.is_driving.get(), "the simulation runs already: a job must not run it");
         self.is_driving.set(true);
@@ -249,7 +249,7 @@ impl SimState {
 struct Busy {
     steps: u64,
     steps_max: u64,
-    /// How often each name was seen ready, counted when the end is near.
+    /// Occurrences of each name among the ready tasks, counted near the limit.
     names: HashMap<String, u64>,
 }
 

@@ -11,7 +11,7 @@ use crate::sync::Ordering;
 
 impl Sim {
     /// Ends all groups in order, one after the other: closes the tasks, lets up to `deadline` of
-    /// virtual time pass for it, and kills what is left. One report for all groups.
+    /// virtual time pass for it, and kills the remaining tasks. One report for all groups.
     ///
     /// [`Group::shutdown`](crate::Group::shutdown) does the same for one group, on this thread and
     /// outside of turns.
@@ -49,7 +49,7 @@ impl SimState {
         self.finish(shared, tasks)
     }
 
-    /// Reports shutdowns that no caller drives: the group has come to its end, or its time is over.
+    /// Reports shutdowns without a waiting caller: the group has ended, or its deadline has passed.
     pub(super) fn report_endings(&self, groups: &[SimGroup]) -> bool {
         for SimGroup { shared, hub, .. } in groups {
             let has_come = shared.registry.live() == 0;
@@ -63,7 +63,7 @@ impl SimState {
         false
     }
 
-    /// Kills what is left of a group that has had its time.
+    /// Kills the remaining tasks of a group whose deadline has passed.
     fn finish(&self, shared: &GroupShared, tasks: usize) -> ShutdownReport {
         let living = || shared.registry.all().iter().map(|task| task.name()).collect();
         let mut killed: Vec<String> = living();

@@ -4,7 +4,7 @@ use super::builder::SimBuilder;
 use super::random::{Random, Script};
 use super::state::Sim;
 
-/// How far [`explore`] has come.
+/// Progress of [`explore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explored {
@@ -19,8 +19,8 @@ pub struct Explored {
 ///
 /// Each group has one worker, and turns end where their budget does: with a
 /// [`Budget`](crate::Budget) of one job the orders of single jobs are explored. The number of runs
-/// grows like a factorial, so this is for a handful of tasks. The test must do the same each time
-/// but for what the simulation decides.
+/// grows like a factorial, so this is for a handful of tasks. Apart from the simulation's choices,
+/// the test must be deterministic.
 ///
 /// ```
 /// use std::collections::HashSet;

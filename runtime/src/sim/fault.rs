@@ -8,21 +8,21 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::task::Header;
 use crate::time::clock::Clock;
 
-/// A fault to come, for [`Sim::inject`].
+/// A planned fault, for [`Sim::inject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A job panics in place of doing its work.
+    /// A job panics instead of running.
     ///
     /// It is dropped unrun while its task unwinds, so a caller that waits for it sees a panic.
     PanicAtJob {
         /// Jobs of tasks with this name are counted; all jobs, if nothing is given.
         task: Option<String>,
-        /// Which one from now on, counted from 1.
+        /// Number of the job from now on, counted from 1.
         job: u64,
     },
-    /// A ready task gets lost for a while, as if no worker had been woken for it: others run before
-    /// it, until a worker on watch comes by or nothing else is left.
+    /// A ready task gets lost for a while, as if no worker had been woken for it. Others run before
+    /// it, until a worker on watch finds it or no other work is left.
     LoseHint {
         /// Once in so many times that a task becomes ready; 1 is always.
         one_in: u32,
@@ -43,7 +43,7 @@ pub enum Fault {
 /// The faults that tasks and queues meet; shared by all groups of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Panics to come: the name of the task, and the number of its jobs until then.
+    /// Planned panics: the name of the task, and the number of its jobs until then.
     panics: Mutex<Vec<(Option<String>, u64)>>,
     /// 0: no hint is lost.
     lose_one_in: AtomicU64,
@@ -142,8 +142,8 @@ impl Sim {
         self.state.clock.set_wall(wall);
     }
 
-    /// Lets the monotonic clock jump back, which no sound machine does. The time of all groups
-    /// stands still until the clock has caught up: no timer is lost, and none fires early.
+    /// Lets the monotonic clock jump back, a fault that real machines do not have. The time of all
+    /// groups stands still until the clock has caught up: no timer is lost, and none fires early.
     pub fn jump_clock_back(&self, duration: Duration) {
         for group in self.state.all().iter() {
             // Each group has seen the present time before it is taken back.

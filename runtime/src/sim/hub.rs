@@ -25,13 +25,13 @@ pub(super) struct Common {
     pub(super) clock: Arc<ClockSource>,
     pub(super) recorder: Recorder,
     pub(super) faults: Faults,
-    /// Counts what became ready.
+    /// Number of the next task that becomes ready.
     order: AtomicU64,
     /// Counts jobs.
     jobs: AtomicU64,
-    /// How long blocking closures take, in nanoseconds.
+    /// Duration of blocking closures, in nanoseconds.
     pub(super) block_ns: AtomicU64,
-    /// Whether the choices are random; else everything goes in order.
+    /// Whether choices are random; otherwise tasks run in order.
     is_random: bool,
 }
 
@@ -59,9 +59,9 @@ struct Blocking {
 /// A waiter for the end of the group.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// Tasks that were told to close.
+    /// Tasks that were asked to close.
     pub(super) tasks: usize,
-    /// When what is left is killed.
+    /// Time at which the remaining tasks are killed.
     pub(super) end_ns: u64,
     pub(super) report: Completer<ShutdownReport>,
 }
@@ -93,7 +93,7 @@ thread_local! {
     static CURRENT: Cell<Option<VirtualWorker>> = const { Cell::new(None) };
 }
 
-/// Makes a virtual worker the one of this thread until it is dropped.
+/// Makes a virtual worker the current one of this thread until it is dropped.
 #[derive(Debug)]
 pub(super) struct Entered(Option<VirtualWorker>);
 
@@ -126,7 +126,7 @@ impl Hub {
         ptr::eq(place.hub, self).then_some(place.worker)
     }
 
-    /// The virtual worker of this thread, of whichever group.
+    /// The virtual worker of this thread, of any group.
     fn any_worker() -> Option<usize> {
         CURRENT.try_with(Cell::get).ok().flatten().map(|place| place.worker)
     }
@@ -159,7 +159,7 @@ impl Hub {
         self.state.lock().blocking.len()
     }
 
-    /// Takes the blocking closure that ends first, if its time has come.
+    /// Takes the blocking closure that ends first, if it is due.
     pub(super) fn take_blocking(&self, now_ns: u64) -> Option<Box<dyn FnOnce() + Send>> {
         let mut state = self.state.lock();
         let ends = state.blocking.iter().enumerate();
@@ -172,7 +172,7 @@ impl Hub {
         self.state.lock().endings.iter().map(|ending| ending.end_ns).min()
     }
 
-    /// Takes a waiter for the end: any if the end has come, else one whose deadline has passed.
+    /// Takes a waiter for the end: any if the group has ended, else one whose deadline has passed.
     pub(super) fn take_ending(&self, has_come: bool, now_ns: u64) -> Option<Ending> {
         let mut state = self.state.lock();
         let index = state.endings.iter().position(|e| has_come || e.end_ns <= now_ns)?;
@@ -202,7 +202,7 @@ impl Hub {
         }
     }
 
-    /// Puts a task whose turn is used up behind all others.
+    /// Puts a task with a used-up turn behind all others.
     pub(super) fn requeue(&self, picked: Picked) {
         let mut state = self.state.lock();
         // SAFETY: the turn is over and has left the task to us.

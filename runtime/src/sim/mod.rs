@@ -1,10 +1,10 @@
 //! Simulation: tasks, timers and completions on one thread, in virtual time, under a seed.
 //!
 //! A [`Sim`] runs the same tasks as a real group, with the same lanes, phases, timers and
-//! completions, but without any thread: nothing happens until it is told to run. A seed decides
-//! what a real machine decides by chance: which worker comes next, what it steals, which ready task
-//! runs, where a turn ends. Equal seeds give equal runs, so a failure that one seed has found can
-//! be looked at again and again.
+//! completions, but without any thread: nothing happens until the test runs it. A seed makes the
+//! choices that are chance on a real machine: which worker comes next, what it steals, which ready
+//! task runs, where a turn ends. Equal seeds give equal runs, so a failure under one seed can be
+//! repeated at will.
 //!
 //! ```
 //! use std::time::Duration;

@@ -8,7 +8,7 @@ use super::random::Random;
 use crate::task::TaskPtr;
 
 /// Steps after which a worker on watch finds a task whose hint was lost, if others keep it busy.
-/// Long enough for a few turns of all others in a small test.
+/// Enough for a few turns of all other tasks in a small test.
 const LOST_STEPS: u32 = 32;
 
 /// A ready task, and when it became ready among all others.
@@ -25,7 +25,7 @@ pub(super) struct Queues {
     system: VecDeque<ReadyTask>,
     injector: VecDeque<ReadyTask>,
     workers: Vec<VecDeque<ReadyTask>>,
-    /// Ready tasks that no worker was told of, each with the steps until one finds it.
+    /// Ready tasks without a wake-up, each with the steps until a worker finds it.
     lost: Vec<(ReadyTask, u32)>,
 }
 
@@ -59,8 +59,8 @@ impl Queues {
         self.lost.push((entry, LOST_STEPS));
     }
 
-    /// The worker on watch comes by: finds what was lost long ago, or first if nothing else is
-    /// left.
+    /// Look of the worker on watch: finds tasks that were lost long ago, or the first one if no
+    /// other work is left.
     pub(super) fn watch(&mut self) {
         let mut is_wanted = self.len() == self.lost.len();
         let mut found = Vec::new();
@@ -100,7 +100,8 @@ impl Queues {
         }
     }
 
-    /// When the first ready task of the shared queues became ready; the system class goes first.
+    /// Time at which the first ready task of the shared queues became ready; the system class goes
+    /// first.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.system.front().or(self.injector.front()).map(|entry| entry.order)
     }
@@ -112,8 +113,8 @@ impl Queues {
         Some(Picked { task: entry.task, worker, victim: None })
     }
 
-    /// Takes a task as this worker might, by chance: from any queue that it could look at, and from
-    /// any place in that queue. The system class still goes first.
+    /// Takes a random task that this worker could reach: from any queue that it may look at, and
+    /// from any position in it. The system class still goes first.
     pub(super) fn pick_random(
         &mut self,
         worker: usize,
@@ -131,7 +132,7 @@ impl Queues {
         let entry = take(place.map_or(&mut self.injector, |own| &mut self.workers[own]), random)?;
         let victim = place.filter(|owner| *owner != worker);
         if let Some(victim) = victim {
-            // By chance up to half of the others come along.
+            // At random, up to half of the others move along.
             for _ in 0..random.extra(self.workers[victim].len() / 2) {
                 let moved = self.workers[victim].pop_front()?;
                 self.workers[worker].push_back(moved);

@@ -16,7 +16,7 @@ pub struct Leak {
     pub task: String,
     /// See [`Task::id`](crate::Task::id).
     pub id: u64,
-    /// Where it is in its life.
+    /// Phase of the task's life.
     pub phase: Phase,
     /// Submitted jobs not yet run.
     pub queued: u64,
@@ -119,8 +119,8 @@ impl Sim {
         }
     }
 
-    /// Returns the tasks that live. At the end of a test these were never closed and a handle is
-    /// left, or they wait for an event that never comes.
+    /// Returns the live tasks. At the end of a test these were never closed and still have a
+    /// handle, or wait for an event that never happens.
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {
         let mut leaks = Vec::new();
@@ -153,7 +153,7 @@ impl Sim {
 }
 
 impl SimState {
-    /// Futures that a task waits for; 0 during a turn, whose task may be this one.
+    /// Futures of the task; 0 during a turn, which may be a turn of this task.
     fn awaits(&self, header: &Header) -> usize {
         if self.is_driving.get() {
             return 0;

@@ -1,4 +1,4 @@
-//! Where choices come from: a generator behind a seed, or a script that tries them all.
+//! Source of choices: a generator with a seed, or a script that tries them all.
 
 use std::cell::{Cell, RefCell};
 
@@ -50,12 +50,12 @@ impl Random {
         Self { state: Cell::new(seed), script: None }
     }
 
-    /// Follows a script, and goes on with the first choice where it ends.
+    /// Follows a script, then always takes the first choice.
     pub(super) fn scripted(script: Script) -> Self {
         Self { state: Cell::new(0), script: Some(RefCell::new(script)) }
     }
 
-    /// The choices made, if there is a script.
+    /// The choices made, if a script is used.
     pub(super) fn script(&self) -> Option<Script> {
         self.script.as_ref().map(|script| script.borrow().clone())
     }
@@ -85,8 +85,7 @@ impl Random {
         self.below(count) == 0
     }
 
-    /// A number up to `most`, for what makes a run more varied but no other order possible: a
-    /// script does without.
+    /// A number up to `most`, for variation that adds no new order; always 0 with a script.
     pub(super) fn extra(&self, most: usize) -> usize {
         if self.script.is_some() {
             0

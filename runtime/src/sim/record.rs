@@ -1,4 +1,4 @@
-//! The recorder: what happened in a simulation, in order.
+//! The recorder: the events of a simulation, in order.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::task::{Header, Phase};
 use crate::time::clock::ClockSource;
 
-/// Which task an event concerns.
+/// The task of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct EventTask {

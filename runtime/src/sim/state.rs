@@ -16,15 +16,15 @@ use crate::time::ManualClock;
 
 /// Simulation of groups without threads, in virtual time.
 ///
-/// It belongs to the thread that made it, which is the one worker of all its groups: nothing runs
-/// but in a call of [`run_until_idle`](Sim::run_until_idle), [`advance`](Sim::advance) and their
-/// kin. Handles of its groups and tasks may be used from any thread.
+/// It belongs to the thread that made it, which is the only worker of all its groups: tasks run
+/// only in calls of [`run_until_idle`](Sim::run_until_idle), [`advance`](Sim::advance) and similar
+/// methods. Handles of its groups and tasks may be used from any thread.
 ///
 /// **Do not block on this thread.** While a simulation lives, waiting on its thread for a
 /// completion that is not done is refused with [`Failure::WouldBlock`](crate::Failure::WouldBlock),
-/// since nothing would ever complete it; use [`Sim::wait`] or [`Sim::block_on`].
+/// since no thread would complete it; use [`Sim::wait`] or [`Sim::block_on`].
 ///
-/// Dropping it kills the tasks that are left, see [`Sim::leaks`].
+/// Dropping it kills the remaining tasks, see [`Sim::leaks`].
 pub struct Sim {
     pub(super) state: Rc<SimState>,
 }
@@ -33,7 +33,7 @@ pub struct Sim {
 pub(super) struct SimState {
     pub(super) config: SimBuilder,
     pub(super) clock: ManualClock,
-    /// Nothing if all goes in order.
+    /// `None` if choices go in order.
     pub(super) random: Option<Random>,
     groups: RefCell<Rc<[SimGroup]>>,
     pub(super) common: Arc<Common>,
@@ -54,14 +54,14 @@ pub(super) struct SimGroup {
 debug_fields!(impl Sim, self => seed: self.seed(), now: self.now(), groups: self.state.all().len());
 
 impl Sim {
-    /// A simulation in which this seed decides what a real machine decides by chance.
+    /// A simulation in which this seed makes the choices that are chance on a real machine.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::builder().seed(seed).build()
     }
 
-    /// A simulation in which nothing is left to chance: with one worker a group, and what became
-    /// ready first runs first. For plain unit tests.
+    /// A simulation without random choices: one worker a group, and tasks run in the order in which
+    /// they became ready. For plain unit tests.
     #[must_use]
     pub fn fifo() -> Self {
         Self::builder().fifo().workers(1).build()
@@ -142,12 +142,12 @@ impl Sim {
         Ok(group)
     }
 
-    /// Records what happens from now on; see [`Sim::events`].
+    /// Records events from now on; see [`Sim::events`].
     pub fn record(&self) {
         self.state.common.recorder.switch(true);
     }
 
-    /// Records nothing from now on; what was recorded stays.
+    /// Stops recording; recorded events stay.
     pub fn stop_recording(&self) {
         self.state.common.recorder.switch(false);
     }

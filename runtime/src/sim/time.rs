@@ -1,4 +1,4 @@
-//! Virtual time: it passes only when told, from one deadline to the next.
+//! Virtual time: moved only by the test, from one deadline to the next.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,24 +23,23 @@ impl Sim {
         self.state.clock.clone()
     }
 
-    /// Lets time pass: runs until idle, moves to the next deadline that lies within `duration`,
-    /// fires what is due there, and so on. Returns the number of turns. Costs what the turns cost:
-    /// empty time is free.
+    /// Lets time pass: runs until idle, moves to the next deadline within `duration`, fires the due
+    /// timers, and repeats. Returns the number of turns. Empty time costs nothing.
     ///
     /// # Panics
     ///
     /// As [`Sim::run_until_idle`].
     pub fn advance(&self, duration: Duration) -> usize {
         let state = &self.state;
-        // Of the clock itself: after a jump back the time of groups stands still for a while.
+        // The clock's own time: after a jump back the time of groups stands still for a while.
         let target_ns = state.clock.now_ns().saturating_add(as_ns(duration));
         let turns = state.run_through(target_ns, || true);
         state.move_to(target_ns);
         turns
     }
 
-    /// Runs until idle, and then moves to the next deadline and fires what is due there, if there
-    /// is any. Returns whether something was.
+    /// Runs until idle, then moves to the next deadline and fires the due timers, if there are any.
+    /// Returns whether there was one.
     ///
     /// # Panics
     ///
@@ -52,10 +51,10 @@ impl Sim {
         is_advanced
     }
 
-    /// How long closures given to `run_blocking` from now on take in virtual time; at first none.
+    /// Sets the virtual duration of closures given to `run_blocking` from now on; at first zero.
     ///
-    /// A closure runs on the simulation's thread when that time is over. Beware: a blocking wait
-    /// inside of it is refused.
+    /// A closure runs on the simulation's thread at the end of its duration. A blocking wait inside
+    /// it is refused.
     pub fn block_for(&self, duration: Duration) {
         self.state.common.block_ns.store(as_ns(duration), Ordering::Relaxed);
     }
@@ -76,7 +75,7 @@ impl SimState {
         turns
     }
 
-    /// Moves to the next time at which something fires. False if there is none.
+    /// Moves to the next deadline. False if there is none.
     pub(super) fn advance_to_next(&self) -> bool {
         while let Some(next_ns) = self.next_deadline_ns() {
             self.move_to(next_ns);

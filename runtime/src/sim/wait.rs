@@ -81,12 +81,12 @@ impl Sim {
         }
     }
 
-    /// Runs the simulation until the future is done, at the present time.
+    /// Runs the simulation until the future is done, without moving the time.
     ///
     /// # Errors
     ///
-    /// [`Stuck`] if everything is idle before: what it waits for needs a later time (see
-    /// [`Sim::advance`]), another thread, or never comes.
+    /// [`Stuck`] if the simulation is idle before: the future needs a later time (see
+    /// [`Sim::advance`]), another thread, or an event that never happens.
     ///
     /// # Panics
     ///

@@ -4,7 +4,7 @@ use super::{Source, Step};
 use crate::sync::{Arc, Ordering};
 use crate::task::Turn;
 
-/// How often a condition's job runs for several signals.
+/// Runs of a condition's job for several signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConditionMode {
@@ -14,8 +14,8 @@ pub enum ConditionMode {
     Coalescing,
 }
 
-/// Handle of a condition; clones share it. It is a source: when the last handle is dropped nobody
-/// can signal any more, and the condition ends (see [the rule](crate#handles)).
+/// Handle of a condition; clones share it. It is a source: dropping the last handle ends the
+/// condition, since no thread can signal it any more (see [the rule](crate#handles)).
 ///
 /// Signals before the task is started are remembered; from the close request on they do nothing.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Condition {
     /// Signals the condition, from any thread. One or two atomic operations and a short lock.
     pub fn signal(&self) {
         let source = &self.0 .0;
-        // AcqRel: pairs with the take in `run_step`; what the signaller did before is seen.
+        // AcqRel: pairs with the take in `run_step`; the job sees the signaller's earlier writes.
         source.count.fetch_add(1, Ordering::AcqRel);
         source.ready();
     }

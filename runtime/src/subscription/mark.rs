@@ -1,8 +1,8 @@
-//! The mark of a subscription: whether it is queued, so that it lies in one place at a time.
+//! The mark of a subscription: set while it is queued, so that it is queued only once.
 
 use crate::sync::{AtomicU8, Ordering};
 
-/// It is on the ready stack, in the ready queue, or waits for a phase.
+/// On the ready stack, in the ready queue, or waiting for a phase.
 const QUEUED: u8 = 1;
 /// It was removed from its task: nothing makes it ready any more.
 const DETACHED: u8 = 2;
@@ -22,11 +22,11 @@ impl Mark {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// Whether this call is the one that has to queue it.
+    /// Sets the mark. True if this call set it: the caller then queues the subscription.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        // AcqRel: pairs with the clearing; what made the subscription ready is seen by the turn
-        // that clears the mark.
+        // AcqRel: pairs with the clearing; the turn that clears the mark sees the writes that made
+        // the subscription ready.
         self.0.fetch_or(QUEUED, Ordering::AcqRel) == 0
     }
 

@@ -1,8 +1,8 @@
-//! Things that make jobs for a task when they are ready: timers, conditions, completions, futures.
+//! Sources of jobs for a task: timers, conditions, completions, futures.
 //!
-//! A subscription pushes itself onto its task's ready stack and signals the task, or goes straight
-//! to a task that is held and that it brings back; nothing is ever scanned. Its job lives
-//! with the task and is only touched in the task's turns.
+//! A ready subscription pushes itself onto its task's ready stack and signals the task. If the task
+//! is held, it ends the hold and schedules the task itself. Nothing is ever scanned. The job
+//! belongs to the task and is only touched in the task's turns.
 
 mod condition;
 mod mark;
@@ -45,7 +45,7 @@ pub(crate) struct Source {
     pub(crate) is_cancelled: AtomicBool,
     /// Signals not yet run (conditions).
     pub(crate) count: AtomicU32,
-    /// Where a timer is in its life (timers).
+    /// State of its timer (timers only).
     pub(crate) timer: TimerWord,
     /// Key in the wheel (timers).
     pub(crate) timer_key: KeyCell,
@@ -66,7 +66,7 @@ impl Source {
         })
     }
 
-    /// Makes another subscription of the same task of one that is over.
+    /// Reuses the source of an ended subscription for another one of the same task.
     pub(crate) fn renew(&mut self, index: u32) {
         debug_assert!(!self.mark.is_attached(), "the one before is over");
         debug_assert!(!self.has_spare.load(Ordering::Relaxed), "nobody else counts on it");
@@ -87,12 +87,13 @@ impl Source {
         }
     }
 
-    /// As `ready` for a future: to poll it once more than needed does no harm. So whoever ends the
-    /// hold of its task, which waits for nothing but that, needs no mark: it has the task for
-    /// itself.
+    /// As `ready` for a future, which may be polled once too often without harm. So the thread that
+    /// ends the hold of a task waiting only for this future needs no mark: it has exclusive access
+    /// to the task.
     #[inline]
     fn woken(self: Arc<Self>) {
-        // With the mark set, or the subscription gone, an end of the hold might help nobody.
+        // With the mark set, or the subscription gone, ending the hold could leave the task
+        // unwoken.
         let header = NonNull::from(self.task.header());
         // SAFETY: our count of the source holds the task's memory.
         if self.mark.is_clear() && unsafe { header.as_ref() }.inbox.take_hold(0) {
@@ -106,8 +107,8 @@ impl Source {
         }
     }
 
-    /// Puts the subscription, whose mark the caller has taken, into its task's ready queue if the
-    /// task is held, else onto its stack.
+    /// Puts the subscription, whose mark the caller has set, into the ready queue of a held task,
+    /// else onto its stack.
     fn marked(self: Arc<Self>) {
         let header = NonNull::from(self.task.header());
         // SAFETY: our count of the source holds the task's memory.
@@ -117,7 +118,8 @@ impl Source {
         self.bring_back(header, |own, source| own.ready.push_back(source));
     }
 
-    /// Schedules the task, whose hold the caller has ended, with the subscription in its hands.
+    /// Schedules the task, whose hold the caller has ended, after `put` has stored this
+    /// subscription.
     #[inline(always)]
     fn bring_back(
         self: Arc<Self>,
@@ -131,7 +133,8 @@ impl Source {
         let local = unsafe { group::worker_of(header) };
         // The scheduler uses the header after another worker may have run the task to its end.
         let kept = (local.is_none() || header.system).then(|| Arc::clone(&self));
-        // SAFETY: the hold was ours to end, so nobody runs the task; the borrow ends here.
+        // SAFETY: this thread ended the hold, so no other thread runs the task; the borrow ends
+        // here.
         put(unsafe { header.extra_or_make().subscriptions_owner() }, self);
         group::schedule_on(local, header);
         drop(kept);
@@ -144,8 +147,8 @@ impl Source {
         let ready = &header.extra_or_make().ready;
         ready.push(Arc::clone(&self));
         if !header.signal(bits::READY) {
-            // The task is over and has emptied its stack, maybe before we came. What lies there
-            // holds the memory that holds the stack, so it must not stay.
+            // The task is over and has emptied its stack, maybe before our push. An entry left
+            // there would keep the memory that contains the stack.
             ready.clear();
         }
     }
@@ -193,8 +196,8 @@ impl ReadyStack {
         loop {
             // SAFETY: the stack owns one count of `node` from here on.
             unsafe { (*node).next.store(head, Ordering::Relaxed) };
-            // Release: pairs with the exchange in `take`. The whole list is taken at once, so an
-            // address that comes back does no harm.
+            // Release: pairs with the exchange in `take`. The consumer takes the entire list at
+            // once, so reuse of an address does no harm.
             match self.0.compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -226,7 +229,7 @@ impl ReadyStack {
         }
     }
 
-    /// Drops what became ready too late. Any thread.
+    /// Drops subscriptions that became ready too late. Any thread.
     #[cold]
     pub(crate) fn clear(&self) {
         self.take(&mut VecDeque::new());

@@ -9,7 +9,7 @@ use crate::task::{Header, Phase, Turn};
 /// Result of a subscription's job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is finished: remove it.
+    /// Finished: remove the subscription.
     Done,
     /// It stays for the next time.
     Stay,
@@ -71,11 +71,12 @@ const PHASES: usize = Phase::Failed as usize + 1;
 pub(crate) struct Subscriptions {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// How many hold each phase, counted: a task is left more often than it has subscriptions.
+    /// Subscriptions that hold each phase, counted: a task is left more often than it has
+    /// subscriptions.
     holding: [u32; PHASES],
     /// Ready ones in the order in which they became ready.
     pub(crate) ready: VecDeque<Arc<Source>>,
-    /// How many of the ready ones, the oldest first, the round under way has yet to visit.
+    /// Number of the oldest ready ones that the current round has yet to visit.
     pub(crate) owed: usize,
     /// A future woken while the task was held, which has brought it back; without a mark.
     pub(crate) woken: Option<Arc<Source>>,
@@ -83,13 +84,13 @@ pub(crate) struct Subscriptions {
     pub(crate) waiting: VecDeque<Arc<Source>>,
     /// Exclusive futures; while the first is under way, nothing else runs.
     pub(crate) exclusive: VecDeque<u32>,
-    /// The source of one that is over, for the next one. It holds the memory of the task, so it
-    /// goes with the end of that.
+    /// Source of an ended subscription, kept for the next one. It holds the memory of the task, so
+    /// it is dropped at the task's end.
     spare: Option<Arc<Source>>,
 }
 
 impl Subscriptions {
-    /// Registers a job. In a phase in which it could never trigger the job comes back, to be
+    /// Registers a job. In a phase in which the job could never run, the job is returned, to be
     /// dropped outside of any borrow, and the source is cut off.
     pub(crate) fn add(
         &mut self,
@@ -146,8 +147,8 @@ impl Subscriptions {
         Arc::ptr_eq(&slot.source, source).then_some(slot)
     }
 
-    /// Next step for a subscription whose job panicked: a condition's signal counts as consumed,
-    /// a recurring timer has been armed again, a one-shot is gone.
+    /// Next step for a subscription whose job panicked: a condition's signal counts as consumed, a
+    /// recurring timer has been armed again, a one-shot timer is gone.
     pub(crate) fn step_after_panic(&mut self, source: &Arc<Source>) -> Step {
         match self.get(source).map(|slot| slot.kind) {
             Some(Kind::Condition) if source.count.load(Ordering::Acquire) > 0 => Step::More,
@@ -204,7 +205,7 @@ impl Subscriptions {
         self.slots.iter().flatten().filter(|slot| slot.is_future()).count()
     }
 
-    /// Whether one is ready, those on the stack not counted.
+    /// Whether a subscription is ready, without those on the stack.
     pub(crate) fn has_ready(&self) -> bool {
         self.woken.is_some() || !self.ready.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Timers of a task: handle, states, and what happens when one is due.
+//! Timers of a task: handle, states, and firing.
 
 use super::word::TimerState;
 use super::{Source, Step};
@@ -26,7 +26,7 @@ pub enum Cancelled {
 pub enum Late {
     /// Runs all missed firings, one after the other.
     Burst,
-    /// Drops missed firings; the next is at the next whole period since the start.
+    /// Drops missed firings; the next one is at the next full period since the start.
     Skip,
     /// The next is one period after now.
     Delay,
@@ -44,8 +44,8 @@ pub enum TimerError {
     Full(#[from] TimersFull),
 }
 
-/// Handle of a timer, usable from any thread. It is a name: dropping it cancels nothing (see
-/// [the rule](crate#handles)).
+/// Handle of a timer, usable from any thread. Dropping it cancels nothing (see [the
+/// rule](crate#handles)).
 #[derive(Clone, Debug)]
 pub struct Timer {
     source: Arc<Source>,
@@ -57,8 +57,8 @@ impl Timer {
         Self { source, group }
     }
 
-    /// Cancels the timer and says what it met. Costs one compare-and-set and, for a pending timer,
-    /// the lock of its wheel. A stale handle never hits another timer.
+    /// Cancels the timer and returns the state that it found. Costs one compare-and-set and, for a
+    /// pending timer, the lock of its wheel. A stale handle never hits another timer.
     pub fn cancel(&self) -> Cancelled {
         let met = match self.source.timer.cancel() {
             Some(TimerState::Armed) => Cancelled::BeforeFiring,
@@ -93,7 +93,7 @@ pub(crate) fn fire(source: &Arc<Source>) {
     }
 }
 
-/// How a recurring timer finds its next deadline.
+/// Rule for the next deadline of a recurring timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rhythm {
     /// A period after the end of the run.

@@ -1,10 +1,10 @@
-//! The waker of a task's future: it ends the hold of its task without a mark, and its count is kept
-//! from wake-up to wake-up.
+//! The waker of a task's future: it ends the hold of its task without a mark, and reuses its
+//! reference count from wake-up to wake-up.
 //!
-//! A future that waits leaves a clone of its waker and is woken by it, again and again. The count
-//! of such a clone goes in a circle: left by the turn, brought back by the wake-up, kept by the
-//! source (`has_spare`) until the turn leaves the next one. So neither a clone nor a wake-up
-//! counts.
+//! A waiting future leaves a clone of its waker and is woken by it, again and again. The count of
+//! the clone is reused: the turn gives it away with the clone, the wake-up returns it, and the
+//! source keeps it (`has_spare`) for the next clone. So neither a clone nor a wake-up changes the
+//! count.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -35,8 +35,8 @@ impl Deref for LentWaker<'_> {
 #[inline(always)]
 pub(crate) fn waker(source: &Arc<Source>) -> LentWaker<'_> {
     let data = Arc::as_ptr(source).cast();
-    // SAFETY: the functions of the table treat the pointer as the one count that goes with it,
-    // which is the one that is borrowed: this waker is never dropped, nor woken by value.
+    // SAFETY: the functions of the table treat the pointer as one reference count. Here that count
+    // is only borrowed: this waker is never dropped, nor woken by value.
     let waker = unsafe { Waker::from_raw(RawWaker::new(data, &VTABLE)) };
     LentWaker(ManuallyDrop::new(waker), PhantomData)
 }
@@ -61,7 +61,7 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: the waker's count goes with this call.
+    // SAFETY: the waker's count is consumed by this call.
     let source = unsafe { Arc::from_raw(data.cast::<Source>()) };
     source.woken();
 }
@@ -73,7 +73,7 @@ unsafe fn wake_by_ref(data: *const ()) {
 }
 
 unsafe fn drop_waker(data: *const ()) {
-    // SAFETY: the waker's count goes with this call.
+    // SAFETY: the waker's count is consumed by this call.
     drop(unsafe { Arc::from_raw(data.cast::<Source>()) });
 }
 
@@ -81,7 +81,7 @@ impl Source {
     /// Takes the count that the source keeps, if this is a turn of its task and it keeps one.
     #[inline]
     fn take_spare(&self) -> bool {
-        // Looked at by the turns of the task alone: what another thread reads is not used.
+        // Only turns of the task use the flag; on other threads the result is false.
         let is_in_turn = current::is_current(self.task.header()) || !keeps(Step::SpareInTurn);
         let has = is_in_turn && self.has_spare.load(Ordering::Relaxed);
         if has {
@@ -103,7 +103,7 @@ impl Source {
     pub(crate) fn drop_spare_owner(&self) {
         if self.has_spare.load(Ordering::Relaxed) {
             self.has_spare.store(false, Ordering::Relaxed);
-            // SAFETY: `keep_spare_owner` has left this count here, and nobody took it.
+            // SAFETY: `keep_spare_owner` has left this count here, and no clone took it.
             drop(unsafe { Arc::from_raw(ptr::from_ref(self)) });
         }
     }

@@ -38,8 +38,8 @@ impl TimerWord {
         }
     }
 
-    /// From one state to another, if it is still the one. AcqRel: the winner of a race sees what
-    /// led to the former state and publishes its own reason.
+    /// Changes the state from `from` to `to`; false if it is not `from`. AcqRel: the winner of a
+    /// race sees the writes before the former state and publishes its own.
     pub(crate) fn step(&self, from: TimerState, to: TimerState) -> bool {
         let swap =
             self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire);
@@ -69,7 +69,7 @@ impl TimerWord {
         }
     }
 
-    /// Ends it for good; answers what it was.
+    /// Sets the final state; returns the former one.
     pub(crate) fn end(&self, last: TimerState) -> TimerState {
         let before = self.get();
         self.0.swap(last as u8, Ordering::AcqRel);

@@ -19,7 +19,7 @@ pub(crate) use self::model::*;
 pub(crate) use parking_lot::Mutex as PoolMutex;
 
 /// A cell whose exclusive access the caller guarantees, at the address of its value. The models
-/// check the claim through what they keep in it.
+/// check that guarantee with their own bookkeeping.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct PlainCell<T: ?Sized>(::std::cell::UnsafeCell<T>);
@@ -40,14 +40,14 @@ impl<T> PlainCell<T> {
     }
 }
 
-/// A step of a protocol that a model can leave out, to show that it would find the mistake. What
-/// ships takes each.
+/// A step of a protocol that a model can leave out, to show that the model finds the mistake. The
+/// shipped code takes every step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(turnwheel_loom), expect(unreachable_pub, reason = "the models name it"))]
 pub enum Step {
-    /// The exchange to idle releases what the runner wrote.
+    /// The exchange to idle releases the runner's writes.
     IdleRelease,
-    /// The exchange to held releases what the runner wrote.
+    /// The exchange to held releases the runner's writes.
     HoldRelease,
     /// A signal tags the state word, so that a runner cannot go idle past it.
     SignalTag,
@@ -57,7 +57,7 @@ pub enum Step {
     DeadFirst,
     /// The cold part is published with its contents.
     ExtraRelease,
-    /// Who closes looks for the cold part by a read-modify-write.
+    /// Closing looks for the cold part by a read-modify-write.
     ExtraSettled,
     /// Only turns of the task use the kept count of a waker.
     SpareInTurn,
@@ -69,7 +69,7 @@ pub enum Step {
     ParkFence,
     /// A fence orders the end of a search before the look of the last searcher.
     SearchFence,
-    /// The last task that ends takes the lock of those who wait for it.
+    /// The last task that ends takes the lock of the waiters.
     EndedLock,
     /// The watchdog looks at the workers once more before it sleeps.
     WatchdogLook,

@@ -38,7 +38,7 @@ pub(crate) fn deadline(limit: ::std::time::Duration) -> ::std::time::Instant {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a blocking wait is measured in real time")]
-/// How long until then; `None` if it is over.
+/// Time until then; `None` if it has passed.
 pub(crate) fn until(deadline: ::std::time::Instant) -> Option<::std::time::Duration> {
     let now = ::std::time::Instant::now();
     deadline.checked_duration_since(now).filter(|left| !left.is_zero())

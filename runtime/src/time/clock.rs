@@ -1,7 +1,7 @@
-//! The clock trait, the system's clock, and what a group keeps to read either.
+//! The clock trait, the system's clock, and the state with which a group reads them.
 //!
-//! This file and its neighbours are the only ones that read the machine's clocks. Invariant: the
-//! time that a [`ClockSource`] answers never runs backwards, whatever its clock does.
+//! Only this file and its neighbours read the machine's clocks. Invariant: the time of a
+//! [`ClockSource`] never runs backwards, even if its clock does.
 
 #![expect(clippy::disallowed_methods, reason = "this module is where the system's clocks are read")]
 
@@ -13,9 +13,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// A source of time for a group: monotonic time for timers, wall time for dates.
 ///
-/// Implement it to run a group on a time of your own. A group survives a clock whose monotonic time
-/// jumps back: it keeps to the highest value seen, so that its time stands still until the clock
-/// has caught up. Timers set for a date are converted to monotonic time when they are armed.
+/// Implement it to run a group on another time. A group survives a clock whose monotonic time jumps
+/// back: it keeps the highest value seen, so its time stands still until the clock has caught up.
+/// Timers set for a date are converted to monotonic time when they are armed.
 ///
 /// # Example
 ///
@@ -35,11 +35,11 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Wall time. It may jump in both directions.
     fn wall(&self) -> SystemTime;
 
-    /// Asks to be told of jumps of the monotonic time.
+    /// Registers a listener for jumps of the monotonic time.
     ///
-    /// A worker parks for the time until its next timer; a clock that moves by anything else than
-    /// the passing of real time must tell its listeners, or they sleep on. The clock holds them
-    /// weakly. The default, for a clock that only ever passes, forgets the listener.
+    /// A worker parks for the real time until its next timer. A clock that moves in another way
+    /// must notify its listeners, or they sleep too long. The clock holds them weakly. The default,
+    /// for a clock that only passes, ignores the listener.
     fn listen(&self, listener: Weak<dyn ClockListener>) {
         drop(listener);
     }
@@ -112,7 +112,7 @@ pub(crate) enum ClockSource {
 pub(crate) struct CustomClock {
     clock: Arc<dyn Clock>,
     highest_ns: AtomicU64,
-    /// Goes on when the clock stands still.
+    /// Continues when the clock stands still.
     machine: SystemClock,
 }
 
@@ -128,8 +128,8 @@ impl ClockSource {
         Self::Custom(CustomClock { clock, highest_ns, machine: SystemClock::new() })
     }
 
-    /// Monotonic time in nanoseconds; never less than what any thread that synchronised with this
-    /// one was answered before.
+    /// Monotonic time in nanoseconds; never less than a value that another thread read before it
+    /// synchronised with this one.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
@@ -140,8 +140,8 @@ impl ClockSource {
 
     /// The machine's time and the clock's, in nanoseconds; one clock read if they are the same.
     ///
-    /// How long a worker spins and how long work has waited go by the machine: a clock that stands
-    /// still would make the spinning endless and the waiting nothing.
+    /// Spinning and waiting times use the machine's time: a clock that stands still would make the
+    /// spinning endless and the waiting zero.
     #[inline]
     pub(crate) fn machine_and_now_ns(&self) -> (u64, u64) {
         match self {

@@ -9,8 +9,8 @@
 /// old entries, so that no arming waits for a large move, and untouched pages cost nothing.
 pub(super) const CHUNK_ENTRIES: usize = 1 << CHUNK_BITS;
 
-/// Empty chunks that keep their memory for reuse; further ones give it back at once. Sixteen let
-/// 65,536 timers come and go without a call to the allocator.
+/// Empty chunks whose memory is kept for reuse; further ones are freed at once. With sixteen,
+/// 65,536 timers can be armed and fire without a call to the allocator.
 pub(super) const SPARE_CHUNKS_MAX: usize = 16;
 
 /// Entries that a store may be allowed to hold: indices need a value that means «none».
@@ -33,7 +33,7 @@ pub struct Key {
     pub(crate) sequence: u64,
 }
 
-/// Where an entry is.
+/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryState {
     /// In the free list of its chunk.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::clock::{as_ns, Clock, ClockListener};
 use crate::sync::Mutex;
 
-/// A clock for tests: time passes only when told, and wall time can be set by itself.
+/// A clock for tests: time passes only by `advance`, and wall time can be set separately.
 ///
 /// Clones are the same clock. Moving it wakes the workers of every group that runs on it.
 ///
@@ -74,7 +74,7 @@ impl ManualClock {
         self.change(|state| state.wall -= duration);
     }
 
-    /// Injects a fault that no sound machine has: monotonic time runs backwards, at most to 0.
+    /// Injects a fault that real machines do not have: monotonic time runs backwards, at most to 0.
     ///
     /// A group's own time then stands still until the clock has caught up; no timer is lost, and
     /// none fires early.

@@ -1,10 +1,8 @@
-//! Hierarchical timing wheel: pending timers, ordered as little as possible and as late as
-//! possible.
+//! Hierarchical timing wheel: pending timers, sorted as little and as late as possible.
 //!
 //! After G. Varghese and A. Lauck, «Hashed and Hierarchical Timing Wheels» (SOSP 1987), scheme 7,
-//! with exact deadlines: the wheel sorts timers into ticks, a small heap sorts the one tick that
-//! has been reached. A pure data structure: no clock, no lock, no atomic; its owner brings the
-//! time.
+//! with exact deadlines: the wheel sorts timers into ticks, a small heap sorts the current tick. A
+//! pure data structure: no clock, no lock, no atomic; its owner passes the time.
 //!
 //! Invariant: a timer whose tick is after `tick` is in the slot that its highest six-bit digit
 //! different from `tick` names, every other timer is in the heap. So each slot's timers are all
@@ -66,7 +64,7 @@ pub struct Wheel<T> {
     now_ns: u64,
     /// The slot that `tick` has reached and that is not empty yet.
     emptying: Option<u16>,
-    /// Timers whose tick has been reached. The top is never a cancelled one.
+    /// Timers whose tick has been reached. The top is never cancelled.
     due: BinaryHeap<Reverse<Due>>,
     /// Cancelled timers in `due`.
     stale: usize,
@@ -145,10 +143,10 @@ impl<T> Wheel<T> {
 
     /// The earliest deadline; constant time.
     ///
-    /// Never later than the true one. Earlier only if the earliest timer of a slot was cancelled;
-    /// a call of `expire` at the returned time then makes it exact, by moving that slot's timers.
-    /// Each timer moves at most eight times, so an owner that calls `expire` whenever this time has
-    /// come does not loop for ever.
+    /// Never later than the true one. Earlier only if the earliest timer of a slot was cancelled; a
+    /// call of `expire` at the returned time then makes it exact, by moving that slot's timers.
+    /// Each timer moves at most eight times, so an owner that calls `expire` at each returned time
+    /// does not loop for ever.
     pub fn next_deadline(&self) -> Option<u64> {
         let due = self.due.peek().map(|Reverse(due)| due.deadline_ns);
         let first = due.or_else(|| Some(self.slots[self.first_slot()?].earliest_ns));
@@ -162,7 +160,8 @@ impl<T> Wheel<T> {
     /// The rest comes with the next call, so after a call with many timers **look at
     /// [`next_deadline`](Self::next_deadline), not at the number returned**: a call also ends when
     /// it has moved [`MOVES_MAX`] timers. The cost follows the timers that are moved and delivered,
-    /// not the time that has passed. A `now_ns` before that of an earlier call counts as that.
+    /// not the time that has passed. A `now_ns` before that of an earlier call is replaced by the
+    /// earlier one.
     ///
     /// # Panics
     ///
@@ -291,7 +290,7 @@ impl<T> Wheel<T> {
         debug_assert!(self.stale <= self.due.len(), "stale elements are in the heap");
     }
 
-    /// Slot of the earliest timer that is in a slot, but for the one that is being emptied.
+    /// Slot of the earliest timer in a slot, except the slot that is being emptied.
     ///
     /// The lowest level comes first, and in it the lowest digit: no digit in use is below that of
     /// `tick`, so a level never has to be searched from its middle.
@@ -366,7 +365,7 @@ impl<T> Wheel<T> {
     }
 }
 
-/// Returns whether an element of the heap still stands for a timer.
+/// Whether an element of the heap still belongs to a pending timer.
 fn is_live<T>(entries: &Entries<T>, due: &Due) -> bool {
     entries.find(Key { index: due.index, sequence: due.sequence }).is_some()
 }

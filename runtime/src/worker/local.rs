@@ -20,7 +20,7 @@ pub(crate) struct Remote {
     /// The task made ready last by the task now running; runs next.
     pub(crate) slot: Slot<Header>,
     pub(crate) stats: CachePadded<Stats>,
-    /// The task whose turn runs or has just run; null without work. For the watchdog and listings.
+    /// Task whose turn runs or has just run; null without work. For the watchdog and listings.
     pub(crate) running: AtomicPtr<Header>,
     /// Since when the watchdog has seen it in one turn.
     pub(crate) held: Held,
@@ -87,7 +87,7 @@ pub(crate) struct Local {
     bytes: Cell<i64>,
     pub(crate) now_ns: Cell<u64>,
     random: Cell<u64>,
-    /// The class that was asked for last.
+    /// Class of the last look-up.
     class: Cell<Option<(&'static str, NonNull<Class>)>>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn with_current<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     look(unsafe { current() })
 }
 
-/// The worker of this thread, if it is one, where a closure costs too much: what it captures goes
+/// The worker of this thread, if any, for code where a closure costs too much: its captures go
 /// through memory, and each submission of a job took twice the time.
 ///
 /// # Safety
@@ -153,8 +153,8 @@ impl Local {
         &self.group.workers[self.index]
     }
 
-    /// Queues a task that this worker has made ready: into the slot; what was there goes to the
-    /// tail of the queue.
+    /// Queues a task that this worker has made ready: into the slot; the slot's former task goes to
+    /// the tail of the queue.
     #[inline(always)]
     pub(crate) fn push(&self, task: TaskPtr) {
         let shared = self.shared();
@@ -176,7 +176,7 @@ impl Local {
         header.scheduled_ns.store(self.group.now_ns().max(1), Ordering::Relaxed);
     }
 
-    /// The class of this name; the one asked for last without a look into the group's list.
+    /// The class of this name; for the last name without a look into the group's list.
     pub(crate) fn class(&self, name: &'static str) -> NonNull<Class> {
         if let Some((last, class)) = self.class.get() {
             if ptr::eq(last, name) {
@@ -233,8 +233,7 @@ impl Local {
         self.hand_on_batch();
     }
 
-    /// As `pop_injected` for a worker that does not search: nobody looks after what it brings
-    /// along.
+    /// As `pop_injected` for a worker that does not search: it wakes no other worker for the batch.
     #[inline(always)]
     pub(crate) fn take_injected(&self) -> Option<TaskPtr> {
         let task = self.pop_injected()?;
@@ -282,7 +281,7 @@ impl Local {
         }
     }
 
-    /// Adds what is counted here to the group's account.
+    /// Adds this worker's counts to the group's account.
     pub(crate) fn flush_bytes(&self) {
         self.group.memory.add(self.bytes.replace(0));
     }

@@ -1,4 +1,4 @@
-//! Workers: the threads of a group, what they look at and in which order.
+//! Workers: the threads of a group, the places where they look for work, and the order.
 
 mod local;
 mod pin;

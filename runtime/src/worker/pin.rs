@@ -1,10 +1,10 @@
-//! Which cores a process may use, and pinning a thread to one of them.
+//! Cores that a process may use, and pinning a thread to one of them.
 
-/// Where the workers of a group run.
+/// Placement of a group's workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// Wherever the system puts them.
+    /// Chosen by the system.
     None,
     /// Each to a core of its own, if the process may use that many; else not at all.
     EachToACore,

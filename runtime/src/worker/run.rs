@@ -107,14 +107,14 @@ fn execute_sampled(local: &Local, task: TaskPtr, scheduled_ns: u64) -> Report {
     report
 }
 
-/// Fires what is due.
+/// Fires due timers.
 pub(crate) fn service_timers(local: &Local, now_ns: u64) {
     let group = &local.group;
     let fired = group.timers.service(now_ns, || group.wake_timekeeper());
     local.shared().stats.timers.add_owner(fired as u64);
 }
 
-/// How often the worker reads the clock between turns: the shorter the turns, the rarer.
+/// Interval of clock reads between turns: the shorter the turns, the rarer the reads.
 #[derive(Debug)]
 struct ClockStride {
     stride: u32,

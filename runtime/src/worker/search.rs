@@ -1,4 +1,4 @@
-//! Search for work that is not the worker's own: injector, timers, siblings whose work has waited.
+//! Search for work beyond the worker's own queue: injector, timers, siblings with old work.
 
 use std::time::Duration;
 
@@ -80,8 +80,8 @@ impl Search {
             .find_map(|victim| self.steal(local, victim, machine_ns))
     }
 
-    /// Steals from a sibling what has waited too long: what was there at an earlier look and is
-    /// there still, judged by the turns begun meanwhile; or anything if it is stuck in one turn.
+    /// Steals old work from a sibling: a task seen at an earlier look that is still there, judged
+    /// by the turns begun meanwhile; or any task if the sibling is stuck in one turn.
     fn steal(&mut self, local: &Local, victim: usize, now_ns: u64) -> Option<TaskPtr> {
         let shared = &local.group.workers[victim];
         let turns = shared.stats.turns.get();
@@ -114,7 +114,7 @@ impl Search {
         stolen
     }
 
-    /// Finds work, spinning, watching and parking as the state of the group asks. `None` when the
+    /// Finds work: spins, watches and parks according to the state of the group. `None` when the
     /// group stops.
     pub(crate) fn find(&mut self, local: &Local) -> Option<TaskPtr> {
         let group = &local.group;
@@ -148,9 +148,9 @@ impl Search {
         }
     }
 
-    /// Wakes a sleeper when the caller goes to work, nobody searches and work waits: a batch may
+    /// Wakes a sleeper when the caller goes to work, no worker searches and work waits: a batch may
     /// hold long turns, and its worker may be stuck. A caller that was the timekeeper wakes a
-    /// sleeper for the timers that follow.
+    /// sleeper for the next timers.
     fn notify_if_work_waits(&self, local: &Local) {
         let group = &local.group;
         // Pairs with the fence in `wake_for_batch`: we no longer search or watch, and look now.
@@ -172,7 +172,7 @@ impl Search {
         group.notify(sleeper);
     }
 
-    /// Transition to parked, and back when there is something to search for.
+    /// Parks, and returns when there may be work to search for.
     fn park(&mut self, local: &Local, was_searching: bool) -> Woken {
         let group = &local.group;
         let mut mode = group.sleep.enter(local.index, was_searching);
@@ -217,7 +217,7 @@ impl Search {
         }
     }
 
-    /// How long to park: `None` without limit.
+    /// Time limit of a park: `None` without limit.
     fn park_limit(&self, local: &Local, mode: ParkMode) -> Option<Duration> {
         let group = &local.group;
         let earliest_ns = group.timers.earliest_ns();

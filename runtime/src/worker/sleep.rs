@@ -8,7 +8,7 @@ use crate::sync::{fence, keeps, AtomicU32, Mutex, Ordering, Step};
 
 /// One worker that searches for work.
 const SEARCHING: u32 = 1;
-/// One worker that is parked, including the one on watch.
+/// One parked worker, including the one on watch.
 const PARKED: u32 = 1 << 8;
 /// Set while a worker is on watch.
 const WATCH: u32 = 1 << 16;
@@ -38,7 +38,7 @@ impl Counts {
     }
 }
 
-/// How long a worker parks.
+/// Limit and purpose of a park.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkMode {
     /// On watch: a few hundred microseconds, then it inspects its siblings.
@@ -201,8 +201,8 @@ impl Sleep {
         self.book()
     }
 
-    /// Returns the worker to wake after a push to the caller's own queue. None while one searches
-    /// or is on watch; a hint that gets lost is made good by the caller, who is awake.
+    /// Returns the worker to wake after a push to the caller's own queue. None while a worker
+    /// searches or is on watch; the caller is awake and makes good for a lost hint.
     #[inline(always)]
     pub(crate) fn wake_for_local_push(&self) -> Option<usize> {
         if !self.is_wake_needed() {
@@ -211,8 +211,8 @@ impl Sleep {
         self.book()
     }
 
-    /// After a batch has come from a shared queue into the caller's own: whom to wake. For a moment
-    /// it was in neither, and a last searcher that looked then has seen nothing.
+    /// Returns the worker to wake after a batch moved from a shared queue to the caller's own. For
+    /// a moment the batch was in neither, so a last searcher may have missed it.
     pub(crate) fn wake_for_batch(&self) -> Option<usize> {
         // Pairs with the fences in `end_search` and `notify_if_work_waits`: either we see that no
         // worker searches or watches any more, or the worker that stops sees the batch.
@@ -236,8 +236,9 @@ impl Sleep {
         Some(worker)
     }
 
-    /// Which sleeper to wake when the caller goes to work and timers are pending: nobody if
-    /// somebody keeps the time, is on watch or searches. It stays on the list, and goes on watch.
+    /// Returns the sleeper to wake when the caller goes to work and timers are pending. None if a
+    /// worker keeps the time, is on watch or searches. The sleeper stays on the list, and goes on
+    /// watch.
     pub(crate) fn wake_for_time(&self) -> Option<usize> {
         if !self.is_wake_needed() {
             return None;
@@ -260,9 +261,9 @@ impl Sleep {
         keeper.or_else(|| parked.list.first().map(|(worker, _)| *worker))
     }
 
-    /// Whether this sleeper keeps the time for all, until the earliest deadline that it knows. The
-    /// first one to ask does; one that knows an earlier deadline takes over, since a worker that
-    /// arms a timer relies on its own look before it sleeps and wakes nobody.
+    /// Returns whether this sleeper keeps the time for all, until the earliest deadline that it
+    /// knows. The first caller does. A caller with an earlier deadline takes over: a worker that
+    /// arms a timer wakes no other worker and relies on its own look before it sleeps.
     pub(crate) fn keeps_time(&self, worker: usize, until_ns: u64) -> bool {
         let mut parked = self.parked.lock();
         if parked.position(worker).is_none() {

@@ -50,7 +50,7 @@ impl Stats {
         self.idle_since_ns.store(0, Ordering::Relaxed);
     }
 
-    /// How long it was parked in all, the time until now included if it is.
+    /// Total time parked, including the current park up to now.
     pub(crate) fn idle_ns(&self, now_ns: u64) -> u64 {
         let current_ns = match self.idle_since_ns.load(Ordering::Relaxed) {
             0 => 0,

@@ -44,7 +44,7 @@ pub(crate) struct Life {
     pub(crate) is_unstarted: bool,
     /// The timer that stops a closing task at its deadline.
     pub(crate) deadline: Option<TimerKey>,
-    /// Whether a failure was asked for and not yet carried out.
+    /// Whether a failure was requested and not yet carried out.
     pub(crate) is_fail_requested: bool,
     /// Whether the group has ended without this task: it is never run again.
     pub(crate) is_given_up: bool,

@@ -32,13 +32,13 @@ pub(crate) struct Vtable {
     pub(crate) hook: unsafe fn(NonNull<Header>, &mut Turn, Hook<'_>) -> Result<OnFailure, Failure>,
     /// The type of the attachment, if there is one.
     attachment: Option<fn() -> TypeId>,
-    /// Where the state lies, in bytes from the header.
+    /// Offset of the state from the header, in bytes.
     pub(crate) state_offset: usize,
     /// Drops state and hooks.
     pub(crate) drop_state: unsafe fn(NonNull<Header>),
     /// Gives the memory back.
     pub(crate) dealloc: unsafe fn(NonNull<Header>),
-    /// Bytes of the whole cell.
+    /// Size of the cell in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -73,12 +73,12 @@ pub(crate) struct Header {
     /// Place in the group's list of tasks.
     pub(crate) registered: AtomicU32,
     phase: AtomicU8,
-    /// How far its life has come. The runner only.
+    /// Progress of the task's life. The runner only.
     stage: AtomicU8,
     /// Whether start and end futures are settled.
     pub(crate) is_settled: AtomicBool,
     pub(crate) system: bool,
-    /// A number of the layer above, whose senders look at it; fixed.
+    /// Number for the layer above, read by its senders; fixed.
     pub(crate) tag: u64,
     // Second line: fields of the runner, and fields that are rarely used.
     owner: Owner,
@@ -98,8 +98,8 @@ const _: () = assert!(
 );
 const _: () = assert!(std::mem::offset_of!(Header, owner) == LINE || cfg!(turnwheel_loom));
 
-/// Header, attachment, hooks and state. Those without fields take no room.
-/// `PlainCell` is transparent, so the state lies at its field's offset.
+/// Header, attachment, hooks and state. Those without fields take no memory. `PlainCell` is
+/// transparent, so the state is at its field's offset.
 #[repr(C)]
 struct TaskCell<S, L, K> {
     head: Head<K>,
@@ -116,8 +116,8 @@ struct Head<K> {
 
 debug_fields!(impl Header, self => inbox: self.inbox);
 
-/// A state beside which lies a value that every handle of its task may read. The value lives until
-/// the last handle, also a weak one, is gone.
+/// A state with a value beside it that every handle of its task may read. The value lives until the
+/// last handle is gone, weak ones included.
 pub trait Attached: Send + 'static {
     /// The type of the value.
     type Attachment: Send + Sync + 'static;
@@ -288,7 +288,7 @@ unsafe fn drop_state<S, L, K>(header: NonNull<Header>) {
 
 unsafe fn dealloc<S, L, K>(header: NonNull<Header>) {
     let cell = header.cast::<TaskCell<S, L, K>>().as_ptr();
-    // User destructors may panic: a turn whose task has ended by itself must not unwind into it.
+    // User destructors may panic: they must not unwind into a turn whose task has ended by itself.
     // SAFETY: the last reference is gone.
     contain("dropping what a task kept", || unsafe { std::ptr::drop_in_place(cell) });
     // SAFETY: it came from the slab with this layout.
@@ -311,7 +311,7 @@ pub(in crate::task) unsafe fn attachment<'a, S: Attached>(
     unsafe { attached(header) }
 }
 
-/// The attachment of a task of whatever state, if it is of this type.
+/// The attachment of a task of any state type, if the attachment is of this type.
 ///
 /// # Safety
 ///
@@ -321,7 +321,7 @@ pub(in crate::task) unsafe fn attachment_of_type<'a, K: 'static>(
 ) -> Option<&'a K> {
     // SAFETY: the caller keeps it.
     let type_of = unsafe { header.as_ref() }.vtable.attachment?;
-    // SAFETY: it is of this type.
+    // SAFETY: the type was compared.
     (type_of() == TypeId::of::<K>()).then(|| unsafe { attached(header) })
 }
 
@@ -330,7 +330,7 @@ pub(in crate::task) unsafe fn attachment_of_type<'a, K: 'static>(
 /// The cell has an attachment of this type, and is kept for `'a`.
 #[inline(always)]
 unsafe fn attached<'a, K>(header: NonNull<Header>) -> &'a K {
-    // SAFETY: it is behind the header, and nobody writes to it.
+    // SAFETY: it is behind the header, and no thread writes to it.
     &unsafe { header.cast::<Head<K>>().as_ref() }.attachment
 }
 
@@ -345,7 +345,7 @@ impl Header {
         &self.owner
     }
 
-    /// Asks the processor for what the coming turn will touch; the submission has touched the rest.
+    /// Prefetches the memory that the coming turn will touch; the submission has touched the rest.
     #[inline(always)]
     pub(crate) fn prefetch_for_turn(&self) {
         let start = ptr::from_ref(self).cast::<i8>();
@@ -381,7 +381,7 @@ impl Header {
     #[inline(never)]
     fn make_extra(&self) -> &Extra {
         let fresh = Box::into_raw(Box::default());
-        // AcqRel: publishes the new part, or shows the one that was faster.
+        // AcqRel: publishes the new part, or shows the part of a faster installer.
         let set = order(Step::ExtraRelease, Ordering::AcqRel);
         let (none, seen) = (ptr::null_mut(), Ordering::Acquire);
         match self.extra.compare_exchange(none, fresh, set, seen) {
@@ -396,8 +396,8 @@ impl Header {
         }
     }
 
-    /// As `extra`, but ordered after everything an installer of the part did before: a
-    /// read-modify-write, so that either we see the part or its installer sees what we wrote.
+    /// As `extra`, but ordered after all earlier writes of an installer: a read-modify-write, so
+    /// that either we see the part or its installer sees our writes.
     pub(crate) fn extra_settled(&self) -> Option<&Extra> {
         if !keeps(Step::ExtraSettled) {
             return self.extra();
@@ -414,7 +414,8 @@ impl Header {
         Phase::from_u8(self.phase.load(Ordering::Acquire))
     }
 
-    /// How far its life has come. Relaxed, as below: the run queue hands it from runner to runner.
+    /// Progress of the task's life. Relaxed, as below: the run queue passes it from runner to
+    /// runner.
     pub(crate) fn stage_owner(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {
             0 => Stage::Unbegun,
@@ -467,7 +468,7 @@ impl Drop for Header {
     fn drop(&mut self) {
         let extra = self.extra.load(Ordering::Acquire);
         if !extra.is_null() {
-            // SAFETY: the last reference is gone, so nobody else reaches it.
+            // SAFETY: the last reference is gone, so no other thread reaches it.
             drop(unsafe { Box::from_raw(extra) });
         }
     }

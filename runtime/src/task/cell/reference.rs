@@ -1,4 +1,4 @@
-//! Counted references to a task of any type, and what the last one does.
+//! Counted references to a task of any type, and the work of the last one.
 
 use std::ptr::NonNull;
 

@@ -1,7 +1,7 @@
-//! The reference count of a task: handles, plus one of the task's own until it is over.
+//! The reference count of a task: handles, plus the task's own reference until it is over.
 //!
-//! The last handle tells the runner that the task cannot be reached any more. It keeps its count
-//! until the signal is sent: with the count gone, the runner could free the cell meanwhile.
+//! The last handle tells the runner that the task is unreachable now. It keeps its count until the
+//! signal is sent: without the count, the runner could free the cell meanwhile.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -10,8 +10,8 @@ const OVER: u64 = 1 << 63;
 /// One handle that leaves: still counted, but no reason to stay.
 const LEAVING: u64 = 1 << 32;
 
-/// References beyond which the process is aborted, as by `Arc`: forgotten handles must not bring
-/// the count round to zero. Half of what fits, so that threads which count at once stay below that
+/// References beyond which the process is aborted, as by `Arc`: forgotten handles must not overflow
+/// the count. Half of the field's range, so that threads that count at once stay below the range
 /// too.
 const REFERENCES_MAX: u64 = 1 << 30;
 
@@ -32,11 +32,11 @@ fn check(refs: u64) {
 /// Next step of a handle that is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// Nothing: it is counted out.
+    /// Nothing to do: the reference is counted out.
     Done,
     /// It was the last reference of a task that is over: free the cell.
     Free,
-    /// It is the last handle: signal the runner, then call `left`.
+    /// This is the last handle: signal the runner, then call `left`.
     Last,
 }
 
@@ -62,7 +62,7 @@ impl References {
         check(before);
     }
 
-    /// One more handle, made from one that is no reason to stay. False if the task is over.
+    /// Adds a handle, made from a weak one. False if the task is over.
     pub(crate) fn strengthen(&self) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen & OVER == 0 {
@@ -76,13 +76,13 @@ impl References {
         false
     }
 
-    /// Whether only the task's own is left, those that leave not counted.
+    /// Whether only the task's own reference is left; leaving handles do not count.
     pub(crate) fn is_unreferenced(&self) -> bool {
         // Acquire: pairs with the exchange in `leave`.
         staying(self.0.load(Ordering::Acquire)) == 1
     }
 
-    /// A handle goes.
+    /// Removes a handle.
     pub(crate) fn leave(&self) -> Leave {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -91,8 +91,8 @@ impl References {
             }
             let is_last = staying(seen) == 2;
             let next = if is_last { seen + LEAVING } else { seen - 1 };
-            // Release: what this handle's thread did comes before the end; pairs with `release`
-            // and `is_unreferenced`.
+            // Release: the thread's writes happen before the end; pairs with `release` and
+            // `is_unreferenced`.
             match self.0.compare_exchange(seen, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) if is_last => return Leave::Last,
                 Ok(_) => return Leave::Done,
@@ -101,7 +101,7 @@ impl References {
         }
     }
 
-    /// The last handle has signalled, or one goes that was no reason to stay.
+    /// Removes the last handle after its signal, or a weak handle.
     pub(crate) fn left(&self) -> Leave {
         self.release(LEAVING + 1)
     }
@@ -116,7 +116,7 @@ impl References {
         }
     }
 
-    /// The task's own reference goes: its last turn is over. Whether the cell is to be freed.
+    /// Removes the task's own reference after its last turn. Returns whether to free the cell.
     pub(crate) fn release_own(&self) -> bool {
         // AcqRel: as in `release`.
         let before = self.0.fetch_add(OVER - 1, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! The handle of a task whose type is not known.
+//! Handle of a task with unknown type.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::task::cell::reference::TaskRef;
 use crate::task::turn::current;
 use crate::task::turn::lifecycle::Phase;
 
-/// A task whose type is not known here: from listings, for operators.
+/// A task of unknown type: from listings, for operators.
 #[derive(Clone, Debug)]
 pub struct AnyTask(pub(in crate::task) Task<()>);
 
@@ -53,7 +53,7 @@ impl AnyTask {
         self.0.header()
     }
 
-    /// The labels given when it was spawned: with name and class what a log line wants to say.
+    /// The labels given at the spawn: with name and class, the fields of a log line.
     pub fn labels(&self) -> Vec<(String, String)> {
         let labels = self.header().extra().map_or(&[][..], |extra| &extra.labels);
         labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
@@ -66,8 +66,8 @@ impl AnyTask {
         unsafe { layout::attachment_of_type(self.0.inner.0) }
     }
 
-    /// Settles the futures of a task whose job never returns, also those asked for later: nobody
-    /// will run it again.
+    /// Settles the futures of a task whose job never returns, also futures requested later: the
+    /// task will never run again.
     pub(crate) fn give_up(&self) {
         let (started, closed) = {
             let mut life = self.header().extra_or_make().life.lock();
@@ -82,9 +82,9 @@ impl AnyTask {
     }
 }
 
-/// The task whose job is dropped unrun on this thread, if any: for what the job holds, to find out
-/// its task. That need not be the task whose turn runs here: a job may push another out of a
-/// mailbox.
+/// The task whose job is dropped unrun on this thread, if any: destructors of the job's captures
+/// can find their task by it. It may differ from the task whose turn runs here: a job may push
+/// another out of a mailbox.
 pub fn losing_task() -> Option<AnyTask> {
     current::losing_ref().map(|task| AnyTask(Task::new(task)))
 }

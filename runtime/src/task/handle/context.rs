@@ -26,8 +26,8 @@ use crate::time::clock::as_ns;
 ///
 /// # What does not compile
 ///
-/// The state is reachable by the job's own borrow only, so nothing that leaves the turn can touch
-/// it: neither a closure for another thread nor a future. Both take data along and give data back.
+/// The state is reachable by the job's own borrow only, so no closure for another thread and no
+/// future can touch it. Both take data along and give data back.
 ///
 /// ```compile_fail,E0521
 /// # use turnwheel_runtime::Context;
@@ -45,7 +45,7 @@ use crate::time::clock::as_ns;
 /// }
 /// ```
 ///
-/// What needs a context is a method of it, so it cannot be asked for outside of a job, and the
+/// Operations that need a context are its methods, so they cannot be called outside of a job. A
 /// context cannot be kept for later or be given to another thread.
 ///
 /// ```compile_fail,E0599
@@ -67,7 +67,7 @@ use crate::time::clock::as_ns;
 /// }
 /// ```
 ///
-/// And this is how it is done:
+/// These work:
 ///
 /// ```
 /// # use std::time::Duration;
@@ -132,7 +132,7 @@ impl<'a, S> Context<'a, S> {
         self.turn.header().class().name()
     }
 
-    /// Where the task is in its life.
+    /// Phase of the task's life.
     pub fn phase(&self) -> Phase {
         self.turn.phase()
     }
@@ -142,7 +142,7 @@ impl<'a, S> Context<'a, S> {
         self.turn.phase() > Phase::Started || self.turn.header().inbox.is_closed()
     }
 
-    /// How many futures and continuations would keep the task from closing now: those of
+    /// Number of futures and continuations that would keep the task from closing now: those of
     /// [`Context::await_holding`], of exclusive ones, and of [`Context::on_completion_holding`].
     pub fn holding(&self) -> u32 {
         phases::holding(self.turn)
@@ -165,7 +165,7 @@ impl<'a, S> Context<'a, S> {
         self.turn.header().signal(crate::task::bits::CLOSE);
     }
 
-    /// Skips what is queued and closes in order; takes effect after this job.
+    /// Skips the queued jobs and closes in order; takes effect after this job.
     pub fn stop(&mut self) {
         phases::close_admission(self.turn.header());
         self.turn.header().signal(crate::task::bits::STOP);
@@ -197,8 +197,8 @@ impl<S: Attached> Context<'_, S> {
 }
 
 impl<S: Send + 'static> Context<'_, S> {
-    /// Puts a job into the fast lane: ahead of everything queued earlier, behind what this job has
-    /// made before. Runs in every phase but after the end.
+    /// Puts a job into the fast lane: ahead of everything queued earlier, behind the jobs that this
+    /// job has put there before. Runs in every phase but after the end.
     ///
     /// # Errors
     ///
@@ -263,8 +263,8 @@ impl<S: Send + 'static> Context<'_, S> {
         self.once_at(deadline_ns, job)
     }
 
-    /// Runs a job once at a time of the wall clock, as that clock stands now, or as soon as
-    /// possible if it is past.
+    /// Runs a job once at a time of the wall clock, as the wall clock is now, or as soon as
+    /// possible if that time is past.
     ///
     /// # Errors
     ///
@@ -307,7 +307,7 @@ impl<S: Send + 'static> Context<'_, S> {
         self.recurring(period, Rhythm::FixedDelay, job)
     }
 
-    /// Runs a job again and again at a fixed rate; `late` says what becomes of missed firings.
+    /// Runs a job again and again at a fixed rate; `late` is the rule for missed firings.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::subscription::{waker, Kind, Source, Step};
 use crate::sync::{Arc, Ordering};
 use crate::task::Turn;
 
-/// The handle of a continuation, with which to give it up. It is a name: dropping it cancels
-/// nothing (see [the rule](crate#handles)).
+/// Handle of a continuation, for cancelling it. Dropping it cancels nothing (see [the
+/// rule](crate#handles)).
 #[derive(Clone, Debug)]
 pub struct Subscription(Arc<Source>);
 
@@ -38,8 +38,8 @@ impl Subscription {
 }
 
 impl<S: Send + 'static> Context<'_, S> {
-    /// Registers a future; one heap allocation for it and its job. Its source comes from the one
-    /// before if nobody knows that any more.
+    /// Registers a future; one heap allocation for it and its job. It reuses the source of the
+    /// previous one if no other reference to that is left.
     pub(in crate::task) fn await_future<Fut, F>(
         &mut self,
         kind: Kind,
@@ -109,8 +109,8 @@ impl<S: Send + 'static> Context<'_, S> {
 pub(super) fn call<S>(turn: &mut Turn, job: impl FnOnce(&mut S, &mut Context<'_, S>)) {
     turn.announce();
     let state = turn.state.cast::<S>();
-    // SAFETY: the job was registered by a context of this task, whose state is an `S`, and the
-    // runner has it for itself.
+    // SAFETY: a context of this task registered the job, so the state is an `S`; the runner has
+    // exclusive access to it.
     let state = unsafe { &mut *state };
     job(state, &mut Context::new(turn));
 }

@@ -1,4 +1,4 @@
-//! The handle of a task: what any thread may do with it.
+//! Handle of a task: operations for any thread.
 
 use std::marker::PhantomData;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -23,13 +23,13 @@ use crate::task::{AnyTask, Context};
 /// A task: a state of type `S` and jobs on it, one at a time.
 ///
 /// Clones share the task. When the last handle is dropped and no subscription of the task is left,
-/// the task closes in order after what is queued has run. A task whose state holds a handle of
-/// its own never gets there: close it explicitly.
+/// the task runs its queued jobs and closes in order. A task whose state holds a handle of its own
+/// is always referenced: close it explicitly.
 ///
 /// Memory: 128 bytes plus the state, rounded up to 64; more when it subscribes or has a name.
 ///
-/// Orders: jobs from one producer run in the order submitted, and each sees what the one before it
-/// wrote to the state.
+/// Order: jobs from one producer run in the order submitted, and each sees the state as the
+/// previous one left it.
 ///
 /// ```
 /// use turnwheel_runtime::Group;
@@ -104,7 +104,7 @@ impl<S> Task<S> {
         Group::from_shared(Arc::clone(&self.inner.group))
     }
 
-    /// Where the task is in its life.
+    /// Phase of the task's life.
     pub fn phase(&self) -> Phase {
         self.inner.phase()
     }
@@ -172,8 +172,8 @@ impl<S> Task<S> {
         waiting
     }
 
-    /// Closes the task in order: what was submitted before runs, what comes later is answered
-    /// `Closed`. The answer is [`Task::closed`]. Idempotent.
+    /// Closes the task in order: earlier submissions run, later ones are answered `Closed`. The
+    /// answer is [`Task::closed`]. Idempotent.
     pub fn close(&self) -> Completion<()> {
         phases::close_admission(&self.inner);
         self.inner.signal(bits::CLOSE);
@@ -193,15 +193,15 @@ impl<S> Task<S> {
         closed
     }
 
-    /// Skips what is queued (it is answered `Closed`) and closes in order, hooks included, without
-    /// waiting for what subscriptions hold. Overtakes the submitted lane.
+    /// Skips the queued jobs (they are answered `Closed`) and closes in order, hooks included,
+    /// without waiting for held subscriptions. Overtakes the submitted lane.
     pub fn stop(&self) -> Completion<()> {
         phases::close_admission(&self.inner);
         self.inner.signal(bits::STOP);
         self.closed()
     }
 
-    /// Fails the task with this failure: what is queued is answered `Closed`, the `failed` hook
+    /// Fails the task with this failure: queued jobs are answered `Closed`, the `failed` hook
     /// cleans up, the futures fail. Overtakes the submitted lane.
     pub fn fail(&self, failure: Failure) -> Completion<()> {
         request_fail(&self.inner, failure);
@@ -280,7 +280,7 @@ impl<S: Send + 'static> Task<S> {
     }
 
     /// From a turn of the same task: puts the job into the fast lane, ahead of everything queued
-    /// earlier and behind what the current job has made before. From anywhere else: [`submit`].
+    /// earlier and behind the earlier jobs of the current job. From anywhere else: [`submit`].
     ///
     /// # Errors
     ///
@@ -342,9 +342,9 @@ impl<S: Send + 'static> Task<S> {
             .map_err(|(kind, job)| SubmitError { kind, job: job.0 })
     }
 
-    /// Runs a closure in the task and completes with what it returns; with [`Failure::Panicked`]
-    /// if it panics, [`Failure::Closed`] if the task closes before. From a turn of the same task
-    /// it is refused, since waiting for it would never end: use [`Task::run`] there.
+    /// Runs a closure in the task and completes with its return value; with [`Failure::Panicked`]
+    /// if it panics, [`Failure::Closed`] if the task closes before. From a turn of the same task it
+    /// is refused, since waiting for it would never end: use [`Task::run`] there.
     ///
     /// Cost: as [`Task::submit`] and four more atomic operations; the memory of the answer is
     /// reused.

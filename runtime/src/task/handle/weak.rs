@@ -1,7 +1,7 @@
 //! Weak handles: they keep the memory of a task, not its life.
 //!
-//! A weak handle is counted like one that is on its way out (`cell/refs.rs`): it holds the cell,
-//! and is no reason for the task to stay.
+//! A weak handle is counted like a leaving handle (`cell/refs.rs`): it holds the cell, but does not
+//! keep the task alive.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -95,7 +95,8 @@ impl WeakRef {
     }
 
     fn upgrade(&self) -> Option<TaskRef> {
-        // The task is settled before waiters for the end are told, and the count ends after that.
+        // The task is settled before waiters for the end are notified, and the count ends after
+        // that.
         if self.header().is_settled.load(Ordering::Acquire) || !self.header().refs().strengthen() {
             return None;
         }

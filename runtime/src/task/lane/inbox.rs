@@ -1,8 +1,8 @@
 //! The submitted lane, whose tail is the state word of the task; see `task/README.md`.
 //!
-//! Many producers push with one exchange, which also admits: closed bit and count are in the word.
-//! The running worker is the one consumer. After the exchange to idle succeeded the former runner
-//! touches nothing of the task any more.
+//! Many producers push with a single exchange, which also admits: the closed bit and the count are
+//! in the word. The running worker is the only consumer. After a successful exchange to idle the
+//! former runner does not touch the task any more.
 
 use std::ptr;
 
@@ -15,13 +15,13 @@ use crate::sync::{keeps, order, spin_hint, AtomicPtr, AtomicU32, AtomicU64, Orde
 pub(crate) mod bits {
     /// Some subscription is ready.
     pub(crate) const READY: u32 = 1;
-    /// Close was asked for, or something changed that a closing task waits for.
+    /// Close was requested, or an event happened that a closing task waits for.
     pub(crate) const CLOSE: u32 = 1 << 1;
-    /// Stop was asked for: skip what is queued, close in order.
+    /// Stop was requested: skip the queued jobs, close in order.
     pub(crate) const STOP: u32 = 1 << 2;
     /// Fail was requested; the failure is in `Extra`.
     pub(crate) const FAIL: u32 = 1 << 3;
-    /// Kill was asked for: no hooks but the clean-up.
+    /// Kill was requested: no hooks but the clean-up.
     pub(crate) const KILL: u32 = 1 << 4;
     /// The last handle is leaving.
     pub(crate) const ORPHAN: u32 = 1 << 5;
@@ -64,7 +64,7 @@ pub(crate) struct Signalled {
     pub(crate) dead: bool,
 }
 
-/// How an attempt to go idle ended.
+/// Result of an attempt to go idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
     /// The task is idle: the caller must not touch it again.
@@ -85,7 +85,7 @@ pub(crate) struct Inbox {
     done: AtomicU64,
     /// See [`bits`]. Any thread.
     signals: AtomicU32,
-    /// How often the count of an unbounded lane has begun anew. Any thread.
+    /// Number of overflows of an unbounded lane's count. Any thread.
     laps: AtomicU32,
     /// The stub's link. Written by the producer that found the stub, reset by the consumer.
     first: Link,
@@ -121,7 +121,7 @@ impl Inbox {
         self.check(word, capacity)
     }
 
-    /// The word if it has room, or a newer one that has.
+    /// The word if it has room, or a newer word with room.
     #[inline]
     fn check(&self, mut word: Word, capacity: u64) -> Result<Word, Refusal> {
         loop {
@@ -177,8 +177,8 @@ impl Inbox {
         next: impl Fn(Word) -> Word,
     ) -> Result<Word, Refusal> {
         loop {
-            // AcqRel: releases the node's contents and, through the chain of exchanges, whatever
-            // the former runner wrote before its exchange to idle; pairs with `try_idle_owner` and
+            // AcqRel: releases the node's contents and, through the chain of exchanges, the former
+            // runner's writes before its exchange to idle; pairs with `try_idle_owner` and
             // `next_owner`. Acquire on failure as in `look`.
             match self.tail.compare_exchange_weak(
                 word.0,
@@ -219,7 +219,7 @@ impl Inbox {
     pub(crate) fn take_hold(&self, set: u32) -> bool {
         let seen = self.signals.load(Ordering::Relaxed);
         let next = (seen | set) & !bits::HELD;
-        // AcqRel: shows what the runner wrote before its hold; as in `signal`.
+        // AcqRel: shows the runner's writes before its hold; as in `signal`.
         seen & bits::HELD != 0
             && self
                 .signals
@@ -229,7 +229,7 @@ impl Inbox {
 
     /// Sets signal bits and says whether the caller must schedule the task.
     pub(crate) fn signal(&self, set: u32) -> Signalled {
-        // A task that was held looks at its ready stack in any case, without being told.
+        // A task that was held looks at its ready stack in any case, without the flag.
         let told = if set == bits::READY { 0 } else { set };
         if self.take_hold(told) {
             return Signalled { schedule: true, dead: false };
@@ -291,7 +291,7 @@ impl Inbox {
     /// Takes a promise back.
     pub(crate) fn unreserve(&self) {
         let mut word = self.tail.load(Ordering::Relaxed);
-        // AcqRel: every exchange of the word passes on what the former runner released.
+        // AcqRel: every exchange of the word passes on the former runner's writes.
         while let Err(newer) = self.tail.compare_exchange_weak(
             word,
             Word(word).count_down().0,
@@ -390,11 +390,11 @@ impl Inbox {
             let (next, result) = if !word.is_tagged() {
                 (word.with_address(IDLE), Idle::Gone)
             } else {
-                // Scheduled by its signal, an idle word becomes one that is not.
+                // The signal scheduled the task, so an idle word becomes a busy one.
                 (word.without_tag().with_address(last.max(STUB)), Idle::Signalled)
             };
-            // AcqRel: releases what this runner wrote to the next one; pairs with `change` and the
-            // tag in `signal`. Fails for a push, and for a change of the count or the flags.
+            // AcqRel: releases this runner's writes to the next runner; pairs with `change` and the
+            // tag in `signal`. Fails after a push, and after a change of the count or the flags.
             match self.tail.compare_exchange_weak(
                 word.0,
                 next.0,
@@ -414,7 +414,7 @@ impl Inbox {
         if seen & bits::WAKE != 0 {
             return false;
         }
-        // AcqRel: releases what this runner wrote to the next one; pairs with `signal`.
+        // AcqRel: releases this runner's writes to the next runner; pairs with `signal`.
         let order = order(Step::HoldRelease, Ordering::AcqRel);
         self.signals.compare_exchange(seen, seen | bits::HELD, order, Ordering::Acquire).is_ok()
     }

@@ -21,7 +21,7 @@ pub enum Overflow {
     CoalesceByKey,
 }
 
-/// How much a task may have queued and what happens beyond.
+/// Bound of a task's queued jobs, and the policy beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mailbox {
     pub(crate) capacity: u64,
@@ -41,7 +41,7 @@ impl Mailbox {
         Self { capacity: u64::MAX, overflow: Overflow::Reject }
     }
 
-    /// How many jobs it holds; `u64::MAX` without a bound.
+    /// Number of jobs that it holds; `u64::MAX` without a bound.
     pub const fn capacity(self) -> u64 {
         self.capacity
     }

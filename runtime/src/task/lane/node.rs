@@ -222,7 +222,7 @@ pub(crate) unsafe fn discard_payload(node: *mut Node, turn: *mut Turn) {
 ///
 /// # Safety
 ///
-/// The node came from [`make`], its payload was consumed, and nobody else can reach it.
+/// The node came from [`make`], its payload was consumed, and no other thread can reach it.
 #[inline(always)]
 pub(crate) unsafe fn free(node: *mut Node) {
     // SAFETY: forwarded to the caller.

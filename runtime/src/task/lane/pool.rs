@@ -1,9 +1,9 @@
 //! Node memory: bump chunks with a small hot stack for each thread.
 //!
-//! A free list that grows long is shuffled by use, and then every push meets a cold line; here a
-//! thread keeps only its 64 hottest nodes and otherwise hands out addresses in order. A chunk goes
-//! back as a whole when all its nodes have been counted free (the measurement behind this:
-//! 9 to 15 ns a message against 54 to 160 ns). One node that stays queued pins its 16 KiB chunk.
+//! Use shuffles a long free list, and then every push misses the cache. So a thread keeps only its
+//! 64 hottest nodes and otherwise hands out addresses in order. A chunk is freed when all its nodes
+//! have been counted free (measured: 9 to 15 ns a message against 54 to 160 ns). One node that
+//! stays queued pins its 16 KiB chunk.
 
 use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;
@@ -35,7 +35,7 @@ impl Chunk {
 
     /// Counts nodes free. Whether they were the last.
     pub(crate) fn count_free(&self, count: u32) -> bool {
-        // AcqRel: whoever counts the last node must see every other thread's use of its nodes;
+        // AcqRel: the thread that counts the last node sees every other thread's use of its nodes;
         // pairs with itself.
         let before = self.freed.fetch_add(count, order(Step::ChunkRelease, Ordering::AcqRel));
         debug_assert!(before + count <= CHUNK_NODES, "a node was freed twice");
@@ -43,7 +43,7 @@ impl Chunk {
     }
 }
 
-/// A chunk nobody uses. Sending it to another thread is sending plain memory.
+/// An unused chunk. Sending it to another thread is sending plain memory.
 struct Spare(*mut Chunk);
 // SAFETY: a spare chunk is owned memory without any reference into it.
 unsafe impl Send for Spare {}
@@ -211,7 +211,7 @@ fn release(chunk: *mut Chunk, count: u32) {
         return;
     }
     drop(spares);
-    // SAFETY: the chunk came from `alloc` with this layout and nobody reaches it any more.
+    // SAFETY: the chunk came from `alloc` with this layout and no thread reaches it any more.
     unsafe { alloc::dealloc(chunk.cast(), LAYOUT) };
 }
 

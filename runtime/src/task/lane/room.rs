@@ -47,7 +47,7 @@ impl Room {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Reserve<S> {
     task: Task<S>,
-    /// Its number among those that wait, once it has waited.
+    /// Its number among the waiters, once it has waited.
     number: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ impl<S> Reserve<S> {
         let Some(number) = self.number.take() else { return false };
         let Some(extra) = self.task.header().extra() else { return false };
         let left = extra.room.lock().waiting.remove(&number);
-        // Dropped outside of the lock: it is a waker of user code.
+        // Dropped outside of the lock: the waker is user code.
         left.is_none()
     }
 }

@@ -1,4 +1,4 @@
-//! Ways to give a task work: the lanes, the permit, and what they answer.
+//! Submission to a task: the lanes, the permit, and their results.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ pub enum SubmitErrorKind {
     GroupMemory,
     /// The task takes no more work: closing, closed or failed.
     Closed,
-    /// A blocking wait was asked for on a worker thread, where waiting is refused.
+    /// A blocking wait was requested on a worker thread, where waiting is refused.
     OnWorker,
     /// There was no room within the time given.
     TimedOut,
@@ -82,10 +82,10 @@ impl<J> From<SubmitError<J>> for Failure {
     }
 }
 
-/// Work that a task does once: any `FnOnce(&mut S, &mut Context<S>)`, or a type of its
-/// own that a refused submission gives back with what it holds.
+/// A job that a task runs once: any `FnOnce(&mut S, &mut Context<S>)`, or a type of its own that a
+/// refused submission returns with its content.
 ///
-/// For layers on top of tasks, whose jobs carry a message that must come back when it is refused.
+/// For layers on top of tasks, whose jobs carry a message that must be returned on a refusal.
 pub trait TaskJob<S>: Send + 'static {
     /// Does it, in the task's turn.
     fn run(self, state: &mut S, cx: &mut Context<'_, S>);
@@ -116,7 +116,7 @@ impl<S, J: TaskJob<S>> TaskJob<S> for Boxed<J> {
     }
 }
 
-/// Submits a large job in its box; one that is refused is taken out of it.
+/// Submits a large job in its box; a refused job is taken out of the box.
 #[inline(never)]
 pub(crate) fn boxed<J>(
     job: J,
@@ -171,7 +171,7 @@ impl<S, F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static> Repeated
     }
 
     unsafe fn call(payload: *mut Payload, turn: *mut Turn, how: Use) -> Flow {
-        /// Consumes the payload unless the job goes on.
+        /// Consumes the payload, unless the job stays the current one.
         struct Consume<S, F>(*mut Payload, PhantomData<fn(S, F)>);
         impl<S, F> Drop for Consume<S, F> {
             fn drop(&mut self) {
@@ -212,8 +212,8 @@ unsafe impl<S, F: FnMut(&mut S, &mut Context<'_, S>) -> Flow + Send + 'static> J
 #[inline(always)]
 pub(crate) fn submit<J: Job>(header: &Header, job: J) -> Result<(), (SubmitErrorKind, J)> {
     let looked = header.inbox.look(header.capacity);
-    // Into its node before anything is decided: a job that a cold path may pass on is built in
-    // memory and moved from there, and the processor waits for the one before the other.
+    // The job is built in its node first. A job that a cold path may pass on would be built on the
+    // stack and moved from there, a copy that stalls the processor.
     let node = node::make(header, job);
     let seen = match looked {
         Ok(seen) => seen,
@@ -256,7 +256,7 @@ unsafe fn push<J: Job>(
     Ok(())
 }
 
-/// Takes a job out of its node again; without a refusal there is no memory for it.
+/// Takes a job out of its node again. Without a refusal the reason is the group's memory bound.
 ///
 /// # Safety
 ///
@@ -362,7 +362,7 @@ impl<S> Permit<S> {
 }
 
 impl<S: Send + 'static> Permit<S> {
-    /// Submits the job into the promised place; it is never full.
+    /// Submits the job into the reserved place; the result is never full.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! The urgent lane: rare jobs that overtake what is submitted. A queue behind a lock will do.
+//! The urgent lane: rare jobs that overtake submitted ones. A queue behind a lock is enough.
 //!
-//! A push is followed by the signal `URGENT`, which the runner looks at between two submitted jobs.
-//! Closing sets the state word's closed bit first and the lane's own after it, and a push looks at
-//! both under the lock, so that what is in the lane when it is found empty last is there for good.
+//! A push is followed by the signal `URGENT`, which the runner checks between two submitted jobs.
+//! Closing sets the closed bit of the state word first and that of the lane after it. A push checks
+//! both under the lock, so no job enters the lane after it was last found empty.
 
 use std::collections::VecDeque;
 
@@ -25,10 +25,10 @@ pub(crate) struct Urgent {
 }
 
 impl<S: Send + 'static> Task<S> {
-    /// As [`Task::submit`], but ahead of all that is submitted: the job runs after the job under
-    /// way and what that leaves in the fast lane. Urgent jobs keep their order among themselves.
+    /// As [`Task::submit`], but ahead of all submitted jobs: the job runs after the current job and
+    /// the fast-lane jobs that this one leaves. Urgent jobs keep their order among themselves.
     ///
-    /// For rare words that must not wait behind a flood; costs a lock.
+    /// For rare control jobs that must not wait behind a flood; costs a lock.
     ///
     /// # Errors
     ///
@@ -53,11 +53,11 @@ impl<S: Send + 'static> Task<S> {
 }
 
 impl<S> Task<S> {
-    /// Has the task's [`Lifecycle::interrupted`](crate::task::Lifecycle::interrupted) hook run
-    /// after the job under way, whatever it waits for. Several before the hook runs are one.
+    /// Runs the task's [`Lifecycle::interrupted`](crate::task::Lifecycle::interrupted) hook after
+    /// the current job, even while the task waits. Several interrupts before the hook run it once.
     /// Without effect on a task that is over, and while a job does not return.
     ///
-    /// Cost: an atomic read-modify-write or two.
+    /// Cost: one or two atomic read-modify-writes.
     pub fn interrupt(&self) {
         self.header().signal(bits::INTERRUPT);
     }
@@ -98,7 +98,7 @@ pub(in crate::task) fn is_waiting_owner(turn: &Turn) -> bool {
     is_waiting
 }
 
-/// Drops what is in the lane, unrun.
+/// Drops the lane's jobs, unrun.
 pub(in crate::task) fn discard(turn: &mut Turn) {
     while let Some(queued) = pop(turn.header()) {
         // SAFETY: the node was in the lane, its job unrun.
@@ -122,7 +122,7 @@ impl Turn {
         if self.is_signalled() {
             return false;
         }
-        // Cleared before the lane is looked at: a job that comes later sets its signal again.
+        // Cleared before the look at the lane: a later job sets its signal again.
         self.owner().has_urgent.set(false);
         loop {
             let Some(queued) = pop(self.header()) else { return true };

@@ -11,8 +11,8 @@ use std::ptr::{self, NonNull};
 #[derive(Clone, Copy, Debug)]
 struct Current {
     header: *const Header,
-    /// The job of the fast lane that the next one goes behind: the last that the current job has
-    /// made. Null: the next one goes to the head. Taking a job out of the lane resets it.
+    /// Insertion point of the fast lane: the last job that the current job has put there. Null: the
+    /// next one goes to the head. Taking a job out of the lane resets it.
     insert: *mut Node,
 }
 
@@ -22,7 +22,7 @@ thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new(NONE) };
 }
 
-/// A turn under way on this thread; dropping it brings the one around it back.
+/// A turn under way on this thread; dropping it restores the outer turn.
 #[derive(Debug)]
 pub(crate) struct Entered(Current);
 
@@ -44,7 +44,7 @@ thread_local! {
     static LOSING: Cell<*const Header> = const { Cell::new(ptr::null()) };
 }
 
-/// Runs what drops a job of this task unrun.
+/// Runs `run`, which drops a job of this task unrun.
 #[cold]
 pub(crate) fn losing<R>(header: NonNull<Header>, run: impl FnOnce() -> R) -> R {
     let outer = LOSING.try_with(|losing| losing.replace(header.as_ptr()));
@@ -63,7 +63,7 @@ pub(crate) fn losing_ref() -> Option<TaskRef> {
     Some(unsafe { TaskRef::new_ref(header) })
 }
 
-/// Begins a job: what it makes goes to the head of the fast lane.
+/// Begins a job: its fast-lane jobs go to the head of the lane.
 #[inline(always)]
 pub(crate) fn start_job() {
     let header = CURRENT.get().header;
@@ -95,7 +95,7 @@ pub(crate) fn close_fast(owner: &Owner) {
     owner.fast_len.set(owner.fast_len.get() | FAST_CLOSED);
 }
 
-/// Whether the fast lane of this task, whose turn is under way on this thread, is closed.
+/// Whether the fast lane of this task is closed; its turn is under way on this thread.
 pub(crate) fn is_fast_closed(header: &Header) -> bool {
     debug_assert!(is_current(header), "the fast lane belongs to the turn");
     // SAFETY: this thread is the runner; the borrow ends here.
@@ -115,8 +115,8 @@ pub(crate) fn current_ref() -> Option<TaskRef> {
     Some(unsafe { TaskRef::new_ref(header) })
 }
 
-/// Puts a job behind those the current job has made and ahead of everything queued earlier.
-/// Gives the node back if the lane is full or closed.
+/// Puts a job behind the current job's earlier ones and ahead of everything queued earlier. Returns
+/// the node if the lane is full or closed.
 ///
 /// The turn under way on this thread must be this task's.
 #[inline(always)]

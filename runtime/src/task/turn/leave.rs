@@ -1,4 +1,4 @@
-//! How a turn leaves its task: idle, held, over, or to be queued again.
+//! End of a turn: the task becomes idle, held, over, or is queued again.
 
 use std::ptr;
 
@@ -7,14 +7,14 @@ use super::run::Turn;
 use crate::task::lane::inbox::{bits, Idle};
 use crate::task::lane::node;
 
-/// How a task was left.
+/// Result of leaving a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     /// Idle, held or over: not ours any more.
     Gone,
-    /// There is more to do.
+    /// The task has more to do.
     Stays,
-    /// There is more to do, but not now.
+    /// The task has more to do, but not now.
     Requeue,
 }
 

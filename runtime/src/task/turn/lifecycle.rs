@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::task::Context;
 
-/// Where a task is in its life.
+/// Phase of a task's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -49,7 +49,7 @@ impl Phase {
 pub enum OnFailure {
     /// Go on with the next job.
     Resume,
-    /// Close the task in order; what is queued is answered `Closed`.
+    /// Close the task in order; queued jobs are answered `Closed`.
     Stop,
     /// Fail the task, and tell the group's escalation hook.
     Escalate,
@@ -57,9 +57,9 @@ pub enum OnFailure {
 
 /// Hooks of a task, all optional. They run in its turns, so they may use state and context freely.
 ///
-/// An error or panic in a hook fails the task, except in `on_failure`'s and `failed`'s case, which
-/// are contained: a panicking `on_failure` counts as [`OnFailure::Escalate`], a panicking `failed`
-/// is reported and the clean-up goes on.
+/// An error or panic in a hook fails the task, except in `on_failure` and `failed`, which are
+/// contained: a panicking `on_failure` counts as [`OnFailure::Escalate`], a panicking `failed` is
+/// reported and the clean-up goes on.
 pub trait Lifecycle<S>: Send + 'static {
     /// The first thing that runs. The phase lasts until everything registered here is done.
     ///
@@ -70,7 +70,7 @@ pub trait Lifecycle<S>: Send + 'static {
         Ok(())
     }
 
-    /// Runs before any job that was submitted from outside. `started` is complete already.
+    /// Runs before any job submitted from outside. `started` is complete already.
     ///
     /// # Errors
     ///
@@ -88,7 +88,8 @@ pub trait Lifecycle<S>: Send + 'static {
         Ok(())
     }
 
-    /// The place for asynchronous tear-down: the phase lasts until what is registered here is done.
+    /// The place for asynchronous tear-down: the phase lasts until the futures registered here are
+    /// done.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ pub trait Lifecycle<S>: Send + 'static {
         Ok(())
     }
 
-    /// Clean-up of a task that failed, whatever the way. Runs once.
+    /// Clean-up of a task that failed for any reason. Runs once.
     fn failed(&mut self, _state: &mut S, _cx: &mut Context<'_, S>, _failure: &Failure) {}
 
     /// Called after every failed job and hook. The answer counts in phase Started; in other phases
@@ -177,7 +178,7 @@ impl<S, H: Lifecycle<S>> Hooks<S> for Fixed<H> {
     }
 }
 
-/// How far the life of a task has come, beside its phase.
+/// Progress of a task's life besides its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stage {
@@ -185,6 +186,6 @@ pub(crate) enum Stage {
     Unbegun = 0,
     /// It lives.
     Living = 1,
-    /// It is over but for what producers have under way.
+    /// Over, apart from producers that are still under way.
     Ending = 2,
 }

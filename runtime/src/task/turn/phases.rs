@@ -15,7 +15,7 @@ use crate::task::lane::mail::{mail_len, pop_mail};
 use crate::task::lane::node;
 use crate::task::lane::urgent;
 
-/// Carries out what other threads asked for.
+/// Carries out the requests of other threads.
 pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     let set = turn.header().inbox.take_signals_owner();
     if set & bits::ORPHAN != 0 {
@@ -49,7 +49,7 @@ pub(crate) fn take_signals(turn: &mut Turn) -> Left {
     Left::Stays
 }
 
-/// Goes on to the next phase if nothing holds this one, or leaves the task.
+/// Enters the next phase if no subscription holds this one, or leaves the task.
 pub(crate) fn advance(turn: &mut Turn) -> Left {
     if turn.header().stage_owner() == Stage::Ending {
         return end(turn);
@@ -155,7 +155,7 @@ fn request_close(turn: &mut Turn) {
     call_hook(turn, Hook::CloseRequested);
 }
 
-/// Skips what is queued and closes in order.
+/// Skips the queued jobs and closes in order.
 fn stop(turn: &mut Turn) {
     close_admission(turn.header());
     discard_fast(turn);
@@ -166,7 +166,7 @@ fn stop(turn: &mut Turn) {
     }
 }
 
-/// A job or hook failed: asks the policy hook and acts on the answer.
+/// After a failed job or hook: calls the policy hook and carries out its answer.
 pub(crate) fn job_failed(turn: &mut Turn, failure: Failure) {
     report(turn.header(), &failure);
     let asked = contained(turn, Hook::OnFailure(&failure));
@@ -200,7 +200,7 @@ fn end_failed(turn: &mut Turn, failure: Failure) {
     record(turn.header(), failure.clone());
     discard_fast(turn);
     enter(turn, Phase::Failed);
-    // A panic in the clean-up hook was reported; the end goes on.
+    // A panic in the clean-up hook was reported; the end continues.
     let _ = contained(turn, Hook::Failed(&failure));
 }
 
@@ -243,9 +243,9 @@ fn retire(turn: &Turn, phase: Phase) {
     }
 }
 
-/// Discards what is still queued, and ends the task once no producer is under way.
+/// Discards the queued jobs, and ends the task once no producer is under way.
 fn end(turn: &mut Turn) -> Left {
-    // Destructors run from here on: what they would put into the lane comes back to them.
+    // Destructors run from here on: the fast lane refuses their jobs.
     super::current::close_fast(turn.owner());
     discard_fast(turn);
     discard_submitted(turn);
@@ -313,7 +313,7 @@ fn settle(turn: &Turn) {
         header.inbox.die_owner();
     }
     if let Some(extra) = header.extra() {
-        // Before this, what became ready was left here; from now on its waker takes it back.
+        // Until now wakers left ready subscriptions here; from now on they take them back.
         extra.ready.clear();
         let queued = turn.subscriptions(|own| own.take_queued());
         drop(queued);
@@ -324,7 +324,7 @@ fn settle(turn: &Turn) {
     group.registry.ended();
 }
 
-/// Wakes as many producers as there is room for; all of them when nothing is queued, since some may
+/// Wakes as many waiting producers as there is room. Wakes all when the queue is empty: some may
 /// have given up, and there may be no later round to wake the next.
 pub(crate) fn give_room(turn: &Turn) {
     let header = turn.header();

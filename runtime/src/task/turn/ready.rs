@@ -9,7 +9,7 @@ use crate::failure::contain;
 use crate::subscription::{Source, Step};
 use crate::sync::Arc;
 
-/// How a ready subscription came.
+/// Origin of a ready subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
     /// With its mark, through a queue.
@@ -108,7 +108,7 @@ impl Turn {
             }
         }
         if let Err(panic) = outcome {
-            // What a one-shot that panicked leaves is dropped apart: two panics at once would
+            // The leftovers of a panicked one-shot are dropped apart: two panics at once would
             // abort.
             contain("dropping a subscription", || drop(left));
             resume_unwind(panic);

@@ -63,12 +63,12 @@ pub(crate) struct Turn {
     pub(crate) consumed: u64,
     /// Bytes of mailbox memory given back.
     pub(crate) bytes: i64,
-    /// The job asked for a yield, or a signal must be looked at before the next job.
+    /// The job asked for a yield, or a signal must be handled before the next job.
     is_interrupted: bool,
     is_yielding: bool,
     /// The round under way runs jobs, and has its ready subscriptions still to visit.
     is_among_jobs: bool,
-    /// The simulation is told of each job.
+    /// Whether the simulation is notified of each job.
     is_simulated: bool,
     pub(crate) failures: u32,
 }
@@ -84,7 +84,7 @@ pub(crate) unsafe fn run_turn(task: TaskPtr, budget: Budget, now_ns: u64) -> Rep
     run(task, Turn::new(task, own.unwrap_or(budget), now_ns))
 }
 
-/// Runs one turn in a simulation, which is told of each job and has chosen the budget.
+/// Runs one turn in a simulation, which is notified of each job and has chosen the budget.
 ///
 /// # Safety
 ///
@@ -133,7 +133,7 @@ impl Turn {
     fn new(task: TaskPtr, budget: Budget, now_ns: u64) -> Self {
         // SAFETY: the task is scheduled and this thread took it.
         let header = unsafe { task.header() };
-        // SAFETY: the vtable fits the cell, and the pointer was made from the whole cell.
+        // SAFETY: the vtable fits the cell, and the pointer was made from the entire cell.
         let state = unsafe { task.0.as_ptr().byte_add(header.vtable.state_offset) }.cast();
         let stride = header.class().stride().min(budget.jobs).max(1);
         Self {
@@ -190,7 +190,7 @@ impl Turn {
         Some(look(unsafe { extra.subscriptions_owner() }))
     }
 
-    /// Asks for the end of the turn after this job; the task goes behind all others.
+    /// Ends the turn after this job; the task goes behind all others.
     pub(crate) fn yield_now(&mut self) {
         self.is_yielding = true;
         self.is_interrupted = true;
@@ -226,7 +226,7 @@ impl Turn {
                 Left::Stays if !self.is_used_up() => {}
                 Left::Stays | Left::Requeue => {
                     if self.is_among_jobs {
-                        // The next turn begins with what this round has not come to.
+                        // The next turn begins with the ready jobs that this round has not run.
                         self.owe_ready_jobs();
                     }
                     return After::Requeue;
@@ -299,7 +299,7 @@ impl Turn {
         self.run_node(node);
     }
 
-    /// Runs the job of a node that is in no lane, and frees the node unless the job goes on.
+    /// Runs the job of a node that is in no lane, and frees the node unless the job stays current.
     #[inline(always)]
     pub(in crate::task) fn run_node(&mut self, node: *mut Node) {
         self.running = node;
@@ -312,7 +312,7 @@ impl Turn {
         }
     }
 
-    /// Puts a job that wants to go on back to the front and ends the turn.
+    /// Puts a job that answered `Again` back to the front and ends the turn.
     pub(in crate::task) fn keep_current(&mut self, node: *mut Node) {
         let owner = self.owner();
         // SAFETY: the node is ours.
@@ -351,14 +351,14 @@ impl Turn {
         }
     }
 
-    /// Announces a job to the simulation, which may want it to panic.
+    /// Notifies the simulation of a job; the simulation may make it panic.
     #[cold]
     fn is_to_panic(&self) -> bool {
         let simulation = self.header().group.simulation.as_ref();
         simulation.is_some_and(|simulation| simulation.begins(self.header()))
     }
 
-    /// One round of the submitted lane: what is present now. False when interrupted or used up.
+    /// One round of the submitted lane: the jobs present now. False when interrupted or used up.
     #[inline(always)]
     fn submitted_jobs(&mut self) -> bool {
         if !self.owner().open.get() {
@@ -379,7 +379,7 @@ impl Turn {
             // SAFETY: we are the runner and this is our position.
             let node = unsafe { self.header().inbox.next_owner(position) };
             if node.is_null() {
-                // A producer stands between its two steps; going idle will wait for it.
+                // A producer is between its two steps; going idle will wait for it.
                 return true;
             }
             self.advance(node);
@@ -395,7 +395,7 @@ impl Turn {
         true
     }
 
-    /// Whether a stop, a kill, an urgent job or the like goes before the next job.
+    /// Whether a signal (stop, kill, urgent job) goes before the next job.
     #[inline(always)]
     pub(in crate::task) fn is_signalled(&self) -> bool {
         self.header().inbox.signals() & bits::SYSTEM != 0
@@ -414,7 +414,7 @@ impl Turn {
         }
     }
 
-    /// Moves to the next node of the submitted lane and frees the one that was held.
+    /// Moves to the next node of the submitted lane and frees the previous one.
     #[inline(always)]
     pub(crate) fn advance(&self, node: *mut Node) {
         let owner = self.owner();
