@@ -44,6 +44,9 @@ pub(super) struct Job {
     pub(super) is_too_late: bool,
     /// Whether it is a call, whose refusal drops the job.
     pub(super) is_call: bool,
+    /// Whether its mailbox was full as its submission began: what a refused call drops may give a
+    /// place back.
+    pub(super) found_full: bool,
 }
 
 /// Policy of a mailbox beyond its bound.
@@ -101,6 +104,11 @@ impl TaskModel {
         self.may_drop = true;
     }
 
+    /// Whether all places of its mailbox are taken by jobs and permits.
+    fn is_full(&self) -> bool {
+        self.capacity.is_some_and(|most| self.queue.len() + self.permits >= most)
+    }
+
     /// Whether nothing but its own jobs decides what it does.
     pub(super) fn is_free(&self) -> bool {
         !self.may_close && !self.is_over && self.exclusive == 0 && self.holds == 0
@@ -113,6 +121,7 @@ impl World {
         let job = self.jobs.len() as u32;
         let since = self.next();
         let fate = Fate::Queued;
+        let found_full = self.tasks[task as usize].is_full();
         self.jobs.push(Job {
             task,
             lane,
@@ -122,6 +131,7 @@ impl World {
             is_refused: false,
             is_trying: true,
             is_call: false,
+            found_full,
             is_too_late: self.tasks[task as usize].must_refuse,
         });
         let model = &mut self.tasks[task as usize];
@@ -160,7 +170,7 @@ impl World {
 
     /// A submission has returned.
     pub(super) fn settle(&mut self, job: u32, refused: Option<SubmitErrorKind>) {
-        let Job { task, lane, fate, is_call, .. } = self.jobs[job as usize];
+        let Job { task, lane, fate, is_call, found_full, .. } = self.jobs[job as usize];
         self.job(job).is_trying = false;
         let displaced: Vec<u32> = {
             let queue = &self.tasks[task as usize].queue;
@@ -191,7 +201,7 @@ impl World {
             SubmitErrorKind::Closed => model.may_close,
             SubmitErrorKind::GroupMemory => is_tight,
             SubmitErrorKind::Full => {
-                let is_full = model.capacity.is_some_and(|most| queued >= most);
+                let is_full = model.is_full() || found_full;
                 matches!(lane, Lane::Submitted { .. }) && (is_full || model.has_foreign)
             }
             _ => false,
