@@ -17,7 +17,8 @@ turnwheel-fuzz: random programs over the public API, checked against a model of 
   --replay S     runs the program of this seed alone and prints it
   --file PATH    runs a printed program and shrinks it if it breaks the contract
   --twin NAME    breaks the contract on purpose, and a violation must be found: loses-jobs,
-                 mixes-requests, loses-ends, loses-watches, loses-links, is-early, repeats-on,
+                 mixes-requests, loses-ends, loses-sent, mixes-answers, loses-spread,
+                 loses-routed, keeps-children, loses-watches, loses-links, is-early, repeats-on,
                  loses-copies, loses-pooled, loses-children, mixes-items, loses-states,
                  loses-reminders";
 

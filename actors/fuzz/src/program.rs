@@ -55,6 +55,12 @@ impl Program {
         self.shape / 24 % 3 == 1
     }
 
+    /// Whether an interceptor is around what is sent to its actors: one program in three.
+    #[must_use]
+    pub fn is_intercepted_outgoing(&self) -> bool {
+        self.shape / 72 == 1
+    }
+
     /// Number of acts, nested ones included.
     #[must_use]
     pub fn len(&self) -> usize {

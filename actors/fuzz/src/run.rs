@@ -12,6 +12,16 @@ pub enum Twin {
     MixesRequests,
     /// The end of one intercepted message is not told.
     LosesEnds,
+    /// The end of one intercepted sending is not told.
+    LosesSent,
+    /// Answers of a stream change places.
+    MixesAnswers,
+    /// A copy for a member of a pool is not counted.
+    LosesSpread,
+    /// A message to a router is dropped.
+    LosesRouted,
+    /// A child that is to be stopped is not.
+    KeepsChildren,
     /// A watcher is not told of an end.
     LosesWatches,
     /// A link is not made.
@@ -39,6 +49,11 @@ pub const TWINS: &[(&str, Twin)] = &[
     ("loses-jobs", Twin::LosesJobs),
     ("mixes-requests", Twin::MixesRequests),
     ("loses-ends", Twin::LosesEnds),
+    ("loses-sent", Twin::LosesSent),
+    ("mixes-answers", Twin::MixesAnswers),
+    ("loses-spread", Twin::LosesSpread),
+    ("loses-routed", Twin::LosesRouted),
+    ("keeps-children", Twin::KeepsChildren),
     ("loses-watches", Twin::LosesWatches),
     ("loses-links", Twin::LosesLinks),
     ("is-early", Twin::IsEarly),

@@ -103,8 +103,9 @@ pub(super) fn end(sim: Sim) {
     drop(group);
     let slots = with(|world| std::mem::take(&mut world.slots));
     give_up(slots, &mut Vec::new());
-    super::services::give_up();
+    super::services::drop_rest();
     super::actors::drop_rest();
+    super::services::check_sent();
     with(World::check_end);
 }
 

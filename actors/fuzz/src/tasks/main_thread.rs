@@ -28,7 +28,7 @@ pub(super) fn run(program: &Program, twin: Option<Twin>) -> Vec<String> {
     }
     match sim.build(builder) {
         Ok(group) => {
-            super::actors::begin(&group, program.is_intercepted());
+            super::actors::begin(&group, program);
             with(|world| world.group = Some(group));
         }
         Err(error) => violation(format!("no group: {error}")),

@@ -155,12 +155,22 @@ fn perform_others(act: &Act, here: &mut Here<'_, '_, '_>) {
         | Kind::Pool
         | Kind::PoolTell
         | Kind::PoolAsk
+        | Kind::Broadcast
         | Kind::ClosePool
+        | Kind::Route
+        | Kind::RouterTell
+        | Kind::RouterAsk
+        | Kind::DropRouter
         | Kind::Supervise
         | Kind::FindChild
+        | Kind::StartChild
+        | Kind::StopChild
         | Kind::EndSupervisor
         | Kind::Attach
         | Kind::Detach
+        | Kind::AskStream
+        | Kind::TakeAnswer
+        | Kind::DropAnswers
         | Kind::Save
         | Kind::Restore
         | Kind::FailStore

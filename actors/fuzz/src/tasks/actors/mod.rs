@@ -13,25 +13,28 @@ use turnwheel_runtime::{Failure, Group, Mailbox};
 
 pub(in crate::tasks) use self::model::{Actors, Call};
 pub(in crate::tasks) use self::player::Player;
-pub(in crate::tasks) use self::player::{acting, Letter, Plain};
+pub(in crate::tasks) use self::player::{acting, Letter, OpenGuard, Plain};
 use self::player::{Busy, Later, Mixed};
 use super::life::delay;
 use super::main_thread::guarded;
-use super::services::intercepted::Watchful;
+use super::services::intercepted::{Outward, Watchful};
 use super::slots::slot;
 use super::world::{group, violation, with};
 use super::Here;
 use crate::kind::Kind;
-use crate::program::Act;
+use crate::program::{Act, Program};
 
 /// Keys of entities.
 const KEYS: u8 = 3;
 
 /// Makes the system of a program and its entities.
-pub(super) fn begin(group: &Group, is_intercepted: bool) {
+pub(super) fn begin(group: &Group, program: &Program) {
     let mut builder = System::builder(group).ask_limit(Duration::from_millis(50));
-    if is_intercepted {
+    if program.is_intercepted() {
         builder = builder.intercept(Watchful);
+    }
+    if program.is_intercepted_outgoing() {
+        builder = builder.intercept_outgoing(Outward);
     }
     let system = builder.build();
     let entities = super::services::stored::entities(&system);

@@ -219,10 +219,10 @@ impl Drop for BusyGuard {
 }
 
 /// Counts a handler's future that runs beside others, until it is dropped.
-struct OpenGuard(u32);
+pub(in crate::tasks) struct OpenGuard(u32);
 
 impl OpenGuard {
-    fn new(actor: u32) -> Self {
+    pub(in crate::tasks) fn new(actor: u32) -> Self {
         with(|world| world.actors.opens(actor, 1));
         Self(actor)
     }

@@ -10,11 +10,26 @@ use crate::tasks::world::{violation, with, Role, Token, World};
 /// One message in so many is refused.
 const REFUSED_ONE_IN: u32 = 7;
 
-/// Counts of the messages that the interceptor has seen.
+/// Counts of the messages that the interceptors have seen.
 #[derive(Debug, Default)]
 pub(super) struct Model {
+    incoming: Counts,
+    outgoing: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
     begun: u64,
     ended: u64,
+}
+
+impl Counts {
+    fn check(self, what: &str, world: &mut World) {
+        let Self { begun, ended } = self;
+        if begun != ended {
+            world.violation(format!("{begun} {what} messages began, and {ended} ended"));
+        }
+    }
 }
 
 /// The interceptor of a program's system.
@@ -38,8 +53,8 @@ impl Interceptor for Watchful {
             with(|world| world.actors.intercepted(number));
             return Err(Failure::Refused("refused on purpose"));
         }
-        with(|world| world.services.intercepted.begun += 1);
-        Ok(Begun { is_running: false, is_over: false, _token: Token::new(Role::Other, &[]) })
+        with(|world| world.services.intercepted.incoming.begun += 1);
+        Ok(Begun::new())
     }
 
     fn within(&self, begun: &mut Begun, run: &mut dyn FnMut()) {
@@ -51,12 +66,43 @@ impl Interceptor for Watchful {
     }
 
     fn end(&self, begun: &mut Begun, _: &MessageInfo, _: &mut Outcome<'_>) {
-        if std::mem::replace(&mut begun.is_over, true) {
-            violation("the end of an intercepted message is told twice".to_owned());
-        }
+        begun.end();
         with(|world| {
             let is_lost = world.twin == Some(Twin::LosesEnds);
-            world.services.intercepted.ended += u64::from(!is_lost);
+            world.services.intercepted.incoming.ended += u64::from(!is_lost);
+        });
+    }
+}
+
+impl Begun {
+    fn new() -> Self {
+        Self { is_running: false, is_over: false, _token: Token::new(Role::Other, &[]) }
+    }
+
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.is_over, true) {
+            violation("the end of an intercepted message is told twice".to_owned());
+        }
+    }
+}
+
+/// The interceptor around what is sent. It refuses nothing: the model says elsewhere what came back.
+#[derive(Debug)]
+pub(in crate::tasks) struct Outward;
+
+impl Interceptor for Outward {
+    type State = Begun;
+
+    fn begin(&self, _: &mut Call<'_>) -> Result<Begun, Failure> {
+        with(|world| world.services.intercepted.outgoing.begun += 1);
+        Ok(Begun::new())
+    }
+
+    fn end(&self, begun: &mut Begun, _: &MessageInfo, _: &mut Outcome<'_>) {
+        begun.end();
+        with(|world| {
+            let is_lost = world.twin == Some(Twin::LosesSent);
+            world.services.intercepted.outgoing.ended += u64::from(!is_lost);
         });
     }
 }
@@ -64,9 +110,11 @@ impl Interceptor for Watchful {
 impl World {
     /// Every message that has begun has ended.
     pub(super) fn check_intercepted(&mut self) {
-        let Model { begun, ended } = self.services.intercepted;
-        if begun != ended {
-            self.violation(format!("{begun} intercepted messages began, and {ended} ended"));
-        }
+        self.services.intercepted.incoming.check("intercepted", self);
+    }
+
+    /// Every message whose sending has begun was sent, refused or given up.
+    pub(super) fn check_sent(&mut self) {
+        self.services.intercepted.outgoing.check("outgoing", self);
     }
 }

@@ -2,12 +2,14 @@
 //! state, reminders, interceptors, request context. A file holds one of them: its acts, what the
 //! model knows of it, and its checks.
 
+mod answers;
 pub(super) mod intercepted;
 mod later;
 mod links;
 mod pools;
 mod reminders;
 pub(super) mod requests;
+mod routers;
 pub(super) mod stored;
 mod streams;
 mod supervision;
@@ -26,18 +28,27 @@ use crate::kind::Kind;
 use crate::program::Act;
 
 /// The model of all services.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Services {
+    answers: Vec<answers::Model>,
+    asking: Vec<supervision::Asking>,
     intercepted: intercepted::Model,
     later: later::Model,
     links: Vec<links::Model>,
     pools: pools::Model,
     reminders: reminders::Model,
+    routers: routers::Model,
     stored: stored::Model,
     streams: Vec<streams::Model>,
     supervisors: Vec<supervision::Model>,
     topics: topics::Model,
     watches: Vec<watches::Model>,
+}
+
+impl std::fmt::Debug for Services {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Services").finish_non_exhaustive()
+    }
 }
 
 pub(super) fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
@@ -48,8 +59,18 @@ pub(super) fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
         Kind::TellLater | Kind::CancelLater | Kind::CancelEvery => later::perform(act),
         Kind::TellEvery => later::repeat(act, here),
         Kind::Subscribe | Kind::Unsubscribe | Kind::Publish => topics::perform(act),
-        Kind::Pool | Kind::PoolTell | Kind::PoolAsk | Kind::ClosePool => pools::perform(act),
-        Kind::Supervise | Kind::FindChild | Kind::EndSupervisor => supervision::perform(act),
+        Kind::Pool | Kind::PoolTell | Kind::PoolAsk | Kind::Broadcast | Kind::ClosePool => {
+            pools::perform(act);
+        }
+        Kind::Route | Kind::RouterTell | Kind::RouterAsk | Kind::DropRouter => {
+            routers::perform(act);
+        }
+        Kind::Supervise
+        | Kind::FindChild
+        | Kind::StartChild
+        | Kind::StopChild
+        | Kind::EndSupervisor => supervision::perform(act),
+        Kind::AskStream | Kind::TakeAnswer | Kind::DropAnswers => answers::perform(act),
         Kind::Attach | Kind::Detach => streams::perform(act),
         Kind::Save | Kind::Restore | Kind::FailStore => stored::perform(act),
         _ => reminders::perform(act),
@@ -58,7 +79,10 @@ pub(super) fn perform(act: &Act, here: &mut Here<'_, '_, '_>) {
 
 /// Checks what must hold when the simulation is idle.
 pub(super) fn check_idle(now_ns: u64) {
+    supervision::take_answers();
     with(|world| {
+        world.check_routed();
+        world.check_spread();
         world.check_waiting();
         world.check_watches();
         world.check_links();
@@ -73,7 +97,23 @@ pub(super) fn check_idle(now_ns: u64) {
 /// Checks what must hold after the shutdown.
 pub(super) fn check_end() {
     topics::check_end();
+    answers::check_end();
+    supervision::check_end();
     with(|world| world.check_intercepted());
+}
+
+/// Drops what destructors have left behind since the checks, and looks for lost ends of sendings.
+pub(super) fn drop_rest() {
+    for _ in 0..3 {
+        give_up();
+        answers::drop_all();
+        supervision::drop_answers();
+    }
+}
+
+/// Checks what must hold when all calls are over.
+pub(super) fn check_sent() {
+    with(|world| world.check_sent());
 }
 
 /// Drops handles at the end of a program.
@@ -82,6 +122,7 @@ pub(super) fn give_up() {
     later::give_up();
     topics::give_up();
     pools::give_up();
+    routers::give_up();
     supervision::give_up();
     streams::give_up();
     reminders::give_up();

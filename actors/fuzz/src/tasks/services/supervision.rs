@@ -1,19 +1,21 @@
 //! Supervisors: children begin anew as kind, strategy and limit say, one at a time for each place.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
-use turnwheel_actors::supervise::{ChildRef, RestartKind};
+use turnwheel_actors::supervise::{ChildRef, RestartKind, StartChild, StopChild};
 use turnwheel_actors::{Address, ChildSpec, Restart, Strategy, Supervisor};
 use turnwheel_runtime::Backoff;
 
-use super::End;
+use super::{poll, End};
 use crate::kind::Kind;
 use crate::program::{Act, Script};
 use crate::run::Twin;
 use crate::tasks::actors::{lost, Player};
 use crate::tasks::main_thread::guarded;
 use crate::tasks::slots::slot;
-use crate::tasks::world::{with, World};
+use crate::tasks::world::{violation, with, World};
 
 /// Restarts of the children of a supervisor, at most.
 const RESTARTS_MAX: u32 = 2;
@@ -42,12 +44,29 @@ struct Child {
     place: Option<ChildRef<Player>>,
     starts: u32,
     current: Option<u32>,
+    wish: Wish,
 }
+
+/// What its supervisor was asked to do with a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// To keep it: a child of the beginning, or one that was said to have started.
+    Live,
+    /// To start it, or to stop it; not answered yet.
+    Asked,
+    /// To stop it: it was said to have ended. Or it was said not to have started.
+    Gone,
+}
+
+/// An answer to `StartChild` or `StopChild` that is awaited.
+pub(super) type Asking = Pin<Box<dyn Future<Output = ()>>>;
 
 pub(super) fn perform(act: &Act) {
     match act.kind {
         Kind::Supervise => make(act),
         Kind::FindChild => find(act),
+        Kind::StartChild => start(act),
+        Kind::StopChild => stop(act),
         _ => end(act),
     }
 }
@@ -79,7 +98,7 @@ fn make(act: &Act) {
             (2, _) | (3, 0) => RestartKind::Transient,
             _ => RestartKind::Temporary,
         };
-        supervisor = supervisor.child(child((number, place), kind, &act.body));
+        supervisor = supervisor.child(child((number, place), kind, Wish::Live, &act.body));
     }
     match system.spawn(supervisor) {
         Ok(address) => {
@@ -97,7 +116,12 @@ fn make(act: &Act) {
 }
 
 /// Describes a child; its factory tells the model of each start.
-fn child((number, place): (usize, usize), kind: RestartKind, hooks: &Script) -> ChildSpec<Player> {
+fn child(
+    (number, place): (usize, usize),
+    kind: RestartKind,
+    wish: Wish,
+    hooks: &Script,
+) -> ChildSpec<Player> {
     let hooks = hooks.clone();
     let spec = ChildSpec::new(&format!("child-{place}"), move |system| {
         let actor = with(|world| {
@@ -113,11 +137,97 @@ fn child((number, place): (usize, usize), kind: RestartKind, hooks: &Script) -> 
     with(|world| {
         let model = &mut world.services.supervisors[number];
         let place = Some(reference);
-        model.children.push(Child { kind, place, starts: 0, current: None });
+        model.children.push(Child { kind, place, starts: 0, current: None, wish });
     });
     let is_broken = with(|world| world.twin) == Some(Twin::LosesChildren);
     let kind = if is_broken { RestartKind::Temporary } else { kind };
     spec.kind(kind).close_limit(CLOSE_LIMIT)
+}
+
+/// The newest supervisor that was not told to end, with the number of its children.
+fn newest() -> Option<(usize, Address<Supervisor>, usize)> {
+    with(|world| {
+        let number = world.services.supervisors.len().checked_sub(1)?;
+        let model = &world.services.supervisors[number];
+        Some((number, model.address.clone()?, model.children.len()))
+    })
+}
+
+/// Asks for one more child.
+fn start(act: &Act) {
+    let Some((number, address, place)) = newest() else { return };
+    let kinds = [RestartKind::Permanent, RestartKind::Transient, RestartKind::Temporary];
+    let spec = child((number, place), kinds[usize::from(act.b) % 3], Wish::Asked, &act.body);
+    let ask = address.ask(StartChild::new(spec));
+    awaited(async move {
+        let wish = if matches!(ask.await, Ok(Ok(()))) { Wish::Live } else { Wish::Gone };
+        answered(number, place, wish);
+    });
+    drop(address);
+}
+
+/// Asks for the end of a child.
+fn stop(act: &Act) {
+    let Some((number, address, count)) = newest() else { return };
+    let place = usize::from(act.a) % count.max(1);
+    let wish = |world: &mut World| {
+        let child = world.services.supervisors[number].children.get_mut(place)?;
+        (child.wish == Wish::Live).then(|| child.wish = Wish::Asked)
+    };
+    if with(wish).is_none() {
+        return;
+    }
+    if with(|world| world.twin) == Some(Twin::KeepsChildren) {
+        return answered(number, place, Wish::Gone);
+    }
+    let ask = address.ask(StopChild(format!("child-{place}")));
+    awaited(async move {
+        // Of one that has ended for good nothing is known there.
+        if ask.await.is_ok() {
+            answered(number, place, Wish::Gone);
+        }
+    });
+    drop(address);
+}
+
+fn awaited(asking: impl Future<Output = ()> + 'static) {
+    with(|world| world.services.asking.push(Box::pin(asking)));
+}
+
+fn answered(number: usize, place: usize, wish: Wish) {
+    with(|world| {
+        let model = world.services.supervisors.get_mut(number);
+        if let Some(child) = model.and_then(|model| model.children.get_mut(place)) {
+            child.wish = wish;
+        }
+    });
+}
+
+/// Takes the answers that are there.
+pub(super) fn take_answers() {
+    let asking = with(|world| std::mem::take(&mut world.services.asking));
+    for mut asking in asking {
+        guarded("an answer of a supervisor", || {
+            if poll(&mut asking).is_pending() {
+                with(|world| world.services.asking.push(asking));
+            }
+        });
+    }
+}
+
+/// Every answer has come.
+pub(super) fn check_end() {
+    take_answers();
+    let left = with(|world| world.services.asking.len());
+    if left > 0 {
+        violation(format!("{left} answers of supervisors never come"));
+    }
+    drop_answers();
+}
+
+pub(super) fn drop_answers() {
+    let asking = with(|world| std::mem::take(&mut world.services.asking));
+    asking.into_iter().for_each(|one| guarded("dropping a call of a supervisor", || drop(one)));
 }
 
 /// Puts the address of a child among the others.
@@ -175,10 +285,14 @@ impl World {
         model.changed_ns = now_ns;
         let child = &mut model.children[place];
         child.starts += 1;
+        let is_gone = child.wish == Wish::Gone;
         let (starts, kind, former) = (child.starts, child.kind, child.current.replace(actor));
         let restarts: u32 = model.children.iter().map(|child| child.starts.saturating_sub(1)).sum();
-        let Some(former) = former else { return };
         let name = format!("child {place} of supervisor {supervisor}");
+        if is_gone {
+            self.violation(format!("{name} starts after its end was told"));
+        }
+        let Some(former) = former else { return };
         if self.actors.is_alive(former) {
             self.violation(format!("{name} starts while the former one lives"));
         }
@@ -212,13 +326,18 @@ impl World {
             let Some(end) = &mut model.end else { continue };
             let is_over = end.look().is_some();
             let is_quiet = model.changed_ns + QUIET_NS <= now_ns && !model.may_end;
-            let states: Vec<_> = model.children.iter().map(|c| (c.kind, c.current)).collect();
-            for (place, (kind, current)) in states.into_iter().enumerate() {
+            let states = model.children.iter().map(|c| (c.kind, c.wish, c.current));
+            let states: Vec<_> = states.collect();
+            for (place, (kind, wish, current)) in states.into_iter().enumerate() {
                 let is_alive = current.is_some_and(|actor| self.actors.is_alive(actor));
                 if is_over && is_alive {
                     self.violation(format!("child {place} outlives its supervisor {number}"));
                 }
-                let is_wanted = kind == RestartKind::Permanent && !is_over && is_quiet;
+                if wish == Wish::Gone && is_alive {
+                    self.violation(format!("child {place} of {number} lives on when stopped"));
+                }
+                let is_kept = kind == RestartKind::Permanent && wish == Wish::Live;
+                let is_wanted = is_kept && !is_over && is_quiet;
                 if is_wanted && !is_alive && !self.is_ending {
                     self.violation(format!("child {place} of supervisor {number} was left dead"));
                 }
