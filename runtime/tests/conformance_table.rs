@@ -1,4 +1,4 @@
-//! The conformance tables of the runtime and of the extras beside it are whole and names tests that exist.
+//! The conformance tables of the runtime and of the extras are complete and name existing tests.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What a group tells about itself: tasks by class, how latencies are spread, turns that last.
+//! Metrics of a group: tasks by class, distribution of latencies, long turns.
 
 use std::sync::mpsc;
 
@@ -38,7 +38,7 @@ fn spreads_hold_every_sampled_turn_once_in_buckets_that_double() {
             let _gone = sender.send(*count);
         });
         if sent.is_err() {
-            // Full: once some were run there is room again.
+            // Full: there is room again after some jobs have run.
             all.recv().expect("the sender is here");
         }
     }

@@ -1,5 +1,5 @@
-//! What tasks cost: memory, allocations, turns, threads; in simulation where numbers are exact and on
-//! 1, 2 and 4 workers where threads are.
+//! Costs of tasks: memory, allocations, turns, threads; in simulation for exact numbers and on 1, 2
+//! and 4 workers for threads.
 
 mod at_rest;
 
@@ -34,7 +34,7 @@ struct Counting;
 static COUNTING: Counting = Counting;
 
 fn count(bytes: usize) {
-    // A thread whose locals are gone does not count.
+    // A thread whose locals are dropped does not count.
     if IS_COUNTED.try_with(Cell::get).unwrap_or(false) {
         ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
     }
@@ -55,12 +55,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes of a cell that do not depend on its state: what `Group::spawn` says in its documentation.
+/// Bytes of a cell without its state, as documented at `Group::spawn`.
 const CELL_BYTES: usize = 128;
 /// Bytes to which a cell is rounded up.
 const LINE_BYTES: usize = 64;
-/// Bytes that an idle task may cost beside its cell: its place in the list of tasks, which grows by
-/// doubling.
+/// Bytes that an idle task may cost besides its cell: its place in the list of tasks, which grows
+/// by doubling.
 const LISTED_BYTES_MAX: usize = 112;
 
 /// A state of a size that no other test has, so that no used memory is at hand.
@@ -106,13 +106,13 @@ fn an_idle_task_is_one_small_cell_and_nothing_else() {
 const WARM_UP: usize = 5_000;
 /// Wakes at the end of which the count ends.
 const TOTAL: usize = 15_000;
-/// Tasks that share one block of the queue for what comes from outside or has used up its turn.
+/// Tasks in one block of the queue for outside submissions and used-up turns.
 const BLOCK_TASKS: usize = 63;
 /// Allocations of a worker when it first steals, or first waits for a lock.
 const ONCE_PER_WORKER: usize = 4;
 
-/// Checks that the workers have allocated no more than the queue's blocks and their own first use, which
-/// is nothing beside ten thousand wakes.
+/// Checks that the workers have allocated no more than the queue's blocks and their own first use,
+/// which is small against ten thousand wakes.
 fn assert_free(group: &Group, hits: &Hits, what: &str) {
     let requeues: u64 = group.metrics().workers.iter().map(|worker| worker.requeues).sum();
     let blocks = requeues as usize / BLOCK_TASKS + 1;
@@ -307,7 +307,7 @@ fn the_cost_of_a_job_does_not_depend_on_the_number_of_idle_tasks() {
     };
     let (jobs, ready, turns) = run(IDLE_TASKS);
     assert_eq!((jobs, ready), (200, 10));
-    // How long turns are is left to chance; that an idle task has none is not.
+    // The length of turns is random; but an idle task has no turns.
     assert!(turns <= 200, "{turns}");
     assert_eq!(run(0).0, jobs);
     on_workers("costs", |group| {
@@ -328,7 +328,7 @@ fn the_cost_of_a_job_does_not_depend_on_the_number_of_idle_tasks() {
 
 // --- threads ---
 
-/// Threads of this process by the beginning of their name, those of its blocking pool left out.
+/// Threads of this process by the beginning of their name, without those of its blocking pool.
 #[cfg(target_os = "linux")]
 fn threads(group: &str) -> Option<usize> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux has it").flatten();
@@ -337,7 +337,7 @@ fn threads(group: &str) -> Option<usize> {
     Some(names.filter(|name| name.starts_with(&own) && !name.starts_with(&blocking)).count())
 }
 
-/// Nobody tells.
+/// Not available.
 #[cfg(not(target_os = "linux"))]
 fn threads(_: &str) -> Option<usize> {
     None
@@ -368,7 +368,7 @@ fn a_storm_of_blocking_work_changes_the_number_of_workers_never() {
             .collect();
         wait_until("threads that block", || group.metrics().blocking_threads > workers);
         assert!(is_whole(), "{:?} threads", threads(&name));
-        // The workers block too, all at the same time, and nobody steps in for them.
+        // The workers block too, all at the same time, and no further thread replaces them.
         let meeting = Arc::new(Barrier::new(workers + 1));
         for _ in 0..workers {
             let meeting = Arc::clone(&meeting);

@@ -1,5 +1,5 @@
-//! What a running group tells: long turns while they last, who waits and for how long, who did not
-//! end; and that whoever is suspended costs no thread.
+//! Reports of a running group: long turns while they last, waiting tasks and their times, tasks
+//! that did not end; and suspended tasks cost no thread.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -279,7 +279,7 @@ fn the_end_names_who_did_not_even_end_when_killed() {
     let held = Held::on(&stuck);
     let report = group.shutdown_within(ms(20)).unwrap();
     assert_eq!(report.left, ["stuck"]);
-    // Stopped or killed, whichever comes first at the deadline.
+    // Stopped or killed, depending on the order at the deadline.
     assert!(report.killed.is_empty() || report.killed == ["waiting"], "{report:?}");
     assert_eq!(report.closed + report.killed.len(), 2);
     assert!(waiting.phase().is_over());
@@ -290,7 +290,7 @@ fn the_end_names_who_did_not_even_end_when_killed() {
 
 // --- suspended ---
 
-/// Threads of this process whose name begins so.
+/// Threads of this process with this prefix of the name.
 #[cfg(target_os = "linux")]
 fn threads(prefix: &str) -> Option<usize> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("Linux has it").flatten();
@@ -298,7 +298,7 @@ fn threads(prefix: &str) -> Option<usize> {
     Some(names.filter(|name| name.starts_with(prefix)).count())
 }
 
-/// Nobody tells.
+/// Not available.
 #[cfg(not(target_os = "linux"))]
 fn threads(_: &str) -> Option<usize> {
     None

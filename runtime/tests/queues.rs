@@ -1,4 +1,4 @@
-//! What every queue promises: order, one-to-one, stampede, no loss, destructors once, close.
+//! Promises of every queue: order, one-to-one, stampede, no loss, destructors once, close.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn group(name: &str, workers: usize) -> Result<Group, Box<dyn Error>> {
     Ok(Group::builder(name).workers(workers).pinning(Pinning::None).build()?)
 }
 
-/// What a task has seen: from whom, in which order.
+/// Record of a task: the next job expected of each sender, and the number of jobs.
 #[derive(Default)]
 struct Seen {
     next: Vec<usize>,
@@ -159,7 +159,7 @@ fn waiting_for_room_ends_for_everybody() -> Outcome {
     stampede(move |producer| {
         for number in 0..jobs {
             if number % 3 == producer % 3 {
-                // A refused admission must not hide the room from those who wait.
+                // A refused admission must not hide the room from the waiters.
                 if let Err(refused) = submitter.submit(|ran, _| *ran += 1) {
                     submitter.submit_wait(refused.job, PATIENCE).expect("room comes in time");
                 }
@@ -178,7 +178,7 @@ fn waiting_for_room_ends_for_everybody() -> Outcome {
     Ok(())
 }
 
-/// How a task ends while producers go on.
+/// A way to end a task while producers continue.
 type End = fn(&Task<Arc<AtomicUsize>>);
 
 /// Ends a task in the middle of a stampede; answers accepted, run and dropped jobs.

@@ -1,4 +1,5 @@
-//! More workers than have work: nobody sleeps through a timer, and no task waits beside a sleeper.
+//! More workers than work: no worker sleeps through a timer, and no task waits while a worker
+//! sleeps.
 
 use std::error::Error;
 use std::sync::{mpsc, Arc, Barrier};
@@ -29,7 +30,7 @@ fn a_timer_armed_by_a_worker_fires_though_another_keeps_the_time() -> Outcome {
     for round in 0..ROUNDS {
         let (fired, others) = (fired.clone(), others.clone());
         task.submit(move |(), cx| {
-            // Local work, so that somebody searches and goes on watch while the timer is armed.
+            // Local work, so that one worker searches and goes on watch while the timer is armed.
             for other in &others {
                 other.submit(|(), _| {}).expect("the task lives");
             }

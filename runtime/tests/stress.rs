@@ -1,5 +1,5 @@
-//! Storms on real threads: handles that come and go, timers cancelled as they fire, groups that end
-//! under load. Each ends with nothing left over.
+//! Storms on real threads: short-lived handles, timers cancelled as they fire, groups that end
+//! under load. Each ends without leftovers.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -20,7 +20,7 @@ fn group(handle: tokio::runtime::Handle) -> Result<Group, Box<dyn Error>> {
     Ok(Group::builder("t").workers(2).pinning(Pinning::None).tokio(handle).build()?)
 }
 
-/// Sends what comes in back to its sender, for one connection.
+/// Echoes the bytes of one connection.
 async fn echo(listener: TcpListener) -> std::io::Result<()> {
     let (mut stream, _) = listener.accept().await?;
     let mut buffer = [0; 64];
@@ -123,7 +123,7 @@ async fn a_group_with_the_hosts_own_tokio_handle_shuts_down_inside_it() -> Outco
         cx.await_exclusive(nap, |naps, _, ()| *naps += 1);
     })?;
     assert_eq!(task.call(|naps, _| *naps).await?, 1);
-    // One that still waits for tokio when the end comes.
+    // A task that still waits for tokio at the end.
     let waiting = group.spawn(())?;
     waiting.submit(|(), cx| {
         let never = async { tokio::time::sleep(Duration::from_secs(86_400)).await };

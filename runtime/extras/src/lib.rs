@@ -1,4 +1,4 @@
-//! Services beside the runtime: several groups as one, ordered startup, health, retries.
+//! Services on top of the runtime: several groups as one, ordered startup, health, retries.
 //!
 //! Everything here is built on the public API of `turnwheel-runtime`, without `unsafe`. The
 //! runtime, actors and the engine do not depend on it.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Workers of the IO group of a [`Runtime`](crate::Runtime) by default: its jobs are short, and one
-/// that is held up by the system must not hold up the others.
+/// Workers of the IO group of a [`Runtime`](crate::Runtime) by default: its jobs are short, and a
+/// job that the system delays must not delay the others.
 pub const IO_WORKERS_DEFAULT: usize = 2;
 
 /// Attempts of a retry that was given no limit of its own: hours with the default back-off, and

@@ -1,4 +1,4 @@
-//! A clock that goes on by itself and can be moved, pinned and reset.
+//! A clock that runs by itself and can be moved, pinned and reset.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -8,9 +8,9 @@ use turnwheel_runtime::time::{Clock, ClockListener, SystemClock};
 
 /// The system's clock, with controls: for demonstrations and tests of a running system.
 ///
-/// Clones are the same clock. Wall time and monotonic time move together, so that timers follow;
-/// but monotonic time never goes back: where wall time is set back, it stays where it was. Moving
-/// the clock wakes the workers of every group that runs on it.
+/// Clones are the same clock. Wall time and monotonic time move together, so that timers follow.
+/// Monotonic time never goes back: if wall time is set back, monotonic time stays. Moving the clock
+/// wakes the workers of every group that runs on it.
 ///
 /// | call | running | pinned |
 /// | --- | --- | --- |
@@ -46,7 +46,7 @@ struct State {
     listeners: Vec<Weak<dyn ClockListener>>,
 }
 
-/// Monotonic time: `base_ns`, and what has passed since the system's clock showed `since_ns`.
+/// Monotonic time: `base_ns` plus the time since the system's clock showed `since_ns`.
 #[derive(Debug)]
 struct Monotonic {
     base_ns: u64,
@@ -83,7 +83,7 @@ impl OffsetClock {
         Self { system, shared: Arc::new(Mutex::new(state)) }
     }
 
-    /// Moves the time forward: a pinned clock stays pinned, a running one goes on running.
+    /// Moves the time forward: a pinned clock stays pinned, a running one keeps running.
     ///
     /// # Panics
     ///
@@ -113,7 +113,7 @@ impl OffsetClock {
         });
     }
 
-    /// Lets a pinned clock go on from where it stands.
+    /// Lets a pinned clock run on from its current time.
     pub fn resume(&self) {
         self.change(|state, system| state.run_from(system, state.wall(system)));
     }

@@ -24,7 +24,7 @@ const CPU: &str = "cpu";
 /// Name of the group for work that talks to devices and networks in short, frequent jobs.
 const IO: &str = "io";
 
-/// What a user changes about a group; kept, so that a derived runtime is like its origin.
+/// A user's settings of a group; kept, so that a derived runtime uses the same ones.
 type Configure = Arc<dyn Fn(GroupBuilder) -> GroupBuilder + Send + Sync>;
 
 /// The groups of a process: `cpu` and `io`, further ones by name, and a pool for blocking work.
@@ -101,8 +101,7 @@ impl Runtime {
     }
 
     /// Describes a runtime like this one: same clock, same description of its groups, but threads,
-    /// tasks and end of its own. `prefix` goes before the names of groups and threads in place of
-    /// this one's.
+    /// tasks and end of its own. `prefix` replaces the prefix of group and thread names.
     ///
     /// Groups made later with [`Runtime::add_group`] are not repeated.
     ///
@@ -156,8 +155,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`BuildError::DuplicateName`] if there is one of that name, [`BuildError::Closed`] after the
-    /// shutdown, or what is wrong with the description.
+    /// [`BuildError::DuplicateName`] if the name is in use, [`BuildError::Closed`] after the
+    /// shutdown, or the error in the description.
     pub fn add_group(
         &self,
         name: &str,
@@ -209,10 +208,10 @@ impl Runtime {
         }
     }
 
-    /// Shuts down every group and reports what was left; waits at most 30 s for the tasks.
+    /// Shuts down every group and reports the leftovers; waits at most 30 s for the tasks.
     ///
-    /// Further groups end first, the latest before the earlier ones, then `cpu`, then `io`: a task
-    /// that closes can still ask those that were there before it. Idempotent.
+    /// Further groups end first, in reverse order of creation, then `cpu`, then `io`: a closing
+    /// task can still call tasks of older groups. Idempotent.
     ///
     /// Blocks the calling thread: in an async host use [`Runtime::shutdown_later`].
     ///
@@ -225,7 +224,7 @@ impl Runtime {
 
     /// As [`Runtime::shutdown`] with another deadline for all groups together.
     ///
-    /// A group whose turn comes after the deadline closes what closes at once and kills the rest.
+    /// A group that is reached after the deadline closes its idle tasks and kills the rest.
     ///
     /// # Errors
     ///
@@ -267,7 +266,7 @@ impl Runtime {
         let thread = std::thread::Builder::new()
             .name(format!("{}shutdown", self.shared.plan.prefix))
             .spawn(move || {
-                // Nobody may wait for the report any more.
+                // The receiver of the report may be gone.
                 let _ = match runtime.shutdown_within(deadline) {
                     Ok(report) => completer.complete(report).map_err(drop),
                     Err(error) => completer.fail(Failure::error(error)).map_err(drop),
@@ -302,7 +301,7 @@ impl fmt::Debug for RuntimeBuilder {
 }
 
 impl RuntimeBuilder {
-    /// What goes before the name of each group, and so of each thread; by default nothing.
+    /// Prefix of the name of each group, and so of each thread; by default empty.
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.plan.prefix);
         self
@@ -345,7 +344,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// A clock that goes with the system's but can be read, pinned, moved and reset at run time:
+    /// A clock that follows the system's but can be read, pinned, moved and reset at run time:
     /// see [`Runtime::controlled_clock`]. Costs a virtual call and a short lock for each reading.
     pub fn controlled_clock(mut self) -> Self {
         let clock = OffsetClock::new();
@@ -354,12 +353,12 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Starts all groups. If one cannot be started, those before it end again.
+    /// Starts all groups. If one cannot be started, the ones started before it end again.
     ///
     /// # Errors
     ///
-    /// [`BuildError::DuplicateName`] for two groups of one name (`cpu` and `io` are taken), or what
-    /// is wrong with the description of a group.
+    /// [`BuildError::DuplicateName`] for two groups of one name (`cpu` and `io` are taken), or the
+    /// error in the description of a group.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let plan = self.plan;
         let mut names = vec![CPU, IO];
@@ -414,7 +413,7 @@ impl Drop for Made {
     }
 }
 
-/// What the shutdown of a runtime has left behind, group by group.
+/// Leftovers of the shutdown of a runtime, group by group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeReport {

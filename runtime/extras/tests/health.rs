@@ -1,4 +1,5 @@
-//! Health: the worst of the children, told on change only, a tree with a cause, checks in time.
+//! Health: the worst of the children, listeners called on change only, a tree with a cause, checks
+//! in time.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +22,7 @@ fn group() -> Result<Group, Box<dyn Error>> {
     Ok(Group::builder("t").workers(1).pinning(Pinning::None).build()?)
 }
 
-/// What the listeners of a monitor are told.
+/// Reports that the listeners of a monitor receive.
 struct Told {
     reports: mpsc::Receiver<HealthReport>,
     _listening: Listening,
@@ -31,7 +32,7 @@ impl Told {
     fn new(monitor: &HealthMonitor) -> Result<Self, Failure> {
         let (told, reports) = mpsc::channel();
         let listening = monitor.listen(move |report| {
-            // At the end of a test nobody listens any more.
+            // At the end of a test the receiver is gone.
             let _ = told.send(report.clone());
         })?;
         Ok(Self { reports, _listening: listening })
@@ -53,7 +54,7 @@ fn an_expected_component_is_unhealthy_until_it_is_registered() -> Outcome {
     assert_eq!(monitor.report().to_string(), text);
     monitor.register(&HealthComponent::healthy("disk"))?;
     assert_eq!(monitor.status(), Healthy);
-    // Expecting what is there changes nothing.
+    // Expecting a registered component changes nothing.
     monitor.expect("disk");
     assert_eq!(monitor.status(), Healthy);
     monitor.remove("disk");
@@ -263,7 +264,7 @@ fn probes_are_asked_at_every_check_and_the_first_is_early() -> Outcome {
     let mut number = 0;
     monitor.probe("disk", move || {
         number += 1;
-        // At the end of the test nobody listens any more.
+        // At the end of the test the receiver is gone.
         let _ = asked.send(number);
         assert_ne!(number, 3, "a panic is a failure of the probe");
         if number % 2 == 0 {
@@ -296,7 +297,7 @@ fn probes_are_asked_at_every_check_and_the_first_is_early() -> Outcome {
     Ok(())
 }
 
-/// Lets the one worker come round: what was queued before has run.
+/// Waits until the only worker has run all jobs queued before.
 fn settle(group: &Group) -> Outcome {
     for _ in 0..4 {
         group.spawn(())?.call(|(), _| ()).wait()?;
@@ -389,7 +390,7 @@ fn components_report_from_many_threads() -> Outcome {
         }
     });
     assert_eq!(monitor.status(), Healthy);
-    // The last change is told, whatever became of those before it.
+    // The last change is reported, whatever happened to the ones before it.
     let end = HealthComponent::healthy("end");
     monitor.register(&end)?;
     end.die("gone");

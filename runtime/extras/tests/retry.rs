@@ -1,4 +1,4 @@
-//! Retrying: what is retried, how often, when, and that every retry ends with an answer.
+//! Retrying: conditions, number and times of retries; every retry ends with an answer.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -194,7 +194,7 @@ fn immediate_retries_of_one_task_do_not_interleave() -> Outcome {
     Ok(())
 }
 
-/// Keeps the one worker busy until something is sent, so that what a test submits is queued.
+/// Keeps the only worker busy until a message arrives, so that a test's submissions are queued.
 fn hold(group: &Group) -> Result<mpsc::Sender<()>, Box<dyn Error>> {
     let (release, released) = mpsc::channel::<()>();
     let (holding, is_held) = mpsc::channel();
@@ -257,7 +257,7 @@ fn gaps(
     let mut gaps = Vec::new();
     let mut last = tries.recv_timeout(PATIENCE)?;
     for seconds in [2, 4, 8].into_iter().chain([10; 6]) {
-        // What runs now has armed the pause when this is answered.
+        // When this is answered, the running job has armed the pause.
         task.call(|_, _| ()).wait()?;
         clock.advance(Duration::from_secs(seconds) - Duration::from_nanos(1));
         task.call(|_, _| ()).wait()?;
@@ -353,7 +353,7 @@ fn a_closing_task_aborts_its_retries_and_answers() -> Outcome {
     ] {
         let task = group.spawn(())?;
         let answer = retry(&task, strategy, |(), _| Ok(Attempt::<()>::NotYet)).wait()?;
-        // A killed task fails, which is what was asked for.
+        // A killed task fails, as requested.
         let _ = end(&task).wait();
         assert!(answer.wait()?.is_aborted());
     }

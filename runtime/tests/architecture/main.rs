@@ -6,7 +6,7 @@ mod size;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names that only `sync/`, and for clocks `time/clock.rs`, may write, and who else may, with why.
+/// Names reserved for `sync/` (clocks: `time/clock.rs`), with the exceptions and their reasons.
 const RESERVED: &[(&str, &[&str])] = &[
     ("std::sync::atomic::", &["sync/"]),
     ("std::sync::Mutex", &["sync/"]),

@@ -37,7 +37,7 @@ fn top(name: &str) -> &str {
     name.split('/').next().unwrap_or(name).trim_end_matches(".rs")
 }
 
-/// Names that the crate's root re-exports, with the folder that they come from.
+/// Names that the crate's root re-exports, with their folder of origin.
 fn reexports(folder: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(workspace().join(folder).join("lib.rs")).unwrap_or_default();
     let mut found = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Groups at rest, for tests of what a group does when it has something to do, and what it does not.
+//! Groups at rest, for tests of a group's work on an event, and of its inactivity without one.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,8 +39,8 @@ pub(crate) fn is_at_rest(group: &Group) -> bool {
     is_empty && metrics.parked as usize == group.workers()
 }
 
-/// How often a task was taken up and how many jobs were run so far. A turn that could not go on, for
-/// instance because a sender was interrupted in the middle of sending, counts with its next one.
+/// Number of turns and of jobs so far. A turn that could not continue, for instance because a
+/// sender was preempted in the middle of sending, counts with its next one.
 pub(crate) fn work_done(group: &Group) -> (u64, u64) {
     let workers = group.metrics().workers;
     workers.iter().fold((0, 0), |sum, one| (sum.0 + one.turns - one.requeues, sum.1 + one.jobs))

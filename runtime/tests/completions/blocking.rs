@@ -44,7 +44,7 @@ fn a_blocking_action_runs_once_off_its_task_and_is_answered_afterwards() -> Outc
                 let _ = say.send((cx.task().is_current(), thread));
             });
         })?;
-        // The task goes on meanwhile, on as few workers as there are.
+        // Meanwhile the task runs other jobs, even on a single worker.
         task.call(|seen, _| seen.push("job")).wait_timeout(PATIENCE)?;
         assert_eq!(runs.load(Ordering::SeqCst), 0);
         release.send(())?;
@@ -140,7 +140,7 @@ fn a_blocking_action_is_answered_in_its_phase_or_not_at_all_and_always_runs() ->
             sim.wait(task.close())?;
             sim.run_until_idle();
             let expected: &[Phase] = match phase {
-                // Starting and Closing last until what was begun in them is answered.
+                // Starting and Closing last until the futures begun in them are answered.
                 Phase::Starting | Phase::Started | Phase::Closing => &[phase],
                 _ => &[],
             };

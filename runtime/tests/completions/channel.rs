@@ -127,7 +127,7 @@ fn several_consumers_share_the_items_and_none_is_lost_or_doubled() -> Outcome {
                 }
             });
         }
-        // One goes while the items come: the others take what is left.
+        // One consumer goes while the items arrive: the others take the rest.
         drop(consumers.pop());
     });
     channel.drained().wait()?;
@@ -261,7 +261,7 @@ fn items_are_consumed_in_phase_started_only() -> Outcome {
         if held == Phase::Starting {
             while phases.recv_timeout(PATIENCE)? != held {}
             channel.send(1)?;
-            // Turns of other tasks on the one worker: this one had its chance.
+            // Turns of other tasks on the only worker, so the consumer had its chance to run.
             group.spawn(())?.call(|(), _| ()).wait()?;
             assert_eq!(channel.len(), 1, "not while starting is held");
             release.complete(())?;
@@ -310,7 +310,7 @@ fn a_signal_reaches_everybody_in_the_list_and_nobody_else() -> Outcome {
         names.iter().map(|name| named(&task, name, &to)).collect::<Result<_, _>>()?;
     let listeners = Listeners::new();
     listeners.signal();
-    // Removed, and who is left in the order in which they were added.
+    // The removed listener, and the remaining ones in the order in which they were added.
     let cases: [(Option<usize>, &[&str]); 4] = [
         (None, &names),
         (Some(0), &["middle", "last"]),
@@ -331,7 +331,7 @@ fn a_signal_reaches_everybody_in_the_list_and_nobody_else() -> Outcome {
         drop(places);
         assert!(listeners.is_empty());
     }
-    // One alone, and the same one in two lists: leaving the one is not leaving the other.
+    // A single listener, and the same one in two lists: leaving one list keeps the other.
     let other = Listeners::new();
     let alone = listeners.add(&conditions[0]);
     let elsewhere = other.add(&conditions[0]);

@@ -9,7 +9,7 @@ use turnwheel_runtime::completion::{
 };
 use turnwheel_runtime::{Completer, Completion, Context, Failure, Group};
 
-/// Counts what it runs, at once.
+/// Runs jobs at once and counts them.
 #[derive(Clone, Default)]
 struct Counting(Arc<AtomicUsize>);
 
@@ -86,7 +86,7 @@ fn a_blocked_thread_is_woken_by_a_task_with_the_value_or_the_message() {
                 }
             }
         }
-        // Of one that has failed before anybody waits.
+        // A completion that has failed before the first wait.
         let failed = Completion::failed(Failure::message("why"));
         assert_eq!(wait(failed).unwrap_err().to_string(), "why");
     }

@@ -54,7 +54,7 @@ fn while_one_is_out_another_may_be_lent_and_only_that_comes_back() {
     assert_eq!(lender.fetch(), None);
     drop(second);
     assert_eq!(lender.fetch(), Some(2));
-    // One that was given back and not fetched is dropped for the next.
+    // A value that was given back and not fetched is dropped for the next one.
     drop(lender.lend(3));
     drop(lender.lend(4));
     assert_eq!(lender.fetch(), Some(4));

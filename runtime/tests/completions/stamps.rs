@@ -1,4 +1,4 @@
-//! When things are done, and what follows: stamps, followers, links of a chain, shared waits.
+//! Times of completion, and follow-ups: stamps, followers, links of a chain, shared waits.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ fn every_outcome_has_the_time_at_which_it_was_given() -> Outcome {
     two.fail(Failure::Cancelled)?;
     at(5);
     drop(three);
-    // Much later, somebody looks.
+    // The first look is much later.
     at(100);
     let mut seen = Vec::new();
     for stamped in [made_done, made_failed].into_iter().chain(all) {
@@ -190,7 +190,7 @@ fn a_subscription_that_is_dropped_is_no_consumer_any_more() -> Outcome {
     assert!(!completer.is_cancelled(), "the second one waits");
     drop(two);
     assert!(completer.is_cancelled(), "nobody waits");
-    // And the one that stays gets its value.
+    // The remaining follower gets its value.
     let (completer, answer) = completion();
     let shared = answer.shared();
     drop(shared.subscribe());

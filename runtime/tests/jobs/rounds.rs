@@ -1,8 +1,8 @@
-//! Rounds: whatever ends a turn, neither jobs nor subscriptions of a task starve one another.
+//! Rounds: neither jobs nor subscriptions of a task starve one another, for every way a turn ends.
 //!
-//! A flood of jobs signals a condition with each job. Its job must run after at most a budget of jobs
-//! and the one turn that was under way. The other way round, conditions that are always ready let
-//! submitted jobs through.
+//! A flood of jobs signals a condition with each job. Its job must run after at most a budget of
+//! jobs and the turn that was under way. Conversely, conditions that are always ready let submitted
+//! jobs through.
 
 use std::future::{poll_fn, Future};
 use std::panic::resume_unwind;
@@ -259,7 +259,7 @@ fn subscriptions_that_are_always_ready_starve_no_submitted_job() {
     }
 }
 
-/// A task that is asked to close while it holds a future and works on in its fast lane.
+/// A task whose fast lane stays busy after the close request while a future holds it.
 struct Busy;
 
 impl Lifecycle<u32> for Busy {

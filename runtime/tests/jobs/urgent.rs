@@ -1,4 +1,4 @@
-//! The urgent lane: overtakes what is submitted, loses nothing, ends with its task.
+//! The urgent lane: overtakes submitted jobs, loses nothing, ends with its task.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -231,7 +231,7 @@ fn urgent_jobs_of_many_threads_run_once_each() -> Outcome {
     Ok(())
 }
 
-/// Ends, when interrupted, whatever its task waits for.
+/// On an interrupt, cancels all subscriptions of its task.
 struct Impatient;
 
 impl Lifecycle<Vec<i32>> for Impatient {

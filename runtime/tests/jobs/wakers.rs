@@ -1,4 +1,4 @@
-//! What wakes a future is reused for the next future of its task, unless somebody still knows it.
+//! The source of a waker is reused for the next future of its task, unless a clone is left.
 
 use std::future::{poll_fn, Future};
 use std::pin::Pin;

@@ -40,7 +40,7 @@ impl Random {
 /// A timer's place in the model, its key, and a witness of its value's life.
 type Life = ((u64, u64), Key, Rc<()>);
 
-/// What the wheel must do, told by a sorted map from (deadline, order of arming) to the timer.
+/// Reference model of the wheel: a sorted map from (deadline, order of arming) to the timer.
 #[derive(Default)]
 struct Model {
     pending: BTreeMap<(u64, u64), u64>,
@@ -220,7 +220,7 @@ fn run_against_model(seed: u64, start_ns: u64, steps: u32) {
         }
         pair.check();
     }
-    // What is left is dropped with the wheel, once.
+    // The remaining timers are dropped with the wheel, once.
     drop(pair.wheel);
     assert!(pair.model.live.values().all(|(_, _, life)| Rc::strong_count(life) == 1));
 }

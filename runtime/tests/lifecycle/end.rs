@@ -1,4 +1,4 @@
-//! Stop, fail, kill, deadlines, and the end of a task that nobody can reach.
+//! Stop, fail, kill, deadlines, and the end of an unreachable task.
 
 use std::time::Duration;
 

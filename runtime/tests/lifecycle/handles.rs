@@ -1,4 +1,4 @@
-//! What dropping a handle does: while a task is started, and while it closes. The rule is in the
+//! Effect of dropping a handle while a task is started, and while it closes. The rule is in the
 //! documentation of the crate, «Handles».
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ impl Shelf {
     }
 }
 
-/// How often «ran» is noted in each world if this is armed in this phase, which is held for longer
+/// Number of «ran» notes in each world if this is armed in this phase, which is held for longer
 /// than a timer's delay.
 fn runs(
     phase: &'static str,
@@ -125,7 +125,7 @@ fn a_dropped_receiving_end_receives_no_more_and_tells_the_source() {
     }
 }
 
-/// Counts what is logged.
+/// Counts logged events.
 #[derive(Clone, Default)]
 struct Logged(Arc<AtomicUsize>);
 

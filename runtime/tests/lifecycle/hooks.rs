@@ -1,4 +1,4 @@
-//! Hooks that note themselves and then do what the case put there.
+//! Hooks that log themselves and then run the actions of the case.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl State {
     }
 }
 
-/// Notes each hook, then does what the case put there.
+/// Logs each hook, then runs the actions of the case.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) starting: Option<Hook>,
@@ -92,7 +92,7 @@ impl Lifecycle<State> for Hooks {
     }
 }
 
-/// The hooks of a whole life, in order.
+/// The hooks of a complete life, in order.
 pub(crate) const FULL: [&str; 5] = ["starting", "started", "close_requested", "closing", "closed"];
 
 pub(crate) fn hook(

@@ -1,4 +1,4 @@
-//! What a task may do in which phase: the reference's lifecycle cases. One body a case, run in
+//! Operations of a task in each phase: the reference's lifecycle cases. One body a case, run in
 //! simulation and on 1, 2 and 4 workers.
 
 mod conditions;

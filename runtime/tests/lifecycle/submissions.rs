@@ -100,7 +100,7 @@ fn a_call_of_another_thread_while_the_closed_hook_runs_is_answered_closed() {
         let (tell, told) = std::sync::mpsc::channel();
         let closed = once(move |state, cx| {
             let task = cx.task();
-            // The hook goes on when the other thread has called.
+            // The hook continues when the other thread has called.
             let caller = std::thread::spawn(move || task.call(|state, _| state.note("never")));
             let call = caller.join().expect("it only calls");
             state.note("called");

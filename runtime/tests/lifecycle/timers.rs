@@ -56,7 +56,7 @@ fn a_timer_of_a_closing_task_never_runs() {
             world.until("armed");
             world.advance(DELAY * 2);
             assert!(!closed.is_done(), "held in {which}");
-            // What holds it does not hold a stop.
+            // A future that holds the phase does not hold a stop.
             world.wait(task.stop()).unwrap();
             assert!(closed.is_done(), "{which}");
             assert_eq!(world.count("timer"), 0, "{which}");

@@ -1,7 +1,7 @@
 //! The worlds in which each case runs: simulation, and groups with threads.
 //!
-//! A case waits for what must happen, and notes in one log what happens. That something has *not*
-//! happened is looked at after `settle`, and told by the order of the log.
+//! A case waits for the events that must happen and logs all events. The absence of an event is
+//! checked after `settle`, by the order of the log.
 
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::hooks::{Hooks, State};
 /// Long enough for any machine; no test waits for it unless it fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Seeds of the simulations, after the one where nothing is left to chance.
+/// Seeds of the simulations, after the run without random choices.
 const SEEDS: u64 = 4;
 
 /// Workers of the groups with threads.
@@ -25,7 +25,7 @@ const WORKERS: [usize; 3] = [1, 2, 4];
 /// behind the probes.
 const ROUNDS: usize = 2;
 
-/// What happened, in order.
+/// The events, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     notes: Mutex<Vec<String>>,
@@ -57,7 +57,7 @@ enum Kind {
     Threads(ManualClock),
 }
 
-/// One world: a group, time that stands still until it is moved, and a log.
+/// A world: a group, a clock that only the test moves, and a log.
 pub(crate) struct World {
     name: String,
     kind: Kind,
@@ -88,7 +88,7 @@ impl World {
         self.group.task(state).lifecycle(hooks).spawn().expect("the group is open")
     }
 
-    /// The outcome of what must end at the present time.
+    /// The outcome of a completion that must end without moving the time.
     pub(crate) fn wait<T>(&self, completion: Completion<T>) -> Result<T, Failure> {
         match &self.kind {
             Kind::Simulated(sim) => sim.wait(completion),
@@ -138,7 +138,7 @@ impl World {
         self.settle();
     }
 
-    /// Completes what a phase is held by; the log tells what came before.
+    /// Completes the completion that holds a phase; the log shows the events before.
     pub(crate) fn let_go(&self, completer: &Completer<()>) {
         self.log.note("let go");
         completer.complete(()).expect("the task waits for it");

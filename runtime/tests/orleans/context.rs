@@ -1,5 +1,5 @@
-//! Where code runs: the context of jobs, of what they wait for, and of what is no job; in
-//! simulation where order is the point and on 1, 2 and 4 workers where threads are.
+//! Execution context: of jobs, of their continuations, and of code outside of jobs; in simulation
+//! for the order and on 1, 2 and 4 workers for threads.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -34,7 +34,7 @@ fn here() -> Option<String> {
 
 // --- inherited ---
 
-/// What the tasks of a random tree have seen.
+/// Record of the tasks of a random tree.
 #[derive(Default)]
 struct Seen {
     steps: AtomicUsize,
@@ -45,7 +45,7 @@ struct Seen {
 struct Tree {
     tasks: Vec<Task<usize>>,
     seen: Arc<Seen>,
-    /// The other side hears when the last step is gone.
+    /// Dropped with the last step, which notifies the receiver.
     _end: mpsc::Sender<()>,
 }
 
@@ -61,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// One step on `target`, which makes others by every way there is.
+    /// One step on `target`, which creates others in every available way.
     fn step(
         tree: &Arc<Self>,
         target: usize,
@@ -126,7 +126,7 @@ impl Tree {
     }
 }
 
-/// Starts a random tree on four tasks. The receiver hears when it has ended.
+/// Starts a random tree on four tasks. The receiver is closed at its end.
 fn plant(group: &Group, seed: u64) -> (Arc<Seen>, mpsc::Receiver<()>) {
     let (end, ended) = mpsc::channel();
     let spawn = |n| group.task(n).name(&format!("t{n}")).spawn().expect("the group runs");
@@ -262,7 +262,7 @@ impl Drop for Bomb {
 /// The state keeps the condition alive.
 type Kept = Option<Condition>;
 
-/// Tells where its hooks run; one of them panics.
+/// Sends the name of the task in which its hooks run; one hook panics.
 struct Panicking(mpsc::Sender<Option<String>>);
 
 impl Lifecycle<Kept> for Panicking {
@@ -349,7 +349,7 @@ fn a_simulation_leaves_no_context_behind_and_gives_the_outer_one_back() {
 // --- not inherited ---
 
 thread_local! {
-    /// What a program might keep for the request at hand.
+    /// A request id as a program might keep it.
     static REQUEST: Cell<Option<u32>> = const { Cell::new(None) };
 }
 

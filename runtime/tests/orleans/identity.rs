@@ -1,5 +1,5 @@
-//! Who a task is: closures find the task they were queued to, and a task is the same one from every
-//! side. In simulation where chance is the point and on 1, 2 and 4 workers where threads are.
+//! Identity of a task: closures find the task to which they were queued, and all handles name the
+//! same one. In simulation for chance and on 1, 2 and 4 workers for threads.
 
 use std::mem::size_of;
 use std::sync::mpsc;
@@ -39,7 +39,7 @@ fn targets(group: &Group, other: &Group) -> Vec<Task<i64>> {
     builders.into_iter().map(|task| task.spawn().expect("the groups run")).collect()
 }
 
-/// Queues closures on `target`; the answer is what they leave behind, and where they ran.
+/// Queues closures on `target`; returns their result, and whether they ran there.
 fn add_and_multiply(target: &Task<i64>) -> Completion<(i64, bool)> {
     let own = target.clone();
     let queued = target.submit(|value, _| *value += 5).is_ok();
@@ -68,7 +68,7 @@ fn add_and_multiply_later(target: &Task<i64>) -> Completion<(i64, bool)> {
 type Add = fn(&Task<i64>) -> Completion<(i64, bool)>;
 const WAYS: [Add; 2] = [add_and_multiply, add_and_multiply_later];
 
-/// Asks from a turn of another task.
+/// Calls from a turn of another task.
 fn asked_inside(asker: &Task<()>, target: &Task<i64>, way: Add) -> Completion<(i64, bool)> {
     let (completer, answer) = completion();
     let target = target.clone();
@@ -125,7 +125,7 @@ fn a_handle_is_one_word_that_is_compared_and_printed() {
     assert!(printed.contains("one") && printed.contains("Started"), "{printed}");
 }
 
-/// Tells which task its hooks run in.
+/// Sends the task in which its hooks run.
 struct Where(mpsc::Sender<Option<u64>>);
 
 impl Lifecycle<()> for Where {

@@ -1,4 +1,4 @@
-//! Every option has an effect that a test shows, and every limit is met by somebody.
+//! Every option has an effect that a test shows, and a test reaches every limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -1,6 +1,5 @@
-//! What the queues of a group promise: the system class first, arrival order in each task, no task
-//! in two places, no wake-up lost. In simulation where chance is the point and on 1, 2 and 4 workers
-//! where threads are.
+//! Promises of a group's queues: the system class first, arrival order in each task, no task in two
+//! places, no lost wake-up. In simulation for chance and on 1, 2 and 4 workers for threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{mpsc, Arc, Barrier};
@@ -14,7 +13,7 @@ use crate::at_rest::{build, is_at_rest, on_workers, wait_until, work_done, PATIE
 
 // --- the system class ---
 
-/// Gives the task a job that gives it the next one, until nobody wants it any more.
+/// Submits a job that submits the next one, until `is_wanted` is false.
 fn go_on(task: &Task<()>, is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
     let job = move |(): &mut (), cx: &mut Context<'_, ()>| {
         if is_wanted() {
@@ -131,7 +130,7 @@ fn a_system_task_waits_for_the_running_turn_only() {
             let answer = system.call(|begun, _| begun.load(Ordering::SeqCst));
             let queued = begun.load(Ordering::SeqCst);
             let ran = answer.wait_timeout(PATIENCE).unwrap();
-            // With several workers the others go on while the one that took it comes to run it.
+            // With several workers, others run while the worker that took it gets to it.
             let between = ran.saturating_sub(queued);
             assert!(workers > 1 || between <= 1, "{between} user turns went first");
         }
@@ -185,7 +184,7 @@ fn many_senders_lose_nothing_and_keep_their_order() {
                         start.wait();
                         for number in 0..JOBS / senders {
                             let job = move |next: &mut Vec<usize>, _: &mut Context<'_, _>| {
-                                // Else it stands still and the count below is wrong.
+                                // Otherwise the number stays and the count below is wrong.
                                 next[sender] += usize::from(next[sender] == number);
                             };
                             assert!(task.submit(job).is_ok());
@@ -338,7 +337,7 @@ fn a_queue_holds_only_tasks_with_work_and_each_once() {
     });
 }
 
-/// Asks again and again, with a pause in which the task may or may not go idle.
+/// Calls repeatedly, with a pause in which the task may or may not go idle.
 fn ask_often(task: &Task<u64>, rounds: u64, mut pause: u64) {
     for _ in 0..rounds {
         let answer: Completion<()> = task.call(|count, _| *count += 1);
@@ -353,7 +352,7 @@ fn ask_often(task: &Task<u64>, rounds: u64, mut pause: u64) {
 fn no_wake_up_is_lost_at_the_edge_of_idleness() {
     const ROUNDS: u64 = 2_000;
     on_workers("queues", |group| {
-        // Alone: nobody else's wake-up helps out.
+        // A single task, so no other wake-up can help.
         let task = group.spawn(0_u64).unwrap();
         ask_often(&task, ROUNDS, 1);
         let senders: Vec<_> = (0..4)

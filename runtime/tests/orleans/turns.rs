@@ -1,5 +1,5 @@
-//! Whose turn it is: budgets, claims, ways into a task; in simulation where order is the point and on
-//! 1, 2 and 4 workers where threads are.
+//! Order of turns: budgets, claims, ways into a task; in simulation for the order and on 1, 2 and 4
+//! workers for threads.
 
 use std::future::Future;
 use std::pin::pin;
@@ -63,7 +63,7 @@ fn a_turn_ends_after_its_budget_of_time() {
     let group = builder.clock(Arc::new(clock.clone())).build().unwrap();
     let slow = group.spawn(0).unwrap();
     let (target, filled) = (slow.clone(), group.spawn(()).unwrap());
-    // One worker: what a turn submits waits until it is over.
+    // One worker: submissions of a turn wait until the turn is over.
     let filling = filled.call(move |(), _| {
         for _ in 0..12 {
             let clock = clock.clone();

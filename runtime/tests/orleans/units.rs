@@ -1,6 +1,5 @@
-//! What a unit of work may count on: nobody else in its task, its own context after every wait,
-//! nothing left behind. In simulation where chance is the point and on 1, 2 and 4 workers
-//! where threads are.
+//! Guarantees for a unit of work: exclusive access to its task, its own context after every wait,
+//! no leftovers. In simulation for chance and on 1, 2 and 4 workers for threads.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -50,7 +49,7 @@ fn random(seed: &mut u64) -> usize {
 
 // --- one at a time ---
 
-/// Who is inside of one task, counted from outside of it.
+/// Number of jobs inside one task, counted from outside.
 #[derive(Default)]
 struct Door {
     inside: AtomicUsize,
@@ -205,7 +204,7 @@ fn a_task_is_bound_to_no_thread_and_its_plain_state_goes_with_it() {
 
 // --- back in its own context ---
 
-/// Awaits what there is to be awaited; answers where it went on each time.
+/// Awaits in all available ways; returns where it continued each time.
 async fn wander(
     sleep: Completion<()>,
     asked: Completion<u32>,
@@ -272,7 +271,7 @@ fn a_future_goes_on_in_its_own_task_after_a_timer_a_task_a_channel_and_another_r
 
 // --- never in another task ---
 
-/// What a random tree of spawns and waits has seen.
+/// Record of a random tree of spawns and waits.
 #[derive(Default)]
 struct Grown {
     next: AtomicUsize,
@@ -284,7 +283,7 @@ struct Grown {
 struct Branch {
     number: usize,
     tree: Arc<Grown>,
-    /// The other side hears when the last branch is gone.
+    /// Dropped with the last branch, which notifies the receiver.
     end: mpsc::Sender<()>,
 }
 
@@ -418,7 +417,7 @@ fn come_and_go(group: &Group, count: &Arc<AtomicUsize>, kind: usize) {
     }
 }
 
-/// Tasks that come and go in each leak test.
+/// Short-lived tasks in each leak test.
 const COMERS: usize = 100_000;
 
 // O-031, O-032

@@ -1,4 +1,4 @@
-//! The simulation, and what is found by its seeds.
+//! The simulation, and bugs that its seeds find.
 
 mod seeds;
 mod virtual_time;

@@ -1,4 +1,4 @@
-//! Simulation by seed: what is left to chance, what is found by it, and injected faults.
+//! Simulation by seed: random choices, bugs that they find, and injected faults.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 

@@ -1,4 +1,4 @@
-//! A panic in each callback: its task's policy is asked, everybody else goes on, nothing is lost.
+//! A panic in each callback: the policy of its task decides, other tasks continue, nothing is lost.
 
 use std::error::Error;
 use std::future::{poll_fn, Future};
@@ -25,7 +25,7 @@ fn group(workers: usize) -> Result<Group, Box<dyn Error>> {
     Ok(Group::builder("callbacks").workers(workers).pinning(Pinning::None).build()?)
 }
 
-/// Counts how often the policy is asked, and what the panics said.
+/// Counts the calls of the policy, and keeps the texts of the panics.
 struct Asked(mpsc::Sender<String>);
 
 impl Lifecycle<u32> for Asked {
@@ -101,7 +101,7 @@ fn a_panic_in_a_job_of_any_kind_is_asked_for_once_and_the_task_goes_on() -> Outc
         let group = group(workers)?;
         for (what, plant) in ONE_SHOTS {
             let (task, asked) = asked(&group)?;
-            // What is behind it in the lane still runs, in order.
+            // Jobs behind it in the lane still run, in order.
             task.submit(move |_, cx| plant(cx))?;
             for number in 0..10 {
                 task.submit(move |count, _| *count = *count * 2 + number % 2)?;
@@ -349,7 +349,7 @@ fn a_waker_that_panics_hurts_neither_the_completer_nor_other_waiters() -> Outcom
         assert!(!polled(&mut sleep) || sleep.is_done());
         drop(sleep);
         group.sleep(Duration::from_millis(2)).wait_timeout(PATIENCE)?;
-        // Whoever shares the completion is told all the same.
+        // Clones of the shared completion still get the outcome.
         let (completer, answer) = completion();
         let mut bad = answer.shared();
         let good = bad.subscribe();
@@ -359,7 +359,7 @@ fn a_waker_that_panics_hurts_neither_the_completer_nor_other_waiters() -> Outcom
         let other = bad.subscribe();
         completer.complete(8)?;
         assert_eq!((good.wait_timeout(PATIENCE)?, other.wait_timeout(PATIENCE)?), (8, 8));
-        // Who asked to be told of a cancel cannot spoil it.
+        // A panicking cancel callback does no harm.
         let (completer, answer) = completion::<()>();
         completer.on_cancel(Waker::from(Arc::new(BadWaker)));
         assert!(answer.cancel() && completer.is_cancelled());

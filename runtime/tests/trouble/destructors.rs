@@ -1,4 +1,4 @@
-//! A panic in each destructor that the runtime calls: contained where nobody is to blame for it.
+//! A panic in each destructor that the runtime calls: contained where no job is to blame for it.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ fn all_workers_live(group: &Group) -> Outcome {
     Ok(())
 }
 
-/// Blocks the task's worker until told.
+/// Blocks the task's worker until the sender is used or dropped.
 fn gate<S: Send + 'static>(task: &Task<S>) -> Result<mpsc::Sender<()>, Box<dyn Error>> {
     let (release, held) = mpsc::channel::<()>();
     let (begin, begun) = mpsc::channel();
@@ -96,7 +96,7 @@ fn jobs_that_are_dropped_unrun_may_panic_and_their_task_ends_in_order() -> Outco
         let end = task.stop();
         release.send(())?;
         end.wait_timeout(PATIENCE)?;
-        // Its job is dropped, by a panic; the caller is told of that.
+        // Its job is dropped, by a panic; the caller gets that failure.
         let told = called.wait_timeout(PATIENCE);
         assert!(told.is_err_and(|met| matches!(met, Failure::Panicked(_))));
         bombs.all_gone(11);
@@ -167,7 +167,7 @@ fn state_and_hooks_may_both_panic_when_they_are_dropped() -> Outcome {
         let task = group.task(bombs.one()).lifecycle(BadHooks(bombs.one())).spawn()?;
         task.close().wait_timeout(PATIENCE)?;
         bombs.all_gone(2);
-        // Also when nobody is left to be told.
+        // Also without any receiver.
         drop(group.task(bombs.one()).lifecycle(BadHooks(bombs.one())).spawn()?);
         all_workers_live(&group)?;
         assert!(group.shutdown()?.is_clean());
@@ -176,7 +176,7 @@ fn state_and_hooks_may_both_panic_when_they_are_dropped() -> Outcome {
     Ok(())
 }
 
-/// Tells of each failure.
+/// Reports each failure.
 struct Asked(mpsc::Sender<String>);
 
 impl Lifecycle<u32> for Asked {
@@ -196,14 +196,14 @@ fn values_that_a_job_leaves_are_part_of_the_job() -> Outcome {
     let bombs = Bombs::default();
     let (ask, asked) = mpsc::channel();
     let task = group.task(0).lifecycle(Asked(ask)).spawn()?;
-    // A capture that goes when the job is over.
+    // A capture that is dropped at the end of the job.
     let bomb = bombs.one();
     task.submit(move |count, _| {
         *count += 1;
         drop(bomb);
     })?;
     assert!(asked.recv_timeout(PATIENCE)?.contains("planted"));
-    // A value that nobody waits for any more.
+    // A value without a waiter.
     let release = gate(&task)?;
     let planted = bombs.clone();
     drop(task.call(move |_, _| planted.one()));
@@ -276,7 +276,7 @@ fn a_value_that_only_a_timer_still_holds_may_panic_without_ending_a_worker() -> 
         while !done.is_done() {
             std::thread::yield_now();
         }
-        // Nobody takes the value: the timer of the limit has the last reference to it.
+        // No caller takes the value: the timer of the limit has the last reference to it.
         drop(done);
         let later = group.sleep(2 * HOUR);
         clock.advance(2 * HOUR);

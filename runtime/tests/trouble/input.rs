@@ -147,7 +147,7 @@ fn a_panic_in_any_hook_leaves_the_task_over_and_its_end_answered() {
             task.submit(|(), _| panic!("a job")).expect("room");
         }
         sim.run_until_idle();
-        // Only a panic in `started` is one that the policy lets the task survive.
+        // The policy lets the task survive a panic only in `started`.
         assert_eq!(sim.wait(task.close()).is_ok(), hook == "started", "{hook}");
         assert!(task.phase().is_over(), "{hook}");
     }

@@ -105,7 +105,7 @@ fn own_job_of_a_discarded_fast_job_stays_in_its_task() -> Outcome {
 /// Set in the process that is to be aborted: which handles it forgets.
 const FORGETS: &str = "TURNWHEEL_TEST_FORGETS";
 
-/// Forgets handles of an exchange for as long as that goes, whatever panics.
+/// Forgets more handles of an exchange than its count holds, even after panics.
 fn forget_handles(kind: &str) {
     let (_giver, _taker, shared) = channel_shared::<u8, ()>(());
     let weak = shared.downgrade();
@@ -178,7 +178,7 @@ impl tracing::Subscriber for Formats {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Takes one of what is left, if anything is.
+/// Takes one from `left`; false if none is left.
 fn is_left(left: &AtomicUsize) -> bool {
     let less = |left: usize| left.checked_sub(1);
     left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
@@ -193,7 +193,7 @@ fn run_logged(sim: &Sim, panics: usize) -> Outcome {
     Ok(())
 }
 
-/// How often a text panics, and how often the subscriber.
+/// Number of panics of the text, and of the subscriber.
 const PANICS: [(usize, usize); 8] =
     [(0, 1), (0, 2), (0, 3), (0, usize::MAX), (1, 0), (2, 0), (3, 1), (usize::MAX, usize::MAX)];
 
@@ -280,7 +280,7 @@ fn job_whose_failure_cannot_be_logged_leaves_the_turn_whole() -> Outcome {
     Ok(())
 }
 
-/// An error whose end panics.
+/// An error whose destructor panics.
 #[derive(Debug)]
 struct Parting;
 

@@ -102,7 +102,7 @@ fn own_jobs_of_a_task_whose_job_runs_a_simulation_stay_its_own() -> Outcome {
         let task = inner.group("inner").spawn(String::new()).expect("it runs");
         let text = task.call(move |text, inside| {
             inside.run(|text, _| text.push('b')).expect("room");
-            // Not in its turn: this goes through the mailbox.
+            // Not in its turn, so the job goes through the mailbox.
             own.run(|order, _| order.push(4)).expect("room");
             text.push('a');
         });
@@ -208,7 +208,7 @@ fn context_that_drops_all_subscriptions_in_one_of_them_ends_each_once() -> Outco
 
 // --- oneshot channels ---
 
-/// Drops what it keeps when the value is given up.
+/// Drops its sender when the value is given up.
 struct Keeps(Mutex<Option<Sender<End, Keeps>>>, #[expect(dead_code, reason = "it is counted")] End);
 
 impl Metadata for Keeps {
@@ -292,7 +292,7 @@ fn wakers_that_panic_leave_the_channel_whole() {
     let panics = Waker::from(Arc::new(Panicking));
     assert!(receiver.poll(&panics).is_pending());
     std::mem::forget(panics);
-    // The one before is dropped here, or by the sender: both contain it or pass it on.
+    // The former waker is dropped here, or by the sender: both contain a panic or pass it on.
     let polled = catch_unwind(AssertUnwindSafe(|| receiver.poll(Waker::noop()).is_pending()));
     drop(polled);
     assert!(sender.send(ends.one()).is_ok());
@@ -335,7 +335,8 @@ fn loan_whose_value_panics_at_its_end_is_freed_once() {
     assert_eq!(ends.count(), 1);
     let mut lender = Lender::new();
     drop(lender.lend(Bomb(ends.one())));
-    // It lies there, given back: the new one takes its place, and the old cell goes with it.
+    // The returned value is still in the cell: the new value replaces it, and the old cell is
+    // freed.
     assert!(catch_unwind(AssertUnwindSafe(|| lender.lend(Bomb(ends.one())))).is_err());
     drop(lender);
     assert_eq!(ends.count(), 3);

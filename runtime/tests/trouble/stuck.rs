@@ -57,12 +57,12 @@ fn a_job_that_never_returns_is_named_while_it_runs_and_at_the_end() -> Outcome {
         assert!(name == "stuck" && held >= long, "{name} for {held:?}");
         let begin = Instant::now();
         let report = group.shutdown_within(DEADLINE)?;
-        // The deadline, a second for the kill, and whatever a busy machine adds.
+        // The deadline, a second for the kill, and reserve for a busy machine.
         assert!(begin.elapsed() < DEADLINE + Duration::from_secs(20));
         assert_eq!((report.left, report.closed), (vec!["stuck".to_owned()], 0));
         assert!(stuck.closed().wait_timeout(PATIENCE).is_err(), "whoever waits for it is told");
         assert!(stuck.submit(|(), _| ()).is_err(), "and it takes no more work");
-        // It does return after all: what was behind it is answered, and not run.
+        // It does return after all: the jobs behind it are answered, and not run.
         release.send(())?;
         for answer in behind {
             assert!(answer.wait_timeout(PATIENCE).is_err_and(|met| met.is_closed()));
@@ -271,7 +271,7 @@ fn blocking_waits_of_a_task_for_itself_are_refused_on_its_worker() -> Outcome {
         let own = cx.task();
         let (_never, pending) = completion::<()>();
         full.submit(|(), _| ()).expect("room for one");
-        // One worker: nobody else makes room while this job waits.
+        // One worker: no other job makes room while this job waits.
         let submitted = full.submit_wait(|(), _| (), PATIENCE);
         [
             matches!(own.close().wait(), Err(Failure::WouldBlock)),

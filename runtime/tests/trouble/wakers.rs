@@ -1,4 +1,4 @@
-//! Wakers whose clone, drop and wake call back into what they wait for: none runs under a lock.
+//! Wakers whose clone, drop and wake call back into their source: none runs under a lock.
 
 use std::error::Error;
 use std::future::Future;
@@ -17,7 +17,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// Long enough for any machine; no test waits for it unless it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Behaviour of a waker that wakes nobody.
+/// Behaviour of a waker that wakes no task.
 type Hook = Box<dyn Fn(Moment) + Send + Sync>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ fn hooked(hook: impl Fn(Moment) + Send + Sync + 'static) -> Waker {
 ///
 /// # Safety
 ///
-/// The pointer comes from `hooked` or `clone`, and its count is not given back before the loan ends.
+/// The pointer comes from `hooked` or `clone`, and its count is released after the loan ends.
 unsafe fn hook<'a>(data: *const ()) -> &'a Hook {
     // SAFETY: the caller keeps the count for as long as it uses the loan.
     unsafe { &*data.cast::<Hook>() }
@@ -110,7 +110,7 @@ fn a_waker_may_complete_what_it_waits_for() -> Outcome {
             let (completer, mut answer) = completion();
             let waker = completing(&completer, at);
             let first = poll(&mut answer, &waker);
-            // The one kept before is dropped here.
+            // The waker kept before is dropped here.
             let second = first.is_pending().then(|| poll(&mut answer, Waker::noop()));
             assert!(completer.complete(2).is_err() || at == Moment::Wake);
             drop(waker);

@@ -12,11 +12,11 @@ fn layout() -> Layout {
 fn make(mistake: &str) {
     let place = take(layout());
     let life = place.cast::<Life>();
-    // SAFETY: it is ours, and large enough.
+    // SAFETY: the memory is ours, and large enough.
     unsafe { life.write(Life::new()) };
     match mistake {
         "another task" => {
-            // SAFETY: it is there.
+            // SAFETY: it was just initialized.
             let queued = Queued::on(unsafe { &*life });
             return queued.check(&Life::new());
         }

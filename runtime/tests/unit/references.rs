@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Set in the process that is to be aborted: what it counts.
+/// Set in the process that is expected to abort: the kind of count.
 const COUNTS: &str = "TURNWHEEL_TEST_COUNTS";
 
 #[test]

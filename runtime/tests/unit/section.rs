@@ -7,9 +7,9 @@ use super::*;
 #[test]
 fn section_within_one_that_waited_for_a_visitor_panics() {
     let section = Section::new(0);
-    // As if a visitor were at work when the owner comes, and gone when it comes again.
+    // As if a visitor were active at the owner's first entry and gone at the second.
     section.is_claimed.store(true, Ordering::Relaxed);
-    // SAFETY: this thread is the one owner.
+    // SAFETY: this thread is the only owner.
     let enter = |run: &mut dyn FnMut(&mut i32)| unsafe { section.enter_owner(run) };
     let nested = || {
         enter(&mut |outer| {

@@ -37,7 +37,7 @@ struct Component {
 struct State {
     status: HealthStatus,
     issue: Option<Arc<HealthIssue>>,
-    /// Where it is registered.
+    /// Monitors of the component.
     monitors: Vec<Weak<Monitor>>,
 }
 
@@ -77,13 +77,13 @@ impl HealthComponent {
         self.set(HealthStatus::Unhealthy, Some(Arc::new(issue.into())))
     }
 
-    /// It will not work again: final. What takes its place registers as a new component, of the
-    /// same name if it likes. Returns whether that changed its status.
+    /// Marks the component as failed for good. Its successor registers as a new component, of the
+    /// same name if wanted. Returns whether this changed the status.
     pub fn die(&self, issue: impl Into<HealthIssue>) -> bool {
         self.set(HealthStatus::Dead, Some(Arc::new(issue.into())))
     }
 
-    /// How it is now.
+    /// Returns the current status.
     #[must_use]
     pub fn report(&self) -> HealthReport {
         let state = self.shared.state.lock();

@@ -1,8 +1,8 @@
 //! The health of a service as a tree: components report, monitors take the worst of their children.
 //!
-//! A layer on the public API of the task. Invariant: a report is computed from the components as
-//! they are when it is asked for, so no thread ever reads an outdated one; listeners are told on
-//! the monitor's own task, in order, and only when the status has changed.
+//! A layer on the public API of the task. Invariant: a report is computed from the current state of
+//! the components on each request, so no thread reads an outdated one. Listeners are called on the
+//! monitor's own task, in order, and only when the status has changed.
 
 mod component;
 mod monitor;
@@ -15,14 +15,14 @@ use turnwheel_runtime::Failure;
 pub use component::HealthComponent;
 pub use monitor::{HealthError, HealthMonitor, HealthSource, Listening};
 
-/// How a component is. The greatest of several is the worst.
+/// Status of a component. The greatest of several is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HealthStatus {
     /// It works.
     Healthy,
     /// It does not work, but may again.
     Unhealthy,
-    /// It will not work again; somebody must act.
+    /// It will not work again; an operator must act.
     Dead,
 }
 
@@ -40,9 +40,9 @@ impl fmt::Display for HealthStatus {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HealthIssue {
-    /// What is the matter.
+    /// Description of the problem.
     pub message: String,
-    /// What it comes from, if there is a failure behind it.
+    /// Failure behind the problem, if there is one.
     pub failure: Option<Failure>,
 }
 
@@ -88,7 +88,7 @@ pub struct HealthReport {
     pub name: Arc<str>,
     /// Its status; a monitor's is the worst of its children's.
     pub status: HealthStatus,
-    /// What is the matter with the component itself; a monitor's issues are its children's.
+    /// Problem of the component itself; a monitor's issues are its children's.
     pub issue: Option<Arc<HealthIssue>>,
     /// The components of a monitor, by name.
     pub children: Vec<HealthReport>,
@@ -109,7 +109,7 @@ impl HealthReport {
         self.status == HealthStatus::Healthy
     }
 
-    /// The way from this component down to the one that makes it as it is: at each level the worst,
+    /// The path from this component down to the cause of its status: at each level the worst child,
     /// the first by name among equals. Empty if it is healthy.
     #[must_use]
     pub fn cause(&self) -> Vec<&HealthReport> {

@@ -49,7 +49,7 @@ pub struct HealthMonitor {
     ends: Arc<Ends>,
 }
 
-/// What components and parents see of a monitor.
+/// State of a monitor that components and parents read.
 pub(super) struct Shared {
     name: Arc<str>,
     children: Mutex<Children>,
@@ -61,7 +61,7 @@ pub(super) struct Shared {
 
 #[derive(Clone, Default)]
 struct Children {
-    /// By name; none for what is expected.
+    /// By name; `None` for an expected source that is not registered yet.
     list: BTreeMap<Arc<str>, Option<HealthSource>>,
     /// Whether anything was ever registered.
     has_begun: bool,
@@ -84,7 +84,7 @@ struct Watch {
     probes: BTreeMap<Arc<str>, (HealthComponent, Probe)>,
 }
 
-/// Who is told, and the status that it knows.
+/// The callback and the last status that it received.
 struct Listener {
     knows: HealthStatus,
     /// Its handle is gone.
@@ -125,7 +125,7 @@ pub enum HealthError {
     Cycle(Arc<str>, Arc<str>),
 }
 
-/// Handle of a listener, which is told no more once this is dropped.
+/// Handle of a listener; dropping it ends the calls.
 #[must_use = "the listener is told until this is dropped"]
 pub struct Listening {
     task: Task<Watch>,
@@ -143,7 +143,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         let number = self.number;
         self.is_over.store(true, Ordering::Release);
-        // Refused by a monitor that is over, which tells nobody anyway.
+        // Refused only by a monitor that is over, which calls no listener.
         let _ = self.task.run(move |watch, _| {
             watch.listeners.remove(&number);
         });
@@ -207,11 +207,11 @@ impl HealthMonitor {
         self.shared.changed();
     }
 
-    /// Watches a component or another monitor; takes the place of what had the same name.
+    /// Watches a component or another monitor; replaces the source with the same name.
     ///
     /// # Errors
     ///
-    /// A monitor that is this one or has it below it.
+    /// The monitor is this one or contains this one.
     pub fn register(&self, source: impl Into<HealthSource>) -> Result<(), HealthError> {
         let source = source.into();
         if let HealthSource::Monitor(monitor) = &source {
@@ -259,8 +259,8 @@ impl HealthMonitor {
         Ok(())
     }
 
-    /// Forgets what has this name; the status is that of the rest at once. Returns whether there
-    /// was something.
+    /// Removes the source with this name; the status follows at once. Returns whether there was
+    /// one.
     pub fn remove(&self, name: &str) -> bool {
         let removed = self.shared.children.lock().list.remove(name);
         let is_known = removed.is_some();
@@ -268,7 +268,7 @@ impl HealthMonitor {
             source.detach(&self.shared);
         }
         let name: Arc<str> = name.into();
-        // Refused by a monitor that is over, which asks nobody anyway.
+        // Refused only by a monitor that is over, which runs no probe.
         let _ = self.ends.0.submit(move |watch, _| {
             watch.probes.remove(&name);
         });
@@ -276,7 +276,7 @@ impl HealthMonitor {
         is_known
     }
 
-    /// The whole tree as it is now, from any thread. As many short locks as there are components.
+    /// The entire tree as it is now, from any thread. Cost: one short lock for each component.
     #[must_use]
     pub fn report(&self) -> HealthReport {
         self.shared.report(0)
@@ -288,9 +288,10 @@ impl HealthMonitor {
         self.report().status
     }
 
-    /// Calls `listener` on the monitor's task each time the status is another one than it knows, at
-    /// first than the one at the time of this call: unhealthy for a failure, healthy for a
-    /// recovery, dead for the end. A change that is undone before the task has looked is not told.
+    /// Calls `listener` on the monitor's task each time the status differs from the last one that
+    /// it received, at first the status at the time of this call: unhealthy for a failure, healthy
+    /// for a recovery, dead for the end. A change that is undone before the task has looked is not
+    /// reported.
     ///
     /// A panic of the listener is logged, and it is called again the next time.
     ///
@@ -368,7 +369,7 @@ impl Shared {
         if let Some(condition) = self.changed.get() {
             condition.signal();
         }
-        // Without the condition the first look is still to come.
+        // Without the condition the task has not started, and its first look is still ahead.
         if depth < HEALTH_DEPTH_MAX {
             let parents = self.parents.lock().clone();
             for parent in parents.iter().filter_map(Weak::upgrade) {
@@ -416,11 +417,11 @@ impl Shared {
 }
 
 impl Watch {
-    /// The first job: from now on the task looks when told, and every so often.
+    /// The first job: from now on the task checks on signals and at each interval.
     fn begin(&mut self, cx: &mut Context<'_, Self>, interval: Duration) {
         let Some(shared) = self.shared.upgrade() else { return };
         let condition = cx.condition(ConditionMode::Coalescing, |watch: &mut Self, _| watch.look());
-        // Nobody else sets it.
+        // Only this job sets it.
         let _ = shared.changed.set(condition);
         self.look();
         let first = (interval / 5).max(HEALTH_FIRST_CHECK).min(interval);
@@ -432,7 +433,7 @@ impl Watch {
         warn_without_timer(armed.err().map(TimerError::from));
     }
 
-    /// Asks the probes and looks whether the status has changed.
+    /// Runs the probes and checks whether the status has changed.
     fn check(&mut self) {
         for (component, probe) in self.probes.values_mut() {
             ask(component, probe);
@@ -440,7 +441,7 @@ impl Watch {
         self.look();
     }
 
-    /// Tells the listeners that know another status.
+    /// Calls the listeners whose last status differs.
     fn look(&mut self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let report = shared.report(0);
@@ -465,7 +466,7 @@ impl Watch {
     }
 }
 
-/// Runs a probe and notes what it says.
+/// Runs a probe and stores its result.
 fn ask(component: &HealthComponent, probe: &mut Probe) {
     let answer = catch_unwind(AssertUnwindSafe(probe));
     match answer.unwrap_or_else(|panic| Err(Failure::from_panic(panic))) {

@@ -1,7 +1,7 @@
-//! Retrying an operation of a task until it is done: what is retried, how often, and when.
+//! Retries of a task's operation: which failures are retried, how often, and when.
 //!
-//! A layer on the public API of the task. Invariant: every retry ends with an answer, whatever
-//! happens to the operation, its task or its group.
+//! A layer on the public API of the task. Invariant: every retry ends with an answer, even if the
+//! operation panics or its task or group ends.
 
 mod run;
 
@@ -12,7 +12,7 @@ use turnwheel_runtime::{Backoff, Completion, Context, Failure};
 
 use crate::limits::RETRY_ATTEMPTS_DEFAULT;
 
-/// What one attempt has come to, unless it failed.
+/// Outcome of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt<T> {
     /// It has succeeded.
@@ -21,8 +21,8 @@ pub enum Attempt<T> {
     NotYet,
 }
 
-/// How a retry ended, unless an attempt failed with something that is not retried: then its
-/// completion fails with that.
+/// Outcome of a retry. If an attempt fails with a failure that is not retried, the completion fails
+/// with that failure instead.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Retried<T> {
@@ -74,7 +74,7 @@ fn because(last: &Option<Failure>) -> String {
 }
 
 impl<T> Retried<T> {
-    /// The value, or why there is none.
+    /// Returns the value, or the reason why there is none.
     ///
     /// # Errors
     ///
@@ -100,17 +100,16 @@ impl<T> Retried<T> {
     }
 }
 
-/// How an operation is retried. Cheap to clone, and one strategy serves any number of operations
-/// at once.
+/// Strategy of a retry. Cheap to clone, and one strategy serves any number of operations at once.
 ///
 /// Without a back-off the retry stays the current job of its task: other tasks get their turns
 /// between two attempts, other jobs of the same task do not. With a [`Backoff`] the task runs other
 /// jobs while it waits.
 ///
-/// «Not yet» is always retried; failures are retried as the strategy says; a panic never is. The
-/// abort condition is looked at after each attempt that did not succeed, and so are the end of the
-/// task (a retry begun before the task was asked to close is aborted by that) and whether anybody
-/// still waits for the answer.
+/// «Not yet» is always retried; failures are retried by the strategy's filter; a panic never is.
+/// Three checks follow each attempt without success: the abort condition, the end of the task (a
+/// close request aborts a retry that began before it), and whether the caller still waits for the
+/// answer.
 ///
 /// # Example
 ///
@@ -140,7 +139,7 @@ pub struct Retry {
     backoff: Option<Backoff>,
 }
 
-/// Which failures are retried.
+/// Failures that are retried.
 #[derive(Clone)]
 enum Recoverable {
     All,
@@ -204,8 +203,8 @@ impl Retry {
         self
     }
 
-    /// Aborts when the condition holds after an attempt that did not succeed. Several conditions
-    /// add up; all of them are asked until one holds.
+    /// Aborts when the condition holds after an attempt that did not succeed. Further calls add
+    /// conditions; they are checked until one holds.
     pub fn abort_when(mut self, condition: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.aborts = Some(match self.aborts {
             Some(before) => Arc::new(move || before() || condition()),

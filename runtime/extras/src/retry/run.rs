@@ -10,14 +10,14 @@ use turnwheel_runtime::{Completer, Completion, Context, Delays, Failure, Flow, P
 
 use super::{Attempt, Retried, Retry};
 
-/// An operation and what is known of its attempts. However it is dropped, it answers.
+/// An operation and the record of its attempts. Dropping it answers the caller.
 struct Attempts<T, F> {
     retry: Retry,
     operation: F,
     completer: Completer<Retried<T>>,
     made: u64,
     last: Option<Failure>,
-    /// Begun before the task was asked to close, so that the request aborts it.
+    /// Begun before the close request of the task, so that the request aborts it.
     ends_with_task: bool,
 }
 
@@ -97,7 +97,7 @@ impl<T: Send + 'static, F> Attempts<T, F> {
     }
 
     fn end(&mut self, answer: Result<Retried<T>, Failure>) -> Flow {
-        // Who gave up waiting has completed it.
+        // A caller that gave up has completed it already.
         let _ = match answer {
             Ok(retried) => self.completer.complete(retried).map_err(drop),
             Err(failure) => self.completer.fail(failure).map_err(drop),
@@ -136,7 +136,7 @@ impl<T, F> Drop for Attempts<T, F> {
     }
 }
 
-/// A sleep that ends early when nobody waits for the answer any more.
+/// A sleep that ends early when the caller stops waiting for the answer.
 struct Pause<T> {
     sleep: Completion<()>,
     completer: Completer<Retried<T>>,

@@ -1,7 +1,7 @@
-//! Ordered start and end of what a service consists of: step by step up, and back down in reverse.
+//! Ordered start and end of the parts of a service: step by step up, and back down in reverse.
 //!
 //! A layer on the public API of the task. Invariant: a step is shut down exactly if its start was
-//! called, after all steps that were begun later; and every future ends.
+//! called, after all steps that began later; and every future ends.
 
 mod process;
 
@@ -14,7 +14,7 @@ use turnwheel_runtime::Failure;
 
 pub use process::StartupProcess;
 
-/// What a step answers: a future of the context for the next step. A [`Completion`] is one.
+/// Result of a step: a future of the context for the next step. A [`Completion`] is one.
 ///
 /// [`Completion`]: turnwheel_runtime::Completion
 pub type StepFuture<C> = Pin<Box<dyn Future<Output = Result<C, Failure>> + Send>>;
@@ -22,21 +22,20 @@ pub type StepFuture<C> = Pin<Box<dyn Future<Output = Result<C, Failure>> + Send>
 /// One step of a [`StartupProcess`].
 ///
 /// Both functions are called in a turn of the task on which the process runs, and their futures are
-/// polled there, interleaved with its other jobs. What blocks belongs into
-/// [`Group::run_blocking`](turnwheel_runtime::Group::run_blocking), whose completion is such a
-/// future.
+/// polled there, interleaved with its other jobs. Blocking work belongs in
+/// [`Group::run_blocking`](turnwheel_runtime::Group::run_blocking), which returns such a future.
 pub trait StartupStep<C>: Send + 'static {
     /// Names the step in errors and logs.
     fn name(&self) -> &str;
 
-    /// Starts what this step is about.
+    /// Starts the part of this step.
     ///
     /// # Panics
     ///
     /// A panic, here or in the future, is a failure of the step.
     fn startup(&mut self, context: C) -> StepFuture<C>;
 
-    /// Ends it. Also called if its start has failed, to clean up what there is.
+    /// Ends the part. Also called if its start has failed, to clean up.
     ///
     /// # Panics
     ///
@@ -107,7 +106,7 @@ where
     }
 }
 
-/// Where a [`StartupProcess`] is.
+/// State of a [`StartupProcess`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartupState {
@@ -117,8 +116,7 @@ pub enum StartupState {
     Starting,
     /// All steps are started.
     Started,
-    /// A step has failed to start, or the task closed meanwhile; what was begun waits for the
-    /// shutdown.
+    /// A step failed to start, or the task closed meanwhile; begun steps wait for the shutdown.
     Failed,
     /// Steps are being shut down.
     ShuttingDown,
@@ -151,7 +149,7 @@ pub enum StartupError {
     Startup {
         /// The step and why.
         failed: StepFailure,
-        /// Steps that failed while what was begun was rolled back.
+        /// Steps that failed during the rollback.
         rollback: Vec<StepFailure>,
     },
     /// Steps failed to shut down; all others were shut down all the same.
@@ -160,7 +158,7 @@ pub enum StartupError {
         /// The steps and why, in the order in which they were shut down.
         failed: Vec<StepFailure>,
     },
-    /// A shutdown was asked for before the startup was through.
+    /// A shutdown was requested during the startup.
     #[error("the startup was ended by a shutdown after {begun} of its steps")]
     ShutDown {
         /// Steps that were begun; the rest was not touched.

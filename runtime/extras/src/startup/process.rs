@@ -1,4 +1,4 @@
-//! The process: which step is next, and who waits.
+//! The process: the current step, and the waiters for start and end.
 
 use std::fmt;
 use std::future::Future;
@@ -15,12 +15,13 @@ use super::{StartupError, StartupState, StartupStep, StepFailure, StepFuture};
 
 /// Steps that are started in order and shut down in reverse. Clones are the same process.
 ///
-/// `C` is what the steps hand on: each gets what the one before it has answered.
+/// `C` is the context: each step gets the result of the previous one.
 ///
 /// The process runs on the task whose context is given, in phase Starting, Started or Closing. In
 /// Starting and Closing it holds the phase. If the task closes while a step is under way that was
 /// begun in Started, the step's future is dropped and the process has failed; the closing hook can
-/// shut it down. One that is asked for while closing is requested answers [`Failure::Closed`].
+/// shut it down. A startup or shutdown called after the close request, but before Closing, answers
+/// [`Failure::Closed`].
 ///
 /// Example: [`step`](super::step).
 pub struct StartupProcess<C> {
@@ -36,12 +37,12 @@ struct Inner<C> {
     steps: Vec<Option<Box<dyn StartupStep<C>>>>,
     names: Vec<Arc<str>>,
     state: StartupState,
-    /// Steps whose start was called and that have not been shut down: the first so many.
+    /// Number of steps whose start was called and that have not been shut down.
     begun: usize,
     rolls_back: bool,
-    /// Who waits for the start.
+    /// The waiter for the start.
     starting: Option<Completer<C>>,
-    /// Who waits for the end.
+    /// The waiters for the end.
     ending: Vec<Completer<C>>,
     /// A shutdown that waits for the step under way.
     wanted: Option<C>,
@@ -51,7 +52,7 @@ struct Inner<C> {
     failed_down: Vec<StepFailure>,
 }
 
-/// Which way a step goes.
+/// Direction of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Up,
@@ -114,15 +115,15 @@ impl<C: Clone + Send + 'static> StartupProcess<C> {
         self
     }
 
-    /// When a step fails to start, shuts down what was begun before the start's future fails. The
-    /// steps get the context that the failed one got.
+    /// When a step fails to start, shuts down the begun steps before the start's future fails. They
+    /// get the same context as the failed step.
     #[must_use]
     pub fn rolling_back(self) -> Self {
         self.shared.inner.lock().rolls_back = true;
         self
     }
 
-    /// Where the process is, from any thread.
+    /// Returns the state of the process, from any thread.
     #[must_use]
     pub fn state(&self) -> StartupState {
         self.shared.inner.lock().state
@@ -148,9 +149,9 @@ impl<C: Clone + Send + 'static> StartupProcess<C> {
         answer
     }
 
-    /// Shuts down every step that was begun, in reverse, also those that failed to start; goes on
-    /// after a failure. Calls after the first wait for the same end. While the startup runs, this
-    /// waits for the step under way and leaves out the rest.
+    /// Shuts down every begun step, in reverse, also steps that failed to start; continues after a
+    /// failure. Later calls wait for the same end. During the startup, this waits for the current
+    /// step and skips the rest.
     ///
     /// The completion fails with a [`StartupError`] that lists the steps that failed. If the task
     /// closes, with [`Failure::Closed`]; the remaining steps can then be shut down by another call.
@@ -232,7 +233,7 @@ impl<C: Clone + Send + 'static> Shared<C> {
         }
     }
 
-    /// Calls one function of a step and goes on when its future ends.
+    /// Calls one function of a step and continues when its future ends.
     fn step<S: Send + 'static>(
         self: &Arc<Self>,
         cx: &mut Context<'_, S>,
@@ -312,7 +313,7 @@ impl<C: Clone + Send + 'static> Shared<C> {
             let failed = StepFailure { step: Arc::clone(&inner.names[index]), failure };
             tracing::warn!(%failed, "a step failed to shut down");
             inner.failed_down.push(failed);
-            // The next step gets what this one got.
+            // The next step gets the context of this one.
             context
         });
         drop(inner);
@@ -321,7 +322,7 @@ impl<C: Clone + Send + 'static> Shared<C> {
 }
 
 impl<C> Shared<C> {
-    /// The task has dropped the step under way: nothing goes on by itself.
+    /// The task has dropped the current step: no continuation follows.
     fn interrupted(&self) {
         let mut inner = self.inner.lock();
         inner.state = StartupState::Failed;
@@ -355,12 +356,12 @@ impl<C> Inner<C> {
 
 fn answer<C>(waiting: Option<Completer<C>>, answer: Result<C, Failure>) {
     if let Some(waiting) = waiting {
-        // Nobody may wait any more.
+        // The waiter may be gone.
         let _ = waiting.complete_with(answer);
     }
 }
 
-/// Tells the process when the task drops the continuation of a step unrun.
+/// Notifies the process when the task drops the continuation of a step unrun.
 struct UnderWay<C> {
     shared: Option<Arc<Shared<C>>>,
 }
@@ -379,7 +380,7 @@ impl<C> Drop for UnderWay<C> {
     }
 }
 
-/// A future whose panic is its failure.
+/// A future that turns a panic into its failure.
 struct Contained<C>(StepFuture<C>);
 
 impl<C> Future for Contained<C> {

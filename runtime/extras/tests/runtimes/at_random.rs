@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// What happened: which message or timer, and on which thread.
+/// An event: the message or timer, and the thread on which it ran.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Message(usize),
@@ -130,7 +130,7 @@ impl World {
             self.expected.push(Event::Timer(number));
             return Ok(());
         }
-        // Cancelled on the request of a task that may live elsewhere, while the clock stands still.
+        // Cancelled at the request of a task that may live elsewhere, while the clock stands still.
         let (other, _) = self.actor();
         let asked = other.call(move |timers, cx| {
             if cx.task() == owner {

@@ -69,7 +69,7 @@ fn a_derived_runtime_has_the_same_clock_and_groups_under_another_prefix() -> Out
     clock.advance(Duration::from_secs(1));
     assert_eq!(derived.wall(), UNIX_EPOCH + Duration::from_secs(10));
     assert!(origin.shutdown()?.is_clean());
-    // The end of the one is not the end of the other.
+    // Shutting down one runtime does not end the other.
     assert_eq!(thread_of(derived.io())?, "p-io-0");
     assert!(derived.shutdown()?.is_clean());
     Ok(())

@@ -1,4 +1,4 @@
-//! Several groups as one runtime: how they begin, work and end.
+//! Several groups as one runtime: start, work and end.
 
 mod at_random;
 mod groups;

@@ -17,10 +17,10 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// Long enough for any machine; no test waits for it unless it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the steps hand on: the names of those that have had it.
+/// Context of the steps: the names of the steps that it has passed.
 type Path = Vec<String>;
 
-/// What was called, in order: `+a` for a start, `-a` for an end.
+/// Calls, in order: `+a` for a start, `-a` for an end.
 #[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-/// How a step behaves.
+/// Behaviour of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conduct {
     Works,
@@ -177,7 +177,7 @@ fn a_shutdown_goes_on_after_failures_and_lists_them() -> Outcome {
     Ok(())
 }
 
-/// A step that starts when told to, and what to tell it.
+/// A step whose start waits for the completer.
 fn told() -> (impl StartupStep<Path>, Completer<Path>) {
     let (completer, started) = completion();
     let mut started = Some(started);
@@ -262,7 +262,7 @@ fn without_steps_the_context_comes_straight_back() -> Outcome {
     let empty = process(&log, &[]);
     assert_eq!(up(&task, &empty)?.wait()?, ["up"]);
     assert_eq!(down(&task, &empty)?.wait()?, ["down"]);
-    // One that was never begun has nothing to end.
+    // A process that was never started has nothing to end.
     let unused = process(&log, &[("a", Conduct::Works)]);
     assert_eq!(down(&task, &unused)?.wait()?, ["down"]);
     assert_eq!(log.text(), "");
@@ -398,7 +398,7 @@ fn a_killed_task_answers_everybody() -> Outcome {
     let task = group.spawn(())?;
     let started = up(&task, &process)?;
     let ended = down(&task, &process)?;
-    // A killed task fails, which is what was asked for.
+    // A killed task fails, as requested.
     let _ = task.kill().wait_timeout(PATIENCE);
     assert!(started.wait().expect_err("nobody goes on").is_closed());
     assert!(ended.wait().expect_err("nobody goes on").is_closed());
