@@ -5,6 +5,7 @@
 //! what comes after its answer, further attempts too, happens while its future is polled.
 
 use std::any::{type_name, TypeId};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,9 +153,12 @@ fn pass<M: Send + 'static, P: Carry<M>, T>(
     }
     let info = interception.info.clone();
     let mut held = Some(message);
-    let (sent, around) = interception.within(|| held.take().map(|message| send(message, info)));
+    // A panic out of the sending, of a destructor for example, is none of an interceptor.
+    let send = |message| catch_unwind(AssertUnwindSafe(|| send(message, info)));
+    let (sent, around) = interception.within(|| held.take().map(send));
     match (sent.flatten(), held, around) {
-        (Some(sent), ..) => Ok(sent),
+        (Some(Ok(sent)), ..) => Ok(sent),
+        (Some(Err(panic)), ..) => resume_unwind(panic),
         (None, Some(message), Err(failure)) => Err((failure, message)),
         (None, ..) => unreachable!("what was not gone on with has failed and is still held"),
     }
