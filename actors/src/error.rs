@@ -1,4 +1,4 @@
-//! Why a message was not taken or not answered. Errors give the message back where there is one.
+//! Errors of sending and calling. Errors return the message where there is one.
 
 use std::fmt;
 use std::time::Duration;
@@ -51,8 +51,8 @@ impl<M> From<TellError<M>> for Failure {
 /// A call without an answer.
 #[must_use]
 #[non_exhaustive]
-// A tag of a whole word. Left to itself, the compiler puts it into four bytes of a duration, and
-// the processor stalls where an answer is moved as words right after it was made.
+// A tag of a full word. By default the compiler puts it into four bytes of a duration; moving the
+// fresh answer as words then stalls the processor.
 #[repr(u64)]
 #[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum AskError<M> {
@@ -93,7 +93,7 @@ pub struct NotOwner {
     pub epoch: u64,
 }
 
-/// Where the time of a call went that was not answered in time.
+/// Place in which the time of a late call was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimeSpent {
@@ -103,7 +103,7 @@ pub struct TimeSpent {
     pub queued: Duration,
     /// From then until the deadline; `None` if it was never begun, and then it never will be.
     pub running: Option<Duration>,
-    /// How many calls of its chain wait for this one.
+    /// Calls of its chain that wait for this one.
     pub depth: usize,
 }
 
@@ -237,7 +237,7 @@ impl<M> From<AskError<M>> for Failure {
     }
 }
 
-/// How the actor that was called tells of a cycle.
+/// Failure with which the called actor reports a cycle.
 #[derive(Debug, thiserror::Error)]
 #[error("a call cycle: {}", names.join(" -> "))]
 pub(crate) struct CallCycle {

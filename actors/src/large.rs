@@ -31,7 +31,7 @@ impl<M> Large<M> {
     }
 }
 
-/// Sends a large message in its box; one that comes back is taken out of it.
+/// Sends a large message in its box; a refused message is taken out of the box.
 #[inline(never)]
 pub(crate) fn send<M, T: Open>(message: M, send: impl FnOnce(Large<M>) -> T) -> T::Opened {
     send(Large(Box::new(message))).open()
@@ -51,7 +51,7 @@ pub trait Carry<M>: Send + 'static {
     /// Takes it out, as late as possible.
     fn open(self) -> M;
 
-    /// Where it is.
+    /// The message in its place.
     fn message(&mut self) -> &mut M;
 
     /// Puts it into a box if it travels in one.

@@ -3,10 +3,9 @@
 /// Turns the marked methods of an actor into messages.
 ///
 /// Each method marked `#[message]` becomes a type named like it (`add` is `Add`), with its
-/// parameters as fields and its documentation, and the handler that calls it. Nothing is added on
-/// the way: the handler is inlined, and costs what the trait form costs. Methods without a mark
-/// stay what they are. A trait named after the actor (`CounterMessages`) has a method for each
-/// message that asks.
+/// parameters as fields and its documentation, and the handler that calls it. The handler is
+/// inlined, and costs as much as the trait form. Methods without the mark are unchanged. A trait
+/// named after the actor (`CounterMessages`) has a method for each message, which asks.
 ///
 /// ```
 /// use turnwheel_actors::{messages, Actor, System};
@@ -39,24 +38,24 @@
 /// | --- | --- |
 /// | `fn (&mut self, ..) -> R` | [`Handler`](crate::Handler) |
 /// | `fn (&self, ..) -> R` | a handler that only reads: [`Access::Read`](crate::Access::Read) |
-/// | `#[message(always)] fn ..` | a handler beside everything: [`Access::Always`](crate::Access::Always) |
+/// | `#[message(always)] fn ..` | a handler that runs at any time: [`Access::Always`](crate::Access::Always) |
 /// | `async fn (&mut self, ..) -> R` | [`AsyncHandler`](crate::AsyncHandler) |
 /// | `#[message(interleaved)] fn (..) -> impl Future<Output = R> + Send`, without a borrow of `self`, | [`InterleavedHandler`](crate::InterleavedHandler) |
-/// | `#[message(interleaved, admits = "readers")]`, `"chain"`, `"all"` | with what it [`Admits`](crate::Admits) |
+/// | `#[message(interleaved, admits = "readers")]`, `"chain"`, `"all"` | with its [`Admits`](crate::Admits) |
 /// | `fn (&mut self, .., reply: ReplyTo<R>)` | [`ReplyHandler`](crate::ReplyHandler) |
 ///
 /// A last parameter `cx: &mut Context<'_, Self>`, or `cx: AsyncContext<Self>` of an `async fn`, is
-/// given by the actor and is no field. Further options of a method: `#[message(name = AddMany)]`
+/// passed by the actor and is no field. Further options of a method: `#[message(name = AddMany)]`
 /// names its type, `#[message(derive(Clone))]` derives for it. Options of the block:
 /// `#[messages(extension = Name)]` names the trait (needed for a second block),
-/// `#[messages(entity)]` gives the methods to references of entities too,
-/// `#[messages(crate = turnwheel::actors)]` says where this crate is found if not under its name.
+/// `#[messages(entity)]` gives the methods to references of entities too, `#[messages(crate =
+/// turnwheel::actors)]` gives the path of this crate under another name.
 ///
 /// A message is as visible as its method, and so are its fields; the messages of one block must be
-/// equally visible. A message owns what it carries, and has no type parameters: messages that are
-/// generic are for the trait form, as are generic actors.
+/// equally visible. A message owns its fields and has no type parameters: use the trait form for
+/// generic messages and generic actors.
 ///
-/// # What it refuses
+/// # Refused programs
 ///
 /// A generic message:
 ///
@@ -84,7 +83,7 @@
 /// }
 /// ```
 ///
-/// A future for others to come in between that borrows the actor:
+/// An interleaved future that borrows the actor:
 ///
 /// ```compile_fail
 /// use turnwheel_actors::{messages, Actor};

@@ -13,10 +13,10 @@ use crate::error::TellError;
 use crate::system::registry::Holder;
 use crate::system::{holders, DeadLetterReason};
 
-/// Somebody who takes messages of type `M`: an [`Address`] without the actor's type.
+/// A target for messages of type `M`: an [`Address`] without the actor's type.
 ///
 /// For lists of subscribers of different types. Clones share one allocation and keep the actor
-/// alive as an address does. A `tell` costs a virtual call more than an address's.
+/// alive as an address does. A `tell` costs one virtual call more than `Address::tell`.
 ///
 /// ```
 /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -42,12 +42,12 @@ pub struct Recipient<M> {
     target: Arc<dyn Target<M>>,
 }
 
-/// As [`Recipient`], and knows what it answers.
+/// As [`Recipient`], with the type of the reply.
 pub struct Callee<M, R> {
     target: Arc<dyn Answering<M, R>>,
 }
 
-/// How a message goes to its target.
+/// Way of a message to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendMode {
     Tell,
@@ -82,7 +82,7 @@ impl<M> RecipientPlace<M> {
         Self { tell: Box::new(tell) }
     }
 
-    /// Sends a message into the promised place; it is never full.
+    /// Sends a message into the reserved place; the result is never full.
     ///
     /// # Errors
     ///
@@ -142,12 +142,12 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static> Answering<M, M::Reply> for Typed
 }
 
 impl<A: Actor> Address<A> {
-    /// The same actor as one that takes messages of type `M`. One allocation.
+    /// This actor as a recipient of messages of type `M`. One allocation.
     pub fn recipient<M: MessageFor<A, K>, K: 'static>(&self) -> Recipient<M> {
         Recipient { target: Arc::new(Typed::<A, K> { address: self.clone(), kind: PhantomData }) }
     }
 
-    /// The same actor as one that answers messages of type `M`. One allocation.
+    /// This actor as a callee of messages of type `M`. One allocation.
     pub fn callee<M: MessageFor<A, K>, K: 'static>(&self) -> Callee<M, M::Reply> {
         Callee { target: Arc::new(Typed::<A, K> { address: self.clone(), kind: PhantomData }) }
     }

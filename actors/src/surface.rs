@@ -47,7 +47,7 @@ pub struct AddressIsInvariant;
 /// }
 /// ```
 ///
-/// The caller that asked for static text would get text that is gone.
+/// A caller that asked for static text would get a reference to freed text.
 ///
 /// ```compile_fail
 /// use turnwheel_actors::ReplyTo;
@@ -57,7 +57,7 @@ pub struct AddressIsInvariant;
 /// ```
 pub struct ReplyToIsInvariant;
 
-/// Whoever sends through a recipient takes any message of its type, not of a shorter one.
+/// Senders to a recipient may pass any message of its type, not only a shorter-lived one.
 ///
 /// ```
 /// use turnwheel_actors::Recipient;

@@ -9,11 +9,11 @@ use crate::actor::{Actor, Address, Context};
 use crate::error::SpawnError;
 use crate::system::upkeep::submit_own;
 
-/// How long a child may take for what is queued when its parent closes: long for a mailbox, short
+/// Time that a closing parent gives a child for its queued messages: long for a mailbox, short
 /// enough for an operator who waits for a shutdown.
 pub const CHILD_CLOSE_LIMIT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// From how many children on the list is looked through for those that have ended.
+/// Number of children from which on ended ones are removed from the list.
 const SWEEP_FROM: usize = 16;
 
 /// Children in the order of their making. Dropped, it stops them, the youngest first.
@@ -50,13 +50,14 @@ impl Children {
     /// Closes all, one after the other, the youngest first.
     pub(crate) async fn close(mut self, group: Group) {
         while let Some((child, limit)) = self.list.last().cloned() {
-            // Still in the list: dropped half-way, this future stops those that are left.
+            // Still in the list: if this future is dropped half-way, the remaining children are
+            // stopped.
             end_within(&child, limit, &group).await;
             self.list.pop();
         }
     }
 
-    /// Closes all while nobody waits for it.
+    /// Closes all children without a waiter.
     pub(crate) fn close_alone(self, group: &Group) {
         if self.is_empty() {
             return;
@@ -97,7 +98,7 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Makes an actor a child of this one, as [`Context::spawn_child`] does, with its own limit for
-    /// what is queued when it is closed. An actor has one parent at most: adopt it once.
+    /// queued messages at the close. An actor has at most one parent: adopt it once.
     pub fn adopt<C: Actor>(&mut self, child: &Address<C>, limit: Duration) {
         self.children().add(child.task.erased(), limit);
     }

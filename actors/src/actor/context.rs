@@ -32,7 +32,7 @@ impl<'a, A: Actor> Context<'a, A> {
         Self { turn, state, caller: None }
     }
 
-    /// Of a plain handler whose caller waits.
+    /// Context of a plain handler whose caller waits.
     #[inline(always)]
     pub(crate) fn asked_by(mut self, caller: &'a dyn Caller) -> Self {
         self.caller = Some(caller);
@@ -65,12 +65,11 @@ impl<'a, A: Actor> Context<'a, A> {
         self.turn.now_ns()
     }
 
-    /// Whether whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its
-    /// deadline has passed, or the caller on whose behalf it asked has given up. False if nobody
-    /// asked.
+    /// Whether the caller has stopped waiting: it has dropped its [`Ask`](crate::Ask), its deadline
+    /// has passed, or its own caller has given up. False for a message without a caller.
     ///
-    /// For handlers whose work is long: what nobody waits for need not be done. Cost: a look at the
-    /// clock and at each call in the chain.
+    /// For handlers with long work, which nobody needs after that. Cost: a look at the clock and at
+    /// each call in the chain.
     ///
     /// ```
     /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -113,17 +112,17 @@ impl<'a, A: Actor> Context<'a, A> {
         Abandoned::new(request::call(), self.system().group().clone())
     }
 
-    /// Closes this actor in order: what was sent before is handled first.
+    /// Closes this actor in order: earlier messages are handled first.
     pub fn close(&mut self) {
         self.turn.close();
     }
 
-    /// Skips what is queued and closes in order, after this message.
+    /// Skips the queued messages and closes in order, after this message.
     pub fn stop(&mut self) {
         self.turn.stop();
     }
 
-    /// Fails this actor after this message; its [`on_failure`](Actor::on_failure) is not asked.
+    /// Fails this actor after this message, without a call of [`on_failure`](Actor::on_failure).
     pub fn fail(&mut self, failure: Failure) {
         self.turn.fail(failure);
     }
@@ -133,7 +132,7 @@ impl<'a, A: Actor> Context<'a, A> {
         self.turn.is_closing()
     }
 
-    /// Sends a message to this actor, behind all that is queued, and lets other actors run first.
+    /// Sends a message to this actor, behind all queued ones, and lets other actors run first.
     ///
     /// # Errors
     ///
@@ -181,8 +180,8 @@ impl<'a, A: Actor> Context<'a, A> {
     }
 
     /// Handles a message of its own after a delay, never early. The request context goes with it.
-    /// The timer ends with the actor, also where a fresh one takes its place, and does not keep an
-    /// idle entity active; for more control: [`Context::timer`].
+    /// The timer ends with the actor, also at a restart, and does not keep an idle entity active.
+    /// For more control: [`Context::timer`].
     ///
     /// # Errors
     ///
@@ -213,7 +212,7 @@ impl<'a, A: Actor> Context<'a, A> {
         })
     }
 
-    /// Handles a message of its own again and again; `late` says what becomes of missed ones.
+    /// Handles a message of its own again and again; `late` is the rule for missed ones.
     ///
     /// # Errors
     ///
@@ -239,13 +238,12 @@ impl<'a, A: Actor> Context<'a, A> {
         Ok(myself.get_or_init(|| timer).clone())
     }
 
-    /// Runs a future beside this actor's messages and handles what `map` makes of its output.
+    /// Runs a future beside this actor's messages; handles the message that `map` makes of its
+    /// output.
     ///
-    /// The way to go on with an answer without waiting for it:
-    /// `cx.pipe(other.ask(Question), |answer| Answered(answer))`. The actor does not close in order
-    /// before the future is done.
-    /// Calls that the future makes belong to the request of now: with its values, within its
-    /// deadline, as part of its call chain.
+    /// Continues with an answer without blocking the actor: `cx.pipe(other.ask(Question), |answer|
+    /// Answered(answer))`. The actor does not close in order before the future is done. Calls of
+    /// the future belong to the current request: they carry its values, deadline and call chain.
     pub fn pipe<F: Future + Send + 'static, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         future: F,
@@ -267,7 +265,8 @@ impl<'a, A: Actor> Context<'a, A> {
         })
     }
 
-    /// Runs a closure on the group's blocking pool and handles what `map` makes of its result.
+    /// Runs a closure on the group's blocking pool; handles the message that `map` makes of its
+    /// result.
     pub fn run_blocking<T: Send + 'static, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         block: impl FnOnce() -> T + Send + 'static,
@@ -346,16 +345,16 @@ impl<A: Actor> AsyncContext<A> {
         self.myself.system()
     }
 
-    /// Whether whoever asked waits no longer; as [`Context::is_abandoned`]. Asked within the future
-    /// of the handler; elsewhere, as in a thread of one's own, it is false: take
+    /// Whether the caller has stopped waiting; as [`Context::is_abandoned`]. Valid within the
+    /// future of the handler; always false elsewhere, as in a thread of your own: use
     /// [`AsyncContext::abandoned`] there.
     pub fn is_abandoned(&self) -> bool {
         is_call_abandoned(self.system())
     }
 
-    /// Completes when whoever asked waits no longer: it has dropped its [`Ask`](crate::Ask), or its
-    /// deadline has passed, or the caller on whose behalf it asked has given up. Never completes if
-    /// nobody asked. Called within the future of the handler; what it answers may go anywhere.
+    /// Completes when the caller has stopped waiting: it has dropped its [`Ask`](crate::Ask), its
+    /// deadline has passed, or its own caller has given up. Never completes without a caller. Call
+    /// it within the future of the handler; the result may be used anywhere.
     ///
     /// ```
     /// # use turnwheel_actors::{Actor, AsyncContext, AsyncHandler, System};

@@ -1,4 +1,4 @@
-//! Ending an actor within a limit, and saying what was left.
+//! Ending an actor within a limit, with a report of the leftovers.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,19 +8,18 @@ use turnwheel_runtime::{AnyTask, Group};
 
 use crate::actor::{Actor, Address, Exit};
 
-/// How long an actor that was told to stop may take before it is killed: for its closing hook.
+/// Time between stop and kill of a drained actor: for its closing hook.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// How an actor ended that was drained.
+/// Outcome of a drain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Drained {
-    /// How it ended; `None` if it has not: a handler of it does not return.
+    /// Exit of the actor; `None` if it has not ended: one of its handlers does not return.
     pub exit: Option<Exit>,
     /// Messages that it had not handled at the limit, about; they are dead letters.
     pub left: u64,
-    /// Whether it was told to stop at the limit; then also what its hooks had begun may be cut
-    /// short.
+    /// Whether the limit stopped it; then futures of its hooks may also have been dropped.
     pub was_stopped: bool,
     /// Whether it was killed, since it did not stop in time.
     pub was_killed: bool,
@@ -34,7 +33,7 @@ impl Drained {
 }
 
 impl<A: Actor> Address<A> {
-    /// Closes the actor in order and says what was left.
+    /// Closes the actor in order and reports the leftovers.
     ///
     /// Messages sent before are handled, up to the limit; then the rest is skipped, and the future
     /// that holds the actor is dropped. An actor that has not stopped [`DRAIN_GRACE`] later is
@@ -64,7 +63,7 @@ pub(crate) async fn drain(task: &AnyTask, limit: Duration, group: &Group) -> Dra
     Drained { exit, left, was_stopped: true, was_killed: true }
 }
 
-/// Closes a child in order; what is left at the limit is skipped.
+/// Closes a child in order; at the limit the remaining messages are skipped.
 pub(crate) async fn end_within(task: &AnyTask, limit: Duration, group: &Group) {
     // The timer of the task stops it, also if this future is dropped.
     task.close_within(limit).detach();
@@ -75,7 +74,7 @@ pub(crate) async fn end_within(task: &AnyTask, limit: Duration, group: &Group) {
     }
 }
 
-/// How the task has ended, if it does within the limit.
+/// Exit of the task, if it ends within the limit.
 async fn within(task: &AnyTask, limit: Duration, group: &Group) -> Option<Exit> {
     let outcome = timeout(task.closed(), group.sleep(limit), limit).await;
     match outcome {

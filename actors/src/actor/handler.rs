@@ -1,4 +1,4 @@
-//! How an actor takes a message: four traits, told apart by whether others may come in between.
+//! Handling of a message: four traits, which differ in the messages that they let in between.
 //!
 //! | trait | the handler | while it waits |
 //! | --- | --- | --- |
@@ -22,14 +22,14 @@ pub trait Handler<M>: Actor {
     /// The answer to `ask`; a `tell` drops it.
     type Reply: Send + 'static;
 
-    /// Beside which futures of this actor it may run.
+    /// Futures of this actor beside which it may run.
     const ACCESS: Access = Access::Write;
 
     /// Handles one message.
     fn handle(&mut self, message: M, cx: &mut Context<'_, Self>) -> Self::Reply;
 }
 
-/// Takes a message with a future that borrows the actor; no other message is taken until it ends.
+/// Handles a message with a future that borrows the actor; no other message is taken until it ends.
 ///
 /// The actor is moved aside and back: a large actor should box its state. Cost: one allocation, for
 /// the future, and one more in a handler that asks.
@@ -56,7 +56,7 @@ pub trait InterleavedHandler<M>: Actor {
     /// Messages that may be handled while the future waits.
     const ADMITS: Admits = Admits::All;
 
-    /// Beside which futures of this actor it may begin; by default a reader if it admits readers.
+    /// Futures of this actor beside which it may begin; by default a reader if it admits readers.
     const ACCESS: Access = match Self::ADMITS {
         Admits::Readers => Access::Read,
         Admits::All | Admits::Chain => Access::Write,
@@ -70,8 +70,8 @@ pub trait InterleavedHandler<M>: Actor {
     ) -> impl Future<Output = Self::Reply> + Send + 'static;
 }
 
-/// Takes a message with a plain function that gives its answer by hand: later, from another
-/// handler, or by letting another actor answer.
+/// Handles a message with a plain function that answers through `reply`: later, from another
+/// handler, or by another actor.
 ///
 /// ```
 /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -90,7 +90,7 @@ pub trait InterleavedHandler<M>: Actor {
 /// impl ReplyHandler<Square> for Desk {
 ///     type Reply = u64;
 ///     fn handle(&mut self, message: Square, reply: ReplyTo<u64>, _: &mut Context<'_, Self>) {
-///         // The worker answers the caller; if the worker is gone, the caller is told.
+///         // The worker answers the caller; if the worker is gone, the caller gets an error.
 ///         let _ = self.0.forward(message, reply);
 ///     }
 /// }
@@ -105,10 +105,10 @@ pub trait ReplyHandler<M>: Actor {
     /// The answer to `ask`.
     type Reply: Send + 'static;
 
-    /// Beside which futures of this actor it may run.
+    /// Futures of this actor beside which it may run.
     const ACCESS: Access = Access::Write;
 
-    /// Handles one message. Of a message that was told, `reply` goes nowhere.
+    /// Handles one message. Without a caller, an answer to `reply` is dropped.
     fn handle(&mut self, message: M, reply: ReplyTo<Self::Reply>, cx: &mut Context<'_, Self>);
 }
 
@@ -120,21 +120,21 @@ pub enum Admits {
     All,
     /// Handlers that are read-only; writers wait, and no reader passes a waiting writer.
     Readers,
-    /// Messages of the call chain that this one belongs to: calls that come back to the actor.
+    /// Messages of this one's call chain: calls that come back to the actor.
     Chain,
 }
 
-/// Beside which futures of [`InterleavedHandler`]s a message may be taken that do not admit
-/// everything. Of no matter otherwise: an actor without such futures takes every message at once.
+/// Futures of [`InterleavedHandler`]s with restricted admission beside which a message may be
+/// taken. Irrelevant without such futures: an actor then takes every message at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
-    /// Beside none. A message that waits for its turn is not passed by later ones.
+    /// Beside none. Later messages do not pass a message that waits for its turn.
     Write,
     /// Beside readers ([`Admits::Readers`]), unless a writer waits before it. The handler must not
-    /// change what they rely on.
+    /// change state that readers rely on.
     Read,
-    /// Beside all, and ahead of those that wait: for questions like «how far are you?».
+    /// Beside all, and ahead of waiting messages: for questions like «how far are you?».
     Always,
 }
 
@@ -161,7 +161,7 @@ pub mod kind {
     pub struct Boxed<K>(std::marker::PhantomData<fn() -> K>);
 }
 
-/// A message that actors of type `A` take, by whichever trait; implemented through those.
+/// A message that actors of type `A` take, by any of the handler traits, which implement it.
 #[diagnostic::on_unimplemented(
     message = "`{A}` does not take messages of type `{Self}`",
     note = "implement `Handler<{Self}>`, `AsyncHandler<{Self}>`, `InterleavedHandler<{Self}>` or `ReplyHandler<{Self}>` for it"
@@ -170,7 +170,7 @@ pub trait MessageFor<A: Actor, K: 'static>: Sized + Send + 'static {
     /// The answer to `ask`.
     type Reply: Send + 'static;
 
-    /// Beside which futures of the actor the message may be handled.
+    /// Futures of the actor beside which the message may be handled.
     #[doc(hidden)]
     const GATE_ACCESS: Access;
 
@@ -185,7 +185,7 @@ pub trait MessageFor<A: Actor, K: 'static>: Sized + Send + 'static {
         cell.receive_gated::<Self, K>(message, baggage, reply, turn);
     }
 
-    /// As [`MessageFor::receive`] of a message that was told and that nothing goes with.
+    /// As [`MessageFor::receive`], for a message without caller and metadata.
     #[doc(hidden)]
     #[inline(always)]
     fn receive_told(cell: &mut ActorCell<A>, message: Self, turn: Turn<'_, A>) {
@@ -272,7 +272,7 @@ received_by!(
     replying_intercepted
 );
 
-/// A large message is handled as what is in its box.
+/// A large message is handled as the message in its box.
 impl<A: Actor, M: MessageFor<A, K>, K: 'static> MessageFor<A, kind::Boxed<K>> for Large<M> {
     type Reply = M::Reply;
     const GATE_ACCESS: Access = M::GATE_ACCESS;

@@ -45,7 +45,7 @@ pub trait Actor: Sized + Send + 'static {
     ///
     /// # Errors
     ///
-    /// The actor fails; whoever waits for [`Address::started`](crate::Address::started) is told.
+    /// The actor fails, and so does [`Address::started`](crate::Address::started).
     fn starting(&mut self, cx: &mut Context<'_, Self>) -> Result<(), Self::Error> {
         let _ = cx;
         Ok(())
@@ -61,8 +61,8 @@ pub trait Actor: Sized + Send + 'static {
         Ok(())
     }
 
-    /// The last hook, called once whatever the way out; a kill or failure that finds the actor
-    /// inside a handler's future drops that future first.
+    /// The last hook, called once for every kind of end. A kill or failure inside a handler's
+    /// future drops that future first.
     fn ended(&mut self, exit: &Exit) {
         let _ = exit;
     }
@@ -83,13 +83,13 @@ pub enum Directive {
     /// Go on with a fresh actor from the factory, after the pause of its
     /// [`Restart`](crate::Restart) policy; `Stop` if it has no factory.
     Restart,
-    /// Close in order; what is queued is dropped.
+    /// Close in order; queued messages are dropped.
     Stop,
     /// Fail, and tell the group's escalation hook.
     Escalate,
 }
 
-/// How an actor has ended.
+/// Exit status of an actor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Exit {

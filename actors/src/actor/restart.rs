@@ -1,4 +1,4 @@
-//! Restarts of a failed actor: how often, and after which pause.
+//! Restarts of a failed actor: their number and pauses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -102,11 +102,11 @@ impl RestartCounter {
     }
 }
 
-/// A factory with its policy and what was used up of it.
+/// A factory with its policy and the restarts used up so far.
 pub(crate) struct Restarter<A> {
     factory: Box<dyn FnMut() -> A + Send>,
     counter: RestartCounter,
-    /// Restarts so far: what the former actor has left behind belongs to an earlier life.
+    /// Restarts so far: timers and futures of former actors belong to an earlier incarnation.
     incarnation: u64,
 }
 

@@ -16,7 +16,7 @@ pub struct ActorBuilder<A: Actor> {
     incoming: Chain,
 }
 
-/// Settings of an actor's task. What is not set is the group's, or follows the actor's type.
+/// Settings of an actor's task. Unset ones are the group's, or follow the actor's type.
 #[derive(Clone, Default)]
 pub(crate) struct TaskOptions {
     pub(crate) group: Option<Group>,
@@ -90,7 +90,7 @@ impl<A: Actor> ActorBuilder<A> {
         /// The group it runs in; by default the system's.
         on(self, group: &Group) => self.options.group = Some(group.clone());
 
-        /// How a fresh actor is made after a failure, and how often.
+        /// Factory of a fresh actor after a failure, with the restart policy.
         restart(self, policy: Restart, factory: impl FnMut() -> A + Send + 'static) =>
             self.restarter = Some(Restarter::new(policy, factory));
 
@@ -100,10 +100,10 @@ impl<A: Actor> ActorBuilder<A> {
         /// The class under which metrics are kept; by default the name of the actor's type.
         class(self, class: &str) => self.options.class = Some(class.to_owned());
 
-        /// How many messages may be queued; by default the group's.
+        /// Bounds of the mailbox; by default the group's.
         mailbox(self, mailbox: Mailbox) => self.options.mailbox = Some(mailbox);
 
-        /// How much one turn may take; by default the group's.
+        /// Limits of one turn; by default the group's.
         budget(self, budget: Budget) => self.options.budget = Some(budget);
 
         /// A label for logs and listings.
@@ -114,7 +114,7 @@ impl<A: Actor> ActorBuilder<A> {
         system_class(self) => self.options.is_system = true;
 
         /// Puts an interceptor around every message that the actor handles, inside those of the
-        /// system and those that were put before. See [`intercept`](crate::intercept).
+        /// system and earlier ones. See [`intercept`](crate::intercept).
         intercept(self, interceptor: impl Interceptor) => self.incoming.push(interceptor);
     }
 

@@ -1,9 +1,8 @@
-//! A caller that waits no longer, as the handler of its call sees it.
+//! A caller that has given up, as the handler of its call sees it.
 //!
-//! A caller gives up by dropping its [`Ask`](crate::Ask), or when its deadline passes. A call that
-//! is made while another one is handled is given up with that one: its handler works for a caller
-//! that is gone, too, even while the handler between them goes on. It is found
-//! by the chain of its call.
+//! A caller gives up by dropping its [`Ask`](crate::Ask), or when its deadline passes. Calls that a
+//! handler makes are given up with its own call: their handlers work for the same caller, even
+//! while the handler in between continues. The chain of the call shows this.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -51,7 +50,7 @@ impl Watchers {
 
     fn wake_all(&self) {
         let wakers = self.0.lock().as_mut().map(|slots| mem::take(&mut slots.wakers));
-        // Without the lock: what is woken may look at once.
+        // Without the lock: a woken future may look at once.
         wakers.into_iter().flatten().for_each(|(_, waker)| waker.wake());
     }
 }
@@ -62,7 +61,7 @@ impl Metadata for Call {
     }
 }
 
-/// Whether the caller of this call has given up, or one that it was made for.
+/// Whether the caller of this call has given up, or a caller further up in the chain.
 pub(crate) fn is_abandoned(call: &Oneshot<Call>, group: &Group) -> bool {
     has_given_up(call, group) || made_for(call).any(|call| call.is_closed())
 }
@@ -73,7 +72,7 @@ fn has_given_up(call: &Oneshot<Call>, group: &Group) -> bool {
     // Calls made for this one have no later deadline.
     let deadline_ns = call.metadata().deadline_ns;
     if deadline_ns != u64::MAX && group.now_ns() >= deadline_ns {
-        // Over for the caller too: what a handler says that gives up is no answer.
+        // Expired for the caller too: an answer of a handler that gave up does not count.
         call.expire();
         return true;
     }
@@ -94,9 +93,9 @@ fn watch(call: &Oneshot<Call>, slot: &mut Option<u64>, waker: &Waker) {
     let _ = call.watch();
 }
 
-/// Completes when the caller of a handler has given up: when it has dropped its
-/// [`Ask`](crate::Ask), when its deadline has passed, or when the caller on whose behalf it asked
-/// has given up. Never completes if nobody asked, or once the answer is given.
+/// Completes when the caller of a handler has given up: it has dropped its [`Ask`](crate::Ask), its
+/// deadline has passed, or its own caller has given up. Never completes without a caller, or once
+/// the answer is given.
 ///
 /// From [`Context::abandoned`](crate::Context::abandoned),
 /// [`AsyncContext::abandoned`](crate::AsyncContext::abandoned) and
@@ -124,8 +123,7 @@ impl Abandoned {
         Self { call, group, is_by_all: true, watched: Vec::new() }
     }
 
-    /// Completes when the caller itself has given up, whatever the calls do that this one was made
-    /// for.
+    /// Completes when the caller itself has given up; calls further up in the chain do not count.
     pub(crate) fn by_caller(call: WeakOneshot<Call>, group: Group) -> Self {
         Self { call: Some(call), group, is_by_all: false, watched: Vec::new() }
     }
@@ -137,7 +135,7 @@ impl Abandoned {
         }
     }
 
-    /// Whether it has come to that.
+    /// Whether the caller has given up.
     pub fn is_abandoned(&self) -> bool {
         match (&self.call, self.watched.first()) {
             (_, Some(Watched { call, .. })) => self.is_given_up(call),

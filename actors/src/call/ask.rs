@@ -42,7 +42,7 @@ impl<M, R> Other<M, R> {
         Box::new(Self::Refused(error))
     }
 
-    /// A call whose first attempt was made, with what goes on until its answer.
+    /// A call whose first attempt was made, with the interceptors that see its answer.
     pub(crate) fn intercepted(
         call: impl Future<Output = Result<R, AskError<M>>> + Send + 'static,
     ) -> Box<Self> {
@@ -54,7 +54,7 @@ impl<M, R> Other<M, R> {
 type Intercepted<M, R> = Mutex<Pin<Box<dyn Future<Output = Result<R, AskError<M>>> + Send>>>;
 
 struct Waiting<R> {
-    /// Dropped without the answer, it has nobody to go to, and is dropped where it is made.
+    /// An answer sent after this is dropped has no receiver, and is dropped by its sender.
     receiver: Receiver<Answer<R>, Call>,
     asked_ns: u64,
 }
@@ -71,7 +71,7 @@ impl<M, R> std::fmt::Debug for Ask<M, R> {
     }
 }
 
-// The message and the answer are moved in and out as a whole, never pinned.
+// Message and answer are moved in and out by value, never pinned.
 impl<M, R> Unpin for Ask<M, R> {}
 
 impl<M, R> Ask<M, R> {
@@ -86,7 +86,7 @@ impl<M, R> Ask<M, R> {
         Self { waiting: None, other: Some(other) }
     }
 
-    /// A call whose message was taken; its deadline runs from now on.
+    /// A call whose message was accepted; its deadline starts now.
     #[inline(always)]
     pub(crate) fn waiting(
         receiver: Receiver<Answer<R>, Call>,
@@ -167,7 +167,7 @@ impl<M, R> Ask<M, R> {
         }
     }
 
-    /// The end of a call whose answer came in a box.
+    /// Result of a call whose answer came in a box.
     fn open_received(&mut self, received: Received<Box<Answer<R>>>) -> Result<R, AskError<M>> {
         let taken = match received {
             Received::Value(answer) => match *answer {
@@ -228,8 +228,8 @@ impl<M: Send + 'static, R: Send + 'static> Open for Ask<Large<M>, R> {
 impl<M, R> Future for Ask<M, R> {
     type Output = Result<R, AskError<M>>;
 
-    // Without the rare states it is small enough for whoever polls; left to itself, the compiler
-    // makes a call of it, which costs as much again.
+    // Without the rare states it is small enough to inline into the poller; by default the compiler
+    // makes it a call, which doubles the cost.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if const { is_large::<R>() || is_large::<M>() } {
@@ -238,7 +238,7 @@ impl<M, R> Future for Ask<M, R> {
         if let Some(waiting) = &mut self.waiting {
             return match waiting.receiver.poll(cx.waker()) {
                 Poll::Pending => Poll::Pending,
-                // It stays: who polls once more is told by the receiver that it is over.
+                // It stays: a further poll gets «over» from the receiver.
                 Poll::Ready(Received::Value(Ok(answer))) => Poll::Ready(Ok(answer)),
                 Poll::Ready(taken) => Poll::Ready(Err(self.unanswered(taken))),
             };
@@ -248,14 +248,14 @@ impl<M, R> Future for Ask<M, R> {
 }
 
 impl<M, R> Ask<M, R> {
-    /// There is no answer.
+    /// Result without an answer.
     #[cold]
     #[inline(never)]
     fn unanswered(&mut self, taken: Received<Answer<R>>) -> AskError<M> {
         match (taken, self.waiting.take()) {
             (Received::Value(Err(failure)), _) => unanswered(failure),
             (Received::Expired, Some(waiting)) => AskError::TimedOut(waiting.time_spent()),
-            // A reply answers in any case, and what was taken is not there again.
+            // A reply always answers, and an accepted message is not returned.
             _ => unanswered(Failure::Cancelled),
         }
     }

@@ -1,8 +1,7 @@
-//! The chain of calls that a call belongs to: who waits for whom.
+//! The chain of calls to which a call belongs: each caller with the callee that it waits for.
 //!
-//! A call knows its caller, and the call that its caller handled when it made this one. Callers
-//! that wait keep the calls above them. Work beside a handler knows its call weakly, so that
-//! nothing is kept of a call that has ended.
+//! A call knows its caller, and the call that its caller was handling. Waiting callers keep the
+//! calls above them alive. Work beside a handler holds its call weakly, so an ended call is freed.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -101,7 +100,7 @@ impl CallChain {
         self.any(|asker| asker.blocks(actor))
     }
 
-    /// How many wait.
+    /// Number of waiting calls.
     pub(crate) fn depth(&self) -> usize {
         let mut depth = 0;
         self.each(|_| depth += 1);

@@ -2,12 +2,11 @@
 //!
 //! A timer for each call would cost as much as the call, and stay in the wheel long after its
 //! answer. Here a call adds one entry to a list. Calls mostly have the same limit and are answered
-//! in order, so the list is a queue by deadline, and who adds to it takes out what is answered at
-//! its front; a heap holds what is out of order. Behind a call that lasts, those that were answered
-//! are swept out together, so that a list never holds more than twice what waits. The timer is
-//! armed for the earliest deadline and left as it is when that call is answered: with answers in
-//! time it fires once for each span of a deadline, finds nothing, and is not armed again while
-//! nothing waits.
+//! in order, so the list is a queue by deadline, and adding an entry removes answered ones at its
+//! front; a heap holds entries out of order. Answered calls behind a long one are swept out
+//! together, so a list never holds more than twice the waiting calls. The timer is armed for the
+//! earliest deadline and stays armed when that call is answered: if answers come in time it fires
+//! once for each deadline span, finds nothing, and is not armed again while no call waits.
 
 use std::cell::Cell;
 use std::cmp::{Ordering as Order, Reverse};
@@ -26,15 +25,15 @@ use turnwheel_runtime::{Completion, Group};
 
 use crate::call::Call;
 
-/// Lists of one system beside those of its workers: threads share one only when there are more of
+/// Lists of a system besides those of its workers: threads share a list only if there are more of
 /// them. A power of two.
 const SHARDS: usize = 8;
 
 /// Entries of a list before it is swept for the first time.
 const SWEEP_MIN: usize = 64;
 
-/// Answered calls that are taken from the front of a queue by one that is added: more than one, so
-/// that the queue shrinks after a call that has lasted.
+/// Answered calls that each added call removes from the front of a queue: more than one, so that
+/// the queue shrinks after a long call.
 const TAKEN_MAX: usize = 2;
 
 const _: () = assert!(SHARDS.is_power_of_two());
@@ -75,7 +74,7 @@ struct List {
     queue: VecDeque<Entry>,
     /// Calls that were due before the last of the queue when they came.
     heap: BinaryHeap<Reverse<Entry>>,
-    /// How many entries bring about the next sweep.
+    /// Number of entries that triggers the next sweep.
     sweep_at: usize,
 }
 
@@ -162,14 +161,14 @@ impl Deadlines {
         &self.shards[shard_of_thread()].0
     }
 
-    /// Takes what is settled out of the list of this thread.
+    /// Removes settled calls from the list of this thread.
     #[cold]
     fn sweep(&self) {
         let swept = self.own.own(List::sweep).unwrap_or_else(|| self.shard().lock().sweep());
         drop(swept);
     }
 
-    /// Goes through all lists. Drops nothing on the way: a destructor may call again.
+    /// Visits all lists. Drops nothing meanwhile: a destructor may call again.
     fn each(&self, mut look: impl FnMut(&mut List)) {
         self.own.visit_each(&mut look);
         for shard in &self.shards {
@@ -190,7 +189,7 @@ impl Deadlines {
             match Pin::new(&mut sleep).poll(&mut Context::from_waker(&self.waker)) {
                 Poll::Pending => {
                     self.armed_ns.store(deadline_ns, Ordering::Release);
-                    // The one before, if any, is cancelled by this.
+                    // Replacing the former timer cancels it.
                     *timer = Some(sleep);
                     return;
                 }
@@ -220,7 +219,7 @@ impl Deadlines {
         let now_ns = self.group.now_ns();
         let mut due = Vec::new();
         self.each(|list| list.take_due(now_ns, &mut due));
-        // Outside of the lists: what is woken may call again.
+        // Outside of the lists: a woken caller may call again.
         due.iter().for_each(|entry| entry.call.expire());
     }
 
@@ -242,7 +241,7 @@ impl List {
         self.queue.len() + self.heap.len()
     }
 
-    /// Takes the entry in; answers what was settled before it.
+    /// Adds an entry; returns the settled ones in front of it.
     #[inline(always)]
     fn add(&mut self, entry: Option<Entry>) -> Settled {
         let mut calls = [None, None];
@@ -268,7 +267,7 @@ impl List {
         queued_ns.min(heaped_ns)
     }
 
-    /// Takes out what is settled.
+    /// Removes settled entries.
     #[cold]
     fn sweep(&mut self) -> Vec<Entry> {
         let mut settled = Vec::new();
@@ -288,7 +287,7 @@ impl List {
         settled
     }
 
-    /// Takes out what is due, and what is settled before the next that is not.
+    /// Removes due entries, and settled ones before the next pending one.
     fn take_due(&mut self, now_ns: u64, due: &mut Vec<Entry>) {
         let is_out = |entry: &Entry| entry.deadline_ns <= now_ns || entry.call.is_settled();
         while self.queue.front().is_some_and(is_out) {

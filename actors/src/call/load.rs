@@ -1,4 +1,4 @@
-//! How much a member has to do: the messages it was given through the pool and has not done with.
+//! Load of a pool's member: messages given to it through the pool and not yet finished.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ impl Load {
         Self { group: group.clone(), in_flight: AtomicU64::new(in_flight), done_ns }
     }
 
-    /// Counts a message if there is none: of two senders one gets the idle member.
+    /// Counts a message if the count is zero: of two senders only one gets the idle member.
     pub(crate) fn claim(&self) -> bool {
         self.in_flight.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -32,7 +32,7 @@ impl Load {
 
     /// A message is done with, or was not taken.
     pub(crate) fn leave(&self) {
-        // Before the count, so that whoever sees none in flight sees since when.
+        // Before the count, so that a reader that sees zero in flight also sees the time.
         self.done_ns.store(self.group.recent_ns(), Ordering::Relaxed);
         let before = self.in_flight.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before > 0, "a message ends once");

@@ -13,7 +13,7 @@ use crate::large::is_large;
 /// Result of a call.
 pub(crate) type Answer<R> = Result<R, Failure>;
 
-/// Where the answer goes. Dropped without one, the caller is told that there will be none.
+/// Destination of the answer. If it is dropped without one, the caller gets an error.
 ///
 /// A handler that answers later, or lets another actor answer, passes it on; see
 /// [`Address::forward`](crate::Address::forward).
@@ -40,9 +40,9 @@ pub(crate) struct Call {
     pub(crate) chain: CallChain,
     /// Futures that wait for the caller to give up.
     pub(crate) watchers: Watchers,
-    /// Where the message counts as in flight, if it went through a pool.
+    /// In-flight count of the message, if it went through a pool.
     load: Option<Arc<Load>>,
-    /// Nobody asked: the exchange is there for the count, or for the end of the handler.
+    /// No caller: the channel is there for the count, or for the end of the handler.
     is_told: bool,
 }
 
@@ -64,7 +64,7 @@ impl Call {
         }
     }
 
-    /// Of a message that nobody asks, whose end somebody wants to know.
+    /// For a message without a caller, whose end is observed.
     pub(crate) fn unasked() -> Self {
         Self { is_told: true, ..Self::new(u64::MAX, CallChain::default()) }
     }
@@ -97,7 +97,7 @@ impl Call {
         }
     }
 
-    /// Both sides of it, and what becomes of its deadline.
+    /// Both sides of a call, and the handle for its deadline.
     #[inline]
     pub(crate) fn begin<R>(self) -> (ReplyTo<R>, Receiver<Answer<R>, Self>, SharedOneshot<Self>) {
         let (sender, receiver, shared) = oneshot::channel_shared(self);
@@ -106,17 +106,17 @@ impl Call {
 }
 
 impl<R> ReplyTo<R> {
-    /// Of a message that was told: the answer is dropped.
+    /// For a message without a caller: the answer is dropped.
     pub(crate) fn nobody() -> Self {
         Self { sender: None }
     }
 
-    /// Whether there is a call to be answered, or a message to be counted.
+    /// Whether there is a call to answer, or a message to count.
     pub(crate) fn is_anybody(&self) -> bool {
         self.sender.is_some()
     }
 
-    /// Of a message that nobody waits for the answer of, and that counts as in flight.
+    /// For a message without a caller that counts as in flight.
     pub(crate) fn told(load: Arc<Load>) -> Self {
         let call =
             Call { is_told: true, ..Call::counted(u64::MAX, CallChain::default(), Some(load)) };
@@ -141,12 +141,12 @@ impl<R> ReplyTo<R> {
     fn answer_boxed(&mut self, answer: Box<Answer<R>>) {
         if let Some(sender) = self.sender.take() {
             sender.state().metadata().settle_load();
-            // Given up: it is dropped here.
+            // If the caller gave up, the answer is dropped here.
             let _ = sender.send_boxed(answer);
         }
     }
 
-    /// Tells the caller that there is no answer, and why.
+    /// Answers the caller with a failure.
     pub fn fail(mut self, failure: Failure) {
         self.refuse(failure);
     }
@@ -163,8 +163,8 @@ impl<R> ReplyTo<R> {
     fn answer(&mut self, answer: impl FnOnce() -> Answer<R>) {
         if let Some(sender) = self.sender.take() {
             sender.state().metadata().settle_load();
-            // Made last, so that it is built where it goes. Given up: it goes nowhere, and is
-            // dropped here.
+            // Made last, so that it is built in its place. If the caller gave up, it is dropped
+            // here.
             let _ = sender.send(answer());
         }
     }
@@ -174,7 +174,7 @@ impl<R> ReplyTo<R> {
         self.sender.as_ref().is_none_or(|sender| sender.state().is_closed())
     }
 
-    /// The call that it answers, for those that want to know whether its caller waits.
+    /// The call that it answers, for observers of its caller.
     pub(crate) fn asked(&self) -> Option<WeakOneshot<Call>> {
         self.asking().map(Sender::downgrade)
     }
@@ -191,7 +191,7 @@ impl<R> ReplyTo<R> {
     /// Its deadline has passed.
     pub(crate) fn expire(self) {
         if let Some(sender) = &self.sender {
-            // Said here, and not left to the timer: what comes next is that the reply is dropped.
+            // Expired here, and not by the timer: the reply is dropped next.
             sender.state().expire();
         }
     }
@@ -201,14 +201,15 @@ impl<R> ReplyTo<R> {
         self.call().is_some_and(|call| call.chain.blocks(actor))
     }
 
-    /// Tells the caller that the actor of this name, which was to answer, waits for the answer.
+    /// Answers the caller with a cycle: the actor of this name, which was to answer, waits for the
+    /// answer.
     pub(crate) fn fail_with_cycle(self, name: String) {
         let mut names = self.call().map(|call| call.chain.names()).unwrap_or_default();
         names.push(name);
         self.fail(Failure::error(CallCycle { names }));
     }
 
-    /// Whether somebody asked.
+    /// Whether there is a caller.
     pub(crate) fn is_asked(&self) -> bool {
         self.call().is_some_and(|call| !call.is_told)
     }
@@ -234,19 +235,20 @@ impl<R> ReplyTo<R> {
         let Some(sender) = &self.sender else { return false };
         let call = sender.state().metadata();
         if now_ns >= call.deadline_ns {
-            // Said here, and not left to the timer: what comes next is that the reply is dropped.
+            // Expired here, and not by the timer: the reply is dropped next.
             sender.state().expire();
             return false;
         }
-        // The answer to a message that was told has no receiver, so it is over from the beginning.
+        // A message without a caller has no receiver, so its channel is closed from the beginning.
         (call.is_told || !sender.state().is_closed()) && call.start(now_ns)
     }
 
-    /// Whether the deadline of a call whose handler does not begin has passed; if not, it was given
-    /// up.
+    /// Whether the deadline of a call whose handler was skipped has passed; otherwise its caller
+    /// gave up.
     #[cold]
     pub(crate) fn has_expired(&self, group: &Group) -> bool {
-        // A fresh reading: whoever has expired the call may have had a newer one than the worker.
+        // A fresh reading: the thread that expired the call may have had a newer one than the
+        // worker.
         self.call().is_some_and(|call| group.now_ns() >= call.deadline_ns)
     }
 }
@@ -257,7 +259,7 @@ impl<R: Send> Caller for ReplyTo<R> {
     }
 }
 
-/// A caller, to whom its plain handler may look back while it runs.
+/// A caller, as a running plain handler can check it.
 pub(crate) trait Caller {
     /// Whether it waits no longer.
     fn has_given_up(&self, group: &Group) -> bool;

@@ -1,4 +1,4 @@
-//! Messages whose answer goes to somebody else's caller.
+//! Messages whose answer goes to the caller of another message.
 
 use turnwheel_runtime::SubmitErrorKind;
 
@@ -11,12 +11,12 @@ use crate::request::{self, Delivery};
 use crate::system::intercept::outgoing::{self, Destination};
 
 impl<A: Actor> Address<A> {
-    /// Sends a message whose answer goes to somebody else's caller.
+    /// Sends a message whose answer goes to the caller of `reply`.
     ///
     /// # Errors
     ///
-    /// As [`Address::tell`]; the caller is told that there is no answer. `Refused` if this actor
-    /// itself waits for the answer and takes nothing meanwhile: the caller is told the cycle.
+    /// As [`Address::tell`]; the caller gets an error. `Refused` if this actor itself waits for the
+    /// answer and takes no messages meanwhile: the caller gets the cycle.
     pub fn forward<M: MessageFor<A, K>, K: 'static>(
         &self,
         message: M,
@@ -32,7 +32,7 @@ impl<A: Actor> Address<A> {
     ) -> Result<(), TellError<P>> {
         let mut reply = Some(reply);
         let mut send = |message| {
-            // Nobody waits for the answer to a message that was told: it goes on as one.
+            // A message without a caller is forwarded without one.
             let reply = reply.take().filter(ReplyTo::is_anybody);
             if reply.as_ref().is_some_and(|reply| reply.is_awaited_by(self.raw_id())) {
                 return Err(self.forward_cycle(message, reply));

@@ -1,4 +1,4 @@
-//! The addresses of an actor: those that keep it, and those that do not.
+//! The addresses of an actor: strong ones keep it alive, weak ones do not.
 
 mod forward;
 mod place;

@@ -33,7 +33,7 @@ impl<A: Actor> Place<A> {
         self.permit
     }
 
-    /// Sends a message into the promised place; it is never full.
+    /// Sends a message into the reserved place; the result is never full.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The address of an actor: how anybody sends it messages.
+//! The address of an actor: the handle for sending it messages.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -60,7 +60,7 @@ impl<A: Actor> Address<A> {
         id::bare(self.raw_id())
     }
 
-    /// Its number with what is kept in it.
+    /// Its number with the flag bits in it.
     #[inline(always)]
     pub(crate) fn raw_id(&self) -> u64 {
         self.task.tag()
@@ -84,8 +84,8 @@ impl<A: Actor> Address<A> {
     ///
     /// # Errors
     ///
-    /// Full, closed, or the group's memory is used up; the message comes back. That is counted as a
-    /// dead letter too.
+    /// Full, closed, or the group's memory is used up; the message comes back. It also counts as a
+    /// dead letter.
     #[inline(always)]
     pub fn tell<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
         by_size!(<M, K> self.tell_as(message))
@@ -154,9 +154,9 @@ impl<A: Actor> Address<A> {
         })
     }
 
-    /// As [`Address::tell`], but ahead of all that is queued: it is handled after the message under
-    /// way. Urgent messages keep their order among themselves. For rare words that must not wait
-    /// behind a flood; costs a lock.
+    /// As [`Address::tell`], but ahead of all queued messages: it is handled after the current
+    /// message. Urgent messages keep their order among themselves. For rare control messages that
+    /// must not wait behind a flood; costs a lock.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl<A: Actor> Address<A> {
         Ok(Place::new(permit, self.clone()))
     }
 
-    /// As [`Address::tell`]; what is refused is no dead letter.
+    /// As [`Address::tell`]; a refused message is no dead letter.
     pub(crate) fn offer<M: MessageFor<A, K>, K: 'static>(
         &self,
         message: M,
@@ -236,7 +236,7 @@ impl<A: Actor> Address<A> {
         if self.is_intercepted() {
             return Ask::rare(self.ask_intercepted::<M, P, K>(message, limit));
         }
-        // Asked before there is a chain: one whose address is taken is built in memory.
+        // Checked before there is a chain: a chain whose address is taken is built in memory.
         if request::closes_cycle(self.raw_id()) {
             return Ask::rare(self.cycle(message, &request::outgoing()));
         }
@@ -284,7 +284,7 @@ impl<A: Actor> Address<A> {
         }
     }
 
-    /// Runs a closure on the actor, in its turn among the messages, and answers what it returns.
+    /// Runs a closure on the actor, in its turn among the messages, and returns its result.
     ///
     /// For futures of an [`InterleavedHandler`](crate::InterleavedHandler), tests and tools.
     pub fn with<R, F>(&self, look: F) -> Ask<With<F>, R>
@@ -295,17 +295,17 @@ impl<A: Actor> Address<A> {
         self.ask::<_, kind::Closure<R>>(With(look))
     }
 
-    /// Closes the actor in order: what was sent before is handled first. Completes when it is over.
+    /// Closes the actor in order: earlier messages are handled first. Completes at its end.
     pub fn close(&self) -> Completion<()> {
         self.task.close()
     }
 
-    /// As [`Address::close`]; after `limit` what is left is skipped.
+    /// As [`Address::close`]; after `limit` the remaining messages are skipped.
     pub fn close_within(&self, limit: Duration) -> Completion<()> {
         self.task.close_within(limit)
     }
 
-    /// Skips what is queued and closes in order.
+    /// Skips the queued messages and closes in order.
     pub fn stop(&self) -> Completion<()> {
         self.task.stop()
     }
@@ -325,7 +325,7 @@ impl<A: Actor> Address<A> {
         self.task.closed()
     }
 
-    /// Where it is in its life.
+    /// Phase of the actor's life.
     pub fn phase(&self) -> Phase {
         self.task.phase()
     }

@@ -1,4 +1,4 @@
-//! How a cell lets messages through its gate.
+//! Admission of messages through the gate of a cell.
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::request::{Baggage, Delivery, Panic};
 use crate::system::DeadLetterReason;
 
 impl<A: Actor> ActorCell<A> {
-    /// After a handler's future: takes what waited for it, or lets its panic go on.
+    /// After a handler's future: takes the messages that waited for it, or continues its panic.
     pub(crate) fn go_on(
         &mut self,
         panic: Option<Panic>,
@@ -27,21 +27,21 @@ impl<A: Actor> ActorCell<A> {
             return self.drain(turn.reborrow());
         };
         if !self.state.is_plain {
-            // After the policy hook, which may put another actor into the cell. Refused only with a
-            // full fast lane, and then the next future that ends takes what waits.
+            // Runs after the policy hook, which may put another actor into the cell. Refused only
+            // with a full fast lane; the next future that ends then takes the waiting messages.
             drop(turn.run(|cell, turn| cell.drain(turn.reborrow())));
         }
         resume_unwind(panic);
     }
 
-    /// Takes what waits and fits now.
+    /// Takes the waiting messages that are admitted now.
     pub(crate) fn drain(&mut self, mut turn: Turn<'_, A>) {
         if self.state.is_plain || self.state.is_out() {
             return;
         }
         while self.actor.is_some() {
             let Some(waiter) = self.state.rare().gate.next() else { break };
-            // A panic goes on to the policy hook; the rest comes after it.
+            // A panic continues to the policy hook; the remaining messages come after it.
             let run = AssertUnwindSafe(|| waiter(self, turn.reborrow(), Release::Admitted));
             if let Err(panic) = catch_unwind(run) {
                 return self.go_on(Some(panic), false, &mut turn);
@@ -52,8 +52,8 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Takes what has waited for futures of one that has failed since: when the fresh one has
-    /// begun.
+    /// Takes the messages that waited for futures of a failed actor, after the fresh actor has
+    /// started.
     pub(crate) fn drain_after_start(&mut self, turn: &mut Turn<'_, A>) {
         if self.state.has_waiting() {
             turn.await_exclusive(std::future::ready(()), |cell: &mut Self, turn, ()| {
@@ -62,8 +62,8 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Ends those at the gate whose deadline has passed or whose caller has given up, and takes
-    /// what they have kept from fitting.
+    /// Ends the messages at the gate whose deadline has passed or whose caller has given up, and
+    /// takes the messages that they blocked.
     fn end_late(&mut self, turn: &mut Turn<'_, A>) {
         let now_ns = turn.attachment().group().now_ns();
         while let Some(waiter) = self.state.rare().gate.next_late(now_ns) {
@@ -72,14 +72,14 @@ impl<A: Actor> ActorCell<A> {
         self.drain(turn.reborrow());
     }
 
-    /// From now on every message is answered with this failure, those at the gate too.
+    /// From now on answers every message with this failure, also those at the gate.
     pub(crate) fn refuse_all(&mut self, failure: Failure, turn: &mut Turn<'_, A>) {
         self.state.is_plain = false;
         self.state.rare().broken = Some(failure);
         self.readmit_waiting(turn);
     }
 
-    /// Admits again what waits at the gate of an actor that handles no more messages.
+    /// Admits the messages at the gate again; the actor handles no more messages.
     pub(crate) fn readmit_waiting(&mut self, turn: &mut Turn<'_, A>) {
         for waiter in self.state.rare().gate.take_waiting() {
             // A message that panics when it is dropped takes no others with it.
@@ -87,7 +87,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// Whether a stream may be pulled now whose items have this access.
+    /// Whether a stream whose items have this access may be pulled now.
     pub(crate) fn admits_stream(&mut self, access: Access) -> bool {
         self.state.is_plain
             || self.state.rare().gate.judge(access, false) == Verdict::Take && !self.state.is_out()
@@ -200,7 +200,7 @@ impl<A: Actor> ActorCell<A> {
                 let gate = &mut self.state.rare().gate;
                 gate.keep(access, waiter, asked, look);
                 if gate.keeps_one() {
-                    // It has left the mailbox: an entity notes that somebody waits.
+                    // The message has left the mailbox: an entity notes that a message waits.
                     turn.task().interrupt();
                 }
             }

@@ -11,7 +11,7 @@ use crate::call::{Answer, Call, Load, ReplyTo};
 use crate::request::{self, Ambient, Delivery};
 use crate::system::Undelivered;
 
-/// A queued message that nothing goes with: the commonest, and no bigger than the message.
+/// A queued message without metadata: the most frequent kind, no bigger than the message.
 pub(crate) struct Bare<M, K> {
     message: M,
     guard: Undelivered<M>,
@@ -24,7 +24,7 @@ impl<M, K> Bare<M, K> {
         Self { message, guard: Undelivered::new(), kind: PhantomData }
     }
 
-    /// Opens it: from here on the message is somebody's business.
+    /// Opens it: from here on it is no dead letter.
     #[inline(always)]
     pub(crate) fn open(self) -> M {
         self.guard.delivered();
@@ -52,20 +52,20 @@ impl<M, R, K> Envelope<M, R, K> {
         Self { delivery, guard: Undelivered::new(), kind: PhantomData }
     }
 
-    /// Opens it: from here on the message is somebody's business.
+    /// Opens it: from here on it is no dead letter.
     #[inline(always)]
     pub(crate) fn open(self) -> Delivery<M, R> {
         self.guard.delivered();
         self.delivery
     }
 
-    /// A message without an answer, with what goes along with the request that is handled now.
+    /// A message without an answer, with the metadata of the current request.
     #[inline(always)]
     pub(crate) fn told(message: M) -> Self {
         Self::new(Delivery { message, baggage: request::baggage(), reply: None })
     }
 
-    /// A message that is asked, with the side of its caller and the entry for its deadline.
+    /// A call's message, with the caller's side and the entry for its deadline.
     #[inline(always)]
     pub(crate) fn asked(
         message: M,

@@ -1,4 +1,4 @@
-//! Messages that move on to another task of the same type: whoever has them does not open them.
+//! Messages that move on, unopened, to another task of the same type.
 
 use turnwheel_runtime::{Failure, SubmitErrorKind, Task};
 
@@ -11,7 +11,7 @@ pub(crate) trait Pending<A: Actor>: Send {
     fn send(self: Box<Self>, task: &Task<ActorCell<A>>) -> Result<(), Unsent<A>>;
     /// Is taken here and now.
     fn receive(self: Box<Self>, cell: &mut ActorCell<A>, turn: Turn<'_, A>);
-    /// Tells its sender that there will be none.
+    /// Answers its sender with the failure.
     fn fail(self: Box<Self>, system: &System, failure: &Failure);
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Unsent<A: Actor> {
     pub(crate) message: Box<dyn Pending<A>>,
 }
 
-/// Where the messages of an actor go that handles none any more.
+/// Destination of the messages of an actor that handles none any more.
 pub(crate) trait Forwarder<A: Actor>: Send + Sync {
-    /// Takes a message; those of one sender come in their order.
+    /// Takes a message; messages of one sender keep their order.
     fn take(&self, message: Box<dyn Pending<A>>);
 }
 
@@ -47,8 +47,8 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static> Pending<A> for Envelope<M, M::Re
 }
 
 impl<A: Actor> ActorCell<A> {
-    /// From now on this actor handles nothing but what its own futures wait for: its messages go
-    /// on, those that wait at the gate first.
+    /// From now on this actor handles only calls that its own futures wait for: all other messages
+    /// are forwarded, those at the gate first.
     pub(crate) fn forward_messages(
         &mut self,
         forwarder: Box<dyn Forwarder<A>>,

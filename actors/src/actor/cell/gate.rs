@@ -1,10 +1,10 @@
-//! Which messages an actor takes while handlers' futures of its own wait.
+//! Admission of messages while futures of the actor's handlers wait.
 //!
 //! The gate is free, and costs one look at a flag, unless an
 //! [`InterleavedHandler`](crate::InterleavedHandler) that does not admit everything is under way. A
-//! message that has to wait keeps its place: nothing passes it but calls of a chain that the actor
-//! itself waits for, so that readers never starve a writer. A writer makes way for the readers
-//! behind it when its deadline passes or its caller gives up.
+//! message that has to wait keeps its place: only calls of a chain that the actor itself waits for
+//! pass it, so that readers never starve a writer. A writer whose deadline passes or whose caller
+//! gives up is removed, which admits the readers behind it.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(crate) enum Release {
     Admitted,
     /// Its deadline passed, or its caller gave up, while it waited.
     Expired,
-    /// The actor takes no more messages: it is admitted again, and so refused or forwarded.
+    /// The actor takes no more messages: this one is admitted again, and so refused or forwarded.
     Again,
 }
 
@@ -46,7 +46,7 @@ pub(crate) type Waiter<A> =
 struct Waiting<A: Actor> {
     access: Access,
     waiter: Waiter<A>,
-    /// The call that it is, if it was asked.
+    /// The call of the message, if it has a caller.
     call: Option<WeakOneshot<Call>>,
     /// Looks when the caller gives up.
     look: Option<Subscription>,
@@ -60,7 +60,7 @@ impl<A: Actor> Waiting<A> {
         self.waiter
     }
 
-    /// Whether nobody waits for it any more.
+    /// Whether its caller has stopped waiting.
     fn is_late(&self, now_ns: u64) -> bool {
         let call = self.call.as_ref().and_then(WeakOneshot::upgrade);
         call.is_some_and(|call| call.is_closed() || now_ns >= call.metadata().deadline_ns)
@@ -120,8 +120,8 @@ impl<A: Actor> Gate<A> {
         self.chains -= u32::from(admits == Admits::Chain);
     }
 
-    /// Keeps a message until it fits. With `look`, those behind it may fit when its caller gives
-    /// up.
+    /// Keeps a message until it is admitted. With `look`, messages behind it may be admitted when
+    /// its caller gives up.
     pub(crate) fn keep(
         &mut self,
         access: Access,
@@ -143,13 +143,13 @@ impl<A: Actor> Gate<A> {
         self.waiting.len() >= WAITING_MAX
     }
 
-    /// Takes out a message whose deadline has passed, or whose caller has given up.
+    /// Removes a message whose deadline has passed, or whose caller has given up.
     pub(crate) fn next_late(&mut self, now_ns: u64) -> Option<Waiter<A>> {
         let at = self.waiting.iter().position(|waiting| waiting.is_late(now_ns))?;
         self.waiting.remove(at).map(Waiting::into_waiter)
     }
 
-    /// The futures under way are gone; what waits stays.
+    /// The current futures are gone; waiting messages stay.
     pub(crate) fn clear(&mut self) {
         (self.readers, self.chains) = (0, 0);
     }

@@ -7,7 +7,7 @@ use turnwheel_runtime::{Failure, Lifecycle, OnFailure};
 use crate::actor::{Actor, ActorCell, Context, Directive, Exit, MessageFor, Turn};
 use crate::request::Delivery;
 
-/// The one lifecycle of all actors; no state of its own.
+/// The lifecycle of every actor; has no state of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks;
 
@@ -117,7 +117,7 @@ impl<A: Actor> ActorCell<A> {
         });
     }
 
-    /// Tells the actor of its end, and drops it.
+    /// Calls the actor's last hook, and drops it.
     pub(crate) fn end(&mut self, exit: &Exit) {
         self.take_back();
         let Some(mut actor) = self.actor.take() else { return };

@@ -1,4 +1,4 @@
-//! The ways of an intercepted message through a cell; `state.rs` has those of all others.
+//! The path of an intercepted message through a cell; `state.rs` has the path of all others.
 
 use std::future::Future;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -31,7 +31,7 @@ fn failed<R>(failure: Failure) -> End<R> {
     End::Failed(AskError::Unanswered(failure))
 }
 
-/// The end that a handler has come to, if it was run.
+/// Outcome of a handler, if it was run.
 fn end_of<T, R>(
     around: Result<(), Failure>,
     outcome: Option<Result<T, Panic>>,
@@ -47,7 +47,7 @@ fn end_of<T, R>(
     }
 }
 
-/// Runs a handler inside the interceptors and tells them its end.
+/// Runs a handler inside the interceptors and reports its outcome to them.
 fn between<T, R: Send + 'static>(
     interception: &mut Interception,
     ambient: &Ambient,
@@ -63,8 +63,8 @@ fn between<T, R: Send + 'static>(
 }
 
 impl<A: Actor> ActorCell<A> {
-    /// Takes a message whose turn it is, and begins with its interceptors; with whether it is
-    /// activity. If there is no actor, it has come too late, or one refuses, all is said.
+    /// Takes a message and begins with its interceptors; returns whether it counts as activity. If
+    /// there is no actor, the message is late, or an interceptor refuses, it is answered here.
     fn take_in<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
         &mut self,
         delivery: &mut Delivery<P, R>,
@@ -80,7 +80,7 @@ impl<A: Actor> ActorCell<A> {
         Some((interception, is_activity))
     }
 
-    /// Begins with the interceptors of a message whose turn it is. If one refuses, all is said.
+    /// Begins with the interceptors of a message. If one refuses, the message is answered here.
     fn begin_interception<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
         &mut self,
         delivery: &mut Delivery<P, R>,
@@ -110,7 +110,7 @@ impl<A: Actor> ActorCell<A> {
         None
     }
 
-    /// Tells the caller; what an interceptor has failed and nobody waits for is a dead letter.
+    /// Answers the caller. A message failed by an interceptor is a dead letter if it has no caller.
     fn close_with<M, R>(
         &self,
         reply: Option<ReplyTo<R>>,
@@ -199,7 +199,7 @@ impl<A: Actor> ActorCell<A> {
             actor.handle(message.open(), reply, &mut cx);
         };
         let (end, panic) = between(&mut interception, &ambient, run, |()| End::Open);
-        // Only what was never handed over is answered here.
+        // Only a message that was never handed over is answered here.
         if held.is_some() {
             self.close_with::<M, _>(held, end, false, &turn);
         }

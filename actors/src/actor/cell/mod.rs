@@ -1,5 +1,5 @@
-//! The state of an actor's task: the actor, what the crate keeps beside it, and how it takes a
-//! message.
+//! The state of an actor's task: the actor, the crate's data beside it, and the handling of
+//! messages.
 
 mod admission;
 pub(crate) mod envelope;

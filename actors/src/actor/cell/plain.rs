@@ -1,7 +1,7 @@
-//! Plain messages in the hands of a cell: a function and no future.
+//! Plain messages in a cell: handled by a function, without a future.
 //!
-//! The commonest message is one that was told, of an actor with nothing around it: for it there is
-//! one branch, and all else is out of line.
+//! The most frequent message has no caller, and its actor no interceptors: it takes a single
+//! branch; all other code is out of line.
 
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
@@ -10,7 +10,7 @@ use crate::call::ReplyTo;
 use crate::request::{Ambient, Delivery, Panic};
 
 impl<A: Actor> ActorCell<A> {
-    /// Handles a plain message that was told and that nothing goes with: the commonest.
+    /// Handles a plain message without caller and metadata: the most frequent kind.
     #[inline(always)]
     pub(crate) fn run_told<M, R: Send + 'static>(
         &mut self,
@@ -22,7 +22,7 @@ impl<A: Actor> ActorCell<A> {
             return self.drop_without_actor::<M>(&turn);
         };
         self.state.note_begin(turn.now_ns());
-        // The answer is dropped: nobody asked.
+        // The answer is dropped: there is no caller.
         drop(handle(actor, message, &mut Context::new(turn, &mut self.state)));
     }
 
@@ -72,7 +72,7 @@ impl<A: Actor> ActorCell<A> {
     }
 }
 
-/// Lets a panic go on; its caller is told if it has no answer yet.
+/// Continues a panic; its caller gets it if there is no answer yet.
 #[cold]
 #[inline(never)]
 pub(crate) fn end_panicked<R>(reply: Option<ReplyTo<R>>, panic: Panic) {

@@ -16,13 +16,14 @@ pub(crate) type Deferred<A> = Box<dyn FnOnce(&mut Turn<'_, A>) + Send>;
 /// State that few actors need.
 pub(crate) struct RareState<A: Actor> {
     pub(crate) gate: Gate<A>,
-    /// Where an exclusive handler's future gives the actor back, also when it is dropped.
+    /// The place to which an exclusive handler's future returns the actor, also when it is dropped.
     pub(crate) lender: Lender<A>,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) class: Option<Arc<str>>,
     /// Interceptors around its messages.
     pub(crate) chain: Chain,
-    /// As whom it asks: from exclusive handlers, and from such as admit calls that come back.
+    /// Identity of its calls: from exclusive handlers, and from handlers that admit returning
+    /// calls.
     pub(crate) askers: [Option<Asker>; 2],
     pub(crate) restarter: Option<Restarter<A>>,
     pub(crate) children: Children,
@@ -32,9 +33,9 @@ pub(crate) struct RareState<A: Actor> {
     pub(crate) is_restarting: bool,
     /// Why no message is handled any more.
     pub(crate) broken: Option<Failure>,
-    /// Where all messages go, if not to this actor.
+    /// Destination of all messages, if it is not this actor.
     pub(crate) forwarder: Option<Box<dyn Forwarder<A>>>,
-    /// Until when an entity is not idle, whatever it does; nanoseconds.
+    /// Time until which an entity does not count as idle, in nanoseconds.
     pub(crate) kept_until_ns: u64,
     /// Ticks of timers under way that are no activity.
     pub(crate) ticking: u32,

@@ -1,4 +1,4 @@
-//! The state of an actor's task: the actor itself and what the crate keeps beside it.
+//! The state of an actor's task: the actor itself and the crate's data beside it.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl<A: Actor> Attached for ActorCell<A> {
 pub(crate) struct CellState<A: Actor> {
     /// The number of this actor in the process.
     pub(crate) id: u64,
-    /// Whether every message is taken at once and as it comes, with nothing around it.
+    /// Whether every message is taken at once, without gate or interceptors.
     pub(crate) is_plain: bool,
     /// The message that begins next is the tick of a timer, and no activity.
     is_tick: bool,
@@ -167,7 +167,7 @@ impl<A: Actor> CellState<A> {
         *ticking = if is_begun { *ticking + 1 } else { ticking.saturating_sub(1) };
     }
 
-    /// Gives back the memory of what the actor may have needed once, if nothing of it is in use.
+    /// Frees memory that the actor needed earlier, if none of it is in use.
     pub(crate) fn trim(&mut self) {
         if self.is_plain && self.rare.as_ref().is_some_and(|rare| rare.is_unused()) {
             self.rare = None;
@@ -189,7 +189,7 @@ impl<A: Actor> ActorCell<A> {
         Self { actor, state: CellState { id, is_plain, is_tick, handled: 0, used_ns: 0, rare } }
     }
 
-    /// With these interceptors around its messages; `name` is what they call it if not by its own.
+    /// Adds these interceptors around its messages; `name` replaces its own name for them.
     pub(crate) fn intercepted(mut self, chain: Chain, name: Option<Arc<str>>) -> Self {
         if !chain.is_empty() {
             let rare = self.state.rare();
@@ -199,7 +199,7 @@ impl<A: Actor> ActorCell<A> {
         self
     }
 
-    /// Makes the actor if there is none and there is a factory.
+    /// Creates the actor if there is none and there is a factory.
     pub(crate) fn make(&mut self) {
         if self.actor.is_none() {
             let rare = self.state.rare.as_mut();
@@ -240,7 +240,7 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    /// A message whose handler answers when it likes.
+    /// A message whose handler answers by hand.
     pub(crate) fn run_replying<M, P: Carry<M>>(
         &mut self,
         delivery: Delivery<P, <A as ReplyHandler<M>>::Reply>,
@@ -262,7 +262,7 @@ impl<A: Actor> ActorCell<A> {
         ambient.within(|| actor.handle(message.open(), reply, &mut cx));
     }
 
-    /// A message whose future borrows the actor: nothing else is taken until it ends.
+    /// A message whose future borrows the actor: no other message is taken until it ends.
     pub(crate) fn run_exclusive<M, P: Carry<M>>(
         &mut self,
         delivery: Delivery<P, <A as AsyncHandler<M>>::Reply>,
@@ -292,7 +292,7 @@ impl<A: Actor> ActorCell<A> {
         });
     }
 
-    /// A message whose future others may interleave with.
+    /// A message whose future lets other messages in.
     pub(crate) fn run_interleaved<M, P: Carry<M>>(
         &mut self,
         delivery: Delivery<P, <A as InterleavedHandler<M>>::Reply>,
@@ -302,7 +302,7 @@ impl<A: Actor> ActorCell<A> {
         M: Send + 'static,
     {
         let Some(is_activity) = self.begin(&delivery, &turn) else { return };
-        // Where others may come in, a call that comes back to the actor is no cycle.
+        // Where other messages may come in, a call that returns to the actor is no cycle.
         let asker = (A::ADMITS != Admits::All).then(|| self.asker(&turn, true));
         let ambient = Ambient::of(&delivery, asker);
         let Delivery { message, reply, .. } = delivery;
@@ -346,7 +346,7 @@ impl<A: Actor> ActorCell<A> {
         Some(is_activity)
     }
 
-    /// As whom it asks.
+    /// The identity with which it calls others.
     pub(crate) fn asker(&mut self, turn: &Turn<'_, A>, is_reentrant: bool) -> Asker {
         if let Some(asker) = &self.state.rare().askers[usize::from(is_reentrant)] {
             return asker.clone();
@@ -396,7 +396,7 @@ impl<A: Actor> ActorCell<A> {
     }
 }
 
-/// Answers a call with what its handler came to; gives a panic back.
+/// Answers a call with its handler's outcome; returns a panic.
 pub(crate) fn settle<R>(reply: Option<ReplyTo<R>>, outcome: Result<R, Panic>) -> Option<Panic> {
     match outcome {
         Ok(answer) => {
