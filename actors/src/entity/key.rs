@@ -11,11 +11,11 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 
 /// Key of an entity.
 pub trait EntityKey: Clone + Eq + Hash + Send + Sync + 'static {
-    /// The key as it goes into logs and stores.
+    /// The key as text for logs and stores.
     fn text(&self) -> Cow<'_, str>;
 
-    /// The key of which this is the [`text`](EntityKey::text): how a stored reminder finds its
-    /// entity. By default there is none, and entities with such keys have no reminders.
+    /// Parses the [`text`](EntityKey::text) of a key: a stored reminder finds its entity by it. The
+    /// default returns `None`, and entities with such keys have no reminders.
     fn from_text(text: &str) -> Option<Self> {
         let _ = text;
         None
@@ -27,7 +27,7 @@ pub trait EntityKey: Clone + Eq + Hash + Send + Sync + 'static {
     }
 }
 
-/// A key whose text is too long: no entity has it.
+/// The text of a key is too long: no entity has such a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key of {entity} has {bytes} bytes as text, and may have no more than 1,024 bytes")]
 #[non_exhaustive]

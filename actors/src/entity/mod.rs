@@ -1,28 +1,28 @@
-//! Entities: actors that are found by type and key, are always there, and never run twice at once.
+//! Entities: actors found by type and key that always exist and never run twice at once.
 //!
-//! A reference is made without any work; the first message activates the entity. An idle one is
-//! *passivated*: its activation ends and its memory goes, and the next message makes a new one. In
-//! between nothing is lost: what the old activation has admitted it handles, what comes later waits
-//! for the new one, in the order sent.
+//! A reference is made without any work; the first message activates the entity. An idle entity is
+//! *passivated*: its activation ends, its memory is freed, and the next message makes a new
+//! activation. No message is lost: the old activation handles what it has admitted, later messages
+//! wait for the new one, in the order sent.
 //!
 //! | part | what it does |
 //! | --- | --- |
 //! | [`Entities`] | the entities of a system: settings, look-up by type |
 //! | [`EntityRef`] | sends messages to one key |
-//! | `directory` | one table for each type: which key has an activation, and what waits for one; `overview` lists types and entities for operators |
-//! | `life` | begin and end of one activation (`hooks`), whether it is still the one of its key (`fencing`), the collector of idle ones, the replacement of stuck ones |
-//! | `bounds` | how many entities there may be (`capacity`) and how much memory they may take (`memory`) |
+//! | `directory` | one table for each type: the activation of each key and its waiting messages; `overview` lists types and entities for operators |
+//! | `life` | begin and end of one activation (`hooks`), check that it still owns its key (`fencing`), the collector of idle ones, the replacement of stuck ones |
+//! | `bounds` | limits of the number of entities (`capacity`) and of their memory (`memory`) |
 //! | [`StateStore`], [`Stored`] | state that outlives the activation, with a version check |
 //! | [`reminder`] | durable schedules, which activate an entity when they are due |
 //!
 //! # The states of a key
 //!
-//! | state | a message | leaves it |
+//! | state | a message | end of the state |
 //! | --- | --- | --- |
 //! | none | activates it | – |
 //! | active | goes to the mailbox; refused as closed: the key is leaving | when the activation refuses |
 //! | leaving | waits; a call that it waits for itself is taken | when the old activation is over: `none`, or active again if something waits |
-//! | waiting | waits: too many are active, or take too much | when another one has ended; after a limit its senders are told |
+//! | waiting | waits: too many entities are active, or they take too much memory | when another one has ended; after a limit its senders get an error |
 //! | held | is refused with the failure of the last activation | when its pause is over |
 //!
 //! Each change is made under the lock of the key's shard; the end of an activation is reported by
@@ -75,11 +75,11 @@ pub use store::{MemoryStore, Record, StateStore, StoreError, StoreFuture, Stored
 /// An entity is passivated after this time without a message, by default.
 pub const IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
 
-/// How long an activation may take by default.
+/// Time limit of an activation by default.
 pub const ACTIVATION_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// How long an activation may make no progress by default: far longer than anybody waits for an
-/// answer, and short enough that somebody looks into it the same day.
+/// Time without progress after which an activation is stuck, by default: far longer than any caller
+/// waits, and short enough to be noticed the same day.
 pub const STUCK_LIMIT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
 /// Messages that wait for one key's activation, at most; a further one is answered `Full`.
@@ -89,7 +89,7 @@ pub const PENDING_MAX: usize = 16_384;
 /// `Full`.
 pub const WAITING_MAX_DEFAULT: usize = 1_000_000;
 
-/// How long a key waits for room by default before its senders are told.
+/// Time that a key waits for room by default before its senders get an error.
 pub const ROOM_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Entities of one type that are active at once, by default.
@@ -132,26 +132,25 @@ pub trait Entity: Actor {
     /// The key of entities of this type.
     type Key: EntityKey;
 
-    /// The name under which its state and reminders are stored, which no other type may have.
-    /// Needed only for those: without one [`Stored::load`] fails. Change it and the state is
-    /// another one.
+    /// Name under which its state and reminders are stored; must be unique among the types. Needed
+    /// only for those: without a name [`Stored::load`] fails. A changed name means another state.
     const NAME: &'static str = "";
 
-    /// How long it may be without a message before it is passivated; [`Duration::MAX`] for ever.
-    /// While the future of a request is under way it is not idle. Ticks of its timers do not count
-    /// unless they are to ([`Timing::keep_alive`](crate::Timing::keep_alive)).
+    /// Time without a message before it is passivated; [`Duration::MAX`] for ever. While the future
+    /// of a request runs the entity is not idle. Timer ticks count only with
+    /// [`Timing::keep_alive`](crate::Timing::keep_alive).
     const IDLE: Duration = IDLE_DEFAULT;
 
-    /// How long [`activate`](Entity::activate) may take.
+    /// Time limit of [`activate`](Entity::activate).
     const ACTIVATION_LIMIT: Duration = ACTIVATION_LIMIT_DEFAULT;
 
-    /// How often [`activate`](Entity::activate) is tried before its callers are told.
+    /// Attempts of [`activate`](Entity::activate) before the callers get an error.
     const ACTIVATION_ATTEMPTS: u32 = 1;
 
-    /// How long it may make no progress, in a request that holds others back or in its end, while
-    /// messages wait: then it is stuck. Its future is dropped, its [end](Actor::ended) is told,
-    /// what it writes later is refused, and what waits goes to a new activation; see
-    /// [`EntityStats::replaced`]. [`Duration::MAX`] leaves it alone.
+    /// Time without progress, in an exclusive request or in its end, while messages wait: after it
+    /// the entity is stuck. Its future is dropped, its [end](Actor::ended) is called, its later
+    /// writes are refused, and waiting messages go to a new activation; see
+    /// [`EntityStats::replaced`]. [`Duration::MAX`] switches this off.
     const STUCK_LIMIT: Duration = STUCK_LIMIT_DEFAULT;
 
     /// Treatment of an activation whose write of its state meets a conflict.
@@ -160,14 +159,13 @@ pub trait Entity: Actor {
     /// Its mailbox; by default the group's. A message that its policy displaces is a dead letter.
     const MAILBOX: Option<Mailbox> = None;
 
-    /// About how many bytes it takes now, with what it owns. Asked after its activation and when
-    /// the collector looks; see [`EntitiesBuilder::memory_budget`] and [`EntityContext::resized`].
+    /// Approximate size in bytes, with the data that it owns. Called after its activation and by
+    /// the collector; see [`EntitiesBuilder::memory_budget`] and [`EntityContext::resized`].
     fn size(&self) -> usize {
         std::mem::size_of::<Self>()
     }
 
-    /// Makes the entity, without input or output: that is what [`activate`](Entity::activate) is
-    /// for.
+    /// Makes the entity, without input or output: those belong in [`activate`](Entity::activate).
     fn create(key: &Self::Key) -> Self;
 
     /// As [`create`](Entity::create) for an entity that needs the [`Entities`] that it belongs to,
@@ -181,8 +179,8 @@ pub trait Entity: Actor {
     ///
     /// # Errors
     ///
-    /// All who wait are told, and the next activation waits for a pause that grows with each
-    /// failure.
+    /// All waiting callers get an error, and the next activation waits for a pause that grows with
+    /// each failure.
     fn activate(
         &mut self,
         cx: EntityContext<Self>,
@@ -241,12 +239,12 @@ impl Entities {
         EntitiesBuilder::new(system)
     }
 
-    /// The entity of this type and key. No work, no error: it is always there.
+    /// The entity of this type and key. No work, no error: it always exists.
     pub fn get<E: Entity>(&self, key: impl Into<E::Key>) -> EntityRef<E> {
         EntityRef::new(self.directory::<E>(), key.into())
     }
 
-    /// How many entities of this type are active.
+    /// Number of active entities of this type.
     pub fn active<E: Entity>(&self) -> usize {
         self.directory::<E>().active()
     }
@@ -261,27 +259,27 @@ impl Entities {
         self.shared.memory.total()
     }
 
-    /// The system whose actors they are.
+    /// The system of the entities.
     pub fn system(&self) -> &System {
         &self.shared.system
     }
 
-    /// Where their state is stored.
+    /// The store of their state.
     pub fn store(&self) -> &Arc<dyn StateStore> {
         &self.shared.settings.store
     }
 
-    /// How their reminders fare; `None` if they have none.
+    /// Counts of their reminders; `None` if they have none.
     pub fn reminder_stats(&self) -> Option<ReminderStats> {
         self.shared.reminders.as_ref().map(|reminders| reminders.stats())
     }
 
-    /// Ends the telling of reminders: from now on no tick begins. Completes when those under way
-    /// are over and written. The next process on the store tells reminders that are registered
-    /// later.
+    /// Ends the delivery of reminders: from now on no tick begins. Completes when the current ticks
+    /// are over and written. Reminders registered later are delivered by the next process on the
+    /// store.
     ///
-    /// Happens by itself when the last clone of these entities is dropped; but an entity that keeps
-    /// its [`EntityContext`] keeps one.
+    /// Also called when the last clone of these entities is dropped; but an entity that keeps its
+    /// [`EntityContext`] keeps a clone.
     pub fn end_reminders(&self) -> Completion<()> {
         match &self.shared.reminders {
             Some(reminders) => reminders.end(),

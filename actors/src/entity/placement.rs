@@ -13,7 +13,7 @@ pub struct Ownership {
     pub epoch: u64,
 }
 
-/// Says who owns a key. The network is the business of its implementation.
+/// Ownership of keys among processes. The implementation covers the network.
 pub trait Placement: Send + Sync + fmt::Debug {
     /// The owner of an entity, by its type's name and its key as text.
     fn place(&self, entity: &str, key: &str) -> Ownership;

@@ -45,9 +45,9 @@ impl<E: Entity> EntityRef<E> {
     ///
     /// # Errors
     ///
-    /// `Full`; `Closed` while its last activation's failure is held against it, or when the group
-    /// shuts down; `Refused` if another process owns it ([`EntityRef::not_owner`] says which). The
-    /// message comes back.
+    /// `Full`; `Closed` during the pause after a failed activation, or when the group shuts down;
+    /// `Refused` if another process owns it ([`EntityRef::not_owner`] names it). The message comes
+    /// back.
     pub fn tell<M: MessageFor<E, K>, K: 'static>(&self, message: M) -> Result<(), TellError<M>> {
         by_size!(<M, K> self.tell_as(message))
     }
@@ -127,8 +127,8 @@ impl<E: Entity> EntityRef<E> {
         }
     }
 
-    /// Ends the activation there is, if any: what was sent before is handled first. Completes when
-    /// it is over; the next message makes a new one.
+    /// Ends the current activation, if any: earlier messages are handled first. Completes at its
+    /// end; the next message makes a new activation.
     pub fn passivate(&self) -> turnwheel_runtime::Completion<()> {
         self.directory.passivate(&self.key)
     }
@@ -164,7 +164,7 @@ impl<E: Entity> Destination for EntityRef<E> {
 }
 
 impl<E: Entity> Directory<E> {
-    /// Counts a refused message; what kind of refusal it is for a `tell`.
+    /// Counts a refused message; returns the kind of refusal for a `tell`.
     #[cold]
     fn refused<M>(&self, refusal: &Refusal) -> SubmitErrorKind {
         let kind = match refusal {

@@ -18,7 +18,7 @@ use crate::system::{Chain, Interceptor, System};
 /// The settings of the entities of a system.
 pub(crate) struct Settings {
     pub(crate) idle: Option<Duration>,
-    /// By type: goes before all else.
+    /// By type: has priority over all else.
     pub(crate) idle_of: HashMap<TypeId, Duration>,
     pub(crate) age_max: Duration,
     pub(crate) stuck_limit: Option<Duration>,
@@ -63,53 +63,52 @@ impl EntitiesBuilder {
         Self { system: system.clone(), settings }
     }
 
-    /// As [`EntitiesBuilder::idle`] for one type, whatever it says itself.
+    /// As [`EntitiesBuilder::idle`] for one type; overrides [`Entity::IDLE`].
     pub fn idle_of<E: Entity>(mut self, idle: Duration) -> Self {
         self.settings.idle_of.insert(TypeId::of::<E>(), idle);
         self
     }
 
     setters! {
-        /// After how long without a message an entity is passivated, of those types that leave
-        /// [`Entity::IDLE`] as it is.
+        /// Time without a message before an entity is passivated, for types with the default
+        /// [`Entity::IDLE`].
         idle(self, idle: Duration) => self.settings.idle = Some(idle);
 
-        /// Their reminders, which are told until [`Entities::end_reminders`], as long as the group
-        /// runs.
+        /// Their reminders, delivered until [`Entities::end_reminders`], while the group runs.
         reminders(self, reminders: &Reminders) => self.settings.reminders = Some(reminders.clone());
 
-        /// How old an activation may become: an older one is passivated after what it has admitted,
-        /// also if it is in use, unless it is [held](crate::Context::hold). Without a limit by
-        /// default. For entities whose memory or knowledge must not grow old, as caches; see also
+        /// Maximum age of an activation: an older one is passivated after the messages that it has
+        /// admitted, even if it is in use, unless it is [held](crate::Context::hold). No limit by
+        /// default. For entities whose memory or data must not grow old, as caches; see also
         /// [`Entities::collect`].
         age_max(self, age: Duration) => self.settings.age_max = age;
 
-        /// How long an activation may make no progress before it is replaced, of those types that
-        /// leave [`Entity::STUCK_LIMIT`] as it is.
+        /// Time without progress before an activation is replaced, for types with the default
+        /// [`Entity::STUCK_LIMIT`].
         stuck_limit(self, limit: Duration) => self.settings.stuck_limit = Some(limit);
 
-        /// How many entities of one type may be active at once. Beyond it the longest idle are
+        /// Maximum number of active entities of one type. Beyond it the longest idle ones are
         /// passivated, and messages for others wait until there is room.
         active_max(self, entities: usize) => self.settings.active_max = entities.max(1);
 
-        /// How many bytes the entities of all types may take together, as far as they [say
-        /// so](Entity::size); without a budget by default. Beyond it the least recently used are
-        /// passivated, and messages for others wait until there is room. The task and the entry of
-        /// each entity, some 400 bytes, come on top.
+        /// Maximum bytes of the entities of all types together, by their [size](Entity::size); no
+        /// budget by default. Beyond it the least recently used are passivated, and messages for
+        /// others wait until there is room. Task and entry of each entity, some 400 bytes, are not
+        /// counted.
         memory_budget(self, bytes: u64) => self.settings.memory_budget = bytes.max(1);
 
-        /// How many keys of one type may wait for room; a message for a further one is answered
-        /// `Full`.
+        /// Maximum number of keys of one type that wait for room; a message for a further one is
+        /// answered `Full`.
         waiting_max(self, keys: usize) => self.settings.waiting_max = keys;
 
-        /// How long a key waits for room before the senders of its messages are told [`NoRoom`];
-        /// their own deadlines hold besides.
+        /// Time that a key waits for room before the senders of its messages get [`NoRoom`]; their
+        /// own deadlines apply as well.
         room_limit(self, limit: Duration) => self.settings.room_limit = limit;
 
         /// The pauses after failed activations of one key; meanwhile its callers get the failure.
         hold(self, backoff: Backoff) => self.settings.hold = backoff;
 
-        /// Where state is stored.
+        /// Store of their state.
         store(self, store: Arc<dyn StateStore>) => self.settings.store = store;
 
         /// The ownership of keys.
@@ -117,7 +116,7 @@ impl EntitiesBuilder {
     }
 
     /// Puts an interceptor around every message that an entity of this type handles, inside those
-    /// of the system and those that were put before. See [`intercept`](crate::intercept).
+    /// of the system and earlier ones. See [`intercept`](crate::intercept).
     pub fn intercept<E: Entity>(mut self, interceptor: impl Interceptor) -> Self {
         self.settings.incoming.entry(TypeId::of::<E>()).or_default().push(interceptor);
         self

@@ -19,7 +19,7 @@ use super::{Activation, Entity, EntityContext, Fencing};
 pub struct Record {
     /// The stored bytes; `None` if there are none, or they were removed.
     pub bytes: Option<Vec<u8>>,
-    /// Rises with each write, and goes on when the state is removed; 0 is «never written».
+    /// Increases with each write, and continues after a removal; 0 is «never written».
     pub version: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct Record {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum StoreError {
-    /// Somebody else has written it since it was read.
+    /// Another writer has written the state since it was read.
     #[error("{entity} «{key}»: version {expected} was expected and {found} found")]
     Conflict { entity: String, key: String, expected: u64, found: u64 },
     /// The writer's ownership of the key has ended.
@@ -40,7 +40,7 @@ pub enum StoreError {
     /// The type of the entity has no name to store its state under: all such types would share it.
     #[error("entity type `{type_name}` has no `NAME` to store its state under: give it one")]
     Nameless { type_name: &'static str },
-    /// The state cannot be understood as what it should be.
+    /// The state cannot be decoded.
     #[error("{entity} «{key}»: {problem}")]
     Malformed { entity: String, key: String, problem: String },
     /// The store has failed.
@@ -51,13 +51,13 @@ pub enum StoreError {
 /// A future of a store.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Where the state of entities is kept. One behaviour suite runs against every store.
+/// Storage of the state of entities. One behaviour suite runs against every store.
 pub trait StateStore: Send + Sync + fmt::Debug {
     /// Reads a state.
     fn load<'a>(&'a self, entity: &'a str, key: &'a str) -> StoreFuture<'a, Record>;
 
     /// Writes a state if its version is still `expected` (0: there is none) and no later epoch has
-    /// written; answers the new version.
+    /// written; returns the new version.
     fn save<'a>(
         &'a self,
         entity: &'a str,
@@ -149,8 +149,8 @@ impl StateStore for MemoryStore {
 }
 
 /// A state of an entity that is read from, and written to, the store.
-///
-/// The value in memory is the one stored last: a change is made on a copy, which takes its place
+/// The value in memory is always the stored one: a change is made on a copy, which replaces the
+/// value once it is written. A failed write leaves the memory unchanged.
 /// when it is written. A write that fails leaves the memory as it was.
 #[derive(Debug)]
 pub struct Stored<T> {
@@ -166,7 +166,7 @@ struct Home {
     key: String,
     epoch: u64,
     fencing: Box<dyn Fencing>,
-    /// Whether somebody else has written since it was read.
+    /// Whether another writer has written since it was read.
     is_stale: AtomicBool,
 }
 
@@ -183,8 +183,8 @@ impl<T: Serialize + DeserializeOwned + Default + Clone + Send + Sync> Stored<T> 
     ///
     /// # Errors
     ///
-    /// The type of the entity has no [`NAME`](Entity::NAME); the store fails, or holds something
-    /// else under this key.
+    /// The type of the entity has no [`NAME`](Entity::NAME); the store fails, or its data under
+    /// this key cannot be decoded.
     pub async fn load<E: Entity>(cx: &EntityContext<E>) -> Result<Self, StoreError> {
         if E::NAME.is_empty() {
             return Err(StoreError::Nameless { type_name: std::any::type_name::<E>() });

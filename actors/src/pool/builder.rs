@@ -69,11 +69,11 @@ impl<A: Actor> PoolBuilder<A> {
         /// this or [`PoolBuilder::fixed`] from none to one for each worker of its group.
         growing(self, min: usize, max: usize) => self.size = Some((min, max));
 
-        /// Which member gets a message without a key; by default the least loaded.
+        /// Choice of the member for a message without a key; by default the least loaded.
         routing(self, routing: Routing) => self.settings.routing = routing;
 
-        /// How often a member that fails begins anew, and after which pauses; and how many members
-        /// that fail for good are replaced, in the same time, before the pool gives up.
+        /// Policy for failed members: number and pauses of restarts; also the number of finally
+        /// failed members that are replaced in that time before the pool gives up.
         restart(self, policy: Restart) => self.settings.restart = policy;
 
         /// After how long without a message a member above the least number is closed; by default
@@ -87,14 +87,14 @@ impl<A: Actor> PoolBuilder<A> {
         /// The group that the members run in; by default the system's.
         on(self, group: &Group) => self.settings.options.group = Some(group.clone());
 
-        /// How many messages may be queued at each member; by default the group's.
+        /// Bounds of each member's mailbox; by default the group's.
         mailbox(self, mailbox: Mailbox) => self.settings.options.mailbox = Some(mailbox);
 
-        /// How much one turn of a member may take; by default the group's.
+        /// Limits of one turn of a member; by default the group's.
         budget(self, budget: Budget) => self.settings.options.budget = Some(budget);
 
         /// Puts an interceptor around every message that a member handles, inside those of the
-        /// system and those that were put before. See [`intercept`](crate::intercept).
+        /// system and earlier ones. See [`intercept`](crate::intercept).
         intercept(self, interceptor: impl Interceptor) => self.settings.incoming.push(interceptor);
     }
 

@@ -1,4 +1,4 @@
-//! Ending a pool within a limit, and saying what was left.
+//! Ending a pool within a limit, with a report of the leftovers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::Pool;
 use crate::actor::{Actor, Drained};
 
-/// How a pool ended that was drained.
+/// Outcome of the drain of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolDrained {
     /// Members that closed in order with everything handled.
     pub complete: usize,
-    /// Members that were told to stop at the limit, those below included.
+    /// Members stopped at the limit, including the killed ones.
     pub stopped: usize,
     /// Members that were killed, since they did not stop in time.
     pub killed: usize,
@@ -25,7 +25,7 @@ pub struct PoolDrained {
 }
 
 impl<A: Actor> Pool<A> {
-    /// Closes the pool in order, all members at once, and says what was left; see
+    /// Closes the pool in order, all members at once, and reports the leftovers; see
     /// [`Address::drain`](crate::Address::drain). Admission ends with the call; the limit counts
     /// from the first poll.
     pub fn drain(&self, limit: Duration) -> impl Future<Output = PoolDrained> + Send + 'static {

@@ -1,5 +1,5 @@
-//! Which place a key belongs to: that with the highest score (rendezvous hashing). A place more or
-//! less moves only the keys that it wins or had.
+//! The place of a key: the one with the highest score (rendezvous hashing). Adding or removing a
+//! place moves only the keys of that place.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -12,7 +12,7 @@ pub(crate) fn hash(key: &(impl Hash + ?Sized)) -> u64 {
     hasher.finish()
 }
 
-/// The index of the place that a key belongs to; `None` if there is no place.
+/// Index of the place of a key; `None` if there is no place.
 pub(crate) fn winner(places: impl Iterator<Item = u64>, key: u64) -> Option<usize> {
     let best = places.enumerate().max_by_key(|(_, place)| mix(key ^ mix(place + 1)));
     best.map(|(index, _)| index)

@@ -9,7 +9,7 @@ use crate::call::Load;
 
 /// An actor of a pool.
 pub(super) struct Member<A: Actor> {
-    /// Its number in the pool; that of one that has ended goes to the next.
+    /// Its number in the pool; reused after its end.
     pub(super) place: usize,
     pub(super) address: Address<A>,
     pub(super) load: Arc<Load>,
@@ -18,7 +18,7 @@ pub(super) struct Member<A: Actor> {
 clone_fields!(impl<A: Actor> Member<A>, place, address, load);
 
 impl<A: Actor> Member<A> {
-    /// Its queued and unfinished messages, also those that reached it past the pool.
+    /// Its queued and unfinished messages, also those sent to it directly.
     pub(super) fn work(&self) -> u64 {
         self.load.in_flight().max(self.address.queue_len())
     }
@@ -49,7 +49,8 @@ impl<A: Actor> Member<A> {
     }
 }
 
-/// The members, by place. Replaced as a whole, so that nothing is sent under a lock.
+/// The members, by place. Replaced by a new list on each change, so that no message is sent under a
+/// lock.
 pub(super) type Members<A> = Arc<Vec<Member<A>>>;
 
 /// A member of a [`Pool`](crate::Pool) as a listing shows it.
@@ -65,7 +66,7 @@ pub struct MemberInfo {
     pub in_flight: u64,
     /// Messages in its mailbox, about.
     pub queued: u64,
-    /// Where it is in its life.
+    /// Phase of its life.
     pub phase: Phase,
 }
 

@@ -32,18 +32,18 @@ use crate::system::{holders, System};
 /// Members of one pool, at most: a list of them is looked through for each message.
 pub const POOL_MEMBERS_MAX: usize = 1_024;
 
-/// How long a member above the least number may be idle by default: long enough to outlast the
-/// pauses of a busy hour, short enough that a peak is forgotten soon.
+/// Idle time of a member above the least number by default: long enough to outlast the pauses of a
+/// busy hour, short enough that a peak is forgotten soon.
 pub const POOL_IDLE_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Which member of a pool gets a message.
+/// Choice of the member that gets a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Routing {
     /// One after the other.
     RoundRobin,
-    /// The oldest that has nothing to do; else the one with the least in flight: queued, or with a
-    /// handler that has not ended. Costs one heap allocation more for each `tell`.
+    /// The oldest idle member; else the one with the fewest messages in flight: queued or in an
+    /// unfinished handler. Costs one heap allocation more for each `tell`.
     LeastLoaded,
 }
 
@@ -55,14 +55,14 @@ pub enum Routing {
 /// one sender keep their order only if they have the same key.
 ///
 /// A pool has a **fixed** number of members, or it **grows**: while all are busy a message makes
-/// one more, up to the most there may be; those above the least number that are idle for some time
-/// are closed. By default there is none at first, and one for each worker of the group at most.
+/// one more, up to a maximum; members above the minimum that are idle for some time are closed. By
+/// default the minimum is zero, and the maximum one for each worker of the group.
 ///
-/// **Failures.** A member that fails begins anew in its place, with its mailbox, by the pool's
+/// **Failures.** A failed member restarts in its place, with its mailbox, by the pool's
 /// [`Restart`](crate::Restart) policy. A member that fails for good, or is killed, is replaced; its
-/// queued messages are dead letters, their callers told. When more members than the policy allows
-/// end so, the pool gives up: it closes, and [`Pool::closed`] fails with [`PoolFailure`]. A member
-/// that closes itself is replaced when it is needed.
+/// queued messages are dead letters, and their callers get an error. When more members end so than
+/// the policy allows, the pool gives up: it closes, and [`Pool::closed`] fails with
+/// [`PoolFailure`]. A member that closes itself is replaced when it is needed.
 ///
 /// When the last clone is gone, the members close in order; so a member must not hold one.
 ///
@@ -129,7 +129,7 @@ impl<A: Actor> Pool<A> {
         &self.shared.settings.name
     }
 
-    /// How many members there are.
+    /// Number of members.
     pub fn size(&self) -> usize {
         self.shared.members().len()
     }
@@ -159,8 +159,9 @@ impl<A: Actor> Pool<A> {
     }
 
     /// Sends a message to the member of this key: always the same one while the members do not
-    /// change. A replacement takes over the keys; a member more or less moves only its share of
-    /// them. In a pool that grows and is told with keys alone, use a least number: keys make none.
+    /// change. A replacement takes over the keys; adding or removing a member moves only its share
+    /// of them. Messages with a key do not make members: set a minimum in a growing pool that gets
+    /// only such messages.
     ///
     /// # Errors
     ///
@@ -185,10 +186,11 @@ impl<A: Actor> Pool<A> {
         self.shared.tell(Route::Any, message, SendMode::Urgent)
     }
 
-    /// Sends a message to one member and answers a future of the reply, with the system's deadline.
+    /// Sends a message to one member and returns a future of the reply, with the system's deadline.
     ///
     /// Errors come through the future, with the message if no member took it. A call made by a
-    /// member to answer another goes to others; it is a cycle only if all members wait for it.
+    /// member for its own call goes to other members; it is a cycle only if all members wait for
+    /// it.
     pub fn ask<M: MessageFor<A, K>, K: 'static>(&self, message: M) -> Ask<M, M::Reply> {
         self.ask_within(message, self.shared.settings.system.shared().ask_limit)
     }
@@ -212,15 +214,15 @@ impl<A: Actor> Pool<A> {
         self.shared.ask(Route::Key(hash(key)), message, limit)
     }
 
-    /// Sends a copy to each member that there is now; makes none.
+    /// Sends a copy to each current member; makes none.
     pub fn broadcast<M: MessageFor<A, K> + Clone, K: 'static>(&self, message: &M) -> Broadcast {
         let members = self.shared.members();
         let tell = |member| self.shared.tell_member(member, message.clone()).is_ok();
         Broadcast::of(members.iter().map(tell))
     }
 
-    /// Closes the pool in order: what was sent before is handled, by all members at once. Completes
-    /// when all are over.
+    /// Closes the pool in order: all members handle their earlier messages at once. Completes when
+    /// all have ended.
     pub fn close(&self) -> Completion<()> {
         self.shared.end();
         self.closed()

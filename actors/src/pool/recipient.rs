@@ -1,4 +1,4 @@
-//! A pool as one that takes messages of a type, without the type of its actors.
+//! A pool as a recipient of messages of one type, without the type of its actors.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ struct Typed<A: Actor, K> {
 }
 
 impl<A: Actor> Pool<A> {
-    /// The pool as one that takes messages of type `M`: for topics, routers and lists. Keeps the
-    /// pool as a clone does.
+    /// The pool as a recipient of messages of type `M`: for topics, routers and lists. Keeps the
+    /// pool alive as a clone does.
     pub fn recipient<M: MessageFor<A, K>, K: 'static>(&self) -> Recipient<M> {
         Recipient::new(Arc::new(Typed::<A, K> { pool: self.clone(), kind: PhantomData }))
     }
 
-    /// The pool as one that answers messages of type `M`.
+    /// The pool as a callee of messages of type `M`.
     pub fn callee<M: MessageFor<A, K>, K: 'static>(&self) -> Callee<M, M::Reply> {
         Callee::new(Arc::new(Typed::<A, K> { pool: self.clone(), kind: PhantomData }))
     }

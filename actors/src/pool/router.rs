@@ -21,9 +21,9 @@ pub const ROUTEES_MAX: usize = 1_024;
 /// Chooses one of several actors for each message: by turn, by load, or by a key. Clones share the
 /// list.
 ///
-/// The actors are made and supervised elsewhere, and may be of different types: what is in the list
-/// is an [`Address`](crate::Address), [`Recipient`], [`Callee`] or [`Pool`](crate::Pool), all of
-/// one type. It keeps them; one that has ended is taken out by the next choice. For actors of one
+/// The actors are made and supervised elsewhere, and may be of different types: an entry of the
+/// list is an [`Address`](crate::Address), [`Recipient`], [`Callee`] or [`Pool`](crate::Pool), all
+/// of one type. The list keeps them alive; the next choice removes ended ones. For actors of one
 /// type that are made and replaced for you, use a [`Pool`](crate::Pool).
 ///
 /// ```
@@ -55,7 +55,7 @@ pub struct Router<T> {
 
 struct Shared<T> {
     routing: Routing,
-    /// Replaced as a whole, so that nothing is sent under the lock.
+    /// Replaced by a new list on each change, so that no message is sent under the lock.
     list: Mutex<List<T>>,
     next_id: AtomicU64,
     cursor: AtomicUsize,
@@ -73,8 +73,8 @@ pub struct RouteeId(u64);
 pub struct RouterFull;
 
 impl<T: Registrable> Router<T> {
-    /// Without actors. With [`Routing::LeastLoaded`] the one with the fewest messages in its
-    /// mailbox is chosen, the first added of several.
+    /// Without actors. [`Routing::LeastLoaded`] chooses the actor with the fewest messages in its
+    /// mailbox, the first added of several.
     pub fn new(routing: Routing) -> Self {
         let list = Mutex::new(Arc::new(Vec::new()));
         let (next_id, cursor) = (AtomicU64::new(0), AtomicUsize::new(0));
@@ -118,15 +118,15 @@ impl<T: Registrable> Router<T> {
         self.living().iter().map(|(_, routee)| routee.clone()).collect()
     }
 
-    /// The actor whose turn it is, or with the least to do; `None` if there is none.
+    /// The next actor in turn, or the least loaded; `None` without actors.
     pub fn choose(&self) -> Option<T> {
         let list = self.living();
         let index = self.index(&list)?;
         Some(list[index].1.clone())
     }
 
-    /// The actor of this key: always the same while the list does not change; one more, or one
-    /// less, moves only its share of the keys. `None` if there is no actor.
+    /// The actor of this key: always the same while the list does not change. Adding or removing an
+    /// actor moves only its share of the keys. `None` without actors.
     pub fn choose_keyed(&self, key: &(impl Hash + ?Sized)) -> Option<T> {
         let list = self.living();
         let index = winner(list.iter().map(|(id, _)| id.0), hash(key))?;
@@ -146,7 +146,7 @@ impl<T: Registrable> Router<T> {
         }
     }
 
-    /// The list, without those that have ended.
+    /// The list without ended actors.
     fn living(&self) -> List<T> {
         let list = Arc::clone(&*self.shared.list.lock());
         let ended = list.iter().filter(|(_, routee)| routee.has_ended()).map(|(id, _)| *id);
@@ -162,11 +162,11 @@ impl<T: Registrable> Router<T> {
 }
 
 impl<M: 'static> Router<Recipient<M>> {
-    /// Sends a message to the actor chosen; one whose mailbox is full is passed over.
+    /// Sends a message to the chosen actor; skips actors with a full mailbox.
     ///
     /// # Errors
     ///
-    /// All are full, or there is none (`Closed`); the message comes back.
+    /// All are full, or there is no actor (`Closed`); the message comes back.
     pub fn tell(&self, message: M) -> Result<(), TellError<M>> {
         let list = self.living();
         let kind = SubmitErrorKind::Closed;
@@ -191,7 +191,7 @@ impl<M: 'static> Router<Recipient<M>> {
     ///
     /// # Errors
     ///
-    /// It is full, or there is no actor (`Closed`); the message comes back.
+    /// Its mailbox is full, or there is no actor (`Closed`); the message comes back.
     pub fn tell_keyed(&self, key: &(impl Hash + ?Sized), message: M) -> Result<(), TellError<M>> {
         match self.choose_keyed(key) {
             Some(recipient) => recipient.tell(message),
@@ -209,7 +209,7 @@ impl<M: 'static> Router<Recipient<M>> {
 }
 
 impl<M: 'static, R: 'static> Router<Callee<M, R>> {
-    /// Asks the actor chosen. Its mailbox may be full: then the answer says so, with the message.
+    /// Asks the chosen actor. With a full mailbox the future fails and returns the message.
     pub fn ask(&self, message: M) -> Ask<M, R> {
         ask(self.choose(), message)
     }

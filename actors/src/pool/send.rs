@@ -17,7 +17,7 @@ use crate::request::{self, Ambient, Delivery};
 use crate::system::intercept::outgoing::{self, Destination, Target};
 use crate::system::{DeadLetterReason, System};
 
-/// How often the members are gone through again since some of them have ended meanwhile.
+/// Number of passes over the members when some of them end meanwhile.
 const ROUNDS_MAX: usize = 2 * POOL_MEMBERS_MAX;
 
 /// A message that was not taken.
@@ -38,7 +38,7 @@ impl<M> Refusal<M> {
     }
 }
 
-/// Where the message counts as in flight, in a pool that counts.
+/// In-flight count of the message, in a pool that counts.
 type Counted<'a> = Option<&'a Arc<Load>>;
 
 impl<A: Actor> Shared<A> {
@@ -70,7 +70,7 @@ impl<A: Actor> Shared<A> {
                 };
                 message = refusal.message;
                 if refusal.kind == Some(SubmitErrorKind::Closed) {
-                    // It goes to a successor: this one was found before it ended.
+                    // The message goes to a successor: this member ended after the choice.
                     self.forget(member.address.id());
                     has_ended = true;
                 } else {
@@ -212,7 +212,7 @@ impl<A: Actor> Shared<A> {
         }
     }
 
-    /// The error of a message that nobody took, counted as a dead letter.
+    /// The error of a message that no member took, counted as a dead letter.
     #[cold]
     fn unsent<M>(&self, refusal: Refusal<M>) -> TellError<M> {
         let error = refusal.into_error();
@@ -257,7 +257,7 @@ fn send_tell<A: Actor, M: MessageFor<A, K>, K: 'static>(
     sent.map_err(Refusal::of)
 }
 
-/// A message that was told, with what counts it.
+/// A message without a caller, with its count.
 fn told<A: Actor, M: MessageFor<A, K>, K: 'static>(
     counted: Counted<'_>,
     message: M,

@@ -46,14 +46,14 @@ pub(super) struct Settings<A: Actor> {
 
 pub(super) struct State<A: Actor> {
     members: Members<A>,
-    /// Members of whose end nobody is told yet.
+    /// Members that the supervisor does not watch yet.
     unwatched: Vec<Address<A>>,
     is_closed: bool,
 }
 
 /// Result of making one more member.
 pub(super) enum Grown<A: Actor> {
-    /// It is at this index.
+    /// A new member, at this index of the list.
     New(Members<A>, usize),
     /// There are as many as there may be.
     Enough(Members<A>),
@@ -102,7 +102,7 @@ impl<A: Actor> Shared<A> {
         self.state.lock().is_closed
     }
 
-    /// Chooses who gets a message, and counts it; makes a member if that is what is wanted. `None`
+    /// Chooses the member for a message, and counts the message; makes a member if needed. `None`
     /// if the pool is closed.
     pub(super) fn choose(&self, route: Route) -> Option<(Members<A>, usize)> {
         let mut members = self.members();
@@ -217,7 +217,7 @@ impl<A: Actor> Shared<A> {
         options.spawn(cell, self.settings.system.clone()).map_err(|error| error.kind)
     }
 
-    /// Tells the supervisor to look; of several one is enough.
+    /// Wakes the supervisor; one pending look is enough.
     fn poke(&self) {
         if !self.is_poked.swap(true, Ordering::AcqRel) {
             // Refused only if the supervisor has ended, and then the pool is closed.
@@ -255,8 +255,8 @@ impl<A: Actor> Shared<A> {
         removed
     }
 
-    /// Closes members that have been idle for long, the last first, down to the least number. What
-    /// a sender is about to send to one of them comes back to it as closed, and goes to another.
+    /// Closes members that have been idle for long, the last first, down to the minimum. A message
+    /// sent to one of them meanwhile comes back as closed, and goes to another member.
     pub(super) fn collect(&self, now_ns: u64) {
         let idle_ns = nanos(self.settings.idle_limit);
         let excess = self.members().len().saturating_sub(self.settings.min);
@@ -298,7 +298,7 @@ impl<A: Actor> Drop for Shared<A> {
     }
 }
 
-/// The lowest place that nobody has; the list is in the order of places.
+/// The lowest free place; the list is in the order of places.
 fn free_place<A: Actor>(members: &[Member<A>]) -> usize {
     let taken = members.iter().enumerate().take_while(|(index, member)| member.place == *index);
     taken.count()

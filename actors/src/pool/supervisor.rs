@@ -1,4 +1,4 @@
-//! The actor behind a pool: is told of the ends of members, makes fresh ones, ends idle ones.
+//! The actor behind a pool: watches members, replaces ended ones, ends idle ones.
 
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ const LOOK_PAUSE_MIN: Duration = Duration::from_millis(1);
 pub struct PoolFailure {
     /// The name of the pool.
     pub pool: String,
-    /// How the last member failed.
+    /// Failure of the last member.
     pub failure: Failure,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct PoolSupervisor<A: Actor> {
     pool: Weak<Shared<A>>,
     /// Counts the members that failed for good.
     counter: RestartCounter,
-    /// Members whose end is awaited.
+    /// Number of watched members.
     watched: usize,
     is_timing: bool,
 }
@@ -36,7 +36,7 @@ pub(super) struct PoolSupervisor<A: Actor> {
 /// The first message: the pool to keep. The supervisor does not keep it alive.
 pub(super) struct Supervise<A: Actor>(pub(super) Weak<Shared<A>>);
 
-/// There is something to look at: new members, or the pool is closed.
+/// The pool has changed: new members, or it is closed.
 pub(super) struct Look;
 
 impl<A: Actor> PoolSupervisor<A> {
@@ -76,8 +76,8 @@ impl<A: Actor> PoolSupervisor<A> {
                 return cx.fail(Failure::error(failure));
             }
             tracing::warn!(pool = pool.settings.name, %failure, "a member of a pool is replaced");
-            // A member that has closed in order is replaced when it is needed: one that closes
-            // itself at once would be made again and again otherwise.
+            // A member that has closed in order is replaced when it is needed; otherwise a member
+            // that closes itself at once would be replaced endlessly.
             while let Grown::New(..) = pool.grow(pool.settings.min, false) {}
         }
         self.look(cx);
@@ -107,7 +107,7 @@ impl<A: Actor> Actor for PoolSupervisor<A> {
     type Error = Infallible;
 
     fn ended(&mut self, _: &Exit) {
-        // Also when the supervisor was killed: without it nobody looks after the members.
+        // Also after a kill of the supervisor: without it no actor watches the members.
         if let Some(pool) = self.pool.upgrade() {
             pool.end();
         }

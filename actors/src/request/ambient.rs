@@ -9,14 +9,14 @@ use super::context::Baggage;
 use super::delivery::Delivery;
 use crate::call::{Asker, Call, CallChain, ReplyTo};
 
-/// The request that an actor handles now, and what a call takes along that it makes meanwhile.
+/// The request that an actor handles now, and the data that its calls inherit.
 #[derive(Clone, Debug)]
 pub(crate) struct Ambient {
     pub(crate) baggage: Option<Arc<Baggage>>,
     /// The chain of a call made now: the actor, if it takes nothing else while the handler waits,
     /// and the call that it handles, if its handler may answer later than it returns.
     pub(crate) chain: CallChain,
-    /// When nobody waits for the answer any more, nanoseconds; `u64::MAX` never.
+    /// Time at which the last waiting caller gives up, in nanoseconds; `u64::MAX` for never.
     pub(crate) deadline_ns: u64,
 }
 
@@ -57,7 +57,7 @@ impl Ambient {
         Self { baggage, deadline_ns, ..Self::default() }
     }
 
-    /// Drops what [`Ambient::plain`] made, without a look at all that it does not hold.
+    /// Drops an ambient request made by [`Ambient::plain`], without checks of its empty fields.
     #[inline(always)]
     pub(crate) fn end_plain(mut self) {
         debug_assert!(self.chain.is_empty(), "a plain handler waits for nobody");
@@ -70,7 +70,7 @@ impl Ambient {
         Self { chain: CallChain::beside(call()), ..outgoing() }
     }
 
-    /// Runs a closure with this as what is ambient.
+    /// Runs a closure with this as the ambient request.
     #[inline(always)]
     pub(crate) fn within<R>(&self, run: impl FnOnce() -> R) -> R {
         AMBIENT.with(|ambient| ambient.enter(self, run))
@@ -104,8 +104,8 @@ pub(crate) fn outgoing() -> Ambient {
     outgoing_for::<()>()
 }
 
-/// As [`outgoing`], for calls of one kind: a closure that is called from one place alone comes in
-/// line, and what it answers does not go through memory.
+/// As [`outgoing`], for calls of one kind: a closure that is called from a single place is inlined,
+/// and its result does not go through memory.
 #[inline(always)]
 #[expect(clippy::extra_unused_type_parameters, reason = "each kind has a closure of its own")]
 pub(crate) fn outgoing_for<Kind>() -> Ambient {

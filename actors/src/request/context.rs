@@ -8,7 +8,7 @@ use super::trace::TraceContext;
 
 /// Values that follow a request: through `tell`, `ask`, `forward`, continuations and timers.
 ///
-/// Cheap to clone (one counter). Empty unless somebody entered one.
+/// Cheap to clone (one counter). Empty unless a scope was entered.
 ///
 /// ```
 /// use turnwheel_actors::RequestContext;
@@ -35,7 +35,7 @@ impl RequestContext {
         Self(None)
     }
 
-    /// The one of the request now handled on this thread.
+    /// Context of the request now handled on this thread.
     pub fn current() -> Self {
         Self(baggage())
     }
@@ -78,8 +78,8 @@ impl RequestContext {
         self.0.is_none()
     }
 
-    /// Runs a closure with this as the ambient context; what it sends carries it. Deadline and call
-    /// chain of the request that is handled stay as they are.
+    /// Runs a closure with this as the ambient context; messages sent by it carry the context.
+    /// Deadline and call chain of the current request stay.
     pub fn scope<R>(&self, run: impl FnOnce() -> R) -> R {
         let ambient = Ambient::with(Ambient::clone).unwrap_or_default();
         Ambient { baggage: self.0.clone(), ..ambient }.within(run)

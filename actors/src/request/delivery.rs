@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::context::Baggage;
 use crate::call::ReplyTo;
 
-/// A message with all that goes with it, in the hands of the actor.
+/// A message with its metadata, as delivered to the actor.
 #[derive(Debug)]
 pub struct Delivery<M, R> {
     pub(crate) message: M,

@@ -17,7 +17,7 @@ use crate::request::Ambient;
 /// The payload of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Polls the future with the ambient context. A panic of the future goes on once the future is
+/// Polls the future with the ambient context. A panic of the future continues once the future is
 /// dropped.
 pub(crate) async fn within<F: Future>(future: F, ambient: Ambient) -> F::Output {
     match contained(future, ambient).await {
@@ -64,8 +64,8 @@ async fn run<F: Future>(
     outcome
 }
 
-/// Runs a destructor or a hook of the user for whose outcome nobody waits: a panic is logged, and
-/// ends nothing else.
+/// Runs a user's destructor or hook without a waiter for its outcome: a panic is logged, and ends
+/// nothing else.
 pub(crate) fn contain(what: &'static str, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let failure = Failure::from_panic(panic);

@@ -30,7 +30,7 @@ pub struct TraceContextError {
 }
 
 impl TraceContext {
-    /// The trace as a whole.
+    /// Id of the entire trace.
     pub fn trace_id(&self) -> u128 {
         self.trace_id
     }

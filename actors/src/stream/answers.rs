@@ -1,8 +1,8 @@
-//! Answers one after the other: a call that is answered with a stream.
+//! Streams of answers: a call that is answered with a stream.
 //!
-//! A handler returns [`Answers`] as its reply. Its other end makes them beside the actor's
-//! messages, and waits while as many as agreed have not been taken, so a slow receiver slows the
-//! maker down.
+//! A handler returns [`Answers`] as its reply. The sink produces the answers beside the actor's
+//! messages, and waits while the agreed number of answers has not been taken, so a slow receiver
+//! slows the producer down.
 
 use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
@@ -21,24 +21,24 @@ use crate::actor::{Actor, Context};
 use crate::request::scope;
 use crate::request::{self, Ambient, Panic};
 
-/// The end that takes: a stream of answers. Dropping it ends whoever makes them.
+/// The receiving end: a stream of answers. Dropping it ends the producer.
 ///
-/// Answers come in the order in which they were made. The last thing that comes, if the maker did
-/// not end in order, is its failure: [`Failure::Closed`] if its actor has closed, or its entity was
-/// passivated.
+/// Answers arrive in the order in which they were made. If the producer did not end in order, its
+/// failure comes last: [`Failure::Closed`] if its actor has closed, or its entity was passivated.
 #[must_use = "dropping it ends the stream"]
 pub struct Answers<T>(Arc<Shared<T>>);
 
-/// The end that makes; see [`Context::answers`] and [`Answers::bounded`]. Dropped without
-/// [`AnswerSink::end`], the receiver is told [`Failure::Closed`], unless its actor looks after it.
+/// The producing end; see [`Context::answers`] and [`Answers::bounded`]. Dropped without
+/// [`AnswerSink::end`], the receiver gets [`Failure::Closed`], unless the producing actor sets the
+/// end.
 #[must_use = "dropping it ends the stream with a failure"]
 pub struct AnswerSink<T> {
     shared: Arc<Shared<T>>,
-    /// Its future tells how it ends.
+    /// The producing future reports its end.
     has_producer: bool,
 }
 
-/// An answer that nobody is there to take; gives it back.
+/// An answer without a receiver; gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody takes the answers any more")]
 pub struct AnswerUnsent<T>(pub T);
@@ -50,7 +50,7 @@ struct State<T> {
     bound: usize,
     /// Answers taken so far, modulo 2^64.
     taken: u64,
-    /// Set once; `Some` until it was told.
+    /// Set once; `Some` until the receiver has got it.
     end: Option<Result<(), Failure>>,
     has_ended: bool,
     /// The receiver has gone.
@@ -63,7 +63,7 @@ struct State<T> {
 
 impl<T> Shared<T> {
     fn end(&self, end: Result<(), Failure>) {
-        // No answer comes any more: wakers of the maker would keep what they hold.
+        // No answer comes any more: wakers of the producer would keep data alive.
         let (receiver, _makers) = {
             let mut state = self.0.lock();
             if mem::replace(&mut state.has_ended, true) {
@@ -99,7 +99,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Puts the answer there if there is room and somebody to take it.
+    /// Puts the answer there if there is room and a receiver.
     fn poll_send(&self, answer: &mut Option<T>, waker: &Waker) -> Poll<bool> {
         let mut own = None;
         loop {
@@ -165,12 +165,12 @@ impl<T> Answers<T> {
         poll_fn(|cx| self.0.poll_take(cx.waker())).await
     }
 
-    /// Waits for the next answer and takes those that are there with it, up to `max`, at least one.
-    /// Empty at the end.
+    /// Waits for the next answer and takes it together with further ready ones, up to `max`, at
+    /// least one. Empty at the end.
     ///
     /// # Errors
     ///
-    /// The failure of the maker, after all its answers.
+    /// The failure of the producer, after all its answers.
     pub async fn next_batch(&mut self, max: usize) -> Result<Vec<T>, Failure> {
         let mut batch = Vec::new();
         batch.extend(self.next().await.transpose()?);
@@ -215,11 +215,12 @@ impl<T> Drop for Answers<T> {
 }
 
 impl<T> AnswerSink<T> {
-    /// Gives an answer; waits, without a worker, while as many as agreed have not been taken.
+    /// Gives an answer; waits, without blocking a worker, while the agreed number has not been
+    /// taken.
     ///
     /// # Errors
     ///
-    /// Nobody takes answers any more; it comes back.
+    /// The receiver is gone; the answer comes back.
     pub async fn send(&mut self, answer: T) -> Result<(), AnswerUnsent<T>> {
         let mut answer = Some(answer);
         let sent = poll_fn(|cx| self.shared.poll_send(&mut answer, cx.waker())).await;
@@ -227,24 +228,24 @@ impl<T> AnswerSink<T> {
         answer.map_or(Ok(()), |answer| Err(AnswerUnsent(answer)))
     }
 
-    /// Gives an answer if there is room and somebody to take it.
+    /// Gives an answer if there is room and a receiver.
     ///
     /// # Errors
     ///
-    /// There is not, or nobody takes answers any more; it comes back.
+    /// There is no room, or the receiver is gone; the answer comes back.
     pub fn try_send(&mut self, answer: T) -> Result<(), AnswerUnsent<T>> {
         let mut answer = Some(answer);
-        // The next take wakes nobody for it.
+        // The noop waker: the next take wakes no future for it.
         let _ = self.shared.poll_send(&mut answer, Waker::noop());
         answer.map_or(Ok(()), |answer| Err(AnswerUnsent(answer)))
     }
 
-    /// Whether nobody takes answers any more.
+    /// Whether the receiver is gone.
     pub fn is_abandoned(&self) -> bool {
         self.shared.0.lock().is_abandoned
     }
 
-    /// Ends the stream: in order, or with a failure that is told after the answers so far.
+    /// Ends the stream: in order, or with a failure that follows the answers so far.
     pub fn end(self, end: Result<(), Failure>) {
         self.shared.end(end);
     }
@@ -264,9 +265,9 @@ impl<T> Drop for AnswerSink<T> {
 struct Producer<T> {
     shared: Arc<Shared<T>>,
     group: Group,
-    /// How long the answers may wait without one being taken.
+    /// Time that answers may wait before one is taken.
     limit: Duration,
-    /// Runs while the maker waits for room, with what was taken when it began.
+    /// Runs while the producer waits for room, with the number of answers taken at its begin.
     stall_timer: Option<(Completion<()>, u64)>,
 }
 
@@ -337,15 +338,14 @@ impl<T> Drop for Producer<T> {
 }
 
 impl<A: Actor> Context<'_, A> {
-    /// Answers a call with a stream: `make` gives its answers to the sink, beside the messages of
-    /// this actor, and what it returns is the end. At most `bound` answers wait, at least one.
+    /// Answers a call with a stream: `make` sends its answers to the sink, beside the messages of
+    /// this actor; its result is the end. At most `bound` answers wait, at least one.
     ///
     /// The future of `make` ends, at its next await point, when the [`Answers`] are dropped, when
-    /// the actor closes, or when no answer was taken for as long as a call of the system may last
-    /// while it waits for room. A panic is told to the receiver and to the actor's policy. An
-    /// entity is not idle while the stream is open. Calls that `make` makes carry the values of the
-    /// request, but belong neither to its deadline nor to its call chain: the first was for the
-    /// beginning alone.
+    /// the actor closes, or when it waits for room and no answer was taken for the time limit of a
+    /// call. A panic goes to the receiver and to the actor's policy. An entity is not idle while
+    /// the stream is open. Calls of `make` carry the values of the request, but neither its
+    /// deadline nor its call chain: these apply only until the stream is returned.
     ///
     /// Cost: three allocations for the stream, and for an answer two short locks.
     ///

@@ -23,7 +23,7 @@ pub struct Attached {
 debug_fields!(impl Attached, self => has_ended: self.ended.is_done());
 
 impl Attached {
-    /// Detaches the stream, from any thread: it is dropped, and what it has not yielded is not
+    /// Detaches the stream, from any thread: it is dropped, and its remaining items are not
     /// handled.
     pub fn cancel(&self) {
         self.signal.cancel();
@@ -79,10 +79,10 @@ impl<A: Actor> Address<A> {
     /// stream that always has an item starves nothing, and is pulled no faster than the items are
     /// handled. While the actor keeps its items out, the stream waits in line with the messages,
     /// and is pulled in its turn. The stream belongs to the actor: it is dropped with it, and keeps
-    /// an actor that nobody else can reach alive until it ends. Items carry the request context of
+    /// an otherwise unreachable actor alive until it ends. Items carry the request context of
     /// this call.
     ///
-    /// Cost: four allocations for the stream; one for an item that waits, else none.
+    /// Cost: four allocations for the stream; one for each item that has to wait.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<S: Stream + Send + 'static> Pull<S> {
             return self.step(cell, cx.reborrow());
         }
         self.is_waiting.store(true, Ordering::Relaxed);
-        // The actor may drop the stream before its turn comes.
+        // The actor may drop the stream before it is pulled.
         let pull = Arc::downgrade(self);
         let waiter = move |cell: &mut ActorCell<A>, turn: Turn<'_, A>, release| {
             let Some(pull) = pull.upgrade() else { return };
@@ -193,7 +193,7 @@ impl<S: Stream + Send + 'static> Pull<S> {
             }
             Ok(Poll::Pending) => *self.open.lock() = Some(open),
             Ok(Poll::Ready(None)) => {
-                // Nobody may wait for the end.
+                // The handle may be gone.
                 let _ = open.ended.complete(());
             }
             Ok(Poll::Ready(Some(message))) => {

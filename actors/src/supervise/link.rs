@@ -35,9 +35,10 @@ pub struct LinkBroken {
 
 impl<A: Actor> Address<A> {
     /// Links two actors: when one fails for good or is killed, the other fails with [`LinkBroken`],
-    /// without being asked, at once if that has happened already. An end in order cuts the link.
+    /// without a call of its policy, at once if that has happened already. An end in order removes
+    /// the link.
     ///
-    /// A link keeps neither of them.
+    /// A link keeps neither of them alive.
     pub fn link<B: Actor>(&self, other: &Address<B>) -> Link {
         let is_cut = Arc::default();
         half(self, other, &is_cut);

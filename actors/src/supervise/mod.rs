@@ -3,11 +3,11 @@
 //! | wanted | how |
 //! | --- | --- |
 //! | an actor that ends with another | [`Context::spawn_child`](crate::Context::spawn_child) |
-//! | to be told of an end | [`Context::watch`](crate::Context::watch) |
-//! | two that fail together | [`Address::link`](crate::Address::link) |
+//! | a message at an end | [`Context::watch`](crate::Context::watch) |
+//! | two actors that fail together | [`Address::link`](crate::Address::link) |
 //! | a fresh state after a failure, same address and mailbox | [`Restart`](crate::Restart) |
 //! | a fresh actor, order among several, limits, escalation | [`Supervisor`] |
-//! | an end within a limit, and what it left | [`Address::drain`](crate::Address::drain) |
+//! | an end within a limit, with the leftovers | [`Address::drain`](crate::Address::drain) |
 
 mod link;
 mod plan;

@@ -1,4 +1,4 @@
-//! The children of a supervisor and what is to be done with them, in which order.
+//! The children of a supervisor, and the planned steps in their order.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub(crate) struct Child {
     pub(crate) restarts: u64,
     /// Counts its pauses.
     pub(crate) counter: RestartCounter,
-    /// It is to be started: its start is planned, or comes after a pause.
+    /// To be started: the start is planned, or follows a pause.
     pub(crate) is_wanted: bool,
     /// Not before this time, nanoseconds.
     pub(crate) due_ns: u64,
-    /// Which order to start it counts: an earlier pause is void.
+    /// Number of the order to start it; an earlier pause is void.
     pub(crate) order: u64,
     /// The caller that waits for its first start.
     pub(crate) asker: Option<ReplyTo<Result<(), ChildError>>>,
@@ -34,7 +34,7 @@ pub(crate) struct Child {
 pub(crate) enum Step {
     Stop(u64),
     Start(u64),
-    /// Later, without waiting for it: starts those whose order is still this one.
+    /// After a pause, without blocking the plan: starts children whose order is still this one.
     StartAfter(Duration, u64),
     Forget(u64),
     Answer(ReplyTo<Result<(), ChildError>>),
@@ -61,8 +61,9 @@ impl ChildList {
         self.list.iter().find(|child| child.spec.name() == name).map(|child| child.key)
     }
 
-    /// Ahead of what is planned: ends whom the strategy says, the youngest first, and starts them
-    /// after the pause, the oldest first, with those among them that wait for their start already.
+    /// Puts a restart ahead of the plan: ends the children chosen by the strategy, the youngest
+    /// first, and starts them after the pause, the oldest first, including those that wait for
+    /// their start already.
     pub(crate) fn restart(
         &mut self,
         failed: u64,
@@ -99,7 +100,7 @@ impl ChildList {
                 starts.push(child.key);
             }
         }
-        // The starts planned for them come in the new order.
+        // Starts planned for them before are replaced by the new order.
         self.plan.retain(|step| !matches!(step, Step::Start(key) if starts.contains(key)));
         steps.reverse();
         steps.extend(self.starts(self.orders, now_ns));
@@ -108,8 +109,7 @@ impl ChildList {
         }
     }
 
-    /// The starts of an order, the oldest first: each when its time has come and those before it
-    /// have started.
+    /// The starts of an order, the oldest first: each after its pause and the starts before it.
     pub(crate) fn starts(&self, order: u64, now_ns: u64) -> Vec<Step> {
         let mut steps = Vec::new();
         for child in self.list.iter().filter(|child| child.is_wanted && child.order == order) {

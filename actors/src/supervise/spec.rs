@@ -17,7 +17,7 @@ use crate::system::System;
 pub enum RestartKind {
     /// After every end.
     Permanent,
-    /// After a failure; one that has closed in order stays closed.
+    /// After a failure; a child that has closed in order stays closed.
     Transient,
     /// After none; its place is given up when it ends.
     Temporary,
@@ -48,8 +48,8 @@ pub struct ChildSpec<A: Actor> {
 debug_fields!(impl<A: Actor> ChildSpec<A>, self => name: self.name, kind: self.kind);
 
 impl<A: Actor> ChildSpec<A> {
-    /// A child whose actors come from `factory`, which runs in turns of the supervisor. The name is
-    /// the supervisor's for it, unique among its children.
+    /// A child whose actors come from `factory`, which runs in turns of the supervisor. The name
+    /// identifies it among the supervisor's children.
     pub fn new(
         name: &str,
         factory: impl FnMut(&System) -> Result<Address<A>, SpawnError<A>> + Send + 'static,
@@ -67,17 +67,17 @@ impl<A: Actor> ChildSpec<A> {
         /// The ends after which it is restarted.
         kind(self, kind: RestartKind) => self.kind = kind;
 
-        /// How long it may take for what is queued when the supervisor closes it.
+        /// Time for its queued messages when the supervisor closes it.
         close_limit(self, limit: Duration) => self.limit = limit;
     }
 
-    /// Where to find the actor of this child, whichever it is at the time.
+    /// Reference that finds the current actor of this child.
     pub fn current(&self) -> ChildRef<A> {
         self.current.clone()
     }
 }
 
-/// Finds the actor of a child, whichever it is at the time.
+/// Finds the current actor of a child.
 #[derive(Debug)]
 pub struct ChildRef<A: Actor> {
     address: Arc<Mutex<Option<WeakAddress<A>>>>,
@@ -86,8 +86,8 @@ pub struct ChildRef<A: Actor> {
 clone_fields!(impl<A: Actor> ChildRef<A>, address);
 
 impl<A: Actor> ChildRef<A> {
-    /// The address of now; `None` while there is no actor. Keep the reference, not the address:
-    /// after a restart it is another one.
+    /// The current address; `None` while there is no actor. Keep the reference, not the address: a
+    /// restart changes the address.
     pub fn get(&self) -> Option<Address<A>> {
         self.address.lock().as_ref().and_then(WeakAddress::upgrade)
     }
@@ -100,7 +100,7 @@ pub(crate) struct Made {
     pub(crate) started: Completion<()>,
 }
 
-/// A spec of whichever actor type.
+/// A spec of any actor type.
 pub(crate) trait Spec: Send {
     fn name(&self) -> &str;
     fn kind(&self) -> RestartKind;

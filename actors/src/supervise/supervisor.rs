@@ -27,15 +27,15 @@ pub enum Strategy {
 
 /// Starts children in order, and restarts them when they end, within limits.
 ///
-/// Children start one after the other, each when the one before has started; the supervisor has
+/// Children start one after the other, each after the previous one has started; the supervisor has
 /// started when all have. It closes them in reverse order before its own end. Beyond the limits of
 /// its [`Restart`] policy, or when a first start fails, it ends its children and fails with
-/// [`EscalatedFailure`]: to whoever watches it, above all its own supervisor.
+/// [`EscalatedFailure`]: to its watchers, above all its own supervisor.
 ///
 /// A fresh child is a fresh actor with an empty mailbox: find it by its
 /// [`ChildRef`](crate::supervise::ChildRef). An actor that keeps address and mailbox over a failure
 /// has a policy of its own ([`ActorBuilder::restart`](crate::ActorBuilder::restart)); the
-/// supervisor comes in when that gives up.
+/// supervisor acts when that gives up.
 ///
 /// ```
 /// use turnwheel_actors::{Actor, ChildSpec, Strategy, Supervisor, System};
@@ -76,7 +76,7 @@ debug_fields!(impl Supervisor, self =>
 pub struct EscalatedFailure {
     /// The child that ended.
     pub child: String,
-    /// How it ended.
+    /// Exit of the child.
     pub exit: Exit,
     /// Whether it was its first start; otherwise there were too many restarts.
     pub is_first_start: bool,
@@ -95,7 +95,7 @@ impl fmt::Display for EscalatedFailure {
 
 impl std::error::Error for EscalatedFailure {}
 
-/// Why a supervisor did not do with a child what it was asked to.
+/// Reason why a supervisor did not carry out a request for a child.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChildError {
@@ -105,7 +105,7 @@ pub enum ChildError {
     /// No child has this name.
     #[error("there is no child of this name")]
     Unknown,
-    /// It failed to start; it is no child now.
+    /// It failed to start, and is no child any more.
     #[error("it did not start: {0}")]
     NotStarted(Failure),
 }
@@ -138,9 +138,9 @@ pub struct ChildInfo {
     pub name: String,
     /// When it is restarted.
     pub kind: RestartKind,
-    /// Where its actor is in its life; `None` while there is none.
+    /// Phase of its actor; `None` while there is none.
     pub phase: Option<Phase>,
-    /// How often it was restarted.
+    /// Number of restarts.
     pub restarts: u64,
 }
 
@@ -160,8 +160,8 @@ impl Supervisor {
         }
     }
 
-    /// How often, all children together; and after which pauses, each child for itself. The other
-    /// children are looked after during a pause.
+    /// Sets the number of restarts, for all children together, and the pauses, for each child. The
+    /// supervisor serves the other children during a pause.
     #[must_use]
     pub fn restart(mut self, policy: Restart) -> Self {
         self.counter = Box::new(RestartCounter::new(policy.clone()));
@@ -172,7 +172,7 @@ impl Supervisor {
         self
     }
 
-    /// One more child, started after those before it.
+    /// Adds a child, started after the earlier ones.
     #[must_use]
     pub fn child<A: Actor>(mut self, spec: ChildSpec<A>) -> Self {
         self.add(Box::new(spec), None);
@@ -199,7 +199,7 @@ impl Supervisor {
         self.children.plan.push_back(Step::Start(key));
     }
 
-    /// Does what is planned, up to a step that takes time.
+    /// Carries out the plan, up to a step that takes time.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         while !self.is_busy && !cx.is_closing() {
             if let Some(step) = self.children.plan.pop_front() {
@@ -309,7 +309,7 @@ impl Supervisor {
         });
     }
 
-    /// A child has ended without having been told to.
+    /// A child has ended unexpectedly.
     fn ended(&mut self, key: u64, run: u64, exit: Exit, cx: &mut Context<'_, Self>) {
         let Some(child) = self.children.get(key).filter(|child| child.run == run) else { return };
         child.task = None;

@@ -1,4 +1,4 @@
-//! Being told of the end of another actor.
+//! Notification of the end of another actor.
 
 use std::future::Future;
 
@@ -6,10 +6,10 @@ use crate::actor::{Actor, ActorCell, Address, Context, Exit, MessageFor};
 use crate::request::Delivery;
 
 impl<A: Actor> Context<'_, A> {
-    /// Handles the message that `map` makes of the other actor's end, once; also when it is over
-    /// already. It is not queued, so a full mailbox does not lose it.
+    /// Handles the message that `map` makes of the other actor's end, once; also if it has ended
+    /// already. The message is not queued, so a full mailbox does not lose it.
     ///
-    /// Watching keeps neither actor from closing. An actor that closes first is not told.
+    /// Watching keeps neither actor from closing. An actor that closes first gets no message.
     pub fn watch<B: Actor, M: MessageFor<A, K>, K: 'static>(
         &mut self,
         other: &Address<B>,

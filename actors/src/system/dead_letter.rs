@@ -1,4 +1,4 @@
-//! Messages that nobody handled: counted, and told to a hook of the system.
+//! Messages that no actor handled: counted, and passed to a hook of the system.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::large::name_of;
 use crate::request::scope;
 use crate::system::{Shared, System};
 
-/// A message that nobody handled.
+/// A message that no actor handled.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     /// The type of the message.
@@ -42,8 +42,7 @@ pub enum DeadLetterReason {
 }
 
 impl DeadLetterReason {
-    /// Of a call whose handler does not begin: since its deadline has passed, or its caller gave
-    /// up.
+    /// For a call whose handler was skipped: its deadline has passed, or its caller gave up.
     pub(crate) fn of_unbegun(has_expired: bool) -> Self {
         match has_expired {
             true => Self::Expired,
@@ -52,7 +51,7 @@ impl DeadLetterReason {
     }
 }
 
-/// The hook that is told of each dead letter.
+/// The hook for dead letters.
 pub(crate) type Hook = Box<dyn Fn(&DeadLetter) + Send + Sync>;
 
 /// The dead letters of one system.
@@ -73,8 +72,8 @@ impl DeadLetters {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Counts a lost message; its recipient is named only if somebody looks, since a sender may
-    /// come up against a full mailbox again and again.
+    /// Counts a lost message. Its recipient is named only for a hook, since a sender may meet a
+    /// full mailbox again and again.
     #[cold]
     pub(crate) fn add(
         &self,
@@ -99,7 +98,7 @@ impl DeadLetters {
 }
 
 impl System {
-    /// Counts a message that nobody handled.
+    /// Counts a message that no actor handled.
     #[cold]
     pub(crate) fn lose<M>(&self, recipient: impl FnOnce() -> String, reason: DeadLetterReason) {
         self.shared().dead_letters.add(name_of::<M>(), recipient, reason);
@@ -116,7 +115,7 @@ pub(crate) fn register(system: &Arc<Shared>) {
     systems.push(Arc::downgrade(system));
 }
 
-/// Goes with a queued message, and notices when it is dropped unhandled. No bytes.
+/// Travels with a queued message, and notices when it is dropped unhandled. No bytes.
 pub(crate) struct Undelivered<M>(PhantomData<fn(M)>);
 
 impl<M> Undelivered<M> {
@@ -125,7 +124,7 @@ impl<M> Undelivered<M> {
         Self(PhantomData)
     }
 
-    /// The message is about to be handled, or goes back to its sender.
+    /// The message is about to be handled, or returns to its sender.
     #[inline(always)]
     pub(crate) fn delivered(self) {
         std::mem::forget(self);
@@ -138,9 +137,8 @@ impl<M> Drop for Undelivered<M> {
     }
 }
 
-/// Counts a lost message in the system of the actor it was for: of the one whose queue it was in,
-/// or whose turn this is. If there is none, in the only system there is, or in those of this
-/// thread's group.
+/// Counts a lost message in the system of its actor: the owner of the queue or of the current turn.
+/// Without either, in the only system, or in the systems of this thread's group.
 #[cold]
 fn lost(message: &'static str) {
     let task = turnwheel_runtime::internal::losing_task().or_else(turnwheel_runtime::current_task);

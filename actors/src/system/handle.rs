@@ -10,8 +10,8 @@ use crate::call::{Abandoned, Deadlines, ReplyTo};
 use crate::system::dead_letter::register;
 use crate::system::{Chain, DeadLetter, DeadLetters, Interceptor};
 
-/// How long an `ask` waits by default: longer than any healthy answer takes, short enough that a
-/// lost one shows.
+/// Time limit of an `ask` by default: longer than any healthy answer takes, short enough to reveal
+/// a lost one.
 pub const ASK_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// A limit from which on it does not matter that the clock was read at the begin of the turn: no
@@ -34,9 +34,9 @@ pub(crate) struct Shared {
     pub(crate) dead_letters: DeadLetters,
     pub(crate) ask_limit: Duration,
     pub(crate) deadlines: Arc<Deadlines>,
-    /// Around what its actors handle.
+    /// Interceptors of messages that its actors handle.
     pub(crate) incoming: Chain,
-    /// Around what its actors are sent.
+    /// Interceptors of messages sent to its actors.
     pub(crate) outgoing: Chain,
     pub(crate) names: Names,
 }
@@ -58,7 +58,7 @@ impl System {
 
     /// The time from which the limit of a call counts.
     ///
-    /// A short limit wants a reading of the clock: the worker's own is from the begin of the turn,
+    /// A short limit needs a reading of the clock: the worker's own is from the begin of the turn,
     /// so a call after a long computation would be late before it is sent.
     #[inline]
     pub(crate) fn asking_ns(&self, limit: Duration) -> u64 {
@@ -79,24 +79,24 @@ impl System {
         &self.shared.group
     }
 
-    /// Messages that nobody handled, so far.
+    /// Messages that no actor handled, so far.
     pub fn dead_letters(&self) -> u64 {
         self.shared.dead_letters.count()
     }
 
-    /// Calls that were given up before their handler began, so far: those of the dead letters whose
-    /// handler was skipped since nobody waited for it ([`Ask::cancel`](crate::Ask::cancel)).
+    /// Calls that were given up before their handler began, so far: dead letters whose handler was
+    /// skipped ([`Ask::cancel`](crate::Ask::cancel)).
     pub fn cancelled_calls(&self) -> u64 {
         self.shared.dead_letters.cancelled()
     }
 }
 
 impl<R: Send + 'static> ReplyTo<R> {
-    /// Completes when the caller has given up: when it has dropped its [`Ask`](crate::Ask), when
-    /// its deadline has passed, or when the caller that it asked for has given up. Never for a
-    /// message that was told, nor after the answer.
+    /// Completes when the caller has given up: it has dropped its [`Ask`](crate::Ask), its deadline
+    /// has passed, or its own caller has given up. Never completes without a caller, nor after the
+    /// answer.
     ///
-    /// `system` is the one that the actor lives in.
+    /// `system` is the actor's system.
     pub fn abandoned(&self, system: &System) -> Abandoned {
         Abandoned::new(self.asked(), system.group().clone())
     }
@@ -125,19 +125,19 @@ impl SystemBuilder {
     }
 
     setters! {
-        /// How long an `ask` waits unless it says otherwise; [`Duration::MAX`] for ever.
+        /// Default time limit of an `ask`; [`Duration::MAX`] for ever.
         ask_limit(self, limit: Duration) => self.shared.ask_limit = limit;
 
-        /// Told of each dead letter, on the thread where it is noticed: it must be quick.
+        /// Called for each dead letter, on the thread where it is noticed: it must be quick.
         on_dead_letter(self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) =>
             self.shared.dead_letters.hook = Some(Box::new(hook));
 
         /// Puts an interceptor around every message that an actor of the system handles, inside
-        /// those that were put before. See [`intercept`](crate::intercept).
+        /// earlier ones. See [`intercept`](crate::intercept).
         intercept(self, interceptor: impl Interceptor) => self.shared.incoming.push(interceptor);
 
         /// Puts an interceptor around the sending of every message to an actor of the system, from
-        /// its handlers and from elsewhere, inside those that were put before. See
+        /// its handlers and from elsewhere, inside earlier ones. See
         /// [`intercept`](crate::intercept).
         intercept_outgoing(self, interceptor: impl Interceptor) =>
             self.shared.outgoing.push(interceptor);

@@ -1,4 +1,4 @@
-//! The numbers of actors, and what is kept in them.
+//! The numbers of actors, and their flag bits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ pub(crate) fn next_id(system: &System) -> u64 {
     NEXT_ID.fetch_add(1, Ordering::Relaxed) | mark
 }
 
-/// The number of an actor without what is kept in it.
+/// The number of an actor without its flag bits.
 pub(crate) fn bare(id: u64) -> u64 {
     id & !OUTGOING_BIT
 }

@@ -70,11 +70,11 @@ impl Wake for Pending {
 }
 
 impl<A: Actor> Address<A> {
-    /// Sends a message after a delay, never early, whatever becomes of the sender. The request
-    /// context of now goes with it.
+    /// Sends a message after a delay, never early, even if the sender ends. The current request
+    /// context goes with it.
     ///
-    /// The message keeps the actor reachable until then; if it is refused when its time comes it is
-    /// a dead letter. Cost: one timer and four allocations.
+    /// The message keeps the actor reachable until then; if it is refused when due it is a dead
+    /// letter. Cost: one timer and four allocations.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //! an entity.
 //!
 //! A timer never overlaps itself: its next tick is armed when the last one was handled, to the end
-//! of its future if it has one. So a tick that is late makes the next one later, and none is
-//! doubled. For a fixed rate with a policy for missed ticks: [`Context::tell_every`].
+//! of its future if it has one. So a late tick delays the next one, and no tick is doubled. For a
+//! fixed rate with a policy for missed ticks: [`Context::tell_every`].
 
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -44,7 +44,7 @@ impl Timing {
         Self { first: delay, period: Duration::MAX, keeps_alive: false, interleaves: false }
     }
 
-    /// Ticks again and again, each a period after the one before was handled. The period must not
+    /// Ticks again and again, one period after the previous tick was handled. The period must not
     /// be zero; [`Duration::MAX`] is [`Timing::once`].
     pub fn every(period: Duration) -> Self {
         Self { period, ..Self::once(period) }
@@ -55,7 +55,7 @@ impl Timing {
         first(self, delay: Duration) => self.first = delay;
 
         /// Ticks count as activity: an entity is not passivated as idle while its timer ticks more
-        /// often than its idle time. By default a ticking timer keeps nobody alive.
+        /// often than its idle time. By default a ticking timer keeps no entity active.
         keep_alive(self) => self.keeps_alive = true;
 
         /// A tick is handled also while futures of other handlers are under way that would let it
@@ -84,7 +84,7 @@ impl From<runtime::TimerError> for TimerError {
     fn from(error: runtime::TimerError) -> Self {
         match error {
             runtime::TimerError::Full(full) => Self::Full(full),
-            // The only other reason there is.
+            // The only other reason.
             _ => Self::ZeroPeriod,
         }
     }
@@ -94,7 +94,7 @@ impl From<runtime::TimerError> for TimerError {
 #[derive(Clone)]
 pub struct ActorTimer {
     state: Arc<Mutex<TimerState>>,
-    /// Ends with the last handle: who cannot change the timer needs no subscription for it.
+    /// Ends with the last handle: a timer without handles needs no subscription for changes.
     changed: Condition,
 }
 
@@ -145,18 +145,18 @@ impl ActorTimer {
 
 /// State that the handles and the actor share.
 struct TimerState {
-    /// The delay before the tick that comes next.
+    /// The delay before the next tick.
     next: Duration,
     period: Duration,
     /// A tick is being handled, or waits for its turn.
     is_ticking: bool,
-    /// `next` was set by somebody since the tick began.
+    /// `next` was set through a handle since the tick began.
     is_changed: bool,
     is_over: bool,
     armed: Option<Timer>,
 }
 
-/// A timer in its actor: what is called when it is due.
+/// A timer in its actor: the job of each tick.
 struct Ticker<A, M, K, F> {
     state: Arc<Mutex<TimerState>>,
     make: Mutex<F>,
@@ -167,7 +167,7 @@ struct Ticker<A, M, K, F> {
     kind: PhantomData<fn(A) -> (M, K)>,
 }
 
-/// Held by what is subscribed to in the actor: gone with that, no handle can bring the timer back.
+/// Held by the actor's subscription: once that is gone, no handle can revive the timer.
 impl<A, M, K, F> Drop for Ticker<A, M, K, F> {
     fn drop(&mut self) {
         self.state.lock().is_over = true;
@@ -177,7 +177,7 @@ impl<A, M, K, F> Drop for Ticker<A, M, K, F> {
 impl<A: Actor, M: MessageFor<A, K>, K: 'static, F: FnMut() -> M + Send + 'static>
     Ticker<A, M, K, F>
 {
-    /// Arms the timer for the next tick, if there is to be one.
+    /// Arms the timer for the next tick, if there is one.
     fn arm(self: &Arc<Self>, turn: &mut Turn<'_, A>) -> Result<(), TimersFull> {
         let delay = {
             let mut state = self.state.lock();
@@ -242,7 +242,7 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static, F: FnMut() -> M + Send + 'static
             });
         }
         if let Err(panic) = run {
-            // The policy hook decides what becomes of the actor; the timer goes on with it.
+            // The policy hook decides about the actor; the timer lives as long as the actor.
             resume_unwind(panic);
         }
     }
@@ -269,12 +269,12 @@ impl<A: Actor, M: MessageFor<A, K>, K: 'static, F: FnMut() -> M + Send + 'static
 
 impl<A: Actor> Context<'_, A> {
     /// Handles messages of its own by a timer that can be changed and that never overlaps itself.
-    /// It ends with the actor; that of an entity with its activation, and a fresh one arms it in
+    /// It ends with the actor. The timer of an entity ends with its activation; arm it in
     /// [`starting`](Actor::starting).
     ///
-    /// A tick is handled like a message: what its handler fails with is handled by the actor's
-    /// [`on_failure`](Actor::on_failure), and does not end the timer as long as the actor goes on.
-    /// Where the actor begins anew, its timers end. The request context goes along.
+    /// A tick is handled like a message: a failure of its handler goes to the actor's
+    /// [`on_failure`](Actor::on_failure), and does not end the timer as long as the actor
+    /// continues. A restart of the actor ends its timers. The request context goes along.
     ///
     /// Cost: some allocations, and two for each tick.
     ///

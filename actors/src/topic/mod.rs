@@ -16,12 +16,12 @@ use crate::recipient::Recipient;
 /// Messages kept for one subscription while the mailbox of its actor is full, at most.
 pub const TOPIC_KEPT_MAX: usize = 1_024;
 
-/// A list of actors that each get a copy of what is published. Clones share the list.
+/// A list of actors that each get a copy of published messages. Clones share the list.
 ///
 /// Messages of one thread or actor reach each subscriber in the order published. No publisher and
-/// no other subscriber waits for a slow one: each subscription says what becomes of a message that
-/// its actor has no room for ([`TopicOverflow`]), and counts what it missed. A subscriber is kept
-/// alive by its place in the list; one that has ended is removed by the next use of the topic.
+/// no other subscriber waits for a slow one: each subscription has a policy for messages without
+/// room ([`TopicOverflow`]), and counts missed ones. The list keeps subscribers alive; the next use
+/// of the topic removes ended ones.
 ///
 /// ```
 /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -49,7 +49,8 @@ pub struct Topic<M> {
 /// Treatment of a message whose subscriber has no room for it.
 ///
 /// *Kept* messages are held by the topic, beside the mailbox, and moved into it in order as there
-/// is room. That needs a mailbox with the overflow policy «reject»; with another one it is missed.
+/// is room. That needs a mailbox with the overflow policy «reject»; with another policy the message
+/// is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopicOverflow {
@@ -59,10 +60,10 @@ pub enum TopicOverflow {
     Unsubscribe,
     /// The newest messages are kept, and the oldest of them dropped.
     DropOldest {
-        /// How many are kept; [`TOPIC_KEPT_MAX`] at most.
+        /// Maximum number of kept messages; [`TOPIC_KEPT_MAX`] at most.
         keep: usize,
     },
-    /// The latest message is kept in place of the one before.
+    /// The latest message is kept; it replaces the previous one.
     Coalesce,
     /// All are kept, up to [`TOPIC_KEPT_MAX`], then the newest is dropped. For publishers that wait
     /// until each message is taken: [`Topic::publish_accepted`].
@@ -73,9 +74,9 @@ pub enum TopicOverflow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
-    /// Subscribers whose mailbox took it.
+    /// Subscribers whose mailbox took the message.
     pub delivered: usize,
-    /// Subscribers for which it is kept until there is room.
+    /// Subscribers for which the message is kept until there is room.
     pub deferred: usize,
     /// Subscribers that stay and missed it.
     pub rejected: usize,
@@ -95,16 +96,16 @@ pub struct SubscriptionInfo {
     pub id: SubscriptionId,
     /// The name of its actor.
     pub name: String,
-    /// Treatment of messages that there is no room for.
+    /// Treatment of messages without room.
     pub overflow: TopicOverflow,
-    /// How many messages it has missed: those that were displaced by later ones included.
+    /// Number of missed messages, including those displaced by later ones.
     pub missed: u64,
-    /// How many are kept for it now.
+    /// Number of messages kept for it now.
     pub kept: usize,
 }
 
 struct Shared<M> {
-    /// Replaced as a whole, so that nothing is sent under the lock.
+    /// Replaced by a new list on each change, so that no message is sent under the lock.
     list: Mutex<List<M>>,
     next: AtomicU64,
     missed: Arc<AtomicU64>,
@@ -123,8 +124,8 @@ impl<M: 'static> Topic<M> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Adds an actor; it gets what is published from now on, twice if it is added twice. Copies the
-    /// list.
+    /// Adds an actor; it gets messages published from now on, twice if it is added twice. Copies
+    /// the list.
     pub fn subscribe(&self, recipient: Recipient<M>, overflow: TopicOverflow) -> SubscriptionId {
         let id = SubscriptionId(self.shared.next.fetch_add(1, Ordering::Relaxed));
         let missed = Arc::clone(&self.shared.missed);
@@ -137,13 +138,13 @@ impl<M: 'static> Topic<M> {
         id
     }
 
-    /// Removes a subscription, and drops what is kept for it; `false` if it is not there. What is
-    /// being published at this moment may still reach it. Copies the list.
+    /// Removes a subscription, and drops its kept messages; `false` if it is not there. A
+    /// publication under way may still reach it. Copies the list.
     pub fn unsubscribe(&self, id: SubscriptionId) -> bool {
         self.remove(&[id]) == 1
     }
 
-    /// How many subscriptions there are.
+    /// Number of subscriptions.
     pub fn subscribers(&self) -> usize {
         self.list().iter().filter(|one| !one.is_over()).count()
     }
@@ -153,8 +154,8 @@ impl<M: 'static> Topic<M> {
         self.list().iter().filter(|one| !one.is_over()).map(|one| one.info()).collect()
     }
 
-    /// How many copies were not delivered, over all subscriptions: rejected, displaced by later
-    /// ones, or kept when the subscription ended. Each is a dead letter, too.
+    /// Number of copies not delivered, over all subscriptions: rejected, displaced by later ones,
+    /// or kept at the end of the subscription. Each is a dead letter, too.
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(Ordering::Relaxed)
     }

@@ -21,7 +21,7 @@ struct State {
     open: usize,
 }
 
-/// How it ended at one subscriber.
+/// Outcome at one subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     Delivered,
@@ -29,7 +29,7 @@ pub(super) enum Settled {
     Removed,
 }
 
-/// Goes with a message that is kept; dropped with it, the message was missed.
+/// Travels with a kept message; dropped with the message, it counts it as missed.
 #[derive(Debug)]
 pub(super) struct Ticket {
     receipt: Option<Arc<Receipt>>,
@@ -47,7 +47,7 @@ impl Receipt {
         Ticket { receipt: Some(Arc::clone(self)) }
     }
 
-    /// The message is with all subscribers; this became of it at those that keep none.
+    /// The message was sent to all subscribers; these are the outcomes without kept copies.
     pub(super) fn published(&self, at_once: Published) {
         self.hand_in(|published| {
             published.delivered += at_once.delivered;

@@ -1,8 +1,8 @@
-//! One subscriber of a topic, and what is kept for it while its mailbox is full.
+//! One subscriber of a topic, and its kept messages while its mailbox is full.
 //!
-//! As long as something is kept, all that is published goes behind it, so that each publisher's
-//! order stays. A task of its own, the pump, waits for room and moves what is kept into the
-//! mailbox; it ends with the last message.
+//! While messages are kept, later ones go behind them, so that each publisher's order stays. A task
+//! of its own, the pump, waits for room and moves the kept messages into the mailbox; it ends with
+//! the last one.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,7 +25,7 @@ pub(super) struct Subscriber<M> {
     recipient: Recipient<M>,
     overflow: TopicOverflow,
     missed: AtomicU64,
-    /// Of the whole topic.
+    /// Count of the entire topic.
     missed_by_all: Arc<AtomicU64>,
     /// The pump runs. Set and cleared under the lock; cleared after its last message was sent.
     is_pumping: AtomicBool,
@@ -44,9 +44,9 @@ struct Kept<M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
     Delivered,
-    /// It is kept until there is room.
+    /// Kept until there is room.
     Deferred,
-    /// It is kept, and the receipt will tell.
+    /// Kept; the receipt reports the outcome.
     Awaited,
     Missed,
     /// The subscription is to be removed.
@@ -85,7 +85,7 @@ impl<M: 'static> Subscriber<M> {
         }
     }
 
-    /// How many messages are kept for it at most.
+    /// Maximum number of kept messages.
     fn kept_max(&self) -> usize {
         match self.overflow {
             TopicOverflow::Reject | TopicOverflow::Unsubscribe => 0,
@@ -95,7 +95,7 @@ impl<M: 'static> Subscriber<M> {
         }
     }
 
-    /// Ends the subscription: what is kept is dropped.
+    /// Ends the subscription: kept messages are dropped.
     pub(super) fn end(&self) {
         let (messages, waker) = {
             let mut kept = self.kept.lock();
@@ -171,7 +171,7 @@ impl<M: Send + 'static> Subscriber<M> {
         drop(displaced);
         let is_kept = !is_first || self.pump();
         match receipt {
-            // Also if it is not kept after all: its ticket has told.
+            // Also if it is not kept after all: its ticket has reported.
             Some(_) => Given::Awaited,
             None if is_kept => Given::Deferred,
             None => Given::Leaves,
@@ -226,7 +226,7 @@ impl<M: Send + 'static> Subscriber<M> {
         false
     }
 
-    /// Its mailbox promises no places: what is kept now is missed.
+    /// Its mailbox grants no permits: kept messages are missed.
     fn give_up(&self) {
         let messages = std::mem::take(&mut self.kept.lock().messages);
         for (_, ticket) in messages {
@@ -236,8 +236,8 @@ impl<M: Send + 'static> Subscriber<M> {
     }
 }
 
-/// Moves what is kept into the mailbox, as there is room. Dropped before it is done, as by the end
-/// of its group, it ends the subscription: else what is kept would wait for ever.
+/// Moves the kept messages into the mailbox, as there is room. If it is dropped earlier, as by the
+/// end of its group, it ends the subscription: otherwise kept messages would wait for ever.
 struct Pump<M: Send + 'static> {
     subscriber: Arc<Subscriber<M>>,
     is_done: bool,

@@ -1,5 +1,4 @@
-//! Room for activations: how many there may be and how much they may take, and which keys wait for
-//! it.
+//! Room for activations: limits of their number and memory, and the keys that wait for room.
 
 use std::sync::atomic::Ordering;
 use std::sync::Weak;
@@ -30,9 +29,9 @@ pub struct NoRoom {
     pub entity: &'static str,
     /// Its key.
     pub key: String,
-    /// How long it has waited.
+    /// Time waited.
     pub waited: Duration,
-    /// How many of its type are active.
+    /// Number of active entities of its type.
     pub active: usize,
     /// Memory of all entities together.
     pub bytes: u64,
@@ -63,7 +62,7 @@ impl<E: Entity> Directory<E> {
         self.memory.change(bytes, 0);
     }
 
-    /// Asks an activation how much it takes, unless it is sure to be what it was charged with.
+    /// Asks an activation for its size, unless it is certain to be the charged one.
     pub(crate) fn measure(&self, key: &E::Key, cell: &ActorCell<E>) {
         let Some(size) = cell.actor.as_ref().map(E::size) else { return };
         if !self.memory.is_constant(size as u64) {
@@ -131,12 +130,12 @@ impl<E: Entity> Directory<E> {
         self.queue.lock().len()
     }
 
-    /// Whether somebody wants room, or more is taken than there is.
+    /// Whether a key waits for room, or more memory is charged than the budget.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.waiting() > 0 || self.memory.all.is_over()
     }
 
-    /// Makes room, as far as somebody is idle, and tells those who have waited too long.
+    /// Makes room by ending idle entities, and refuses the messages of keys that waited too long.
     pub(crate) fn make_room(&self) {
         self.refuse_waiting();
         let waiting = self.waiting();
@@ -157,7 +156,7 @@ impl<E: Entity> Directory<E> {
         self.next_waiting();
     }
 
-    /// Tells the senders to keys that have waited too long for room.
+    /// Refuses the messages of keys that waited too long for room.
     fn refuse_waiting(&self) {
         let Some(limit) = self.settings(|settings| settings.room_limit) else { return };
         let limit_ns = nanos(limit);
@@ -192,7 +191,7 @@ impl<E: Entity> Directory<E> {
 }
 
 impl<E: Entity> Directory<E> {
-    /// An activation is to make room, chosen as one that was last in use at `known_ns`.
+    /// Asks an activation to make room; it was chosen by its last use at `known_ns`.
     fn shed(&self, key: &E::Key, known_ns: u64, cell: &ActorCell<E>, cx: &mut Turn<'_, E>) {
         let id = cell.state.id;
         if cell.state.kept_until_ns() == HELD_NS
@@ -227,7 +226,7 @@ impl<E: Entity> Sheds for Directory<E> {
                                 directory.shed(&key, known_ns, cell, cx);
                             }
                         });
-                        // Full: it is anything but idle. Closed: it is on its way.
+                        // Full: the entity is not idle. Closed: it is ending already.
                         let _ = asked;
                     });
                     let (order, bytes) = (active.last_use.order(), u64::from(active.bytes));

@@ -1,9 +1,8 @@
-//! How much memory the entities of a system take, and whose goes first when it is too much.
+//! Memory of the entities of a system, and the choice of entities to passivate beyond the budget.
 //!
-//! Each activation is charged with what it is expected to take, and after its begin with what it
-//! says it takes ([`Entity::size`](crate::entity::Entity::size)). A charge beyond the budget is
-//! refused, its key waits for room, and the least recently used idle entities, of whatever type,
-//! are passivated.
+//! Each activation is charged with an expected size, and after its begin with its reported size
+//! ([`Entity::size`](crate::entity::Entity::size)). A charge beyond the budget is refused, its key
+//! waits for room, and the least recently used idle entities, of any type, are passivated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -25,7 +24,7 @@ pub(crate) struct Memory {
 
 /// The entities of one type, of which some may go.
 pub(crate) trait Sheds: Send + Sync {
-    /// Adds some of those that are idle.
+    /// Adds some of the idle ones.
     fn add_idle(&self, idle: &mut Vec<Idle>);
 }
 
@@ -58,13 +57,12 @@ impl Memory {
         self.budget != u64::MAX
     }
 
-    /// Whether more is charged than there is.
+    /// Whether more is charged than the budget.
     pub(crate) fn is_over(&self) -> bool {
         self.total() > self.budget
     }
 
-    /// Charges so many bytes if there is room. A single entity always has room, however large it
-    /// is.
+    /// Charges so many bytes if there is room. A single entity always has room, even a large one.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let charge = |total: u64| {
             let charged = total.saturating_add(bytes);
@@ -148,7 +146,7 @@ impl Share {
         !self.all.has_budget() && usual == 0 && bytes == self.least
     }
 
-    /// Charges one more activation; the bytes charged, if there is room.
+    /// Charges one more activation; returns the charged bytes, or `None` without room.
     pub(crate) fn reserve(&self) -> Option<u64> {
         let bytes = self.expected();
         let is_charged = self.all.reserve(bytes);
@@ -167,7 +165,7 @@ impl Share {
         }
     }
 
-    /// Learns from what one of them says.
+    /// Updates the expected size with a reported one.
     pub(crate) fn learn(&self, bytes: u64) {
         let usual = self.usual.load(Ordering::Relaxed);
         let learnt = match usual {

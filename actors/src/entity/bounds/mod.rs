@@ -1,4 +1,4 @@
-//! How many entities there may be, and how much memory they may take.
+//! Limits of the number of entities and of their memory.
 
 mod capacity;
 mod memory;

@@ -70,7 +70,7 @@ impl Directories {
         }
     }
 
-    /// How many there are.
+    /// Number of directories.
     pub(crate) fn len(&self) -> usize {
         self.slots.iter().filter(|slot| slot.get().is_some()).count() + self.others.lock().len()
     }
@@ -107,7 +107,7 @@ impl Directories {
         let made: AnyDirectory = make();
         let mut filling = Some((id, Arc::clone(&made)));
         for slot in self.slots_of(id) {
-            // Nobody else fills slots meanwhile: that takes the lock.
+            // Only this thread fills slots: it holds the lock.
             match filling.take().map(|filling| slot.set(filling)) {
                 Some(Err(refused)) => filling = Some(refused),
                 Some(Ok(())) | None => break,

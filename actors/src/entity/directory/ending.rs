@@ -1,4 +1,4 @@
-//! How an activation makes way for the next one of its key.
+//! Transition from an activation to the next one of its key.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::entity::{
 pub(crate) type Failed<E> = Vec<(Box<dyn Pending<E>>, Failure)>;
 
 impl<E: Entity> Leaving<E> {
-    /// How many messages move on from it, or will.
+    /// Number of messages that move on from it, now or later.
     pub(crate) fn moving(&self) -> usize {
         match self.forwarded.len() {
             0 => 0,
@@ -22,7 +22,7 @@ impl<E: Entity> Leaving<E> {
         }
     }
 
-    /// An activation that takes no more, and what waits for the next one.
+    /// An activation that takes no more messages, and those waiting for the next one.
     fn of(active: &Active<E>, pending: Queue<E>) -> Self {
         let (forwarded, returning) = (VecDeque::new(), VecDeque::new());
         Self { task: active.task.clone(), bytes: active.bytes, forwarded, returning, pending }
@@ -72,8 +72,8 @@ impl<E: Entity> Directory<E> {
         self.next_waiting();
     }
 
-    /// Activates a key again for what waits, in the place of the former activation; without
-    /// anything the place is free.
+    /// Activates a key again for its waiting messages, replacing the former activation; without
+    /// messages its place is freed.
     pub(crate) fn begin_next(
         &self,
         mut shard: Locked<'_, E>,
@@ -131,7 +131,7 @@ impl<E: Entity> Directory<E> {
         self.fail_all(failed);
     }
 
-    /// Tells the senders of messages that no activation took. Not under a lock: it wakes callers,
+    /// Answers the senders of messages that no activation took. Not under a lock: it wakes callers,
     /// drops messages and calls the hook of dead letters.
     pub(crate) fn fail_all(&self, failed: Failed<E>) {
         for (message, failure) in failed {
@@ -148,8 +148,8 @@ impl<E: Entity> Directory<E> {
         failure: &Failure,
         failures: Option<Failures>,
     ) {
-        // Each activation has a jitter of its own, so that many that fail together do not come back
-        // so.
+        // Each activation has its own jitter, so that many that fail together do not return
+        // together.
         let fresh = || self.settings(|settings| Box::new(settings.hold.delays(id)));
         let Some(mut failures) = failures.or_else(fresh) else { return };
         let pause = failures.next().unwrap_or_default();
@@ -159,8 +159,8 @@ impl<E: Entity> Directory<E> {
         shard.insert(key.clone(), Inactive::Held { until_ns, failure, failures }.into());
     }
 
-    /// Activates a key for those who wait, in their order; its place was taken, and charged with
-    /// `bytes`. Returns what was not taken.
+    /// Activates a key for its waiting messages, in their order; its place was taken, and charged
+    /// with `bytes`. Returns the messages that were not taken.
     pub(crate) fn begin(
         &self,
         shard: &mut Locked<'_, E>,
@@ -186,8 +186,8 @@ impl<E: Entity> Directory<E> {
         pending.into_iter().map(|message| (message, failure.clone())).collect()
     }
 
-    /// Sends what has waited to the activation there is: under the lock of its shard, so that no
-    /// later message gets ahead. Returns what was not taken.
+    /// Sends the waiting messages to the current activation: under the lock of its shard, so that
+    /// no later message gets ahead. Returns the messages that were not taken.
     fn deliver(&self, shard: &mut Locked<'_, E>, key: &E::Key, mut pending: Queue<E>) -> Failed<E> {
         let mut failed = Failed::new();
         let Some(entry) = shard.get_mut(key) else { unreachable!("it was just seen or made") };

@@ -1,8 +1,8 @@
-//! When an activation was last in use, as its directory knows it.
+//! Last use of an activation, as its directory knows it.
 //!
-//! The directory notes each message that it sends. An activation is also used by other ways: by its
-//! address, by its own messages, by a request that lasts. It notes those itself, in its turn, and
-//! the directory is told when the collector asks.
+//! The directory notes each message that it sends. An activation is also used in other ways: by its
+//! address, by its own messages, by a long request. It notes those itself, in its turn, and reports
+//! them to the directory when the collector asks.
 
 use crate::entity::{Directory, Entity};
 
@@ -25,8 +25,8 @@ impl LastUse {
         self.0 & !ENGAGED
     }
 
-    /// The place in the order in which activations make room: the least recently used first, and
-    /// those that had something under way last.
+    /// Position in the order in which activations make room: the least recently used first, and
+    /// those with work under way last.
     pub(crate) fn order(self) -> u64 {
         self.0
     }
@@ -36,12 +36,12 @@ impl LastUse {
 /// that four bytes last for nine years.
 const BEGUN_SHIFT: u32 = 26;
 
-/// The begin of an activation, in few bytes. Rounded up: it is never taken for older than it is.
+/// The begin of an activation, in few bytes. Rounded up: its age is never overestimated.
 pub(crate) fn begun_at(now_ns: u64) -> u32 {
     u32::try_from((now_ns >> BEGUN_SHIFT) + 1).unwrap_or(u32::MAX)
 }
 
-/// How long ago an activation began.
+/// Time since an activation began.
 pub(crate) fn age_ns(begun: u32, now_ns: u64) -> u64 {
     now_ns.saturating_sub(u64::from(begun) << BEGUN_SHIFT)
 }
@@ -56,8 +56,8 @@ impl<E: Entity> Directory<E> {
         Some(active.last_use.ns())
     }
 
-    /// An activation had something under way when it was to make room: others come first, until it
-    /// is used or asked again.
+    /// Marks an activation that had work under way when asked to make room: others go first, until
+    /// it is used or asked again.
     pub(crate) fn is_engaged(&self, key: &E::Key, id: u64) {
         if let Some(active) = self.shard(key).active_mut(key, id) {
             active.last_use = LastUse(active.last_use.ns() | ENGAGED);

@@ -1,4 +1,4 @@
-//! Which keys have an activation, and what waits for one: a table for each type.
+//! The activation of each key, or its waiting messages: a table for each type.
 
 mod directories;
 mod ending;

@@ -1,4 +1,4 @@
-//! Which types of entities there are, and how one entity is: for people who look.
+//! Types of entities, and the state of one entity: for operators.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct EntityType {
     pub stats: EntityStats,
     /// Activations since the begin.
     pub activations: u64,
-    /// For how long the one that was used least recently has had no message.
+    /// Time since the last message of the least recently used entity.
     pub oldest_idle: Option<Duration>,
     /// After how long without a message one is passivated.
     pub idle_limit: Duration,
@@ -34,13 +34,13 @@ pub enum EntityState {
     /// It activates the entity.
     #[default]
     None,
-    /// It goes to the mailbox.
+    /// Messages go to the mailbox.
     Active,
     /// It waits for the end of the old activation.
     Leaving,
     /// It waits for room.
     Waiting,
-    /// It is refused with the failure of the last activation.
+    /// Messages are refused with the failure of the last activation.
     Held,
 }
 
@@ -54,7 +54,7 @@ pub struct EntityLook {
     pub activation: Option<u64>,
     /// The phase of its task.
     pub phase: Option<Phase>,
-    /// Messages in its mailbox, about, and those that wait for its next activation.
+    /// Approximate number of messages in its mailbox and of those waiting for its next activation.
     pub queued: u64,
     /// For how long it has had no message.
     pub idle: Option<Duration>,
@@ -62,7 +62,7 @@ pub struct EntityLook {
     pub bytes: u64,
     /// Why its last activation failed.
     pub failure: Option<String>,
-    /// How long messages are refused because of that.
+    /// Time for which messages are still refused because of that.
     pub held_for: Option<Duration>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) trait Listed: Send + Sync {
     fn overview(&self) -> EntityType;
     /// The keys that are active.
     fn keys(&self) -> Vec<String>;
-    /// How the entity with this key is; nothing if the text is no key.
+    /// State of the entity with this key; `None` if the text is no key.
     fn look(&self, key: &str) -> Option<EntityLook>;
 }
 
@@ -124,12 +124,12 @@ impl Entities {
         types.iter().filter_map(Weak::upgrade).map(|listed| listed.overview()).collect()
     }
 
-    /// How one entity is, by the name of its type as [`Entities::types`] tells it and its key as
-    /// text. It is not activated by that. Cost: a look under one lock.
+    /// State of one entity, by the name of its type as in [`Entities::types`] and its key as text.
+    /// Does not activate it. Cost: a look under one lock.
     ///
     /// # Errors
     ///
-    /// There is no such type, or its keys cannot be made of this text.
+    /// There is no such type, or the text is no key of it.
     pub fn look(&self, name: &str, key: &str) -> Result<EntityLook, LookError> {
         let listed = self.listed(name)?;
         let no_key = || LookError::NoKey { name: name.to_owned(), key: key.to_owned() };

@@ -8,7 +8,7 @@ use crate::entity::{Directory, Entity};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EntityStats {
-    /// Activations that exist, those on their way out too.
+    /// Current activations, including ending ones.
     pub active: usize,
     /// Keys that wait for room.
     pub waiting: usize,
@@ -16,7 +16,7 @@ pub struct EntityStats {
     pub bytes: u64,
     /// Activations that were passivated to make room, by this type's need.
     pub shed: u64,
-    /// Keys whose messages were refused, since there was no room in time.
+    /// Keys whose messages were refused for lack of room.
     pub refused: u64,
     /// Activations that were stuck and replaced.
     pub replaced: u64,

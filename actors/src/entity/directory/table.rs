@@ -1,7 +1,7 @@
 //! The entries of a directory, by key, in shards with a lock each.
 //!
-//! A key is hashed once a look: the hash picks the shard and finds the entry in it. The hash is
-//! keyed and differs from process to process, since keys come from outside.
+//! A key is hashed once a look-up: the hash picks the shard and finds the entry in it. The hash is
+//! keyed and differs between processes, since keys come from outside.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -85,7 +85,7 @@ impl<E: Entity> Locked<'_, E> {
         self.entries.find_mut(self.hash, |(known, _)| known == key).map(|(_, entry)| entry)
     }
 
-    /// Puts an entry in, in place of the one there was.
+    /// Stores an entry, replacing the former one.
     pub(crate) fn insert(&mut self, key: E::Key, entry: Entry<E>) {
         debug_assert!(self.is_mine(&key), "a locked shard is for one key");
         let hasher = self.hasher;
@@ -116,8 +116,8 @@ impl<E: Entity> Locked<'_, E> {
         }
     }
 
-    /// Removes an activation, on its way out or not: what waits for the next one, in order, and
-    /// what it was charged with.
+    /// Removes an activation, ending or not: returns the messages for the next one, in order, and
+    /// its charged bytes.
     pub(crate) fn take_activation(&mut self, key: &E::Key, id: u64) -> Option<(Queue<E>, u32)> {
         match self.remove_if(key, |entry| entry.is_activation(id))? {
             Entry::Active(active) => Some((Queue::new(), active.bytes)),
@@ -128,7 +128,7 @@ impl<E: Entity> Locked<'_, E> {
         }
     }
 
-    /// Removes a key that waits for room: what waits with it.
+    /// Removes a key that waits for room; returns its waiting messages.
     pub(crate) fn take_waiting(&mut self, key: &E::Key) -> Option<(Queue<E>, Option<Failures>)> {
         match self.take_inactive(key, |entry| matches!(entry, Inactive::Waiting { .. }))? {
             Inactive::Waiting { pending, failures } => Some((pending, failures)),

@@ -1,4 +1,4 @@
-//! Which key has an activation, and what waits for one; see the table in `mod.rs`.
+//! The activation of each key, or its waiting messages; see the table in `mod.rs`.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::system::{id, Chain, System};
 pub(crate) type Queue<E> = VecDeque<Box<dyn Pending<E>>>;
 
 /// State of one key. Small, since a look-up among a million costs as much as its cache misses: 24
-/// bytes beside the key.
+/// bytes besides the key.
 pub(crate) enum Entry<E: Entity> {
     Active(Active<E>),
     Inactive(Box<Inactive<E>>),
@@ -82,9 +82,9 @@ impl<E: Entity> Active<E> {
 pub(crate) struct Leaving<E: Entity> {
     pub(crate) task: Task<ActorCell<E>>,
     pub(crate) bytes: u32,
-    /// Messages that it has admitted and does not handle itself: before those that wait.
+    /// Messages that it has admitted and does not handle itself: ahead of the waiting ones.
     pub(crate) forwarded: Queue<E>,
-    /// Calls that come back to it: it waits for them itself, and takes them still.
+    /// Calls that come back to it: it waits for them itself, and still takes them.
     pub(crate) returning: Queue<E>,
     pub(crate) pending: Queue<E>,
 }
@@ -114,7 +114,7 @@ pub(crate) struct Directory<E: Entity> {
 
 debug_fields!(impl<E: Entity> Directory<E>, self => active: self.active());
 
-/// How a message fared that the directory did not take.
+/// Refusal of a message by the directory.
 pub(crate) enum Refusal {
     Refused(SubmitErrorKind),
     Failed(Failure),
@@ -124,7 +124,7 @@ pub(crate) enum Refusal {
 /// Why a message was not taken, and the message.
 type Unsent<M, R, K> = (Refusal, Envelope<M, R, K>);
 
-/// A look at one key: where to send, or what became of the message.
+/// Look-up of one key: the target, or the fate of the message.
 enum Found<E: Entity> {
     Task(Task<ActorCell<E>>),
     Refused(Refusal),
@@ -153,7 +153,7 @@ impl<E: Entity> Directory<E> {
         made
     }
 
-    /// How many activations there are.
+    /// Number of activations.
     pub(crate) fn active(&self) -> usize {
         self.active.load(Ordering::Relaxed)
     }
@@ -184,8 +184,7 @@ impl<E: Entity> Directory<E> {
         self.task_of(key).map(|task| task.tag())
     }
 
-    /// Sends a message to a key, and activates it if it is not. The message comes back if it is
-    /// refused.
+    /// Sends a message to a key, and activates it if needed. A refused message comes back.
     pub(crate) fn send<M: MessageFor<E, K>, K: 'static>(
         &self,
         key: &E::Key,
@@ -212,8 +211,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Looks a key up, and activates it if it is not. The locked shard comes back if the message
-    /// has to wait there.
+    /// Looks a key up, and activates it if needed. Returns the locked shard if the message has to
+    /// wait there.
     fn find(&self, key: &E::Key, now_ns: u64) -> Result<Found<E>, Locked<'_, E>> {
         let mut shard = self.shard(key);
         let failures = match shard.get_mut(key) {
@@ -255,8 +254,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Makes an activation, for which a place was taken; it starts when its turn comes, and if it
-    /// `is_awaited` not before the shard is free.
+    /// Makes an activation, for which a place was taken. With `is_awaited` it does not start before
+    /// the shard is free.
     pub(crate) fn activate(
         &self,
         shard: &mut Locked<'_, E>,
@@ -324,7 +323,7 @@ impl<E: Entity> Directory<E> {
         Ok(())
     }
 
-    /// Whether calls have come back to an activation on its way out.
+    /// Whether calls have come back to an ending activation.
     pub(crate) fn has_returning(&self, key: &E::Key, id: u64) -> bool {
         match self.shard(key).inactive_mut(key) {
             Some(Inactive::Leaving(leaving)) => {
@@ -334,7 +333,7 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// A call that comes back to an activation on its way out.
+    /// Next call that comes back to an ending activation.
     pub(crate) fn next_returning(&self, key: &E::Key, id: u64) -> Option<Box<dyn Pending<E>>> {
         match self.shard(key).inactive_mut(key) {
             Some(Inactive::Leaving(leaving)) if leaving.task.tag() == id => {
@@ -344,8 +343,8 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// How many messages may wait for an activation: what its mailbox takes, so that all that were
-    /// taken get there.
+    /// Number of messages that may wait for an activation: its mailbox's bound, so that all of them
+    /// get there.
     fn pending_max(&self) -> usize {
         let mailbox = E::MAILBOX.unwrap_or_else(|| self.system.group().mailbox());
         match mailbox.overflow_policy() {
@@ -367,7 +366,7 @@ impl<E: Entity> Directory<E> {
         });
     }
 
-    /// Forgets the held keys of a shard whose pause is long over.
+    /// Forgets the held keys of a shard whose pause ended long ago.
     pub(crate) fn forget_held(&self, shard: usize, before_ns: u64) {
         self.table.retain(shard, |entry| match entry {
             Entry::Inactive(inactive) => {
@@ -389,7 +388,7 @@ impl<E: Entity> Directory<E> {
         Weak::clone(&self.myself)
     }
 
-    /// Where a look that does not see all shards is to begin.
+    /// First shard of a look that does not visit all shards.
     pub(crate) fn next_shard(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed) % Self::shards()
     }

@@ -1,8 +1,8 @@
-//! Finds the entities that are idle, or too many, and ends their activations.
+//! Finds entities that are idle or exceed the limits, and ends their activations.
 //!
-//! A look costs nothing while no entity is active, and a few nanoseconds for each that is: the
-//! times are kept by those who look a key up. An entity that was not looked up for a while is asked
-//! itself, in its turn: it knows when it was last used by other ways, and by what.
+//! A look costs nothing while no entity is active, and a few nanoseconds for each active one:
+//! look-ups of keys keep the times. An entity without a recent look-up is asked itself, in its
+//! turn: it also knows its uses by other ways.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,7 +28,7 @@ const LOOK_MAX: Duration = Duration::from_secs(60);
 /// Time between two attempts to make room while keys wait for it.
 const ROOM_LOOK: Duration = Duration::from_millis(5);
 
-/// How long a failure that is over stays known, so that pauses grow; in looks.
+/// Number of looks for which a past failure is remembered, so that pauses grow.
 const HELD_LOOKS: u32 = 16;
 
 /// The collector of one directory, as the directory sees it.
@@ -39,7 +39,7 @@ pub(crate) struct Collector {
     pub(crate) suspects: Suspects,
 }
 
-/// The task that looks; lives while there is something to look at.
+/// The task that looks; lives while there are active entities.
 struct Sweep<E: Entity> {
     directory: Weak<Directory<E>>,
 }
@@ -47,7 +47,7 @@ struct Sweep<E: Entity> {
 type Turn<'a, E> = Context<'a, Sweep<E>>;
 
 impl Collector {
-    /// Sees to it that somebody looks: there is an active entity.
+    /// Starts the task, as there is an active entity.
     pub(crate) fn watch<E: Entity>(&self, directory: &Directory<E>) {
         if self.is_watching.load(Ordering::Relaxed) || self.is_watching.swap(true, Ordering::AcqRel)
         {
@@ -135,7 +135,7 @@ impl<E: Entity> Directory<E> {
         set.flatten().unwrap_or(E::IDLE)
     }
 
-    /// Asks those who were not looked up for a while.
+    /// Asks the entities without a recent look-up.
     fn sweep(&self, idle: Duration, age: Duration, period: Duration) {
         let now_ns = self.system.group().now_ns();
         let idle_ns = nanos(idle);
@@ -144,8 +144,8 @@ impl<E: Entity> Directory<E> {
         for shard in 0..Self::shards() {
             let (mut asked, mut old) = (Vec::new(), Vec::new());
             self.each_active(shard, |key, active| {
-                // An activation that the directory has just lost sight of is asked too: if it is
-                // used by other ways, it keeps its place in the order of last use.
+                // An activation that has just become idle for the directory is asked too: if it is
+                // used in other ways, it keeps its place in the order of last use.
                 let idle_for_ns = now_ns.saturating_sub(active.last_use.ns());
                 let ends = idle_for_ns >= idle_ns;
                 if age_ns(active.begun, now_ns) >= old_ns {
@@ -170,7 +170,7 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Asks an activation when it was last in use; ends it if that was too long ago.
+    /// Asks an activation for its last use; ends it if that was too long ago.
     pub(crate) fn ask(&self, key: E::Key, task: &Task<ActorCell<E>>, now_ns: u64, idle_ns: u64) {
         let directory = self.weak();
         let asked = task.submit(move |cell, cx| {
@@ -189,7 +189,7 @@ impl<E: Entity> Directory<E> {
                 cx.close();
             }
         });
-        // Full: it is anything but idle. Closed: it is on its way.
+        // Full: the entity is not idle. Closed: it is ending already.
         let _ = asked;
     }
 
@@ -202,15 +202,15 @@ impl<E: Entity> Directory<E> {
     }
 }
 
-/// Which activations [`Entities::collect`] ends.
+/// Selection of activations that [`Entities::collect`] ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Collect {
-    /// Entities without a message for at least so long, whatever their idle limit is; not those
+    /// Entities without a message for at least this time, whatever their idle limit; except those
     /// that are [kept](crate::Context::keep_for) or held, or have a request under way.
     IdleFor(Duration),
-    /// Entities that began at least so long ago, also if they are in use; not those that are
-    /// [held](crate::Context::hold). What was sent before is handled first.
+    /// Entities that began at least this long ago, even if in use; except those that are
+    /// [held](crate::Context::hold). Earlier messages are handled first.
     OlderThan(Duration),
 }
 
@@ -243,8 +243,7 @@ impl Entities {
         self.directory::<E>().active_keys()
     }
 
-    /// As [`Entities::active_keys`] by the name of a type, as [`Entities::types`] tells it, and as
-    /// text.
+    /// As [`Entities::active_keys`] by the name of a type as in [`Entities::types`], and as text.
     ///
     /// # Errors
     ///
@@ -254,7 +253,7 @@ impl Entities {
     }
 
     /// Passivates entities of this type now, by their idle time or their age. Each decides in its
-    /// own turn, so some may go on. Returns how many were asked.
+    /// own turn, so some may stay. Returns the number of entities asked.
     pub fn collect<E: Entity>(&self, collect: Collect) -> usize {
         self.directory::<E>().collect(collect)
     }
@@ -302,9 +301,9 @@ impl<E: Entity> Directory<E> {
     }
 }
 
-/// Ends an activation after what it has admitted, unless it is held.
+/// Ends an activation after the messages that it has admitted, unless it is held.
 fn end_unless_held<E: Entity>(task: &Task<ActorCell<E>>) {
-    // Full: it is asked at the next look. Closed: it is on its way.
+    // Full: the next look asks again. Closed: it is ending already.
     let _ = task.submit(|cell, cx| {
         if cell.state.kept_until_ns() != HELD_NS {
             cx.close();

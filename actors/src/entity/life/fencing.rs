@@ -9,15 +9,15 @@ use crate::actor::{ActorCell, Forwarder, Pending, Turn};
 use crate::entity::{Directory, Entity, EntityContext, EntityKey};
 
 /// Treatment of an activation whose write meets a [conflict](crate::entity::StoreError::Conflict):
-/// somebody else has written the state since it was read.
+/// another writer has written the state since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// It is passivated after the request that met it, unless that reads the state
+    /// Passivated after the current request, unless that reads the state
     /// [again](crate::entity::Stored::reload). Waiting messages go to the next activation, which
-    /// reads what was written. Only this activation: a caller that is an entity too stays.
+    /// reads the new state. Only this activation: a calling entity stays.
     Passivate,
-    /// It goes on with what it knows: the entity sees to it itself.
+    /// Keeps its state: the entity resolves the conflict itself.
     Keep,
 }
 
@@ -71,13 +71,14 @@ impl<E: Entity> Fencing for Activation<E> {
             }
         });
         if told.is_err() {
-            // It is on its way out, or has more urgent words than it can hold: then in order.
+            // It is ending, or its urgent lane is full: then it is closed in order.
             drop(task.close());
         }
     }
 }
 
-/// Takes what an activation has admitted and does not handle to the next one of its key.
+/// Forwards the messages that an activation has admitted and does not handle to the next one of its
+/// key.
 struct Successor<E: Entity> {
     directory: Arc<Directory<E>>,
     key: E::Key,
@@ -91,7 +92,7 @@ impl<E: Entity> Forwarder<E> for Successor<E> {
 }
 
 impl<E: Entity> Directory<E> {
-    /// Ends an activation after the job under way: what it has admitted goes to the next one.
+    /// Ends an activation after the current job: its admitted messages go to the next one.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         key: &E::Key,

@@ -59,7 +59,7 @@ impl<E: Entity> EntityContext<E> {
         &self.directory
     }
 
-    /// The number of its activation with what is kept in it, as the directory knows it.
+    /// The number of its activation with the flag bits, as the directory knows it.
     pub(crate) fn raw_id(&self) -> u64 {
         self.id
     }
@@ -99,9 +99,9 @@ impl<E: Entity> EntityContext<E> {
         self.directory.is_activated_by_default.store(true, Ordering::Relaxed);
     }
 
-    /// Tells how many bytes this activation takes now: when it has grown or shrunk since it was
-    /// asked for its [size](Entity::size), and there is a
-    /// [budget](crate::entity::EntitiesBuilder::memory_budget). A short lock.
+    /// Reports the current size of this activation in bytes: for changes after the last call of its
+    /// [size](Entity::size), with a [budget](crate::entity::EntitiesBuilder::memory_budget). A
+    /// short lock.
     pub fn resized(&self, bytes: usize) {
         self.directory.measured(&self.key, self.id, bytes);
     }
@@ -135,8 +135,7 @@ impl<E: Entity> EntityHooks<E> {
         Self { key, directory, failures, is_awaited, is_stuck: false, restarts: None }
     }
 
-    /// Makes the entity and runs its activation; it is over at once if it does not wait for
-    /// anything.
+    /// Makes the entity and runs its activation, to its end at once if it does not wait.
     fn activate(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
         let begun = catch_unwind(AssertUnwindSafe(|| {
             let cx = CreateContext { key: &self.key, directory: &self.directory };
@@ -158,7 +157,7 @@ impl<E: Entity> EntityHooks<E> {
         let chain = CallChain::waiting(cell.asker(turn, false), None);
         let ambient = Ambient { chain, ..Ambient::default() };
         let mut attempts = attempts(cell, cx, ambient);
-        // Most activations do not wait: those need no subscription.
+        // Most activations do not wait, and so need no subscription.
         let mut noop = std::task::Context::from_waker(Waker::noop());
         match contained_poll(&mut attempts, &mut noop) {
             Poll::Ready(outcome) => self.settle(cell, turn, outcome),
@@ -176,14 +175,14 @@ impl<E: Entity> EntityHooks<E> {
         cell.run_as_start(|cell| self.activate(cell, turn));
     }
 
-    /// The same for what comes later.
+    /// A copy for later calls.
     fn again(&self) -> Self {
         let (key, directory) = (self.key.clone(), Arc::clone(&self.directory));
         Self::new(key, directory, None, self.is_awaited)
     }
 
-    /// Takes a call that has come back to this activation on its way out, behind the future that
-    /// has the actor.
+    /// Takes a call that has come back to this ending activation, behind the future that holds the
+    /// actor.
     fn take_returning(&self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) {
         cell.take_back();
         if cell.actor.is_none() && cell.state.is_lent() {
@@ -215,7 +214,7 @@ impl<E: Entity> EntityHooks<E> {
                     entity = std::any::type_name::<E>(), key = %self.key.text(), %failure,
                     "an activation failed"
                 );
-                // Messages in the mailbox fail; messages that come now wait for the end.
+                // Messages in the mailbox fail; later messages wait for the end.
                 cell.refuse_all(failure, turn);
                 self.directory.leaves(&self.key, cell.state.id);
                 turn.close();
@@ -303,8 +302,8 @@ fn limited<E: Entity>(turn: &Turn<'_, E>, mut attempts: Activation) -> Activatio
 impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
     fn starting(&mut self, cell: &mut ActorCell<E>, turn: &mut Turn<'_, E>) -> Outcome {
         if self.is_awaited {
-            // Waiting messages are in the mailbox before anything can close it: each activation
-            // makes progress, also one that passivates itself at once.
+            // Waiting messages are in the mailbox before any close: each activation makes progress,
+            // even one that passivates itself at once.
             drop(self.directory.shard(&self.key));
         }
         self.activate(cell, turn);
@@ -364,7 +363,8 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
             turn.close();
             return OnFailure::Resume;
         }
-        // Timers and futures of the failed one go with it; who is in the mailbox meets a fresh one.
+        // Timers and futures of the failed actor end with it; messages in the mailbox get a fresh
+        // one.
         cell.end(&Exit::Failed(failure.clone()));
         turn.cancel_subscriptions();
         cell.forget_futures();
@@ -382,26 +382,25 @@ impl<E: Entity> Lifecycle<ActorCell<E>> for EntityHooks<E> {
 }
 
 impl<E: Entity> Context<'_, E> {
-    /// Ends this activation: what was sent before is handled first, what comes later goes to the
-    /// next one. Stronger than
-    /// [`keep_for`](Self::keep_for).
+    /// Ends this activation: earlier messages are handled first, later ones go to the next
+    /// activation. Overrides [`keep_for`](Self::keep_for).
     pub fn passivate(&mut self) {
         self.close();
     }
 
-    /// Keeps this activation from being passivated as idle for so long from now, whatever it was
-    /// told before; zero ends that. It does not shorten the usual time. Want of room ends it all
-    /// the same.
+    /// Keeps this activation from being passivated as idle for this time from now, replacing
+    /// earlier calls; zero ends that. It does not shorten the usual time. Lack of room still ends
+    /// the activation.
     pub fn keep_for(&mut self, time: Duration) {
         let time_ns = nanos(time);
         let until_ns = self.group().now_ns().saturating_add(time_ns);
-        // The last moment is for those that are held.
+        // The last value is reserved for held activations.
         self.set_kept_until(if time.is_zero() { 0 } else { until_ns.min(HELD_NS - 1) });
     }
 
-    /// Holds this activation until [`keep_for`](Self::keep_for) is called: something is under way
-    /// that must not be cut off, so that neither idleness nor want of room ends it. Only a close, a
-    /// stop or the end of the group does.
+    /// Holds this activation until [`keep_for`](Self::keep_for) is called, for work that must not
+    /// be cut off: neither idleness nor lack of room ends it. Only a close, a stop or the end of
+    /// the group does.
     pub fn hold(&mut self) {
         self.set_kept_until(HELD_NS);
     }

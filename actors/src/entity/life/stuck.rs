@@ -1,10 +1,10 @@
 //! Activations that are stuck, in a request or in their end: found, counted, replaced.
 //!
-//! The collector interrupts the activations that let messages wait, in the mailbox or at the gate,
-//! and those on their way out. Each looks at itself: with no progress since the first look, and the
-//! limit over, it drops the future that holds it and makes way. One whose thread does not return
-//! cannot look; its key goes to another, and when it returns it finds itself replaced: it handles
-//! nothing more, what it has admitted goes on, and what it writes is refused.
+//! The collector interrupts activations with waiting messages, in the mailbox or at the gate, and
+//! ending ones. Each checks itself: without progress for the limit since the first check, it drops
+//! the future that holds it and ends. An activation whose thread does not return cannot check; its
+//! key goes to another. When the thread returns the old activation finds itself replaced: it
+//! handles nothing more, its admitted messages are forwarded, and its writes are refused.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -41,14 +41,14 @@ enum Role {
 }
 
 impl<E: Entity> Directory<E> {
-    /// How long an activation may make no progress before it is replaced.
+    /// Time without progress before an activation is replaced.
     pub(crate) fn stuck_limit(&self) -> Duration {
         let is_own = E::STUCK_LIMIT != crate::entity::STUCK_LIMIT_DEFAULT;
         let set = self.settings(|settings| settings.stuck_limit.filter(|_| !is_own));
         set.flatten().unwrap_or(E::STUCK_LIMIT)
     }
 
-    /// Has those look at themselves that let messages wait, or are on their way out; replaces those
+    /// Makes activations with waiting messages, and ending ones, check themselves; replaces those
     /// that did not for too long.
     pub(crate) fn look_for_stuck(&self, limit: Duration) {
         let now_ns = self.system.group().now_ns();
@@ -133,7 +133,7 @@ impl<E: Entity> Directory<E> {
         now_ns.saturating_sub(suspect.since_ns) >= nanos(self.stuck_limit())
     }
 
-    /// Gives the key of an activation free whose thread does not return.
+    /// Frees the key of an activation whose thread does not return.
     fn abandon(&self, key: &E::Key, id: u64) {
         let mut shard = self.shard(key);
         let Some((pending, bytes)) = shard.take_activation(key, id) else { return };

@@ -1,9 +1,9 @@
-//! The reminders that are due soon, in memory: which is next, and which are being told. Pure: no
+//! The reminders that are due soon, in memory: the next one, and the current deliveries. Pure: no
 //! clock, no store, no task.
 //!
-//! Invariant: of the rows that the last look at the store could see, all up to the *horizon* are
-//! here, or are newer here. The rows of a look may be old by the time they come: a row counts only
-//! if its version is newer than what is known of it, also if what is known is that it has gone.
+//! Invariant: of the rows visible to the last look at the store, all up to the *horizon* are here,
+//! or newer versions of them. The rows of a look may be old by the time they come: a row counts
+//! only if its version is newer than the known one, also if the known one was removed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,9 +12,9 @@ use super::{ReminderId, ReminderRow, LOADED_MAX};
 /// A write about a row that is still to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    /// It goes on like this; the version is that of the row before.
+    /// The row continues like this; the version is that of the row before.
     Row(ReminderRow),
-    /// It was told for the last time.
+    /// The last tick was delivered.
     End,
 }
 
@@ -22,33 +22,33 @@ pub(super) enum Record {
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) row: ReminderRow,
-    /// Told already; only this is left to do.
+    /// Delivered already; only this write is left to do.
     pub(super) record: Option<Record>,
 }
 
 /// Result of some work.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// The row is this now: written, or changed by somebody else.
+    /// The current row: written here, or changed by another process.
     Row(ReminderRow),
-    /// It is over, or another process has it.
+    /// Removed, or another process has it.
     Gone,
-    /// It is to be tried again then; with a record, only that is left to write.
+    /// Try again at that time; with a record, only that is left to write.
     Again { record: Option<Record>, again_ms: u64 },
 }
 
-/// How far a look has come.
+/// Extent of a look at the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) until_ms: u64,
-    /// Whether there is nothing more within the window.
+    /// Whether the window has no more rows.
     pub(super) is_all: bool,
 }
 
 #[derive(Debug)]
 struct Entry {
     row: ReminderRow,
-    /// When there is something to do.
+    /// Time of the next work.
     at_ms: u64,
     record: Option<Record>,
 }
@@ -57,14 +57,14 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     entries: HashMap<ReminderId, Entry>,
-    /// Records that are not being told.
+    /// Records that are not being delivered.
     by_due: BTreeSet<(u64, ReminderId)>,
     under_way: HashSet<ReminderId>,
     /// The last known versions of rows that have left, with the number of the look of that time.
     gone: HashMap<ReminderId, (u64, u64)>,
-    /// How far the last look has come.
+    /// End of the range covered by the last look.
     horizon_ms: u64,
-    /// The end of the window: what is due later is left to the store.
+    /// End of the window: later reminders stay in the store.
     reach_ms: u64,
     is_looking: bool,
     /// Looks begun so far.
@@ -76,12 +76,12 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// How many are in memory.
+    /// Number of reminders in memory.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// How many are being told.
+    /// Number of current deliveries.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()
     }
@@ -90,7 +90,7 @@ impl Agenda {
         self.under_way.contains(id)
     }
 
-    /// When there is something to do next.
+    /// Time of the next work.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.by_due.first().map(|(at_ms, _)| *at_ms)
     }
@@ -106,7 +106,7 @@ impl Agenda {
         self.reach_ms = until_ms;
     }
 
-    /// Notes what was just written.
+    /// Stores a row that was just written.
     pub(super) fn put(&mut self, row: ReminderRow) {
         let gone = self.gone.get(&row.id).map_or(0, |(version, _)| *version);
         if row.version > gone.max(self.known(&row.id)) {
@@ -137,11 +137,11 @@ impl Agenda {
         due
     }
 
-    /// Notes what has become of work on a row that had this version.
+    /// Stores the outcome of work on a row that had this version.
     pub(super) fn done(&mut self, id: &ReminderId, version: u64, done: Done) {
         self.under_way.remove(id);
         let Some(mut entry) = self.entries.remove(id) else {
-            // Removed meanwhile; only somebody else's new row is news.
+            // Removed meanwhile; only a new row of another writer counts.
             if let Done::Row(row) = done {
                 self.put(row);
             }
@@ -207,7 +207,7 @@ impl Agenda {
         self.entries.get(id).map_or(0, |entry| entry.row.version)
     }
 
-    /// Takes a row up if it is due soon, in place of what is known of it.
+    /// Adds a row if it is due soon, replacing the known one.
     fn insert(&mut self, row: ReminderRow) {
         let id = row.id.clone();
         let was_here = self.take(&id);
@@ -233,10 +233,9 @@ impl Agenda {
         entry.is_some()
     }
 
-    /// Remembers the last version of what is not here any more, until a whole look has passed. When
-    /// there are very many, only while a look is under way: without one, this guards against two
-    /// writers of one reminder whose news come in the wrong order, and then against a single tick
-    /// too many.
+    /// Remembers the last version of a removed row until a full look has passed. With very many,
+    /// only during a look: outside of looks, this guards only against news of two writers of one
+    /// reminder in the wrong order, which cost at most one extra tick.
     fn has_gone(&mut self, id: &ReminderId, version: u64) {
         if self.gone.len() < LOADED_MAX || self.is_looking {
             let known = self.gone.entry(id.clone()).or_default();

@@ -13,7 +13,7 @@ pub enum ReminderError {
     /// These entities have no reminders.
     #[error("no reminders are set up: give the builder of the entities some (`reminders`)")]
     NotSetUp,
-    /// Nobody could be told of a tick.
+    /// Entities of this type take no reminders.
     #[error(
         "entities «{entity}» take no reminders: name their type when they are set up (`entity`)"
     )]
@@ -37,7 +37,7 @@ pub enum ReminderError {
     /// The entity has as many as it may.
     #[error("entity {entity} «{key}» has {PER_ENTITY_MAX} reminders already")]
     TooMany { entity: String, key: String },
-    /// Another process owns the entity, and tells its reminders.
+    /// Another process owns the entity, and delivers its reminders.
     #[error("entity {entity} «{key}» is owned by another process: register its reminders there")]
     Elsewhere { entity: String, key: String },
     /// The handle is of a reminder that was removed, has ticked its last, was registered in another

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::entity::{Directory, Entity, EntityContext, EntityKey, EntityRef, StoreError};
 
-/// A reminder as it was registered or read. Its values do not change; as a handle it stands for
+/// A reminder as it was registered or read. Its values do not change; as a handle it identifies
 /// this registration, however often it ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reminder {
@@ -27,7 +27,7 @@ impl Reminder {
         time_of(self.row.first_due_ms)
     }
 
-    /// Between two occurrences; `None` if there is but one.
+    /// Time between two occurrences; `None` if there is only one.
     pub fn period(&self) -> Option<Duration> {
         self.row.period_ms.map(Duration::from_millis)
     }
@@ -68,9 +68,9 @@ impl EntityReminders {
         Self { service, entity: E::NAME, key: text.as_ref().into(), is_readable }
     }
 
-    /// Registers a reminder, or changes the one of this name. A reminder that has these times
-    /// already goes on as it is, so that an entity may register its reminders whenever it is
-    /// activated: a delay counts from the first registration.
+    /// Registers a reminder, or changes the one of this name. A reminder with the same times stays
+    /// unchanged, so an entity may register its reminders at each activation: a delay counts from
+    /// the first registration.
     ///
     /// Cost: a read and a write of the store; a new one another read.
     ///
@@ -90,7 +90,7 @@ impl EntityReminders {
             let mut row = schedule.plan(id.clone(), service.now_ms())?;
             match known {
                 None => self.check_room(service).await?,
-                // Its only tick is being told: this is a new one.
+                // Its only tick is being delivered: this is a new one.
                 Some(known)
                     if known.period_ms.is_none() && service.agenda.lock().is_under_way(&id) =>
                 {
@@ -120,12 +120,12 @@ impl EntityReminders {
         Err(self.busy(&id))
     }
 
-    /// Removes a reminder. A tick that is being told is told to its end, and not repeated.
+    /// Removes a reminder. A current tick is delivered to its end, and not repeated.
     ///
     /// # Errors
     ///
-    /// [`ReminderError::Stale`] if it is not any more what the handle stands for: nothing was
-    /// changed; [`ReminderError::Elsewhere`]; [`ReminderError::Store`].
+    /// [`ReminderError::Stale`] if the registration was replaced: nothing was changed;
+    /// [`ReminderError::Elsewhere`]; [`ReminderError::Store`].
     pub async fn unregister(&self, reminder: &Reminder) -> Result<(), ReminderError> {
         let service = self.service()?;
         let id = &reminder.row.id;
@@ -226,7 +226,7 @@ impl EntityReminders {
 }
 
 impl<E: Entity> EntityRef<E> {
-    /// Its reminders: durable, they activate it when they are due, and come to it as
+    /// Its reminders: durable schedules that activate it when due and arrive as
     /// [`ReminderTick`](super::ReminderTick)s.
     pub fn reminders(&self) -> EntityReminders {
         EntityReminders::of(self.directory(), self.key())

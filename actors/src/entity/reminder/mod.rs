@@ -4,28 +4,28 @@
 //! | --- | --- |
 //! | [`Reminders`] | the settings: a store, the types of entities that take reminders, times |
 //! | [`EntityReminders`] | registers, reads and removes the reminders of one entity |
-//! | [`Schedule`] | when a reminder ticks, and what becomes of missed occurrences |
-//! | [`ReminderTick`] | what the entity is told |
-//! | [`ReminderStore`] | where reminders are kept: versioned rows, listed by due time |
-//! | `agenda` | those that are due soon, in memory |
-//! | `scheduler` | the actor that tells them |
+//! | [`Schedule`] | times of a reminder's ticks, and the rule for missed ones |
+//! | [`ReminderTick`] | the message to the entity |
+//! | [`ReminderStore`] | storage of reminders: versioned rows, listed by due time |
+//! | `agenda` | reminders due soon, in memory |
+//! | `scheduler` | the actor that delivers ticks |
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! * A tick is never early by the clock on the wall. It may be late: while the process is down,
-//!   while more than [`UNDER_WAY_MAX`] are being told, and up to a look at the store after that
-//!   clock was moved.
-//! * Of one reminder at most one tick is under way in a process. A tick that fails, by an error, a
-//!   panic, a time-out, or because nobody knows the type of entity, is counted and repeated after a
-//!   growing pause, also after a restart. Where the tick limit has passed while the entity still
-//!   handles a tick, the next attempt waits behind it.
-//! * A told tick is written, with the version that was read: so a tick comes at least once, and
-//!   twice only if the process ends between the two, or the store has lost the write.
+//! * A tick is never early by the wall clock. It may be late: while the process is down, while more
+//!   than [`UNDER_WAY_MAX`] ticks are being delivered, and up to the next look at the store after
+//!   the wall clock was moved.
+//! * A reminder has at most one tick under way in a process. A tick that fails, by an error, a
+//!   panic, a time-out, or an unknown type of entity, is counted and repeated after a growing
+//!   pause, also after a restart. If the tick limit passes while the entity still handles a tick,
+//!   the next attempt waits behind it.
+//! * A delivered tick is written, with the version that was read: so a tick arrives at least once,
+//!   and twice only if the process ends in between, or the store has lost the write.
 //! * The cadence is kept: occurrences are whole periods after the first, however late a tick was.
-//!   Occurrences that fell due while nobody was there are left out unless the schedule says
-//!   otherwise ([`MissedTicks`]).
-//! * Removed is removed: neither a look at the store that has read old rows, nor a tick that ends
-//!   later, brings a reminder back.
+//!   Occurrences that fell due while no process ran are skipped unless the schedule says otherwise
+//!   ([`MissedTicks`]).
+//! * A removed reminder stays removed: neither a look at the store with old rows, nor a tick that
+//!   ends later, restores it.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -96,26 +96,24 @@ pub use tick::{ReminderTick, TickReply};
 /// Bytes of a reminder's name, at most: names go into logs, stores and indexes.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// Reminders of one entity, at most: they are listed as a whole, and are not meant as a queue of
-/// work.
+/// Reminders of one entity, at most: they are listed together, and are no work queue.
 pub const PER_ENTITY_MAX: usize = 1_000;
 
-/// The shortest period by default: what ticks more often needs no durability, and costs a write a
-/// tick.
+/// The shortest period by default: more frequent ticks need no durability, and cost a write each.
 pub const PERIOD_MIN_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The time between two looks at the store by default.
 pub const REFRESH_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
-/// How far ahead reminders are loaded by default: what is written by others during a look is not
-/// late.
+/// Time ahead for which reminders are loaded by default: reminders that others write during a look
+/// are not late.
 pub const WINDOW_DEFAULT: Duration = Duration::from_secs(2 * 5 * 60);
 
-/// How long a tick may take by default before it counts as failed.
+/// Time limit of a tick by default, after which it counts as failed.
 pub const TICK_LIMIT_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
-/// Reminders that are in memory, at most: some 300 bytes each. Others that are due soon stay in the
-/// store until there is room.
+/// Reminders in memory, at most: some 300 bytes each. Others that are due soon stay in the store
+/// until there is room.
 pub const LOADED_MAX: usize = 100_000;
 
 /// Ticks that are under way at once, at most: more would only wait for the same workers.
@@ -130,7 +128,7 @@ const REWRITES_MAX: usize = 16;
 /// The pause after the first failure; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// The longest pause after a failure: so late is a tick told when its cause has gone.
+/// The longest pause after a failure, and so the longest delay of a tick after its cause is gone.
 const RETRY_CAP: Duration = Duration::from_secs(5 * 60);
 
 const _: () = assert!(LOADED_MAX >= PAGE_ROWS);

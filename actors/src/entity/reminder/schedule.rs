@@ -7,7 +7,7 @@ use super::{ReminderError, ReminderId, ReminderRow};
 /// The latest time that can be stored, milliseconds: that of a signed number of 64 bits.
 const TIME_MAX_MS: u64 = i64::MAX as u64;
 
-/// When a reminder ticks.
+/// Times of a reminder's ticks.
 ///
 /// Times are kept in whole milliseconds of universal time, rounded up: a reminder is never early.
 ///
@@ -38,7 +38,7 @@ enum First {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissedTicks {
-    /// They are left out: the next tick is at the next occurrence, and is told how many were.
+    /// Missed ticks are skipped: the next tick is at the next occurrence, and has their number.
     #[default]
     Skip,
     /// One tick at once for all of them, for the latest; then the next occurrence.
@@ -67,8 +67,7 @@ impl Schedule {
         /// The first time after this delay, counted from the registration; zero is at once.
         first(self, delay: Duration) => self.first = First::After(delay);
 
-        /// Times are counted from this one: if it is past, the first is the next whole period after
-        /// it.
+        /// Origin of the times: if it is past, the first tick is the next whole period after it.
         first_at(self, time: SystemTime) => self.first = First::At(time);
 
         /// Sets the treatment of occurrences that fell due while no process was there to tick.
@@ -110,7 +109,7 @@ impl Schedule {
     }
 }
 
-/// Whether two rows tick at the same times, so that there is no need to begin anew.
+/// Whether two rows have the same times, so that the schedule continues.
 pub(super) fn has_same_times(row: &ReminderRow, other: &ReminderRow) -> bool {
     let same_first = match row.delay_ms {
         Some(_) => row.delay_ms == other.delay_ms,
@@ -122,7 +121,7 @@ pub(super) fn has_same_times(row: &ReminderRow, other: &ReminderRow) -> bool {
 /// Action for a row that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Leave out what was missed: the next occurrence, and how many more are left out.
+    /// Skip missed occurrences: the next occurrence, and the number of skipped ones.
     Skip { next_ms: u64, skipped: u64 },
     /// Tick for this occurrence; so many before it are left out.
     Tick { planned_ms: u64, skipped: u64 },

@@ -1,5 +1,5 @@
-//! The actor that tells reminders: it looks at the agenda when something is due, and at the store
-//! from time to time.
+//! The actor that delivers reminders: it checks the agenda when a reminder is due, and the store
+//! periodically.
 
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::actor::{Actor, Context, Directive, Handler};
 use crate::entity::{Entities, Shared, StoreError};
 use crate::request::{scope, Ambient};
 
-/// Tells the reminders of a system.
+/// Delivers the reminders of a system.
 pub(crate) struct ReminderScheduler {
     service: Arc<Service>,
     entities: Weak<Shared>,
@@ -26,7 +26,7 @@ pub(crate) struct ReminderScheduler {
     failures: u32,
 }
 
-/// Message of the scheduler to itself; a look at the agenda is also asked for by registrations.
+/// Message of the scheduler to itself; registrations also request a look at the agenda.
 pub(crate) enum Command {
     /// Look at the agenda.
     Look,
@@ -106,7 +106,7 @@ impl Handler<Command> for ReminderScheduler {
 }
 
 impl ReminderScheduler {
-    /// Begins what is due, and arms the timer for what comes next.
+    /// Delivers due reminders, and arms the timer for the next ones.
     fn look(&mut self, cx: &mut Context<'_, Self>) {
         if cx.is_closing() {
             return;
@@ -133,8 +133,8 @@ impl ReminderScheduler {
         }
     }
 
-    /// Arms the timer, unless it is armed for this time. The clock on the wall decides when
-    /// something is due, so whoever is woken too early arms it again.
+    /// Arms the timer, unless it is armed for this time. The wall clock decides about due times, so
+    /// a scheduler that wakes too early arms it again.
     fn arm(&mut self, next_ms: Option<u64>, cx: &mut Context<'_, Self>) {
         let due_since = |ms: u64| time_of(ms).duration_since(cx.group().wall());
         let is_armed = match (&self.armed, next_ms) {
@@ -180,7 +180,7 @@ impl ReminderScheduler {
     }
 }
 
-/// Loads what is due within the window, or as much of it as may be; answers how far it has come.
+/// Loads the reminders due within the window, up to the limit; returns the extent of the look.
 async fn read(service: Arc<Service>, until_ms: u64) -> Result<Seen, StoreError> {
     let mut range = DueRange::until(until_ms, PAGE_ROWS);
     let mut loaded = 0;
@@ -203,7 +203,7 @@ async fn read(service: Arc<Service>, until_ms: u64) -> Result<Seen, StoreError> 
     Ok(Seen { until_ms, is_all: false })
 }
 
-/// Does what is due about a reminder.
+/// Delivers or writes a due reminder.
 async fn tell(service: Arc<Service>, entities: Weak<Shared>, work: Work) -> Done {
     let Work { row, record } = work;
     if let Some(record) = record {
@@ -261,7 +261,7 @@ async fn tell(service: Arc<Service>, entities: Weak<Shared>, work: Work) -> Done
     write(&service, row, record).await
 }
 
-/// The write after a tick was told.
+/// The write after a delivered tick.
 fn following(service: &Service, row: &ReminderRow) -> Record {
     match next(row, row.planned_ms, service.now_ms()) {
         None => Record::End,
@@ -272,12 +272,12 @@ fn following(service: &Service, row: &ReminderRow) -> Record {
     }
 }
 
-/// The row with another occurrence that comes next.
+/// The row with another next occurrence.
 fn at(row: ReminderRow, planned_ms: u64) -> ReminderRow {
     ReminderRow { planned_ms, due_ms: planned_ms, failures: 0, ..row }
 }
 
-/// Writes what has become of a row.
+/// Writes the outcome of a row.
 async fn write(service: &Service, row: ReminderRow, record: Record) -> Done {
     let error = match try_write(service, &row, &record).await {
         Ok(done) => return done,

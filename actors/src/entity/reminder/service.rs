@@ -1,4 +1,4 @@
-//! Reminders of a system: their settings, and what registration and delivery share.
+//! Reminders of a system: their settings, and data shared by registration and delivery.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,18 +87,18 @@ impl RemindersBuilder {
     }
 
     setters! {
-        /// How far ahead reminders are loaded from the store; at least the time between two looks
-        /// at it.
+        /// Time ahead for which reminders are loaded from the store; at least the time between two
+        /// looks at it.
         window(self, window: Duration) => self.settings.window = window;
 
-        /// The time between two looks at the store, which find what other processes have
-        /// registered, and what a jump of the wall clock has made due.
+        /// Time between two looks at the store, which find registrations of other processes, and
+        /// reminders made due by a jump of the wall clock.
         refresh(self, refresh: Duration) => self.settings.refresh = refresh;
 
         /// The shortest period; for more frequent ticks there are timers.
         period_min(self, period: Duration) => self.settings.period_min = period;
 
-        /// How long a tick may take before it counts as failed and is repeated.
+        /// Time limit of a tick, after which it counts as failed and is repeated.
         tick_limit(self, limit: Duration) => self.settings.tick_limit = limit;
 
         /// The pauses after failed attempts, of a tick or of the store.
@@ -109,7 +109,7 @@ impl RemindersBuilder {
     ///
     /// # Errors
     ///
-    /// [`RemindersError`] says what does not fit.
+    /// [`RemindersError`] names the invalid setting.
     pub fn build(self) -> Result<Reminders, RemindersError> {
         let Self { settings, problem } = self;
         let times = [
@@ -131,15 +131,15 @@ impl RemindersBuilder {
     }
 }
 
-/// How the reminders of a system fare: counts since it was built, and what is in memory now.
+/// Counts of the reminders of a system since it was built, and their number in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReminderStats {
-    /// Ticks that were told.
+    /// Delivered ticks.
     pub ticks: u64,
-    /// Attempts to tell one that have failed, and are repeated.
+    /// Failed attempts of ticks, which are repeated.
     pub failed: u64,
-    /// Reminders among them whose type of entity is not known here.
+    /// Failed ones whose type of entity is unknown here.
     pub unknown: u64,
     /// Occurrences that were left out.
     pub skipped: u64,
@@ -147,7 +147,7 @@ pub struct ReminderStats {
     pub store_failures: u64,
     /// Reminders that are in memory, since they are due soon.
     pub loaded: usize,
-    /// Ticks that are being told.
+    /// Ticks under way.
     pub under_way: usize,
 }
 
@@ -157,10 +157,10 @@ pub(crate) struct Service {
     pub(super) settings: Arc<Settings>,
     pub(super) group: Group,
     pub(super) placement: Arc<dyn Placement>,
-    /// The time from which on this process tells reminders.
+    /// Time from which on this process delivers reminders.
     pub(super) since_ms: u64,
     pub(super) agenda: Mutex<Agenda>,
-    /// Without what the agenda counts.
+    /// Without the counts of the agenda.
     pub(super) stats: Mutex<ReminderStats>,
     scheduler: OnceLock<Address<ReminderScheduler>>,
     /// A look at the agenda is on its way to the scheduler.
@@ -182,11 +182,11 @@ impl Service {
     }
 
     pub(super) fn begin(&self, scheduler: Address<ReminderScheduler>) {
-        // Set once, by whoever has spawned it.
+        // Set once, by the thread that spawned it.
         let _ = self.scheduler.set(scheduler);
     }
 
-    /// Ends it: ticks that are being told are told to their end.
+    /// Ends it: current ticks are delivered to their end.
     pub(crate) fn end(&self) -> Completion<()> {
         match self.scheduler.get() {
             Some(scheduler) => scheduler.close(),
@@ -221,7 +221,7 @@ impl Service {
         whole_ms(pause).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Notes what was just registered.
+    /// Stores a row that was just registered.
     pub(super) fn put(&self, row: ReminderRow) {
         let until_ms = self.window_end_ms();
         {
@@ -232,7 +232,7 @@ impl Service {
         self.tell();
     }
 
-    /// Notes what has become of work on a row that had this version.
+    /// Stores the outcome of work on a row that had this version.
     pub(super) fn done(&self, id: &ReminderId, version: u64, done: Done) {
         let until_ms = self.window_end_ms();
         let mut agenda = self.agenda.lock();
@@ -246,8 +246,7 @@ impl Service {
         if self.is_told.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Without the request context of whoever registers: it has nothing to do with other
-        // reminders.
+        // Without the caller's request context, which does not concern other reminders.
         if RequestContext::new().scope(|| scheduler.tell(Command::Look).is_err()) {
             // The group shuts down or has no memory for messages; the next look at the store is by
             // timer.

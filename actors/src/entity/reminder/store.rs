@@ -1,4 +1,4 @@
-//! Where reminders are kept: rows with a version, ordered by when they are due.
+//! Storage of reminders: rows with a version, ordered by due time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -39,28 +39,28 @@ impl fmt::Display for ReminderId {
     }
 }
 
-/// A stored reminder. Times are whole milliseconds since the begin of 1970, universal time, and at
-/// most those of a signed number of 64 bits.
+/// A stored reminder. Times are whole milliseconds since the begin of 1970, universal time, and fit
+/// a signed number of 64 bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReminderRow {
     /// Its entity and its name.
     pub id: ReminderId,
-    /// The first occurrence; all others are whole periods after it.
+    /// The first occurrence; all others follow it by whole periods.
     pub first_due_ms: u64,
     /// The delay by which the first was given, if it was given so.
     pub delay_ms: Option<u64>,
-    /// Between two occurrences; `None` if there is but one.
+    /// Time between two occurrences; `None` if there is only one.
     pub period_ms: Option<u64>,
     /// Treatment of missed occurrences.
     pub missed: MissedTicks,
-    /// The occurrence that is to be told next.
+    /// The next occurrence to deliver.
     pub planned_ms: u64,
     /// When that is to be tried: at its time, or later when it has failed. Rows are listed by it.
     pub due_ms: u64,
     /// Failed attempts to tell it, in a row.
     pub failures: u32,
-    /// Occurrences left out since the last one that was told.
+    /// Occurrences skipped since the last delivered one.
     pub skipped: u64,
     /// The version by which it was last registered; 0 in a write that registers it.
     pub revision: u64,
@@ -69,23 +69,23 @@ pub struct ReminderRow {
 }
 
 impl ReminderRow {
-    /// A row that a store fills with what it has read.
+    /// A row for a store to fill with the data that it read.
     pub fn new(id: ReminderId) -> Self {
         Self { id, ..Self::default() }
     }
 }
 
-/// Which rows are listed: in the order of [`ReminderRow::due_ms`], equal ones in that of their ids.
+/// Range of listed rows: in the order of [`ReminderRow::due_ms`], equal ones in that of their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueRange {
-    /// Only rows after this place; from the beginning if there is none.
+    /// Only rows after this position; all if `None`.
     pub after: Option<(u64, ReminderId)>,
     /// Only rows that are due then or before.
     pub until_ms: u64,
     /// So many at most.
     pub limit: usize,
-    /// Only those of this entity, by its type's name and key; of all if there is none.
+    /// Only rows of this entity, by its type's name and key; all if `None`.
     pub of: Option<(Arc<str>, Arc<str>)>,
 }
 
@@ -109,7 +109,7 @@ impl DueRange {
     }
 }
 
-/// Where reminders are kept. One behaviour suite runs against every store:
+/// Storage of reminders. One behaviour suite runs against every store:
 /// `turnwheel_actors_testkit::check_reminder_store`.
 pub trait ReminderStore: Send + Sync + fmt::Debug {
     /// Reads a reminder.
@@ -123,11 +123,11 @@ pub trait ReminderStore: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> StoreFuture<'a, Vec<ReminderRow>>;
 
-    /// Lists a range by due time. Wants an index: its cost is that of what it answers.
+    /// Lists a range by due time. Needs an index: its cost follows the number of rows returned.
     fn list<'a>(&'a self, range: &'a DueRange) -> StoreFuture<'a, Vec<ReminderRow>>;
 
     /// Writes a reminder if its version is still `row.version` (0: there is none) and no later
-    /// epoch has written reminders of the entity; answers the new version. A `revision` of 0
+    /// epoch has written reminders of the entity; returns the new version. A `revision` of 0
     /// becomes the new version.
     fn upsert<'a>(&'a self, row: &'a ReminderRow, epoch: u64) -> StoreFuture<'a, u64>;
 
@@ -147,7 +147,7 @@ struct Table {
     by_due: BTreeSet<(u64, ReminderId)>,
     /// The newest epoch that has written reminders of an entity, from the second on.
     epochs: HashMap<(Arc<str>, Arc<str>), u64>,
-    /// Of all rows: so none comes back after a removal.
+    /// Shared by all rows: so a version does not return after a removal.
     version: u64,
 }
 
@@ -157,7 +157,7 @@ impl MemoryReminders {
         Self::default()
     }
 
-    /// How many reminders it holds.
+    /// Number of reminders.
     pub fn len(&self) -> usize {
         self.table.lock().rows.len()
     }

@@ -14,8 +14,7 @@ use crate::entity::{Entities, Entity, EntityKey};
 /// A reminder is due: the message that an entity with reminders handles, by any of the traits of
 /// [`handler`](crate::handler).
 ///
-/// It may come again: after a failure, and after a crash between the tick and the note that it was
-/// told.
+/// It may come again: after a failure, and after a crash between the delivery and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReminderTick {
@@ -23,13 +22,13 @@ pub struct ReminderTick {
     pub name: Arc<str>,
     /// Its first occurrence.
     pub first_due: SystemTime,
-    /// Between two occurrences; `None` if there is but one.
+    /// Time between two occurrences; `None` if there is only one.
     pub period: Option<Duration>,
-    /// The occurrence that is told.
+    /// The occurrence of this tick.
     pub planned: SystemTime,
     /// The time of the tick; never before `planned`.
     pub current: SystemTime,
-    /// Occurrences between the last one that was told and this one, which were left out.
+    /// Skipped occurrences between the last delivered one and this one.
     pub skipped: u64,
     /// Attempts to tell this occurrence that have failed.
     pub failures: u32,
@@ -57,7 +56,7 @@ impl<E: fmt::Display + Send + 'static> TickReply for Result<(), E> {
 /// A tick on its way.
 pub(super) type Told = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// Tells an entity of one type, found by its key as text.
+/// Delivers a tick to an entity of one type, found by its key as text.
 pub(super) type Tell = Box<dyn Fn(&Entities, &str, ReminderTick, Duration) -> Told + Send + Sync>;
 
 /// A type of entities that takes reminders.

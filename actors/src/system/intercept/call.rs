@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::request::RequestContext;
 use crate::system::System;
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
@@ -27,7 +27,7 @@ pub struct MessageInfo {
     pub(crate) direction: Direction,
     pub(crate) is_ask: bool,
     pub(crate) attempt: u32,
-    /// How long an answer may take, if an interceptor says so.
+    /// Time limit of an answer set by an interceptor.
     pub(crate) limit: Duration,
     pub(crate) request: RequestContext,
     pub(crate) system: System,
@@ -37,8 +37,8 @@ debug_fields!(impl MessageInfo, self =>
     actor: self.actor, message: self.message, direction: self.direction, is_ask: self.is_ask);
 
 impl MessageInfo {
-    /// The name of the actor that it is for: the one given when it was spawned, or its class. Of an
-    /// entity, its type and key.
+    /// The name of the target actor: given at its spawn, or its class. For an entity, its type and
+    /// key.
     pub fn actor(&self) -> &str {
         &self.actor
     }
@@ -63,12 +63,12 @@ impl MessageInfo {
         self.direction
     }
 
-    /// Whether somebody waits for an answer.
+    /// Whether a caller waits for an answer.
     pub fn is_ask(&self) -> bool {
         self.is_ask
     }
 
-    /// How often it was sent before, by a retry.
+    /// Number of earlier attempts, by retries.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -123,14 +123,14 @@ impl Call<'_> {
         message.downcast_mut()
     }
 
-    /// Gives other values and another trace to what follows: to the interceptors inside, to the
-    /// handler, and to what it sends.
+    /// Replaces values and trace for everything that follows: inner interceptors, the handler, and
+    /// the messages that it sends.
     pub fn set_request(&mut self, request: RequestContext) {
         self.info.request = request;
     }
 
-    /// Gives an outgoing call, or each attempt of it, a shorter time for its answer. Of no matter
-    /// for others, and never longer than what the caller has.
+    /// Shortens the time limit of an outgoing call, or of each attempt. Without effect for other
+    /// messages; never longer than the caller's own limit.
     pub fn shorten(&mut self, limit: Duration) {
         self.info.limit = self.info.limit.min(limit);
     }

@@ -38,7 +38,7 @@ impl Interception {
         Ok(())
     }
 
-    /// Runs the closure with all interceptors around it. An error with what it has returned: an
+    /// Runs the closure with all interceptors around it. An error has the closure's result: an
     /// interceptor has failed after it.
     pub(crate) fn within<T>(
         &mut self,
@@ -63,8 +63,8 @@ impl Interception {
         debug_assert!(again.is_none(), "only a call that may be made again is");
     }
 
-    /// As [`Interception::end`], unless one of them makes the call again: it and those outside it
-    /// go on.
+    /// As [`Interception::end`], unless an interceptor repeats the call: it and those outside it
+    /// continue.
     pub(crate) fn end_or_again(
         &mut self,
         end: &mut dyn AnyEnd,

@@ -1,9 +1,8 @@
 //! Interceptors around messages: tracing, metrics, retries, authorization.
 //!
-//! An [`Interceptor`] is told of each message before and after it is handled, and may refuse it,
-//! look at it, change it, and change what comes of it. *Incoming* interceptors are around the
-//! handling of the messages of an actor, *outgoing* ones around the sending of messages to the
-//! actors of a system.
+//! An [`Interceptor`] is called before and after each message, and may refuse it, inspect it,
+//! change it, and change its outcome. *Incoming* interceptors are around the handling of an actor's
+//! messages, *outgoing* ones around the sending of messages to the actors of a system.
 //!
 //! | installed by | around |
 //! | --- | --- |
@@ -13,19 +12,19 @@
 //! | [`EntitiesBuilder::intercept`](crate::EntitiesBuilder::intercept) | those of one type of entity, inside the system's |
 //!
 //! Interceptors are nested in the order in which they were installed: the first is the outermost,
-//! so it begins first and ends last. An interceptor that refuses a message keeps it from those
-//! inside it and from the handler; those outside it see the refusal as its end.
+//! so it begins first and ends last. A refused message reaches neither the inner interceptors nor
+//! the handler; outer interceptors see the refusal as its end.
 //!
-//! Without any, a message costs nothing more: an intercepted actor is not plain, and that is what
-//! its cell looks at in any case.
+//! Without interceptors a message costs nothing more: an intercepted actor is not plain, and its
+//! cell checks that flag in any case.
 //!
 //! Timers, streams, continuations and closures ([`Address::with`](crate::Address::with)) are
-//! messages like others. Hooks of an actor are none.
+//! messages too. Hooks of an actor are not.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! | --- | --- |
-//! | `call` | what an interceptor sees of a message |
-//! | `outcome` | what it sees, and may change, of its end |
+//! | `call` | a message as an interceptor sees it |
+//! | `outcome` | its outcome, as an interceptor sees and changes it |
 //! | `interception` | one message on its way through the interceptors |
 //! | `outgoing` | the sending of messages, and the further attempts of calls |
 //! | `incoming` | the ways of an intercepted message through a cell |
@@ -43,10 +42,10 @@ pub(crate) mod outgoing;
 pub use call::{Call, Direction, MessageInfo};
 pub use outcome::Outcome;
 
-/// Something that goes around messages.
+/// Code around messages.
 ///
-/// One value is around many messages at once, of different actors and on different threads; what it
-/// has to remember from the begin of a message to its end is its [`State`](Interceptor::State).
+/// One value is around many messages at once, of different actors and on different threads; data of
+/// one message, from its begin to its end, is in its [`State`](Interceptor::State).
 ///
 /// For each message: [`begin`](Interceptor::begin) once; unless that refuses,
 /// [`within`](Interceptor::within) around the handler, or around each poll of its future; and
@@ -70,7 +69,7 @@ pub use outcome::Outcome;
 ///     }
 /// }
 ///
-/// /// Lets through what is asked on behalf of somebody.
+/// /// Admits only requests with a user.
 /// struct Guard;
 /// impl Interceptor for Guard {
 ///     type State = ();
@@ -95,11 +94,12 @@ pub trait Interceptor: Send + Sync + 'static {
     /// Its state of one message, from begin to end. One allocation if it has a size.
     type State: Send + 'static;
 
-    /// Before a message: looks at it, changes it, or refuses it.
+    /// Before a message: inspects it, changes it, or refuses it.
     ///
     /// # Errors
     ///
-    /// The message is not handled: its caller gets the failure; one that was told is a dead letter.
+    /// The message is not handled: its caller gets the failure; without a caller it is a dead
+    /// letter.
     fn begin(&self, call: &mut Call<'_>) -> Result<Self::State, Failure>;
 
     /// Around the handler, or around each poll of its future. It must call `run` once: a message
@@ -109,7 +109,7 @@ pub trait Interceptor: Send + Sync + 'static {
         run();
     }
 
-    /// After a message, whatever came of it.
+    /// After a message, for every outcome.
     fn end(&self, state: &mut Self::State, info: &MessageInfo, outcome: &mut Outcome<'_>) {
         let _ = (state, info, outcome);
     }
@@ -181,7 +181,7 @@ impl Chain {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Adds one inside those there are.
+    /// Adds an interceptor inside the existing ones.
     pub(crate) fn push(&mut self, interceptor: impl Interceptor) {
         let layer: Arc<dyn Layer> = Arc::new(interceptor);
         let layers = self.layers().iter().cloned().chain([layer]);

@@ -11,7 +11,7 @@ use crate::error::AskError;
 #[derive(Debug)]
 pub(crate) enum End<R> {
     Replied(R),
-    /// No answer from here: the message was sent and nobody waits, or its handler answers by hand.
+    /// No answer here: the message was sent without a caller, or its handler answers by hand.
     Open,
     Failed(AskError<()>),
 }
@@ -72,9 +72,9 @@ impl<R: Send + 'static> AnyEnd for End<R> {
 
 /// The end of a message, for [`Interceptor::end`](super::Interceptor::end).
 ///
-/// It is one of three: an answer, an error, or *open*. Open is a message that was sent and is not
-/// answered, and one whose [`ReplyHandler`](crate::ReplyHandler) has taken the answer upon itself;
-/// no interceptor can change those. The answer of a message that was told is seen here and then
+/// It is one of three: an answer, an error, or *open*. Open are messages that were sent without a
+/// caller, and messages whose [`ReplyHandler`](crate::ReplyHandler) has kept the reply; no
+/// interceptor can change those. The answer to a message without a caller is visible here and then
 /// dropped.
 pub struct Outcome<'a> {
     pub(crate) end: &'a mut dyn AnyEnd,
@@ -106,15 +106,15 @@ impl Outcome<'_> {
         self.end.reply()?.downcast_ref()
     }
 
-    /// The answer to be changed, if there is one and it is of this type.
+    /// The answer, mutable, if there is one and it is of this type.
     pub fn reply_mut<R: 'static>(&mut self) -> Option<&mut R> {
         self.end.reply_mut()?.downcast_mut()
     }
 
-    /// Why there is no answer. The message itself is not in it.
+    /// Reason for a missing answer. It does not contain the message.
     ///
-    /// Of an incoming message it is [`AskError::Unanswered`]: refused by an interceptor inside this
-    /// one, or its handler has panicked.
+    /// Of an incoming message it is [`AskError::Unanswered`]: an inner interceptor refused it, or
+    /// its handler panicked.
     pub fn error(&self) -> Option<&AskError<()>> {
         self.end.error()
     }
@@ -137,14 +137,13 @@ impl Outcome<'_> {
         self.end.fail(AskError::Unanswered(failure));
     }
 
-    /// Makes an outgoing call once more, after a delay. The interceptors inside this one begin
-    /// anew; this one gets its state back, and its [`end`](super::Interceptor::end) is called
-    /// again.
+    /// Repeats an outgoing call after a delay. The inner interceptors begin anew; this one gets its
+    /// state back, and its [`end`](super::Interceptor::end) is called again.
     ///
     /// # Errors
     ///
-    /// It is no outgoing call with a message of this type, or the caller has not that much time
-    /// left; the message comes back.
+    /// It is no outgoing call with a message of this type, or the caller has less time left; the
+    /// message comes back.
     pub fn retry<M: Send + 'static>(&mut self, message: M, delay: Duration) -> Result<(), M> {
         let is_one =
             |retrying: Retrying| retrying.message == TypeId::of::<M>() && delay < retrying.left;

@@ -1,8 +1,8 @@
 //! The sending of messages with interceptors around it.
 //!
-//! Interceptors around a `tell` end when the mailbox has taken the message or refused it;
-//! those around a call when its answer is there. A call is sent at once, as without interceptors;
-//! what comes after its answer, further attempts too, happens while its future is polled.
+//! Interceptors around a `tell` end when the mailbox has taken or refused the message; those around
+//! a call when its answer is there. A call is sent at once, as without interceptors; the steps
+//! after its answer, further attempts included, run while its future is polled.
 
 use std::any::{type_name, TypeId};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -31,10 +31,10 @@ pub(crate) struct Target<'a> {
 pub(crate) trait Destination {
     fn system(&self) -> &System;
 
-    /// How interceptors know it.
+    /// The target's description for interceptors.
     fn target(&self) -> Target<'_>;
 
-    /// Whether interceptors are around what is sent to it.
+    /// Whether interceptors are around messages sent to it.
     #[inline(always)]
     fn is_intercepted(&self) -> bool {
         !self.system().shared().outgoing.is_empty()
@@ -100,8 +100,8 @@ pub(crate) struct Unsent<M> {
 }
 
 impl<M> Unsent<M> {
-    /// Its error; what an interceptor refused is counted as a dead letter, as the mailbox's
-    /// refusals are by whoever sends.
+    /// Its error. A message refused by an interceptor is counted here as a dead letter; the sender
+    /// counts the mailbox's refusals.
     pub(crate) fn counted(self) -> TellError<M> {
         let Self { error, failure, info } = self;
         if failure.is_some() {
@@ -142,7 +142,7 @@ pub(crate) fn tell<M: Send + 'static, P: Carry<M>>(
     Err(Unsent { error, failure, info: interception.info.clone() })
 }
 
-/// Begins with the interceptors and sends; the message comes back from one that refuses.
+/// Begins with the interceptors and sends; a refused message comes back.
 fn pass<M: Send + 'static, P: Carry<M>, T>(
     interception: &mut Interception,
     mut message: P,
@@ -164,8 +164,8 @@ fn pass<M: Send + 'static, P: Carry<M>, T>(
     }
 }
 
-/// Sends a message and answers a future of the reply; `send` makes one attempt, with what goes
-/// along and the time it has.
+/// Sends a message and returns a future of the reply; `send` makes one attempt, with the metadata
+/// and its time limit.
 #[cold]
 pub(crate) fn ask<M: Send + 'static, P: Carry<M>, R: Send + 'static>(
     target: Target<'_>,

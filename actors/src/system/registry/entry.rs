@@ -18,7 +18,7 @@ impl<T: sealed::Holder + Clone> Registrable for T {}
 pub(crate) mod sealed {
     use turnwheel_runtime::Completion;
 
-    /// Somebody who has a name.
+    /// The holder of a name.
     #[expect(unnameable_types, reason = "it seals the public trait")]
     pub trait Holder: Send + Sync + 'static {
         fn actor_name(&self) -> String;
@@ -55,7 +55,7 @@ macro_rules! holders {
 
 pub(crate) use holders;
 
-/// A holder of whichever type.
+/// A holder of any type.
 pub(super) trait AnyHolder: sealed::Holder {
     fn as_any(&self) -> &dyn Any;
     fn type_name(&self) -> &'static str;

@@ -9,7 +9,7 @@ use super::{NAMES_MAX, NAME_BYTES_MAX, NAME_WAITERS_MAX};
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum RegisterError {
-    /// Somebody has it.
+    /// Another actor has the name.
     #[error("the name {name:?} belongs to the actor {holder} ({type_name}): unregister it first")]
     Taken { name: String, holder: String, type_name: &'static str },
     /// The actor has ended.
@@ -28,13 +28,13 @@ pub enum RegisterError {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the text of an error names its fields")]
 pub enum LookupError {
-    /// Nobody has it.
+    /// No actor has the name.
     #[error("nobody has the name {name:?}")]
     Unknown { name: String },
     /// It was registered with another type.
     #[error("the name {name:?} is registered as {registered}, not as {wanted}")]
     WrongType { name: String, registered: &'static str, wanted: &'static str },
-    /// Nobody has got it in time.
+    /// No actor got the name in time.
     #[error("nobody got the name {name:?} within {limit:?}")]
     TimedOut { name: String, limit: Duration },
     /// [`NAME_WAITERS_MAX`] look-ups wait already.

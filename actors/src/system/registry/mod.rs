@@ -53,14 +53,14 @@ pub(crate) struct Names {
 struct State {
     entries: BTreeMap<String, Entry>,
     next_id: u64,
-    /// Look-ups that wait for a name that nobody has.
+    /// Look-ups that wait for a free name.
     waiting: Vec<(String, Completer<()>)>,
 }
 
 impl System {
     /// Gives an actor a name, by which [`System::lookup`] finds it with the type registered here.
-    /// The registry keeps the actor as an address does, until it ends, which gives the name up, or
-    /// until [`System::unregister`]. An actor may have several names.
+    /// The registry keeps the actor alive as an address does, until the actor ends, which frees the
+    /// name, or until [`System::unregister`]. An actor may have several names.
     ///
     /// ```
     /// # use turnwheel_actors::{Actor, Context, Handler, System};
@@ -85,7 +85,8 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`RegisterError`]: somebody has the name, who is named; the actor has ended; or limits.
+    /// [`RegisterError`]: another actor, named in the error, has the name; the actor has ended; or
+    /// limits.
     pub fn register<T: Registrable>(&self, name: &str, what: &T) -> Result<(), RegisterError> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(RegisterError::NameLength { bytes: name.len() });
@@ -135,7 +136,7 @@ impl System {
         self.shared().names.state.lock().lookup(name)
     }
 
-    /// As [`System::lookup`], and waits until somebody has the name.
+    /// As [`System::lookup`], and waits until an actor has the name.
     ///
     /// # Errors
     ///
@@ -167,7 +168,7 @@ impl System {
         }
     }
 
-    /// Takes a name away; `false` if nobody has it. The actor lives on while others keep it.
+    /// Frees a name; `false` if no actor has it. The actor lives on while others keep it.
     pub fn unregister(&self, name: &str) -> bool {
         let removed = self.shared().names.remove(name, |_| true);
         removed.is_some_and(|entry| !entry.holder.has_ended())
@@ -194,7 +195,7 @@ impl Names {
         state.entries.get(name).is_some_and(is_it).then(|| state.entries.remove(name)).flatten()
     }
 
-    /// Looks a name up; if nobody has it, returns a completion for when somebody gets it.
+    /// Looks a name up; for a free name, returns a completion for its next registration.
     fn lookup_or_wait<T: Registrable>(
         &self,
         name: &str,
