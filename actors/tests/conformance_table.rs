@@ -1,4 +1,4 @@
-//! The conformance table of the actors is whole and names tests that exist.
+//! The conformance table of the actors is complete and names existing tests.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Long turns: many of them on few workers, and how one that is too long is told.
+//! Long turns: many of them on few workers, and the report of a turn that lasts too long.
 
 use std::convert::Infallible;
 use std::error::Error;

@@ -17,7 +17,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 const THREADS: u64 = 4;
 const CALLS: u64 = 500;
 
-/// A cell that knows who is at work on it.
+/// A cell that counts the jobs inside it.
 #[derive(Default)]
 struct Register {
     value: u64,
@@ -137,7 +137,7 @@ fn readers_and_writers_of_many_threads_keep_their_rules() -> Outcome {
     Ok(())
 }
 
-/// Counts what it has answered.
+/// Counts its answers.
 #[derive(Default)]
 struct Echo(u64);
 
@@ -292,7 +292,7 @@ fn calls_that_are_never_answered_all_end_from_threads_and_from_actors() -> Outco
     Ok(())
 }
 
-/// Counts its ticks, and tells the last ones.
+/// Counts its ticks, and reports the last ones.
 struct Ticking {
     timer: Option<ActorTimer>,
     ticks: u64,

@@ -10,11 +10,11 @@ use parking_lot::{Mutex, RwLock};
 use turnwheel_actors::intercept::{Call, Direction, Interceptor, MessageInfo, Outcome};
 use turnwheel_runtime::{Failure, Latency};
 
-/// Rows of one [`Metrics`], at most: a row has a histogram of some kilobytes. Messages beyond count
-/// in one row more, whose class and message are `(other)`.
+/// Rows of one [`Metrics`], at most: a row has a histogram of some kilobytes. Messages beyond it
+/// count in one extra row, whose class and message are `(other)`.
 pub const METRICS_ROWS_MAX: usize = 1_024;
 
-/// Class and message of the row for what has none of its own.
+/// Class and message of the extra row.
 const OTHER: &str = "(other)";
 
 /// Significant digits of latencies.

@@ -12,17 +12,16 @@ use turnwheel_runtime::{Backoff, Delays, Failure, SubmitErrorKind};
 /// actor busy.
 const ATTEMPTS_DEFAULT: u32 = 3;
 
-/// Makes outgoing calls again that have failed, after pauses, up to a number of attempts.
+/// Repeats failed outgoing calls, after pauses, up to a number of attempts.
 ///
-/// Only calls with messages of the types that are named to it: handling those twice must be as good
-/// as handling them once, since a call without an answer may have been handled. Each call of such a
-/// type costs a clone of its message. Messages that are told are sent once, since nobody waits for
-/// them.
+/// Only calls with messages of the registered types: their handling must be idempotent, since a
+/// call without an answer may have been handled. Each call of such a type costs a clone of its
+/// message. Messages without a caller are sent once.
 ///
-/// The caller's deadline counts for all attempts together, and no pause goes beyond it. A call with
-/// the default deadline that is lost uses all of it up; give each attempt less with
-/// [`attempt_limit`](Retry::attempt_limit). Further attempts are made while somebody polls the
-/// call.
+/// The caller's deadline counts for all attempts together, and no pause goes beyond it. A lost call
+/// with the default deadline uses all of it up; give each attempt less time with
+/// [`attempt_limit`](Retry::attempt_limit). Further attempts are made only while the call is
+/// polled.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,7 +67,7 @@ pub struct Retry {
     condition: Condition,
 }
 
-/// Which errors are worth another attempt.
+/// Filter of errors that are worth another attempt.
 type Condition = Box<dyn Fn(&AskError<()>) -> bool + Send + Sync>;
 
 /// Makes a copy of a message that can be sent again and again.
@@ -119,14 +118,14 @@ impl Retry {
         self
     }
 
-    /// How long one attempt may take; by default all the time that its caller has.
+    /// Time limit of one attempt; by default all the time that the caller has.
     pub fn attempt_limit(mut self, limit: Duration) -> Self {
         self.attempt_limit = limit;
         self
     }
 
-    /// Which errors are worth another attempt. By default all but cycles, refusals by interceptors
-    /// around the sending, and actors that have ended before they took the message.
+    /// Filter of errors that are worth another attempt. By default all but cycles, refusals by
+    /// outgoing interceptors, and actors that ended before they took the message.
     pub fn when(
         mut self,
         condition: impl Fn(&AskError<()>) -> bool + Send + Sync + 'static,

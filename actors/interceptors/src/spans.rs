@@ -12,18 +12,18 @@ use turnwheel_runtime::Failure;
 /// A [`tracing`] span around each message, named `message`, at level `INFO` and with target
 /// `turnwheel::message`.
 ///
-/// | field | what is in it |
+/// | field | content |
 /// | --- | --- |
-/// | `actor`, `class` | the actor that the message is for |
+/// | `actor`, `class` | the target of the message |
 /// | `message` | its type |
 /// | `direction` | `incoming` or `outgoing` |
-/// | `ask` | whether somebody waits for an answer |
+/// | `ask` | whether a caller waits for an answer |
 /// | `trace_id`, `parent_id`, `span_id` | of the W3C trace context of its request, in hex, if any |
-/// | `error` | why it failed, if it did |
+/// | `error` | the failure, if it failed |
 ///
-/// The span is entered while the handler runs and in each poll of its future, so what the handler
-/// logs belongs to it. What the handler sends has this span as its parent in the trace context. If
-/// nobody wants the span, the trace context goes on unchanged.
+/// The span is entered while the handler runs and in each poll of its future, so log lines of the
+/// handler belong to it. Messages that the handler sends have this span as their parent in the
+/// trace context. If no subscriber enables the span, the trace context stays unchanged.
 ///
 /// ```
 /// use turnwheel_interceptors::Spans;
@@ -54,7 +54,7 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// Goes on with the traces of requests, and starts none.
+    /// Continues the traces of requests, and starts none.
     pub fn new() -> Self {
         Self::seeded(RandomState::new().hash_one(0))
     }
@@ -77,7 +77,7 @@ impl Spans {
         mix(self.seed ^ mix(made.wrapping_add(1))).max(1)
     }
 
-    /// The trace of a message, with a new span as what the message's own messages come from.
+    /// The trace of a message, with a new span as parent of the messages that its handler sends.
     fn trace(&self, former: Option<&TraceContext>) -> Option<TraceContext> {
         match former {
             Some(trace) => Some(trace.clone().with_parent(self.identity())),

@@ -49,7 +49,7 @@ pub(crate) const ADDRESS_METHODS: &[&str] = &[
 pub(crate) const ENTITY_METHODS: &[&str] =
     &["is_active", "key", "not_owner", "passivate", "reminders"];
 
-/// A block whose marked methods are messages.
+/// A block whose marked methods become messages.
 pub(crate) struct Block {
     pub(crate) options: BlockOptions,
     /// The type of the actor.
@@ -66,7 +66,7 @@ pub(crate) fn messages(arguments: TokenStream, item: TokenStream) -> TokenStream
     quote!(#tokens #errors)
 }
 
-/// As [`messages`], with the errors beside.
+/// As [`messages`], with the errors separately.
 pub(crate) fn read(arguments: TokenStream, item: TokenStream) -> (TokenStream, Report) {
     let mut report = Report::default();
     let mut block: ItemImpl = match syn::parse2(item.clone()) {
@@ -96,7 +96,7 @@ pub(crate) fn read(arguments: TokenStream, item: TokenStream) -> (TokenStream, R
     (tokens, report)
 }
 
-/// Notes what makes a block unusable; gives the usual name of its extension trait.
+/// Reports errors of the entire block; returns the usual name of its extension trait.
 fn check_block(block: &ItemImpl, report: &mut Report) -> Option<Ident> {
     if let Some((_, path, _)) = &block.trait_ {
         let text = "`#[messages]` goes on the actor's own impl block, without a trait";
@@ -117,7 +117,7 @@ fn check_block(block: &ItemImpl, report: &mut Report) -> Option<Ident> {
     Some(format_ident!("{name}Messages"))
 }
 
-/// Notes what the methods of a block must not be together. Whether there is something to make.
+/// Reports combinations of methods that are refused. Returns whether there is code to generate.
 fn check_methods(
     block: &ItemImpl,
     methods: &[Method],

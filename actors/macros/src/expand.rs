@@ -133,7 +133,7 @@ fn handler(method: &Method, actor: &Type, root: &TokenStream) -> TokenStream {
     }
 }
 
-/// A path as if it were written elsewhere: at the actor's type, so that one that is no actor is
+/// A path with another span: at the actor's type, so that an error about a type that is no actor is
 /// shown there.
 fn at(path: &TokenStream, span: Span) -> TokenStream {
     let respan = |mut token: TokenTree| {
@@ -150,7 +150,7 @@ fn future(answer: &TokenStream, span: Span, bounds: &TokenStream) -> TokenStream
     quote!(-> #future #bounds)
 }
 
-/// The trait whose methods ask, for addresses.
+/// The extension trait for addresses, whose methods ask.
 fn extension(block: &Block, root: &TokenStream) -> TokenStream {
     let Block { actor, extension, methods, .. } = block;
     let visibility = &methods[0].visibility;
@@ -170,7 +170,7 @@ fn extension(block: &Block, root: &TokenStream) -> TokenStream {
         block.options.is_entity.then(|| implementation(block, root, &heads, &quote!(EntityRef)));
     quote! {
         #[doc = #text]
-        // Somebody who tells only needs none of it.
+        // A program that only tells uses none of it.
         #[allow(dead_code, reason = "a program need not ask for everything")]
         #visibility trait #extension {
             #(#docs #heads;)*

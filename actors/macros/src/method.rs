@@ -28,11 +28,11 @@ pub(crate) struct Method {
     pub(crate) kind: Kind,
     /// The type of the answer.
     pub(crate) answer: TokenStream,
-    /// The return type, or the name of the method: where an error about the future belongs.
+    /// The return type, or the name of the method: span for errors about the future.
     pub(crate) output_span: Span,
 }
 
-/// Which handler trait it becomes.
+/// Handler trait of a method.
 pub(crate) enum Kind {
     /// `Handler`; the access if it is not to write.
     Plain(Option<Ident>),
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
     Replying,
     /// `AsyncHandler`.
     Exclusive,
-    /// `InterleavedHandler`; what it admits if not all.
+    /// `InterleavedHandler`; the admitted messages unless all.
     Interleaved(Option<Ident>),
 }
 
@@ -83,7 +83,7 @@ impl Method {
     }
 }
 
-/// Notes what no message can be.
+/// Reports forms of a method that cannot be a message.
 fn refuse_forms(signature: &Signature, report: &mut Report) {
     let generics = &signature.generics;
     if !generics.params.is_empty() || generics.where_clause.is_some() {
@@ -124,7 +124,7 @@ fn receiver<'a>(signature: &'a Signature, report: &mut Report) -> Option<&'a Rec
     }
 }
 
-/// Which kind of message it is, and what it answers.
+/// Kind of the message, and its answer type.
 fn kind(
     signature: &Signature,
     options: &MessageOptions,
@@ -190,7 +190,7 @@ fn replying(
     Some((Kind::Replying, answer.to_token_stream()))
 }
 
-/// A method that returns a future for others to come in between.
+/// A method that returns an interleaved future.
 fn interleaved(
     signature: &Signature,
     options: &MessageOptions,
@@ -224,8 +224,8 @@ fn interleaved(
     Some((Kind::Interleaved(options.admits.clone()), answer))
 }
 
-/// Adds what the future must be and need not be written: then a borrow in it is shown where it is
-/// made, and in the newer editions it captures no lifetime.
+/// Adds bounds of the future that the user need not write: then a borrow in it is reported at its
+/// place, and in newer editions it captures no lifetime.
 fn bound_future(output: &mut ReturnType) {
     let ReturnType::Type(_, ty) = output else { return };
     let Type::ImplTrait(opaque) = &mut **ty else { return };

@@ -1,4 +1,4 @@
-//! Names of what is generated.
+//! Names of generated items.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote, ToTokens};
@@ -14,7 +14,7 @@ pub(crate) fn camel_case(method: &Ident) -> Ident {
         name.extend(letters.next().into_iter().flat_map(char::to_uppercase));
         name.push_str(letters.as_str());
     }
-    // `self_` and the like: what is no name of a type stays recognizable.
+    // `self_` and the like: invalid names of types stay recognizable.
     if name.is_empty() || name == "Self" || name.starts_with(|first: char| first.is_ascii_digit()) {
         name.push('_');
         name = format!("Message{name}");

@@ -53,11 +53,11 @@ pub(crate) fn root(path: Option<&Path>) -> TokenStream {
 /// `#[message(..)]`.
 #[derive(Default)]
 pub(crate) struct MessageOptions {
-    /// `interleaved`: others may come in between.
+    /// `interleaved`: other messages may come in between.
     pub(crate) interleaved: Option<Span>,
     /// `admits = ".."`: which others; a variant of `Admits`.
     pub(crate) admits: Option<Ident>,
-    /// `always`: beside every future.
+    /// `always`: runs beside every future.
     pub(crate) always: Option<Span>,
     /// `name = ..`: of the message's type.
     pub(crate) name: Option<Ident>,

@@ -1,4 +1,4 @@
-//! The parameters of a method: fields of the message, and what the actor gives.
+//! The parameters of a method: fields of the message, and the context passed by the actor.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -112,7 +112,7 @@ pub(crate) fn answered_by(reply_to: &Type) -> Option<&Type> {
     })
 }
 
-/// Notes what borrows or is without a name in a type that goes from one actor to another.
+/// Reports borrows and unnamed types in a type that is sent between actors.
 pub(crate) fn require_owned(ty: &Type, why: &str, report: &mut Report) {
     if let Some(place) = borrow_in(ty.to_token_stream()) {
         let text = format!(

@@ -30,7 +30,7 @@ impl Report {
         }
     }
 
-    /// How many errors there are so far.
+    /// Number of errors so far.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }

@@ -249,7 +249,7 @@ fn sources(folder: &Path) -> Vec<String> {
     found
 }
 
-/// The public methods that the impl blocks of a type have, without those of traits.
+/// The public methods in the impl blocks of a type, without those of traits.
 fn methods_of(head: &str) -> BTreeSet<String> {
     let mut methods = BTreeSet::new();
     for source in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src")) {

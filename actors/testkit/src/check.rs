@@ -26,7 +26,7 @@ pub fn check(seeds: impl IntoIterator<Item = u64>, mut test: impl FnMut(&Stage<'
     sim::check(seeds, |sim| test(&Stage::on(sim)));
 }
 
-/// The first seed under which a test fails, if there is one: for tests that plant a bug.
+/// Returns the first seed under which a test fails, if there is one: for tests that plant a bug.
 pub fn find(
     seeds: impl IntoIterator<Item = u64>,
     mut test: impl FnMut(&Stage<'_>),

@@ -25,11 +25,11 @@ use crate::linearize::{linearize, NotLinearizable, Operation};
 /// let history = History::new();
 /// let first = history.call("apples", 2);
 /// let second = history.call("apples", 3);
-/// second.returned(5); // So the first one came before it, though it is answered later.
+/// second.returned(5); // So the first call came before it, though its answer is later.
 /// first.returned(2);
 /// history.check(&0, |sum, by| (sum + by, sum + by))?;
 ///
-/// history.call("apples", 1).returned(5); // Where did the others go?
+/// history.call("apples", 1).returned(5); // The earlier calls are missing.
 /// assert!(history.check(&0, |sum, by| (sum + by, sum + by)).is_err());
 /// # Ok::<(), turnwheel_actors_testkit::NotLinearizable>(())
 /// ```
@@ -44,8 +44,8 @@ struct Log<K, I, O> {
     events: u64,
 }
 
-/// A call under way, as a history sees it. Dropped without a word, nobody knows whether it had an
-/// effect: then both is possible, at any later time.
+/// A call under way, as a history sees it. Dropped without an answer, its effect is unknown: the
+/// check then allows an effect at any later time, and none.
 #[derive(Debug)]
 #[must_use = "a call that is dropped counts as never answered"]
 pub struct Call<K, I, O> {
@@ -61,7 +61,7 @@ pub struct Recorded<K, I, O, M> {
     ask: Ask<M, O>,
 }
 
-// Nothing in it is ever pinned: the `Ask` is moved as a whole too.
+// No field is ever pinned: the `Ask` is moved by value too.
 impl<K, I, O, M> Unpin for Recorded<K, I, O, M> {}
 
 impl<K, I, O: Clone, M> Future for Recorded<K, I, O, M> {
@@ -124,8 +124,8 @@ impl<K, I, O> History<K, I, O> {
 
     /// Records a call and its answer. `ask` sends the message, now.
     ///
-    /// A refused call has had no effect; of one that has timed out, or whose actor has failed,
-    /// nobody knows.
+    /// A refused call has had no effect; the effect of a call that has timed out, or whose actor
+    /// has failed, is unknown.
     ///
     /// ```
     /// use turnwheel_actors_testkit::{History, Stage};
@@ -164,21 +164,21 @@ impl<K, I, O> History<K, I, O> {
         self.log.lock().operations.iter().flatten().count()
     }
 
-    /// Whether there is no such call.
+    /// Whether there is no call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Checks each key against the model, from the state `start`: that one order of its calls, none
-    /// before it was made or after it was answered, gives exactly the answers that were given.
+    /// Checks each key against the model, from the state `start`: some order of its calls, each
+    /// after its call and before its answer, must give exactly the recorded answers.
     ///
     /// Cost: at best one step of the model for each call; exponential in the number of calls that
     /// overlap at worst, bounded by [`STATES_MAX`](super::STATES_MAX).
     ///
     /// # Errors
     ///
-    /// For the first key, in the order of first calls, for which there is no such order, or which
-    /// is too much to search.
+    /// The first key, in the order of first calls, that has no such order, or whose search exceeds
+    /// the limit.
     pub fn check<S>(
         &self,
         start: &S,

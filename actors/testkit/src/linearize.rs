@@ -1,13 +1,12 @@
-//! The search for an order that explains a history: is it linearizable?
+//! Search for an order that explains a history: the check of linearizability.
 //!
 //! The algorithm of Wing and Gong («Testing and Verifying Concurrent Objects», 1993) with Lowe's
 //! memoisation («Testing for Linearizability», 2017), iterative as in Porcupine. Calls and answers
-//! lie in a list in the order in which they happened. The search takes the first call of the list
+//! form a list in the order in which they happened. The search takes the first call of the list
 //! that the model allows next, removes it with its answer, and starts over at the front. If it
-//! meets an answer, its call should have come earlier than the calls taken so far permit: the last
-//! one taken is put back, and the search goes on behind it. Two ways of taking the same calls that
-//! end in the same state have the same future, so the second is not followed: that is the
-//! memoisation.
+//! meets an answer first, the calls taken so far exclude the answered call: the search puts the
+//! last one back and continues behind it. Two orders of the same calls that end in the same state
+//! have the same future, so the second is not followed: that is the memoisation.
 
 use std::collections::HashSet;
 use std::fmt::{self, Debug};
@@ -29,7 +28,7 @@ const SHOWN_MAX: usize = 40;
 pub struct Operation<I, O> {
     /// The request.
     pub input: I,
-    /// The answer; none if there was none, and nobody knows whether the request had an effect.
+    /// The answer; `None` if there was none, and the effect of the request is unknown.
     pub output: Option<O>,
     /// When it was called; any clock on which no two events are at one time.
     pub called: u64,
@@ -41,14 +40,14 @@ pub struct Operation<I, O> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unexplained {
-    /// There is none.
+    /// No order explains the history.
     NoOrder {
         /// Places of the operations of the longest order that explains its own answers.
         longest: Vec<usize>,
     },
     /// The history has more operations than [`OPERATIONS_MAX`].
     TooManyOperations,
-    /// The search has come to more states than [`STATES_MAX`]: too many calls overlap.
+    /// The search has reached more than [`STATES_MAX`] states: too many calls overlap.
     TooManyStates,
 }
 
@@ -65,13 +64,12 @@ pub struct NotLinearizable {
 }
 
 /// Searches an order of the operations in which each lies between its call and its answer and the
-/// model gives the answers that were given. An operation without an answer may lie anywhere after
-/// its call, or have had no effect. [`History::check`](super::History::check) does it for every
-/// key.
+/// model gives the recorded answers. An operation without an answer may lie anywhere after its
+/// call, or have had no effect. [`History::check`](super::History::check) does it for every key.
 ///
 /// # Errors
 ///
-/// There is none, or it was too much to search.
+/// There is no order, or the search exceeds the limit.
 pub fn linearize<S, I, O>(
     operations: &[Operation<I, O>],
     start: &S,
@@ -126,7 +124,7 @@ where
     Ok(order.into_iter().map(|(index, _)| index).collect())
 }
 
-/// Which operations are taken: a bit for each.
+/// The operations taken: a bit for each.
 struct Taken(Box<[u64]>);
 
 impl Taken {
@@ -153,7 +151,7 @@ impl Taken {
 /// behind the last.
 struct List {
     nodes: Vec<Node>,
-    /// Where the call and the answer of each operation are.
+    /// Positions of the call and the answer of each operation.
     places: Vec<(usize, Option<usize>)>,
 }
 
@@ -169,12 +167,12 @@ impl List {
         let calls =
             operations.iter().enumerate().map(|(index, operation)| (operation.called, index));
         let mut events: Vec<_> = calls.map(|(time, index)| (time, index, true)).collect();
-        // An answer without a time would come last, where it matters no more.
+        // An answer without a time would come last, where it has no effect.
         events.extend(operations.iter().enumerate().filter_map(|(index, operation)| {
             operation.output.as_ref()?;
             Some((operation.returned.unwrap_or(u64::MAX), index, false))
         }));
-        // At equal times calls go first: what may overlap, does.
+        // At equal times calls go first, so that they overlap.
         events.sort_by_key(|(time, index, is_call)| (*time, !is_call, *index));
         let mut nodes = vec![Node { before: events.len(), after: 1, called: None }];
         let mut places = vec![(0, None); operations.len()];
@@ -215,7 +213,7 @@ impl List {
         }
     }
 
-    /// Undoes the last removal; gives what comes after the call.
+    /// Undoes the last removal; returns the position after the call.
     fn put_back(&mut self, index: usize) -> usize {
         let (call, answer) = self.places[index];
         for node in [answer, Some(call)].into_iter().flatten() {

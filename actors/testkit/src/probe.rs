@@ -1,4 +1,4 @@
-//! Actors that record what they are sent.
+//! Actors that record their messages.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,10 +25,10 @@ pub struct Probing<M, R> {
     answer: Box<dyn FnMut(&M) -> R + Send>,
 }
 
-/// An actor of the test itself: keeps what it is sent, and the test looks at it message by message.
+/// An actor of the test itself: it keeps its messages, and the test checks them one by one.
 ///
 /// Give its [`address`](Probe::address), or [`recipient`](Probe::recipient), to the actors under
-/// test. It expects messages at the present time unless told how long to wait.
+/// test. It expects messages without moving the time unless given a time to wait.
 ///
 /// ```
 /// use turnwheel_actors_testkit::Stage;
@@ -115,7 +115,7 @@ impl Stage<'_> {
 }
 
 impl<M: Send + 'static, R: Send + 'static> Probe<'_, M, R> {
-    /// Where the actors under test send to.
+    /// Address for the actors under test.
     pub fn address(&self) -> &Address<Probing<M, R>> {
         &self.address
     }
@@ -130,7 +130,7 @@ impl<M: Send + 'static, R: Send + 'static> Probe<'_, M, R> {
         self.address.callee()
     }
 
-    /// Runs until idle, and takes all that has come and was not looked at.
+    /// Runs until idle, and takes all messages that were not taken yet.
     ///
     /// # Panics
     ///
@@ -140,7 +140,7 @@ impl<M: Send + 'static, R: Send + 'static> Probe<'_, M, R> {
         self.bag.lock().messages.drain(..).collect()
     }
 
-    /// The next message, if one comes at the present time.
+    /// The next message, if one comes without moving the time.
     ///
     /// # Panics
     ///
@@ -168,11 +168,11 @@ impl<M: Send + 'static, R: Send + 'static> Probe<'_, M, R> {
         self.stage.wait_within(next, limit).ok()
     }
 
-    /// Takes the next message, which must come at the present time and be as said.
+    /// Takes the next message, which must come without moving the time and fulfil the condition.
     ///
     /// # Panics
     ///
-    /// If none comes, or another one; the message shows it. And as [`Stage::run`].
+    /// If none comes, or another one; the panic shows it. And as [`Stage::run`].
     #[track_caller]
     pub fn expect(&self, is_it: impl FnOnce(&M) -> bool) -> M
     where
@@ -199,11 +199,12 @@ impl<M: Send + 'static, R: Send + 'static> Probe<'_, M, R> {
         message
     }
 
-    /// Skips messages up to the first that is as said, and takes it; lets time pass for it.
+    /// Skips messages up to the first that fulfils the condition, and takes it; lets time pass for
+    /// it.
     ///
     /// # Panics
     ///
-    /// If none comes in time; the message shows what was skipped. And as [`Stage::run`].
+    /// If none comes in time; the panic shows the skipped ones. And as [`Stage::run`].
     #[track_caller]
     pub fn find_within(&self, limit: Duration, is_it: impl Fn(&M) -> bool) -> M
     where
@@ -223,12 +224,11 @@ impl<M: Send + 'static, R: Send + 'static> Probe<'_, M, R> {
         }
     }
 
-    /// Checks that there is no message that was not looked at, and that none comes at the present
-    /// time.
+    /// Checks that no message is left to take, and that none comes without moving the time.
     ///
     /// # Panics
     ///
-    /// If there is one; the message shows it. And as [`Stage::run`].
+    /// If there is one; the panic shows it. And as [`Stage::run`].
     #[track_caller]
     pub fn expect_none(&self)
     where

@@ -125,7 +125,7 @@ impl Suite<'_> {
                 self.put(&row("range", &key, "name", base + number / 5))
             })
             .collect();
-        // One moves, one goes.
+        // One row moves, one is removed.
         rows[3] = self.put(&changed(&rows[3], |row| row.due_ms = base + 4));
         let gone = rows.remove(20);
         now(self.store.remove(&gone.id, gone.version, 1)).expect("it is removed");
@@ -164,7 +164,7 @@ impl Suite<'_> {
             self.put(&row("entity", key, name, 5));
         }
         self.put(&row("entity2", "k", "a", 5));
-        // The same by due time, page by page: those of one entity alone.
+        // The same by due time, page by page, for one entity only.
         for (name, due_ms) in [("x", 4), ("y", 3), ("z", 9)] {
             self.put(&row("entity3", "k", name, due_ms));
             self.put(&row("entity3", "l", name, due_ms));

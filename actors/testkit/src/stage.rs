@@ -1,4 +1,4 @@
-//! Where the actors of a test play: a simulation with a system in it.
+//! The stage of a test: a simulation with a system of actors.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,8 +10,8 @@ use turnwheel_actors::{Actor, Address, Ask, DeadLetter, System};
 use turnwheel_runtime::sim::{Leak, Sim, Stuck};
 use turnwheel_runtime::Group;
 
-/// How much virtual time [`Stage::wait`] lets pass: longer than every default limit of this crate,
-/// short enough that actors with a timer of a millisecond come to the end of it.
+/// Virtual time that [`Stage::wait`] lets pass: longer than every default limit of this crate,
+/// short enough that a test with a timer of a millisecond ends.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Dead letters that are kept: a test looks at a few, and a flood must not fill the memory.
@@ -25,8 +25,8 @@ const GROUP: &str = "stage";
 
 /// A simulation with a system of actors: one thread, virtual time, every choice made by a seed.
 ///
-/// Nothing happens but in calls of its methods. Equal seeds give equal runs. It is for tests: what
-/// goes wrong in the test itself panics, with the caller's line.
+/// Actors run only in calls of its methods. Equal seeds give equal runs. It is for tests: errors of
+/// the test itself panic, with the caller's line.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +63,7 @@ pub struct Stage<'a> {
     probes: Mutex<Vec<u64>>,
 }
 
-/// A simulation of its own, or somebody's.
+/// A simulation owned by the stage, or borrowed.
 #[derive(Debug)]
 enum Place<'a> {
     Own(Sim),
@@ -71,13 +71,13 @@ enum Place<'a> {
 }
 
 impl Stage<'static> {
-    /// A stage whose chances this seed decides.
+    /// A stage whose random choices come from this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::over(Place::Own(Sim::new(seed)))
     }
 
-    /// A stage without chance: what became ready first runs first.
+    /// A stage without random choices: actors run in the order in which they became ready.
     #[must_use]
     pub fn fifo() -> Self {
         Self::over(Place::Own(Sim::fifo()))
@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
         self.sim().now()
     }
 
-    /// Spawns an actor. For one with options, or one that may be refused: [`System::actor`].
+    /// Spawns an actor. For an actor with options, or one that may be refused: [`System::actor`].
     ///
     /// # Panics
     ///
@@ -154,7 +154,7 @@ impl<'a> Stage<'a> {
         self.sim().run_until_idle()
     }
 
-    /// Lets time pass, and does what is due in it. Returns the number of turns.
+    /// Lets time pass, and fires due timers. Returns the number of turns.
     ///
     /// # Panics
     ///
@@ -167,7 +167,7 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stuck`] if nothing is left that it could wait for, or the time is over; it says who is
+    /// [`Stuck`] if everything is idle for good, or the time is over; it lists the tasks that are
     /// left.
     ///
     /// # Panics
@@ -206,11 +206,11 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits for the answer of a call that must succeed. For one that may fail: [`Stage::wait`].
+    /// Waits for the answer of a call that must succeed. For a call that may fail: [`Stage::wait`].
     ///
     /// # Panics
     ///
-    /// If there is no answer; the message says why. And as [`Sim::run_until_idle`].
+    /// If there is no answer; the panic has the reason. And as [`Sim::run_until_idle`].
     #[track_caller]
     pub fn answer<M, R>(&self, ask: Ask<M, R>) -> R {
         match self.wait(ask) {
@@ -220,12 +220,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The messages that nobody has handled, so far; at most the first ten thousand.
+    /// The messages that no actor handled, so far; at most the first ten thousand.
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
         self.letters.lock().clone()
     }
 
-    /// Runs until idle; the tasks that live then, without those of probes.
+    /// Runs until idle; returns the live tasks, without those of probes.
     ///
     /// # Panics
     ///
@@ -236,13 +236,13 @@ impl<'a> Stage<'a> {
         self.sim().leaks().into_iter().filter(|leak| !probes.contains(&leak.id)).collect()
     }
 
-    /// Runs until idle and checks that no actor lives any more, but for probes: that addresses are
-    /// dropped, children closed, and nobody waits for what never comes. Entities live until they
-    /// are idle, and so does the task that collects them: let their idle time pass before.
+    /// Runs until idle and checks that no actor lives any more, except probes: all addresses are
+    /// dropped, children closed, and no future waits for an event that never happens. Entities live
+    /// until they are idle, and so does their collector: let their idle time pass before.
     ///
     /// # Panics
     ///
-    /// If one does; the message names all. And as [`Sim::run_until_idle`].
+    /// If an actor lives; the panic names all. And as [`Sim::run_until_idle`].
     #[track_caller]
     pub fn assert_empty(&self) {
         let left: Vec<_> = self.left().iter().map(ToString::to_string).collect();

@@ -115,7 +115,7 @@ impl Suite<'_> {
         for refused in [
             now(self.store.save("suite", "epoch", b"late".to_vec(), 2, 4)),
             now(self.store.clear("suite", "epoch", 2, 1)),
-            // It is told that it is over, whatever it knows.
+            // The later epoch refuses it, although the version is right.
             now(self.store.save("suite", "epoch", b"late".to_vec(), 1, 4)),
         ] {
             let is_fenced = matches!(refused, Err(StoreError::Fenced { newest: 5, .. }));
@@ -129,7 +129,7 @@ impl Suite<'_> {
         assert!(matches!(refused, Err(StoreError::Fenced { newest: 5, .. })), "a removal counts");
     }
 
-    /// Writes that are under way at the same time: one of those with the same version is made.
+    /// Concurrent writes: only one of those with the same version succeeds.
     fn many_writers_lose_nothing(&self) {
         for round in 0..5 {
             let tries: Vec<_> = (0..8_u8)

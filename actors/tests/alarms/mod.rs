@@ -1,4 +1,4 @@
-//! An entity with reminders, the store of a test, and what outlives the activations.
+//! An entity with reminders, the store of a test, and data that survives the activations.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ pub(crate) struct Life {
     pub(crate) panics: u32,
     /// Activations that fail.
     pub(crate) dead: u32,
-    /// How long a tick takes.
+    /// Duration of a tick.
     pub(crate) takes: Duration,
     is_busy: bool,
 }
@@ -135,7 +135,7 @@ impl Handler<Touch> for Alarm {
     fn handle(&mut self, _: Touch, _: &mut Context<'_, Self>) {}
 }
 
-/// A store whose writes may fail, and whose lists may be old by the time they come.
+/// A store whose writes may fail, and whose lists may be outdated when they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct TestStore {
     pub(crate) rows: MemoryReminders,
@@ -151,7 +151,7 @@ impl TestStore {
         Arc::default()
     }
 
-    /// The next list is read at once, and comes when this is completed.
+    /// The next list is read at once, and arrives when this is completed.
     pub(crate) fn hold_list(&self) -> Completer<()> {
         let (open, gate) = completion();
         *self.gate.lock() = Some(gate);
@@ -222,7 +222,7 @@ pub(crate) fn begin(stage: &Stage<'_>, store: &Arc<TestStore>) -> Entities {
     begin_placed(stage, store, Arc::new(SingleNode))
 }
 
-/// The same, where somebody says who owns which key.
+/// The same, with a placement of keys.
 pub(crate) fn begin_placed(
     stage: &Stage<'_>,
     store: &Arc<TestStore>,

@@ -1,4 +1,4 @@
-//! A handler sees that its caller has given up, whatever kind it is, and over other handlers.
+//! A handler of any kind sees that its caller has given up, also through other handlers.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -20,7 +20,7 @@ use turnwheel_runtime::{Failure, Group, Pinning};
 type Outcome = Result<(), Box<dyn Error>>;
 type Notes = Arc<Mutex<Vec<String>>>;
 
-/// Works until its work is done, or nobody waits for it any more, and notes which.
+/// Works until its work is done or its caller has given up, and notes the reason.
 struct Worker(Notes);
 
 impl Worker {
@@ -89,7 +89,7 @@ impl AsyncHandler<Alone> for Worker {
     }
 }
 
-/// Works beside others.
+/// Works beside other messages.
 struct Beside(&'static str);
 
 impl InterleavedHandler<Beside> for Worker {
@@ -112,7 +112,7 @@ impl InterleavedHandler<Beside> for Worker {
     }
 }
 
-/// Works while all others wait but those that run beside everything.
+/// Works exclusively, except for messages with access `Always`.
 struct Normal(&'static str);
 
 impl InterleavedHandler<Normal> for Worker {
@@ -166,7 +166,7 @@ impl<F: FnOnce() + Send + 'static> Handler<While<F>> for Worker {
     }
 }
 
-/// Asks another one, and goes on when it is answered, caller or no caller.
+/// Asks another actor, and continues when it is answered, with or without its caller.
 struct Through(Address<Worker>, &'static str);
 
 impl AsyncHandler<Through> for Worker {
@@ -345,7 +345,7 @@ impl AsyncHandler<Burst> for Worker {
     }
 }
 
-/// Asks five entities and gives up when it is told to.
+/// Asks five entities and gives up on request.
 struct Several(Entities);
 
 impl Handler<Several> for Worker {
@@ -356,7 +356,7 @@ impl Handler<Several> for Worker {
         let asks: Vec<_> =
             (0..5).map(|n| entities.get::<Worker>(n.to_string()).ask(Alone("one"))).collect();
         let limit = async move {
-            // The limit passes, or there is none: either way nobody waits any longer.
+            // The limit passes, or there is no group any more: in both cases the waiting ends.
             drop(group.sleep(Duration::from_secs(1)).await);
             drop(asks);
         };
@@ -436,7 +436,7 @@ fn what_stands_still_for_an_exclusive_handler_sees_it_when_it_goes_on() -> Outco
     Ok(())
 }
 
-/// Hands out what tells that its caller has given up, and never answers.
+/// Passes its `Abandoned` to the test, and never answers.
 struct LendAbandoned(mpsc::Sender<Abandoned>);
 
 impl AsyncHandler<LendAbandoned> for Worker {

@@ -1,5 +1,5 @@
-//! Which messages an actor takes while its handlers' futures wait: readers and writers, call chains,
-//! what always passes, and that nothing is passed over, lost or left behind.
+//! Admission of messages while futures of the actor's handlers wait: readers and writers, call
+//! chains, messages that always pass; no message is lost or left waiting.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -32,7 +32,7 @@ impl Actor for Document {
     }
 }
 
-/// Reads for as long as the test wants.
+/// Reads until the test completes it.
 struct Read(&'static str, Completion<()>);
 
 impl InterleavedHandler<Read> for Document {
@@ -255,7 +255,7 @@ impl Actor for Clerk {
     type Error = Infallible;
 }
 
-/// Asks the next clerk for `what`.
+/// Asks the next clerk for its `what`.
 struct Pass(Address<Clerk>, &'static str);
 
 impl InterleavedHandler<Pass> for Clerk {
@@ -341,7 +341,7 @@ fn two_chains_that_wait_for_each_other_end_with_the_deadline() -> Outcome {
     Ok(())
 }
 
-/// Fails when it is told to, and begins anew.
+/// Fails on request, and restarts.
 struct Fragile {
     log: std::sync::mpsc::Sender<String>,
     life: u32,

@@ -17,7 +17,7 @@ const EXCLUSIVE: Duration = Duration::from_millis(3);
 const PERIOD: Duration = Duration::from_millis(10);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How often something of its own came to it.
+/// Number of own events, of each kind, that reached it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     ticks: u32,

@@ -19,7 +19,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Notes what it has handled, in order.
+/// Notes the handled messages, in order.
 #[derive(Default)]
 struct Clerk(Vec<&'static str>);
 
@@ -222,7 +222,7 @@ fn calls_that_were_dropped_at_the_gate_leave_room_for_others() -> Outcome {
     let (release, gate) = completion();
     clerk.tell(Read(gate))?;
     sim.run_until_idle();
-    // The first is told: no call that waits behind it is looked after.
+    // The first has no caller: the gate does not watch the calls behind it.
     clerk.tell(Plain("told"))?;
     let given_up: Vec<_> =
         (1..turnwheel_actors::WAITING_MAX).map(|_| clerk.ask(Plain("given up"))).collect();

@@ -1,5 +1,5 @@
-//! Deadlines of calls: on every executor, for piped answers, shrinking along a chain, under one timer,
-//! and told with where the time went.
+//! Deadlines of calls: on every executor, for piped answers, shrinking along a chain, under one
+//! timer, and reported with the place where the time went.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -39,7 +39,7 @@ impl ReplyHandler<Question> for Silent {
     }
 }
 
-/// Answers all that wait; how many of them still do.
+/// Answers waiting calls; returns the number of calls left.
 struct Answer(u32);
 
 impl Handler<Answer> for Silent {
@@ -52,7 +52,7 @@ impl Handler<Answer> for Silent {
     }
 }
 
-/// Asks a silent one, once or many times, in different ways.
+/// Asks a silent actor, once or many times, in different ways.
 struct Asker {
     silent: Address<Silent>,
     heard: Vec<bool>,
@@ -248,7 +248,7 @@ fn a_deadline_shrinks_along_a_chain_of_calls() -> Outcome {
     sim.run_until_idle();
     sim.advance(Duration::from_secs(2));
     sim.run_until_idle();
-    // Its call ended with it, and not after a minute; which of the two is told first is open.
+    // Its call ended with it, and not after a minute; either failure may be reported first.
     match sim.block_on(outer)? {
         Ok(spent) => assert!(spent.is_some(), "the inner call has timed out"),
         Err(error) => assert!(error.is_timed_out()),
@@ -354,7 +354,7 @@ fn a_deadline_holds_across_groups_whose_clocks_began_at_different_times() -> Out
     Ok(())
 }
 
-/// Asks two others one after the other to answer its caller.
+/// Asks two actors one after the other to answer its caller.
 struct TwoSteps(Address<Desk>, Address<Silent>);
 
 impl ReplyHandler<TwoSteps> for Asker {

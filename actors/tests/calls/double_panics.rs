@@ -57,7 +57,7 @@ impl Drop for Payload {
     }
 }
 
-/// Goes on after failures, and counts them.
+/// Continues after failures, and counts them.
 #[derive(Default)]
 struct Robust {
     failures: u32,
@@ -226,7 +226,7 @@ fn an_activation_that_panics_twice_fails_and_its_callers_are_told() {
     assert!(ping.wait().is_err_and(|error| error.to_string().contains("first")));
 }
 
-/// Panics when it is told of its end, and when it is dropped.
+/// Panics in its last hook, and when it is dropped.
 struct Last;
 
 impl Actor for Last {

@@ -1,5 +1,5 @@
-//! Calls that come back: reentrant handlers, open call chains of entities, calls that are kept out of
-//! their chain, and fan-outs, deep and wide.
+//! Calls that come back: reentrant handlers, open call chains of entities, calls kept out of their
+//! chain, and fan-outs, deep and wide.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -26,7 +26,7 @@ impl Actor for Node {
     type Error = Infallible;
 }
 
-/// Goes back and forth between two, so often.
+/// Goes back and forth between two nodes, this many times.
 struct Ping(Address<Node>, u32);
 
 impl InterleavedHandler<Ping> for Node {
@@ -47,7 +47,7 @@ impl InterleavedHandler<Ping> for Node {
     }
 }
 
-/// As `Ping`, with handlers that let nobody in.
+/// As `Ping`, with handlers that admit nothing in between.
 struct PingAlone(Address<Node>, u32);
 
 impl AsyncHandler<PingAlone> for Node {
@@ -222,7 +222,7 @@ impl InterleavedHandler<Open> for Stop {
     }
 }
 
-/// Follows the rest of the route, and lets nobody in meanwhile.
+/// Follows the rest of the route, and admits nothing meanwhile.
 struct Follow(Vec<EntityRef<Stop>>);
 
 impl AsyncHandler<Follow> for Stop {
@@ -279,7 +279,7 @@ fn an_open_chain_comes_back_to_its_entity_over_none_one_and_two_others() -> Outc
     Ok(())
 }
 
-/// One of two that call each other; notes what it sees.
+/// One of two that call each other; notes the events.
 #[derive(Default)]
 struct Peer {
     log: Vec<&'static str>,
@@ -307,7 +307,7 @@ impl InterleavedHandler<Begin> for Peer {
     }
 }
 
-/// Calls back, then goes on for as long as the test wants.
+/// Calls back, then continues until the test completes it.
 struct CallBack(Address<Peer>, Completion<()>);
 
 impl InterleavedHandler<CallBack> for Peer {

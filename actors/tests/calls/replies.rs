@@ -54,7 +54,7 @@ impl ReplyHandler<Question> for Desk {
             Manner::Refuse => reply.fail(Failure::message("not today")),
             Manner::Forward => {
                 let next = self.next.as_ref().expect("the test gave it one");
-                // The caller is told, too.
+                // The caller gets an error, too.
                 let _ = next.forward(Question(Manner::Answer), reply);
             }
             Manner::Panic => panic!("on purpose"),
@@ -176,7 +176,7 @@ fn again<M, N>(error: AskError<M>) -> AskError<N> {
     }
 }
 
-/// Asks the next one on behalf of a caller that waits.
+/// Asks the next actor on behalf of a waiting caller.
 struct OnBehalf(Address<Root>);
 
 impl ReplyHandler<OnBehalf> for Desk {
@@ -209,7 +209,7 @@ impl Handler<Piped> for Desk {
     }
 }
 
-/// The one that waits.
+/// The waiting caller.
 struct Root;
 
 impl Actor for Root {
@@ -275,7 +275,7 @@ impl AsyncHandler<SlowWord> for Wall {
     }
 }
 
-/// Lets a wall answer, whoever asked.
+/// Lets a wall answer every caller.
 struct Usher(Address<Wall>);
 
 impl Actor for Usher {
@@ -313,7 +313,7 @@ fn a_message_that_was_told_is_forwarded_like_one_that_was_asked() -> Outcome {
     Ok(())
 }
 
-/// Asks a desk that lets the asker answer.
+/// Asks a desk that lets the caller itself answer.
 struct AskBack(Address<Desk>);
 
 /// To be forwarded to this one.

@@ -1,5 +1,5 @@
-//! The context of a request: values and trace go with messages, calls, continuations and timers, and
-//! never on to what has nothing to do with it.
+//! The context of a request: values and trace go with messages, calls, continuations and timers,
+//! and never to unrelated work.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -18,7 +18,7 @@ fn user() -> Seen {
     RequestContext::current().get("user").map(str::to_owned)
 }
 
-/// Says whose request it handles.
+/// Returns the user of its request.
 struct Who;
 
 struct End;
@@ -78,7 +78,7 @@ impl InterleavedHandler<AskBeside> for Middle {
     }
 }
 
-/// Pipes an answer, sets a timer, and tells itself.
+/// Pipes an answer, sets a timer, and sends itself a message.
 struct Spread;
 
 impl Handler<Spread> for Middle {

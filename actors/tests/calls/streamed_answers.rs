@@ -18,7 +18,7 @@ use turnwheel_runtime::{Failure, Group};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Counts what it has made, and what of it is alive.
+/// Counts the made answers, and the live ones.
 #[derive(Clone, Default)]
 struct Counts {
     made: Arc<AtomicUsize>,
@@ -304,7 +304,7 @@ fn the_end_of_its_actor_or_activation_is_told() -> Outcome {
     Ok(())
 }
 
-/// Sums up what another one answers, one by one.
+/// Sums up the streamed answers of another actor.
 struct Sum(Address<Maker>, Counts);
 
 impl AsyncHandler<Sum> for Maker {

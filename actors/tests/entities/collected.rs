@@ -1,5 +1,5 @@
-//! Collection by order and by age, the list of active keys, who owns a key, and entities that find others
-//! as they are made.
+//! Collection by order and by age, the list of active keys, ownership of keys, and entities that
+//! find others in `create`.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -264,7 +264,7 @@ fn collection_during_a_shutdown_loses_no_accepted_message() -> Outcome {
     Ok(())
 }
 
-/// Knows the cache that it asks from its begin on.
+/// Has the reference of the cache from its creation on.
 struct Reader(EntityRef<Cache>);
 
 impl Actor for Reader {

@@ -152,7 +152,7 @@ impl Scene {
         Self { sim, store, entities }
     }
 
-    /// Somebody else writes the state of an account.
+    /// Another writer writes the state of an account.
     fn write(&self, key: u64, balance: i64) -> Outcome {
         let store = Arc::clone(&self.store);
         let written = async move {
@@ -263,7 +263,7 @@ fn a_conflict_while_it_is_passivated_anyway_ends_in_order() -> Outcome {
     Ok(())
 }
 
-/// Looks at what is sent, and lets it pass.
+/// Looks at outgoing messages, and lets them pass.
 struct Look;
 
 impl Interceptor for Look {

@@ -1,4 +1,5 @@
-//! Calls that would wait for themselves: through entities, activations, and one that is being passivated.
+//! Calls that would wait for themselves: through entities, activations, and an entity being
+//! passivated.
 
 use std::error::Error;
 use std::future::Future;

@@ -61,7 +61,7 @@ impl InterleavedHandler<Glow> for Lamp {
     }
 }
 
-/// Nothing ends it but a message or want of room.
+/// Held: only a message or lack of room ends it.
 struct Hold;
 
 impl Handler<Hold> for Lamp {
@@ -78,7 +78,7 @@ fn sim() -> (Sim, System) {
     (sim, system)
 }
 
-/// Steps until the entity is passivated; how long that took.
+/// Steps until the entity is passivated; returns the time taken.
 fn passivated_after(sim: &Sim, entities: &Entities, key: u64) -> Duration {
     let step = SECOND / 4;
     let steps = (0..1_000).find(|_| {

@@ -33,7 +33,7 @@ struct World {
 
 static WORLDS: Mutex<Option<HashMap<u64, Arc<World>>>> = Mutex::new(None);
 
-/// The upper half of a key says whose test it belongs to.
+/// The upper half of a key is the number of its test.
 fn world(test: u64) -> Arc<World> {
     let mut worlds = WORLDS.lock();
     Arc::clone(worlds.get_or_insert_default().entry(test).or_default())
@@ -47,7 +47,7 @@ fn key(test: u64, number: u64) -> u64 {
 #[error("not today")]
 struct NotToday;
 
-/// Counts; watches that there is never a second of it.
+/// Counts; checks that two of it never exist.
 struct Counter {
     key: u64,
     count: u64,
@@ -232,7 +232,7 @@ fn a_failing_activation_is_told_to_all_who_wait_and_tried_again_after_a_pause() 
         };
         assert!(failure.downcast_ref::<NotToday>().is_some(), "{failure}");
     }
-    // Held: told at once, without another attempt.
+    // Held: refused at once, without another attempt.
     let told = ready(&mut counter.ask(Add(1))).expect_err("held");
     assert!(told.to_string().contains("not today"), "{told}");
     assert!(counter.tell(Add(1)).is_err());

@@ -367,7 +367,7 @@ impl Entity for Slow {
     }
 }
 
-/// Which activation it is; answered at once, or after 20 seconds in one of three ways.
+/// Number of the activation; answered at once, or after 20 seconds in one of three ways.
 struct Which;
 struct Beside;
 struct Alone;

@@ -88,7 +88,7 @@ fn one_entity_is_looked_at_without_being_activated() {
     assert_eq!(unknown, LookError::UnknownType("lamp".to_owned()));
     assert_eq!(unknown.to_string(), "there is no type of entities «lamp»");
     entities.get::<Lamp>(1_u64).ask(On).wait().unwrap();
-    // The answer comes before its message is done with.
+    // The answer comes before the message is finished.
     let one = loop {
         match entities.look("lamp", "1").unwrap() {
             busy if busy.queued > 0 => std::thread::yield_now(),
@@ -111,7 +111,7 @@ fn a_key_whose_activation_failed_says_why_and_for_how_long() {
     let entities = Entities::new(&System::new(&group));
     let refused = entities.get::<Lamp>(13_u64).ask(On).wait();
     assert!(refused.is_err());
-    // The failure is told before the key is held.
+    // The failure is reported before the key is held.
     let held = loop {
         let look = entities.look("lamp", "13").unwrap();
         match look.state {

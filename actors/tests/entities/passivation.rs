@@ -1,4 +1,4 @@
-//! When an entity is passivated, who may ask for it, and what becomes of messages meanwhile.
+//! Passivation: its time, the ways to request it, and messages that arrive meanwhile.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -153,7 +153,7 @@ fn a_delay_keeps_an_entity_as_its_table_says() -> Outcome {
     kept(Duration::MAX)?;
     sim.advance(SECOND * 10_000);
     assert!(entity.is_active());
-    // An explicit passivation goes before it.
+    // An explicit passivation comes first.
     drop(entity.passivate());
     sim.run_until_idle();
     assert!(!entity.is_active());
@@ -232,7 +232,7 @@ fn done(test: u64) -> Vec<u64> {
     DONE.lock().get_or_insert_default().entry(test).or_default().clone()
 }
 
-/// Wants to be passivated while it is being activated.
+/// Requests its passivation during its activation.
 struct Hasty(u64);
 
 impl Actor for Hasty {
@@ -357,7 +357,7 @@ impl Handler<Panic> for Reentrant {
     }
 }
 
-/// Tells another entity; answers how much it had done when the word was sent.
+/// Sends to another entity; returns the work done when the message was sent.
 struct TellOther(u64);
 
 impl Handler<TellOther> for Reentrant {

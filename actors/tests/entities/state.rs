@@ -11,7 +11,7 @@ use turnwheel_runtime::sim::Sim;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// An entity whose state outlives it.
+/// An entity whose state survives its activation.
 struct Account {
     balance: Option<Stored<i64>>,
 }
@@ -58,7 +58,7 @@ fn stored_state_outlives_the_activation_and_a_conflict_leaves_the_memory_as_it_w
     drop(account.passivate());
     sim.run_until_idle();
     assert_eq!(sim.block_on(account.ask(Deposit(2)))???, 7, "it was loaded");
-    // Somebody else writes.
+    // Another writer writes.
     let other = Arc::clone(&store);
     let written = async move { other.save("account", "42", b"100".to_vec(), 2, 1).await };
     assert_eq!(sim.block_on(written)??, 3);

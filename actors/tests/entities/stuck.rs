@@ -1,4 +1,4 @@
-//! Activations that are stuck in a request or in their end, and who takes over from them.
+//! Activations that are stuck in a request or in their end, and their replacement.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -76,7 +76,7 @@ impl Entity for Worker {
     }
 }
 
-/// Answers the activation and what it has handled before.
+/// Returns the number of the activation and its handled messages.
 struct Note(u64);
 
 impl Handler<Note> for Worker {
@@ -99,7 +99,7 @@ impl AsyncHandler<Hang> for Worker {
     }
 }
 
-/// Never ends, and lets nobody in but its own calls.
+/// Never ends, and admits only its own calls.
 struct HangInChain;
 
 impl InterleavedHandler<HangInChain> for Worker {

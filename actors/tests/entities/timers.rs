@@ -27,7 +27,7 @@ struct Life {
 
 static LIVES: Mutex<Option<HashMap<u64, Life>>> = Mutex::new(None);
 
-/// Looks at what outlives the activations of a key; every test has keys of its own.
+/// Runs `look` on the data that survives the activations of a key; every test has its own keys.
 fn life<R>(key: u64, look: impl FnOnce(&mut Life) -> R) -> R {
     look(LIVES.lock().get_or_insert_default().entry(key).or_default())
 }
@@ -155,7 +155,7 @@ impl Handler<ArmPlainly> for Metronome {
     }
 }
 
-/// Its ticks; may be asked while others are kept out.
+/// Its ticks; answered even while other messages are kept out.
 struct Ticks;
 
 impl Handler<Ticks> for Metronome {
@@ -176,7 +176,7 @@ fn arm(
     stage.answer(to.ask(Arm(timing, name))).expect("a timer")
 }
 
-/// The ticks so far, those of the present time included.
+/// The ticks so far, including those of the present time.
 fn ticks(stage: &Stage<'_>, of: &EntityRef<Metronome>) -> Vec<&'static str> {
     stage.run();
     stage.answer(of.ask(Ticks))

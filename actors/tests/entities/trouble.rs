@@ -35,7 +35,7 @@ fn ready<M, R>(ask: &mut Ask<M, R>) -> Result<R, AskError<M>> {
     }
 }
 
-/// The failure that a call was told.
+/// The failure that a call got.
 fn failure<M, R>(ask: &mut Ask<M, R>) -> Failure {
     match ready(ask) {
         Err(AskError::Unanswered(failure)) => failure,
@@ -54,7 +54,7 @@ enum Mood {
     Hangs,
 }
 
-/// A store in memory that does wrong when told to.
+/// A store in memory that fails on request.
 #[derive(Debug, Default)]
 struct Moody {
     inner: MemoryStore,
@@ -321,7 +321,7 @@ fn no_more_wait_for_an_activation_than_its_mailbox_takes_and_all_of_them_get_the
     Ok(())
 }
 
-/// The answers to five messages, those that came back with it, and what was handled.
+/// The answers to five messages, also the refused ones, and the handled messages.
 type Flooded = (Vec<Result<u64, Option<u64>>>, Vec<u64>);
 
 fn flood<E>(key: u64) -> Flooded
@@ -393,13 +393,13 @@ fn a_passivation_during_the_activation_loses_nothing() -> Outcome {
     Ok(())
 }
 
-/// Fails when it is told to, and so begins anew.
+/// Fails on request, and so restarts.
 struct Fail(Completion<()>);
 
 /// Says in which life it was handled.
 struct Say(u32);
 
-/// An entity whose life is the number of its making, for all of its type.
+/// An entity that knows the number of its creation among all of its type.
 struct Fresh(u32);
 
 static LIVES: AtomicU32 = AtomicU32::new(0);

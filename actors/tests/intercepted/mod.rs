@@ -25,7 +25,7 @@ use turnwheel_runtime::Failure;
 pub type Tested = Result<(), Box<dyn Error>>;
 pub type Journal = Arc<Mutex<Vec<String>>>;
 
-/// Notes what it is around.
+/// Notes the messages that it sees.
 pub struct Notes {
     name: &'static str,
     journal: Journal,
@@ -75,7 +75,7 @@ pub fn taken(journal: &Journal) -> Vec<String> {
     std::mem::take(&mut journal.lock())
 }
 
-/// Does what a closure says, which gets the call and the outcome.
+/// Runs a closure, which gets the call and the outcome.
 pub struct Rule<B, E>(B, E);
 
 impl<B, E> Interceptor for Rule<B, E>

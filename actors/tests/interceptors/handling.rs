@@ -1,5 +1,5 @@
-//! Interceptors around the handling of messages: their order, what they see, refuse and change, for
-//! all kinds of handlers and all ways by which a message comes.
+//! Interceptors around the handling of messages: their order, the calls that they see, refuse and
+//! change, for all kinds of handlers and all kinds of sends.
 
 use std::convert::Infallible;
 use std::panic::panic_any;
@@ -154,7 +154,8 @@ fn an_answer_of_the_wrong_type_and_one_that_does_not_go_on_are_told_to_the_calle
     let error = error.expect_err("a text is no number");
     assert!(error.contains("`alloc::string::String` instead of a `u64`"), "{error}");
 
-    /// Does not go on with what is plain or by hand, and goes on twice with all others.
+    /// Does not call `run` for plain messages and replies by hand, and calls it twice for all
+    /// others.
     struct Lazy;
     impl Interceptor for Lazy {
         type State = bool;

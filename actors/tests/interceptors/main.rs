@@ -1,4 +1,4 @@
-//! Interceptors around what is handled and around what is sent.
+//! Interceptors around the handling and the sending of messages.
 
 #[path = "../intercepted/mod.rs"]
 mod intercepted;

@@ -1,5 +1,5 @@
-//! Interceptors around the sending of messages: what they see of a call until its answer, what they
-//! refuse, and calls that are made again.
+//! Interceptors around the sending of messages: their view of a call until its answer, refusals,
+//! and repeated calls.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -69,7 +69,7 @@ fn what_is_sent_passes_the_outgoing_ones_and_then_the_incoming_ones() -> Tested 
     Ok(())
 }
 
-/// Sends in every way there is.
+/// Sends in every available way.
 struct Sends(Address<Adder>);
 
 struct Go;
@@ -127,7 +127,7 @@ fn every_way_of_sending_is_surrounded() -> Tested {
         let line = format!("out begins {name}");
         journal.lock().iter().filter(|known| **known == line).count()
     };
-    // Five by the handler, one later, two outside, and one that is forwarded: sent twice.
+    // Five by the handler, one later, two outside, and one forwarded, which counts twice.
     assert_eq!((begun("Go"), begun("Done"), begun("Plain")), (1, 1, 9));
     let ended = journal.lock().iter().filter(|line| line.starts_with("out ends")).count();
     assert_eq!(ended, 1 + 1 + 9);
@@ -167,7 +167,7 @@ fn what_is_refused_is_not_sent_and_comes_back() -> Tested {
     let asked = sim.block_on(entity.ask(Plain(7)))?;
     assert_eq!(asked.expect_err("it is refused").into_message().map(|message| message.0), Some(7));
     assert!(!entity.is_active(), "nothing has reached it");
-    // Whose answer was to come from another is told why it does not.
+    // A caller whose answer was to come from another actor gets the reason of its absence.
     let desk = System::new(&group).spawn(Sends(adder.clone()))?;
     let error = sim.block_on(desk.ask(Plain(1)))?.map_err(|error| error.to_string());
     assert!(error.as_ref().is_err_and(|error| error.contains("not out of here")), "{error:?}");
@@ -233,7 +233,7 @@ fn a_call_that_is_given_up_ends_its_interceptors() -> Tested {
     Ok(())
 }
 
-/// Answers when it has been asked often enough.
+/// Answers after a number of calls.
 struct Shaky {
     needs: u32,
     asked: u32,
@@ -310,7 +310,7 @@ fn an_idempotent_call_is_made_again_with_pauses_up_to_its_limit() -> Tested {
     let between: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(between[1] >= 2 * SECOND && between[2] >= 4 * SECOND, "{between:?} from {begun:?}");
 
-    // One more is needed than it makes: the last error is told.
+    // One more attempt is needed than it makes: the last error is returned.
     let asked = system.spawn(shaky(5))?.ask(Try);
     let mut asked = std::pin::pin!(asked);
     let error = loop {

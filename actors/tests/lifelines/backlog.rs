@@ -22,7 +22,7 @@ impl Actor for Busy {
     type Error = Infallible;
 }
 
-/// Tells itself on until it has heard of the end.
+/// Sends itself on until it has received the end.
 struct Step;
 
 impl Handler<Step> for Busy {

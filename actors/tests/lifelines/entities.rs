@@ -115,7 +115,7 @@ impl Handler<Note> for Loader {
 
     fn handle(&mut self, Note(number): Note, cx: &mut Context<'_, Self>) {
         self.journal.add(format!("{number} {}", self.is_loaded));
-        // No part of a start any more: it holds nobody back.
+        // No part of a start any more: it blocks no message.
         let later = cx.group().sleep(SECOND);
         cx.pipe(later, |_| Loaded);
     }

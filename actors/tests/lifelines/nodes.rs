@@ -1,4 +1,4 @@
-//! Actors that write down what happens to them, and do wrong when told to.
+//! Actors that log their events, and fail on request.
 
 use std::error::Error;
 use std::fmt;
@@ -53,7 +53,7 @@ pub(crate) enum Fault {
     ClosePanic,
     EndPanic,
     PolicyPanic,
-    /// The closing hook waits for what never comes.
+    /// The closing hook waits for a completion that never comes.
     CloseHang,
 }
 

@@ -133,7 +133,7 @@ fn one_that_ends_in_the_pause_of_a_later_one_starts_before_it() -> Outcome {
         assert_eq!(family.journal.take(), ["fail a"], "seed {seed}");
         family.sim.advance(SECOND);
         assert_eq!(family.journal.take(), ["start a", "start b", "start c"], "seed {seed}");
-        // The second pause of «b» is longer than the second of «c», which comes after it all the same.
+        // The second pause of «b» is longer than that of «c», which nevertheless starts after it.
         family.crash(1)?;
         family.sim.advance(Duration::from_millis(3_900));
         assert_eq!(family.journal.take(), ["fail b", "close c"]);

@@ -88,7 +88,7 @@ fn a_panic_in_any_hook_ends_that_actor_and_no_other() -> Outcome {
         }
         bystander.ask(Note(1)).wait()?;
         bystander.close().wait()?;
-        // Also the children whose parent could not wait for them are gone.
+        // Children whose parent could not wait for them are gone too.
         group.shutdown()?;
         let journal = journal.take();
         let count = |what: &str| journal.iter().filter(|entry| *entry == what).count();

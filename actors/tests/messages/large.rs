@@ -37,7 +37,7 @@ struct Half([u8; ASKED / 2]);
 /// A short message with a long answer.
 struct Read(u8);
 
-/// Knows the last byte of what it was told, and the number of messages.
+/// Keeps the last byte of its last message, and the number of messages.
 #[derive(Default)]
 struct Store(u8, u64);
 

@@ -13,7 +13,7 @@ use turnwheel_runtime::sim::Sim;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Counts, and says what it has been through.
+/// Counts, and logs its hooks.
 #[derive(Actor, Debug, Default)]
 struct Counter {
     count: u64,
@@ -22,7 +22,7 @@ struct Counter {
 
 #[messages]
 impl Counter {
-    /// No message: there is no mark.
+    /// No message: the mark is missing.
     fn set(&mut self, count: u64) -> u64 {
         self.count = count;
         if let Some(waiting) = self.waiting.take() {
@@ -212,7 +212,7 @@ fn messages_are_values_with_the_derives_asked_for() {
     assert_eq!(format!("{add:?} {:?}", Get), "Add { by: 3 } Get");
 }
 
-/// Where the crates are not found under their own names.
+/// A facade: the crates are not found under their own names.
 mod facade {
     pub(crate) use turnwheel_actors as actors;
 }

@@ -1,4 +1,4 @@
-//! Messages: the ways by which they come, their order, and who gets them.
+//! Messages: kinds of sends, order, and recipients.
 
 mod handles;
 mod large;

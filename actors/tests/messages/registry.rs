@@ -170,7 +170,7 @@ fn a_look_up_waits_for_a_name_up_to_its_limit() -> Outcome {
         assert_eq!(late.err(), Some(LookupError::TimedOut { name: "echo".to_owned(), limit }));
         assert_eq!(stage.now(), 3 * SECOND);
 
-        // A handler that comes up before the service that it needs.
+        // A handler that starts before the service that it needs.
         let probe = stage.probe::<bool>("seeker");
         let seeking = system.lookup_within::<Address<Echo>>("echo", 10 * SECOND);
         let found = probe.address().with(move |_, cx| {

@@ -18,7 +18,7 @@ use turnwheel_runtime::{Channel, Completion, Failure, Group, Pinning};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Counts up as fast as it is asked; pends first if it is told to.
+/// Counts up as fast as it is polled; pends first if requested.
 struct Counting {
     next: u32,
     end: u32,

@@ -406,7 +406,8 @@ fn the_order_of_each_publisher_stays_under_every_policy() -> Outcome {
                 });
             }
         });
-        // Kept messages are moved beside the publishers: each ledger has all when none is kept.
+        // The pump moves kept messages while publishers go on: each ledger is complete when none is
+        // kept.
         let kept = || topic.subscriptions().iter().map(|one| one.kept).sum::<usize>();
         let end = std::time::Instant::now() + PATIENCE;
         while kept() > 0 {

@@ -1,5 +1,5 @@
-//! Turns: what one turn makes comes after it and in order; what is waited for comes back into the
-//! actor; what runs elsewhere stays elsewhere.
+//! Turns: messages of a turn come after it and in order; awaited results come back into the actor;
+//! blocking work runs elsewhere.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -31,7 +31,7 @@ fn task_name() -> Option<String> {
     current_task().map(|task| task.name())
 }
 
-/// Counts, and writes down what it handles.
+/// Counts, and logs the handled messages.
 #[derive(Default)]
 struct Diary {
     value: u64,
@@ -132,7 +132,7 @@ fn what_one_turn_starts_runs_one_after_the_other_and_loses_no_update() -> Outcom
     Ok(())
 }
 
-/// Writes a line, and tells itself the rest of its chain.
+/// Logs a line, and sends itself the rest of its chain.
 struct Line(&'static str, u32);
 
 impl Handler<Line> for Diary {
@@ -175,7 +175,7 @@ fn a_turn_ends_before_anything_it_made_begins_and_two_chains_keep_their_order() 
     Ok(())
 }
 
-/// Sends work to the blocking pool and goes on with its result.
+/// Sends work to the blocking pool and continues with its result.
 struct Outside(mpsc::Sender<[Option<String>; 2]>);
 
 struct Joined(Option<String>, mpsc::Sender<[Option<String>; 2]>);
@@ -249,7 +249,7 @@ fn after_a_pause_a_handler_is_back_in_its_actor_also_in_a_nested_call() -> Outco
     Ok(())
 }
 
-/// Waits until the test lets it, others may come in between.
+/// Waits until the test completes it; other messages may come in between.
 struct Held(Completion<()>, u32);
 
 impl InterleavedHandler<Held> for Diary {

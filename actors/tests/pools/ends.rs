@@ -1,4 +1,4 @@
-//! Pools: what becomes of members that fail, of a pool that gives up, closes or is dropped.
+//! Pools: failed members, and pools that give up, close or are dropped.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ fn a_pool_whose_members_fail_too_often_gives_up_and_says_why() -> Outcome {
             }
             stage.run();
         }
-        // Two members begin anew twice each and fail once more; so do those that replace them.
+        // Two members restart twice each and fail once more; so do their replacements.
         assert!(made.load(Ordering::Relaxed) >= 8, "{made:?}");
         let error = pool.tell(Who).expect_err("it is closed");
         assert_eq!(error.kind, SubmitErrorKind::Closed);
@@ -201,7 +201,7 @@ fn a_factory_that_panics_is_a_failure_of_the_pool_and_callers_are_told() -> Outc
     Ok(())
 }
 
-/// Notes which messages were asked.
+/// Notes for each message whether it has a caller.
 struct Asked(Arc<Mutex<Vec<bool>>>);
 
 impl Interceptor for Asked {

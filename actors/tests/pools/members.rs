@@ -315,7 +315,7 @@ fn a_key_stays_with_its_member_and_few_move_when_there_is_one_more() -> Outcome 
         let stage = Stage::new(seed);
         let (pool, _) = workers(stage.system());
         let pool = pool.growing(4, 5).idle_limit(Duration::MAX).build()?;
-        // Not the numbers of the workers: they are made in whichever order.
+        // Not the numbers of the workers: they are made in any order.
         let spread = || -> Vec<u64> {
             (0..KEYS).map(|key| stage.answer(pool.ask_keyed(&key, Who))).collect()
         };
@@ -437,7 +437,7 @@ fn sizes_that_cannot_be_are_refused() -> Outcome {
     Ok(())
 }
 
-/// Looks at what is sent, and lets it pass.
+/// Looks at outgoing messages, and lets them pass.
 struct Look;
 
 impl Interceptor for Look {

@@ -1,4 +1,4 @@
-//! Reminders: registered, told in time, changed and removed, over restarts.
+//! Reminders: registered, delivered in time, changed and removed, over restarts.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn reminders_are_registered_listed_read_and_removed_each_for_itself() -> Outcome
     assert_eq!(first.first_due(), stage.sim().wall() + MINUTE);
     stage.advance(2 * MINUTE);
     assert_eq!(ticks(key), 3);
-    // A handle stands for the registration, however often it has ticked.
+    // A handle identifies the registration, however often it has ticked.
     stage.wait(alarm.reminders().unregister(&first))??;
     let again = stage.wait(alarm.reminders().unregister(&first))?;
     assert!(matches!(again, Err(ReminderError::Stale { .. })), "{again:?}");
@@ -188,7 +188,7 @@ fn a_look_at_the_moment_of_firing_does_not_tell_twice() {
         register(stage, &entities.get::<Alarm>(key), "often", Schedule::every(5 * MINUTE));
         stage.advance(HOUR);
         assert_eq!(ticks(key), 12);
-        // A look that has read the row before it was told, and comes after.
+        // A look that read the row before its delivery, and arrives after it.
         let open = store.hold_list();
         stage.advance(5 * MINUTE);
         assert_eq!(ticks(key), 13);
@@ -254,7 +254,7 @@ fn times_and_periods_of_many_years_work() -> Outcome {
         let never = get(&stage, &alarm, "never").ok_or("it is there")?;
         assert_eq!(never.first_due(), UNIX_EPOCH + 946_684_800 * SECOND + 1_000_000 * year);
     }
-    // Nobody looks for most of the hundred years.
+    // No look happens for most of the hundred years.
     stage.run();
     stage.advance(100 * year - HOUR);
     let entities = begin(&stage, &store);
@@ -363,7 +363,7 @@ fn all_reminders_go_on_while_nodes_join_and_leave() {
         let planned: Vec<_> =
             life(key, |life| life.ticks.iter().map(|tick| tick.planned).collect());
         assert!(planned.windows(2).all(|pair| pair[0] < pair[1]), "key {key}: none is told twice");
-        // A look is five minutes away at most, and what is late by then is told once.
+        // A look is at most five minutes away, and reminders late by then are delivered once.
         assert!((25..=30).contains(&planned.len()), "key {key}: {} ticks", planned.len());
     }
 }

@@ -138,7 +138,7 @@ fn a_store_that_fails_delays_ticks_and_repeats_none() {
     assert_eq!((store.fails.load(Ordering::Relaxed), store.rows.len()), (0, 1));
     stage.advance(30 * SECOND);
     assert_eq!(ticks(key), 3);
-    // A store that is not read: what is in memory is told, and the rest when it is read again.
+    // The store cannot be read: reminders in memory are delivered, the rest after the next read.
     store.is_deaf.store(true, Ordering::Relaxed);
     register(&stage, &alarm, "far", Schedule::once(30 * MINUTE));
     stage.advance(40 * MINUTE);
@@ -287,7 +287,7 @@ fn thousands_that_are_due_at_once_are_all_told() {
     assert!(store.rows.is_empty());
 }
 
-/// Says on a channel when it is told.
+/// Reports its ticks on a channel.
 struct Bell;
 
 static BELLS: Mutex<Option<mpsc::Sender<u64>>> = Mutex::new(None);
@@ -344,7 +344,7 @@ fn reminders_are_told_by_threads_in_real_time_until_the_end() -> Outcome {
     Ok(())
 }
 
-/// Times, in milliseconds, at which one reminder was there and told.
+/// Times, in milliseconds, at which one reminder was registered and delivered.
 struct Expected {
     handle: Reminder,
     from_ms: u64,
@@ -362,7 +362,8 @@ impl Choice {
     }
 }
 
-/// Registers, changes, removes, restarts and looks late at random, and says what must have been told.
+/// Registers, changes, removes, restarts and looks late at random, and returns the ticks that are
+/// due.
 fn at_random(stage: &Stage<'_>, base: u64) {
     let store = TestStore::new();
     let mut choice = Choice(base);

@@ -1,4 +1,4 @@
-//! Entities on a stage: histories by key while activations come and go, and what is left at the end.
+//! Entities on a stage: histories by key while activations come and go, and leftovers at the end.
 
 use std::error::Error;
 use std::time::Duration;

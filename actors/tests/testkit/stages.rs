@@ -240,7 +240,7 @@ fn race(stage: &Stage<'_>) -> u64 {
     stage.answer(register.read())
 }
 
-/// Some callers of some keys, each with its calls one after the other; and what they have seen.
+/// Some callers of some keys, each with its calls one after the other, and their recorded history.
 fn callers(stage: &Stage<'_>, ask: Ask) -> History<u64, u64, u64> {
     let history = History::new();
     let registers: Vec<_> = (0..2).map(|_| stage.spawn(Register::default())).collect();
@@ -285,7 +285,7 @@ fn badly(register: &Address<Register>, history: &History<u64, u64, u64>, key: u6
     Box::pin(async { drop(call.await) })
 }
 
-/// The model: what was there before, and what is there after.
+/// The model: the value before, and the value after.
 fn adding(value: &u64, by: &u64) -> (u64, u64) {
     (value + by, *value)
 }
@@ -361,13 +361,13 @@ fn too_many_operations_and_too_many_states_are_said_and_not_searched() {
     assert_eq!(linearize(&wide, &0, adding), Err(Unexplained::TooManyStates));
 }
 
-/// Every order of the operations by brute force, with and without those that were not answered.
+/// Tries every order of the operations, with and without the unanswered ones.
 fn by_brute_force(operations: &[Operation<u64, u64>], used: &mut Vec<usize>, value: u64) -> bool {
     let left = || (0..operations.len()).filter(|index| !used.contains(index));
     if left().all(|index| operations[index].output.is_none()) {
         return true;
     }
-    // Nobody whose answer came before it was called may be left behind.
+    // An operation whose answer came before the call must not be left behind.
     let first_answer = left().filter_map(|index| operations[index].returned).min();
     let candidates: Vec<_> = left().collect();
     for index in candidates {

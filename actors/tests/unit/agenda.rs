@@ -57,7 +57,7 @@ fn a_look_that_began_before_a_change_brings_nothing_back() {
     assert_eq!((due.len(), agenda.under_way(), agenda.next_ms()), (3, 3, None));
     agenda.done(&due[0].row.id, 1, Done::Row(row(1, 1_000, 4)));
     agenda.done(&due[1].row.id, 2, Done::Gone);
-    // The third is still being told.
+    // The third is still being delivered.
     due.into_iter().for_each(|work| agenda.load(work.row));
     agenda.end_look(Some(Seen { until_ms: 200, is_all: true }));
     assert_eq!(agenda.next_ms(), None, "none is told twice");
@@ -77,7 +77,7 @@ fn what_was_told_and_not_written_is_kept_and_only_written_again() {
     assert!(agenda.take_due(49, 9).is_empty());
     let work = agenda.take_due(50, 9).pop().expect("it is due");
     assert_eq!(work.record, Some(record));
-    // Registered anew meanwhile: that is told, at its time.
+    // Registered anew meanwhile: the new one is delivered, at its time.
     agenda.put(row(1, 60, 2));
     assert!(agenda.take_due(60, 9).is_empty(), "one at a time");
     agenda.done(&work.row.id, 1, Done::Row(row(1, 60, 2)));

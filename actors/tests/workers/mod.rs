@@ -27,7 +27,7 @@ impl Actor for Worker {
     type Error = Infallible;
 }
 
-/// Answers who it is.
+/// Answers with its number.
 #[derive(Clone)]
 pub(crate) struct Who;
 
@@ -39,7 +39,7 @@ impl Handler<Who> for Worker {
     }
 }
 
-/// Answers who it is once the test lets it.
+/// Answers with its number once the test completes it.
 pub(crate) struct Block(pub(crate) Completion<()>);
 
 impl AsyncHandler<Block> for Worker {
