@@ -1,8 +1,8 @@
-//! What is remembered of processes that have ended without closing: by `kill -9`, a crash, a loss of power.
+//! Records of processes that ended without closing: by `kill -9`, a crash, a loss of power.
 //!
-//! A world that begins finds the records of those before it that have not ended in order. [`note`] writes
-//! down what it has found, beside the plans in the store, so that operators read later what has happened:
-//! in the log of the server, at `api/v1/world`, in the console.
+//! A starting world finds the records of earlier worlds that did not end in order. [`note`] stores
+//! these findings beside the plans, so that operators can read them later: in the log of the
+//! server, at `api/v1/world`, in the console.
 
 use serde::{Deserialize, Serialize};
 use turnwheel_actors::entity::StoreError;
@@ -15,15 +15,15 @@ const KEY: &str = "all";
 /// Writers of states carry an epoch; these compete by versions alone.
 const EPOCH: u64 = 1;
 
-/// How many are kept: the newest ones.
+/// Maximum number of incidents kept: the newest ones.
 pub const INCIDENTS_MAX: usize = 50;
 
-/// A process that has ended without closing, and what became of its plans.
+/// A process that ended without closing, and the state of its plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incident {
     /// When the next world found it, and went on.
     pub found_at: Time,
-    /// What the world was called that has ended.
+    /// Name of the world that ended.
     pub name: String,
     /// The machine that it was on.
     pub host: String,
@@ -33,7 +33,7 @@ pub struct Incident {
     pub since: Time,
     /// Plans that were under way, and go on with the world that found it.
     pub continued: u64,
-    /// Plans that were paused, and wait for somebody as before.
+    /// Plans that were paused, and wait for an operator as before.
     pub paused: u64,
 }
 
@@ -51,13 +51,13 @@ impl std::fmt::Display for Incident {
     }
 }
 
-/// Writes down the processes that this world has found to have ended without closing; those that were new.
+/// Stores the processes that ended without closing, as this world found them; returns the new ones.
 ///
-/// Call it once, after the world was made. It costs nothing if there was none, else a commit.
+/// Call it once, after the world was made. Without findings it costs nothing, else a commit.
 ///
 /// # Errors
 ///
-/// The store failed; then it is found in the log alone.
+/// The store failed; then the incident is only in the log.
 pub async fn note(world: &World) -> Result<Vec<Incident>, StoreError> {
     if world.predecessors().is_empty() {
         return Ok(Vec::new());

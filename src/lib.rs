@@ -9,12 +9,12 @@
 //! * [`actors`]: typed actors and keyed entities.
 //! * [`engine`]: durable workflows.
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
-//! * `incident` (feature `server` or `cli`): what is remembered of processes that did not end in order.
-//! * `io` (feature `io`): what flows do outside, on this host.
-//! * `work` (feature `server`): steps whose work programs in other languages do.
+//! * `incident` (feature `server` or `cli`): records of processes that did not end in order.
+//! * `io` (feature `io`): input and output of flows, on this host.
+//! * `work` (feature `server`): steps that run in programs in other languages.
 //! * `otlp` (feature `otlp`): spans of steps for a collector of traces.
-//! * `client` (feature `client`): the same over HTTP, from another process.
-//! * [`doctor`]: what this machine can do; the numbers behind `turnwheel doctor`.
+//! * `client` (feature `client`): a world over HTTP, from another process.
+//! * [`doctor`]: measurements of this machine, as printed by `turnwheel doctor`.
 #![forbid(unsafe_code)]
 
 #[cfg(any(feature = "server", feature = "client"))]
@@ -48,7 +48,8 @@ pub mod actors {
     pub use turnwheel_interceptors as interceptors;
 }
 
-/// README.md and the pages of the guide, whose Rust blocks are tests; `tests/guide` looks at the others.
+/// README.md and the pages of the guide, whose Rust blocks are tests; `tests/guide` checks the
+/// others.
 #[cfg(all(doctest, feature = "server"))]
 mod guide {
     #[doc = include_str!("../README.md")]

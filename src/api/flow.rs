@@ -24,10 +24,10 @@ pub struct FlowInfo {
 pub struct FlowList {
     /// The flows.
     pub flows: Vec<FlowInfo>,
-    /// Events that nobody waited for since the world began.
+    /// Events without a listener since the world began.
     pub unheard_events: u64,
-    /// How often an event filter could not be evaluated on an event since the world began: the histories of
-    /// plans, and the log, say which one and why.
+    /// Failed evaluations of event filters since the world began: the histories of plans, and the
+    /// log, name the filter and the reason.
     #[serde(default)]
     pub unclear_filters: u64,
 }
@@ -36,10 +36,10 @@ pub struct FlowList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct FlowDetail {
-    /// Which flow it is.
+    /// Name and version of the flow.
     #[serde(flatten)]
     pub flow: FlowInfo,
-    /// What it is called, for people.
+    /// Its title, for people.
     pub title: Option<String>,
     /// Its definition as JSON.
     pub source: serde_json::Value,
@@ -55,13 +55,13 @@ pub struct FlowDetail {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct FlowTaskInfo {
-    /// Where it is in the definition: a JSON pointer.
+    /// Its place in the definition: a JSON pointer.
     pub path: String,
-    /// What the DSL calls it.
+    /// Its kind in the DSL.
     pub kind: String,
 }
 
-/// What is wrong with the source of a flow.
+/// A problem in the source of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct FlowProblem {
@@ -69,9 +69,9 @@ pub struct FlowProblem {
     pub line: u32,
     /// The column, from 1.
     pub column: u32,
-    /// What is wrong: what, where in the definition, and what is expected.
+    /// The problem, its place in the definition, and the expected value.
     pub message: String,
-    /// What was meant perhaps, or what to do.
+    /// A similar valid value, or a hint.
     pub suggestion: Option<String>,
     /// The text of the line.
     pub snippet: String,
@@ -96,16 +96,16 @@ pub struct FlowRun {
     pub deadline_ms: Option<u64>,
 }
 
-/// What became of events.
+/// Outcome of published events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct EventsDone {
-    /// How many events there were.
+    /// Number of events.
     pub events: u32,
-    /// Steps that got one of them: those whose filter means it, and those that decide by more than the event
-    /// whether it does.
+    /// Steps that got one of them: those whose filter matches, and those that decide by more than
+    /// the event.
     pub delivered: u32,
-    /// How many of those decide themselves: by a variable, by a correlation, by what they have got so far, or
+    /// How many of those decide themselves: by a variable, a correlation, earlier events, or
     /// because an expression fails on the event.
     #[serde(default)]
     pub undecided: u32,

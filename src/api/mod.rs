@@ -1,7 +1,8 @@
-//! The shapes of the HTTP API: what goes over the wire, for the server and for its clients.
+//! The shapes of the HTTP API: the JSON of requests and answers, for the server and for its
+//! clients.
 //!
-//! Times are texts of RFC 3339 in UTC, durations are numbers whose names end with their unit. Fields may
-//! be added within a version of the API; none is taken away, and none changes its meaning.
+//! Times are texts of RFC 3339 in UTC, durations are numbers whose names end with their unit.
+//! Fields may be added within a version of the API; none is removed, and none changes its meaning.
 
 mod flow;
 mod live;

@@ -1,15 +1,15 @@
-//! What is asked of plans.
+//! Orders for plans.
 
 use serde::{Deserialize, Serialize};
 
 use super::Filter;
 
-/// What is asked of a plan.
+/// An order for a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Order {
-    /// End it, whatever it is doing.
+    /// Cancel it, in any state.
     Cancel {
         /// Do not wait for code that runs, as with `cancel_now`.
         #[serde(default)]
@@ -23,18 +23,18 @@ pub enum Order {
     Resume {},
     /// End a paused plan in which a step has failed, as it is.
     Fail {},
-    /// Take back what a paused plan has done.
+    /// Revert the finished steps of a paused plan.
     Revert {},
     /// Leave the failed steps of a paused plan out, and go on.
     SkipFailed {},
-    /// Put the failed steps of a paused plan, and all that come after them, back to their begin, and go on.
+    /// Reset the failed steps of a paused plan, and all steps after them, and resume.
     RetryFailed {},
     /// Leave a failed step of a paused plan out, when it is resumed.
     Skip {
         /// The step.
         step: u32,
     },
-    /// Put a step of a paused plan, and all that come after it, back to their begin.
+    /// Reset a step of a paused plan, and all steps after it.
     #[serde(alias = "restart")]
     Retry {
         /// The step.
@@ -101,7 +101,7 @@ pub struct OrderDone {
     pub plan: String,
     /// The order.
     pub order: String,
-    /// Who is noted for it in the history of the plan.
+    /// The principal noted in the history of the plan.
     pub by: String,
 }
 
@@ -110,14 +110,14 @@ pub struct OrderDone {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BulkOrder {
-    /// Which plans. It has to say something, unless plans are named.
+    /// Filter of the plans. It must not be empty, unless plans are named.
     #[serde(default)]
     pub filter: Filter,
-    /// Only these plans of those that fit, by their ids; 1,000 at most.
+    /// Only these of the matching plans, by their ids; 1,000 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "server", schema(max_items = 1000))]
     pub plans: Vec<String>,
-    /// What is done with each of them.
+    /// The order for each of them.
     pub order: ManyOrder,
     /// Only say which plans would be touched, and which not and why.
     #[serde(default)]
@@ -128,61 +128,61 @@ pub struct BulkOrder {
     /// The oldest first instead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub oldest_first: bool,
-    /// Only plans that come after this one: the `next` of the answer before.
+    /// Only plans after this one: the `next` of the previous answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What is done with many plans.
+/// An order for many plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ManyOrder {
-    /// End each, whatever it is doing.
+    /// Cancel each, in any state.
     Cancel,
     /// The same, without waiting for code that runs.
     CancelNow,
-    /// Go on with those that are paused.
+    /// Resume the paused ones.
     Resume,
     /// Leave failed steps out, and go on.
     SkipFailed,
-    /// Begin failed steps anew, with all that come after them.
+    /// Reset and resume failed steps, with all steps after them.
     RetryFailed,
     /// Stop each where it is.
     Halt,
-    /// Remove those that are over and that no plan waits for.
+    /// Delete stopped plans that no other plan waits for.
     Delete,
 }
 
-/// What became of an order for many plans.
+/// Outcome of an order for many plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct BulkDone {
     /// The order.
     pub order: ManyOrder,
-    /// The plans that fit, and what became of each.
+    /// The matching plans, with the outcome of each.
     pub plans: Vec<BulkPlan>,
-    /// How many were touched, or would be.
+    /// Number of plans changed, or that would be changed.
     pub touched: u32,
-    /// How many were left as they are, or would be.
+    /// Number of plans left unchanged, or that would be.
     pub left: u32,
-    /// How many could not be asked.
+    /// Number of plans whose order failed.
     pub failed: u32,
     /// Whether more plans fit than the limit.
     pub has_more: bool,
-    /// The `after` that goes on with those.
+    /// The `after` of the next request, if plans are left.
     pub next: Option<String>,
     /// Whether nothing was changed.
     pub is_dry_run: bool,
 }
 
-/// What became of one plan.
+/// Outcome for one plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct BulkPlan {
     /// The plan.
     pub plan: String,
-    /// What it is called.
+    /// Its label.
     pub label: String,
     /// `would`, `done`, `left` or `failed`.
     pub outcome: String,

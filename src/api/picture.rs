@@ -1,4 +1,4 @@
-//! A plan as data for those who draw it. Lists are flat, so that a large plan is drawn a part at a time.
+//! A plan as data for drawing. Lists are flat, so that a large plan is drawn a part at a time.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ use super::{ErrorInfo, HappeningInfo};
 pub struct Node {
     /// Its number in the plan.
     pub id: u32,
-    /// Which phase of its action it is.
+    /// Phase of its action.
     pub phase: String,
     /// The number of its action.
     pub action: u32,
     /// The name of its action.
     pub name: String,
-    /// Where it is.
+    /// Its state.
     pub state: String,
-    /// How far it is, from 0 to 1.
+    /// Its progress, from 0 to 1.
     pub progress: f64,
-    /// How often it was begun from its beginning.
+    /// Number of attempts from its beginning.
     pub attempts: u32,
     /// When its code was first called.
     pub started_at: Option<String>,
     /// When it ended.
     pub ended_at: Option<String>,
-    /// How long its code has run in all, in milliseconds.
+    /// Total run time of its code, in milliseconds.
     pub ran_ms: f64,
-    /// What it waits for, for people.
+    /// What it waits for, for people; none if nothing.
     pub waits_for: Option<String>,
     /// Why it failed the last time it ended.
     pub error: Option<ErrorInfo>,
-    /// What can be done with it now.
+    /// The orders that it takes now.
     pub possible: Vec<String>,
 }
 
-/// The run and finalize steps of a plan, and what waits for what: a page of them, row by row.
+/// The run and finalize steps of a plan and their dependencies: a page of them, row by row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Graph {
@@ -48,20 +48,21 @@ pub struct Graph {
     pub state: String,
     /// Its result.
     pub result: String,
-    /// How many rows the whole graph has.
+    /// Number of rows of the graph.
     pub rows: u32,
-    /// How many steps the whole graph has.
+    /// Number of steps of the graph.
     pub steps: u32,
     /// The steps of this page, by row and by number in a row.
     pub nodes: Vec<GraphNode>,
     /// Nodes without work, which are passed when all before them are done: their numbers are greater than
     /// that of any step. They keep the number of edges small.
     pub joints: Vec<GraphJoint>,
-    /// Steps that have no room in their rows, if the number of those beside each other is limited.
+    /// Summaries of steps left out of their rows, if the number of steps beside each other is
+    /// limited.
     pub rests: Vec<GraphRest>,
-    /// What leads to the nodes of this page, from here and from pages before.
+    /// Edges to the nodes of this page, from it and from earlier pages.
     pub edges: Vec<Edge>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
@@ -86,7 +87,7 @@ pub struct GraphJoint {
     pub row: u32,
 }
 
-/// Steps of a row that are told together.
+/// A summary of several steps of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct GraphRest {
@@ -94,9 +95,9 @@ pub struct GraphRest {
     pub id: u32,
     /// The row.
     pub row: u32,
-    /// How many they are.
+    /// Number of steps.
     pub steps: u32,
-    /// How many are in which state.
+    /// Number of steps in each state.
     pub states: BTreeMap<String, u32>,
 }
 
@@ -112,7 +113,7 @@ pub struct Edge {
     pub kind: String,
 }
 
-/// Who planned whom.
+/// The tree of actions: each under the action that planned it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Tree {
@@ -122,13 +123,13 @@ pub struct Tree {
     pub state: String,
     /// Its result.
     pub result: String,
-    /// How many of its actions fit what was asked for.
+    /// Number of matching actions.
     pub total: u32,
     /// The place of the first one of this page among them, counted from 0.
     pub from: u32,
     /// Its actions in the order in which a tree is drawn.
     pub nodes: Vec<TreeNode>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
@@ -142,15 +143,15 @@ pub struct TreeNode {
     pub name: String,
     /// The version that planned it.
     pub version: u32,
-    /// Who planned it.
+    /// Number of the action that planned it.
     pub parent: Option<u32>,
-    /// How deep it is below the root.
+    /// Its depth below the root.
     pub depth: u32,
-    /// How many it has planned itself.
+    /// Number of actions that it planned itself.
     pub children: u32,
-    /// The state of all its steps together: the one that asks for attention most.
+    /// Combined state of its steps: the one that needs attention most.
     pub state: String,
-    /// Its steps: plan, run, finalize, those that it has.
+    /// Its existing steps: plan, run, finalize.
     pub steps: Vec<Node>,
 }
 
@@ -168,11 +169,11 @@ pub struct Timeline {
     pub from: String,
     /// When the last thing happened that is known.
     pub until: String,
-    /// How many steps that fit have begun.
+    /// Number of matching steps that have begun.
     pub total: u32,
     /// The steps that have begun, in the order of their begins: a page of them.
     pub bars: Vec<Bar>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
@@ -186,13 +187,13 @@ pub struct Bar {
     pub action: u32,
     /// The name of its action.
     pub name: String,
-    /// Which phase of its action it is.
+    /// Phase of its action.
     pub phase: String,
-    /// Where it is now.
+    /// Its current state.
     pub state: String,
-    /// How many of its times came before these, on the page before.
+    /// Number of its earlier spans, on previous pages.
     pub spans_before: u32,
-    /// What it did when.
+    /// Its spans of time.
     pub spans: Vec<Span>,
 }
 
@@ -202,27 +203,27 @@ pub struct Bar {
 pub struct Span {
     /// From when.
     pub from: String,
-    /// To when; nothing if it goes on.
+    /// End of the span; none if it continues.
     pub to: Option<String>,
-    /// What it did: its code ran, or it waited for something.
+    /// Kind: its code ran, or the reason for waiting.
     pub kind: String,
-    /// Which attempt it was.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
-/// What happened to a plan, as its journal tells it: a page of it.
+/// Events of a plan from its journal: a page of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct History {
     /// The plan.
     pub plan: String,
-    /// How many things happened in all.
+    /// Total number of events.
     pub total: u64,
-    /// How many of them, the oldest ones, cannot be told.
+    /// Number of the oldest events, which are not available.
     pub left_out: u64,
-    /// What happened, in the order that was asked for.
+    /// The events, in the requested order.
     pub happenings: Vec<HappeningInfo>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
@@ -232,13 +233,13 @@ pub struct History {
 pub struct Calls {
     /// The plan.
     pub plan: String,
-    /// How many calls that fit can be told.
+    /// Number of matching calls that are available.
     pub total: u64,
-    /// How many calls of the plan, the oldest ones, cannot be told.
+    /// Number of the plan's oldest calls, which are not available.
     pub left_out: u64,
-    /// The calls, in the order that was asked for.
+    /// The calls, in the requested order.
     pub calls: Vec<CallInfo>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
@@ -248,9 +249,9 @@ pub struct Calls {
 pub struct CallInfo {
     /// The step.
     pub step: u32,
-    /// Which call of the step it is, from 1.
+    /// Number of the call within the step, from 1.
     pub call: u32,
-    /// Which attempt it belongs to.
+    /// Number of its attempt.
     pub attempt: u32,
     /// Why it was called.
     pub why: String,
@@ -260,7 +261,7 @@ pub struct CallInfo {
     pub admitted: Option<String>,
     /// When it ended; nothing while it runs.
     pub ended: Option<String>,
-    /// How long its code ran, in milliseconds.
+    /// Run time of its code, in milliseconds.
     pub ran_ms: f64,
     /// The state of the step afterwards.
     pub state: String,

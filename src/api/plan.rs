@@ -12,17 +12,17 @@ use super::ErrorInfo;
 pub struct PlanSummary {
     /// Its id: a UUID.
     pub id: String,
-    /// What it is called.
+    /// Its label.
     pub label: String,
     /// The name of its root action.
     pub action: String,
-    /// Who or what has triggered it.
+    /// The principal or plan that triggered it.
     pub by: String,
     /// Its labels, by name.
     pub labels: BTreeMap<String, String>,
-    /// Where it is: `pending`, `scheduled`, `planning`, `planned`, `running`, `paused` or `stopped`.
+    /// Its state: `pending`, `scheduled`, `planning`, `planned`, `running`, `paused` or `stopped`.
     pub state: String,
-    /// What came of it: `pending`, `success`, `warning`, `error`, `cancelled` or `reverted`.
+    /// Its result: `pending`, `success`, `warning`, `error`, `cancelled` or `reverted`.
     pub result: String,
     /// When it was created.
     pub created_at: String,
@@ -32,16 +32,16 @@ pub struct PlanSummary {
     pub ended_at: Option<String>,
     /// When it does something by itself the next time.
     pub wakes_at: Option<String>,
-    /// What kind of thing it waits for: `nothing`, `decision`, `permission`, `plan`, `time`, `lock`, `sub-plans`,
-    /// `event`, `timer`, `retry` or `place`.
+    /// Reason for waiting: `nothing`, `decision`, `permission`, `plan`, `time`, `lock`,
+    /// `sub-plans`, `event`, `timer`, `retry` or `place`.
     pub waits: String,
     /// Why it waits, if it does: one reason, for people.
     pub waits_for: Option<String>,
-    /// The step that has asked for it, if one has.
+    /// The step that started it, if a step did.
     pub caller: Option<CallerInfo>,
 }
 
-/// The step that has asked for a plan.
+/// The step that started a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct CallerInfo {
@@ -57,11 +57,11 @@ pub struct CallerInfo {
 pub struct PlanPage {
     /// The plans.
     pub plans: Vec<PlanSummary>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
-/// Which plans are meant; what is not said does not matter.
+/// Filter of plans; absent fields match every plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -84,13 +84,13 @@ pub struct Filter {
     /// Plans with this root action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The plan with this idempotency key: that of whoever asks, else the one whose `key` is this.
+    /// The plan with this idempotency key: the caller's own, else the one whose `key` is this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Plans that this one has triggered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Plans that a step of this plan has asked for.
+    /// Plans started by a step of this plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// Plans that were created at this time or later.
@@ -111,7 +111,7 @@ pub struct Filter {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PlanDetail {
-    /// What lists show of it.
+    /// The fields shown in lists.
     #[serde(flatten)]
     pub summary: PlanSummary,
     /// Its idempotency key.
@@ -122,51 +122,51 @@ pub struct PlanDetail {
     pub priority: i32,
     /// When it is cancelled if it still runs.
     pub deadline: Option<String>,
-    /// How far it is, from 0 to 1.
+    /// Its progress, from 0 to 1.
     pub progress: f64,
-    /// How long the code of its steps has run in all, in milliseconds.
+    /// Total run time of the code of its steps, in milliseconds.
     pub ran_ms: f64,
     /// The input of its root action, with sensitive values masked.
     pub input: serde_json::Value,
     /// The output of its root action, likewise.
     pub output: serde_json::Value,
-    /// What the root action says came of it.
+    /// Outcome as reported by the root action.
     pub outcome: Option<String>,
     /// Orders that it takes now.
     pub possible: Vec<String>,
-    /// Who has asked for its end, if somebody has.
+    /// The request to cancel it, if there is one.
     pub cancel: Option<CancelInfo>,
-    /// Whether what was done is being taken back.
+    /// Whether its steps are being reverted.
     pub is_reverting: bool,
     /// Why planning failed.
     pub planning_error: Option<ErrorInfo>,
-    /// How many steps are in which state.
+    /// Number of steps in each state.
     pub steps: BTreeMap<String, u32>,
     /// Locks that it holds or waits for.
     pub locks: Vec<String>,
-    /// When and after what it is planned, if it was to be planned later.
+    /// Conditions of its planning, if it is planned later.
     pub delayed: Option<DelayInfo>,
     /// Timers of its steps that are not over.
     pub timers: Vec<TimerInfo>,
-    /// Plans that its steps have asked for, at most the first 1,000.
+    /// Plans that its steps have started, at most the first 1,000.
     pub sub_plans: Vec<SubPlanInfo>,
-    /// What happened, for people; oldest first.
+    /// Its history for people, oldest first.
     pub history: Vec<HistoryLine>,
 }
 
-/// Who has asked for the end of a plan.
+/// A request to cancel a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct CancelInfo {
     /// When.
     pub at: String,
-    /// Who.
+    /// The principal.
     pub by: String,
     /// Whether code that runs is not waited for.
     pub is_forced: bool,
 }
 
-/// When and after what a plan is planned.
+/// Conditions for planning a plan later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct DelayInfo {
@@ -174,7 +174,7 @@ pub struct DelayInfo {
     pub start_at: Option<String>,
     /// Not after this.
     pub start_before: Option<String>,
-    /// Not before somebody allows it.
+    /// Whether planning needs permission.
     pub is_frozen: bool,
     /// The plans that must be over before, with their results; `null` while one is not over.
     pub after: BTreeMap<String, Option<String>>,
@@ -190,7 +190,7 @@ pub struct TimerInfo {
     pub due: String,
 }
 
-/// A plan that a step has asked for.
+/// A plan started by a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct SubPlanInfo {
@@ -200,7 +200,7 @@ pub struct SubPlanInfo {
     pub step: u32,
     /// The name of its root action.
     pub action: String,
-    /// What came of it, once it is over.
+    /// Its result, once it has stopped.
     pub result: Option<String>,
 }
 
@@ -210,6 +210,6 @@ pub struct SubPlanInfo {
 pub struct HistoryLine {
     /// When.
     pub at: String,
-    /// Who or what did what, and why.
+    /// The event, its author and reason.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! What is answered when something is refused or fails.
+//! Answer to a request that is refused or fails.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ pub struct Problem {
     /// The page that explains it.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is, in a few words; the same for each problem with this code.
+    /// A short title; the same for each problem with this code.
     pub title: String,
     /// The status of the answer.
     pub status: u16,
-    /// What is wrong here, where, and what to do about it.
+    /// The problem here, its place, and the remedy.
     pub detail: String,
-    /// What programs tell problems apart by; it never changes.
+    /// The code of the problem, for programs; it never changes.
     pub code: String,
     /// The plan that it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

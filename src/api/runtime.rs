@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct RuntimeInfo {
-    /// What the time is there.
+    /// Time of the server.
     pub now: String,
     /// The groups: the world's first.
     pub groups: Vec<GroupInfo>,
@@ -34,9 +34,9 @@ pub struct GroupInfo {
     pub parked: u32,
     /// Turns that lasted too long since the begin.
     pub long_turns: u64,
-    /// Tasks whose turn lasts now.
+    /// Tasks with a long turn now.
     pub running: Vec<TurnInfo>,
-    /// Tasks by class, those with most tasks first.
+    /// Tasks by class, the largest class first.
     pub classes: Vec<ClassInfo>,
 }
 
@@ -50,21 +50,21 @@ pub struct WorkerInfo {
     pub jobs: u64,
     /// Jobs that failed.
     pub failures: u64,
-    /// How often it took work of another worker.
+    /// Number of steals from other workers.
     pub steals: u64,
-    /// How often it had no work.
+    /// Number of times it parked.
     pub parks: u64,
     /// Turns that used up their budget.
     pub requeues: u64,
     /// Tasks that wait for it now.
     pub queued: u64,
-    /// How long it had no work, in milliseconds.
+    /// Time without work, in milliseconds.
     pub idle_ms: f64,
-    /// How long its turn lasts, in milliseconds, if it is a long one.
+    /// Duration of its current turn in milliseconds, if it is a long one.
     pub running_ms: Option<f64>,
 }
 
-/// A task whose turn lasts.
+/// A task with a long turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct TurnInfo {
@@ -74,7 +74,7 @@ pub struct TurnInfo {
     pub class: String,
     /// The worker, counted from 0.
     pub worker: Option<u32>,
-    /// How long, in milliseconds.
+    /// Duration in milliseconds.
     pub running_ms: f64,
     /// Messages that wait for it.
     pub queued: u64,
@@ -92,9 +92,9 @@ pub struct ClassInfo {
     pub sampled: u64,
     /// Jobs in these turns.
     pub jobs: u64,
-    /// How long tasks were ready before their turn began.
+    /// Time between readiness of tasks and begin of their turn.
     pub waited: LatencyInfo,
-    /// How long turns lasted.
+    /// Duration of turns.
     pub ran: LatencyInfo,
 }
 
@@ -110,7 +110,7 @@ pub struct LatencyInfo {
     pub p99_us: f64,
     /// The slowest.
     pub max_us: f64,
-    /// How they are spread: each bucket reaches twice as far as the one before.
+    /// Distribution: the limit of each bucket is twice the previous one.
     pub buckets: Vec<BucketInfo>,
 }
 
@@ -120,7 +120,7 @@ pub struct LatencyInfo {
 pub struct BucketInfo {
     /// The longest in it, in microseconds.
     pub upto_us: f64,
-    /// How many there are.
+    /// Number of turns.
     pub turns: u64,
 }
 
@@ -128,7 +128,7 @@ pub struct BucketInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct EntityTypes {
-    /// What the time is there.
+    /// Time of the server.
     pub now: String,
     /// The types; that of plans first.
     pub types: Vec<EntityTypeInfo>,
@@ -150,11 +150,11 @@ pub struct EntityTypeInfo {
     pub bytes: u64,
     /// Activations that had to make room.
     pub shed: u64,
-    /// Keys whose messages were refused for want of room.
+    /// Keys whose messages were refused for lack of room.
     pub refused: u64,
     /// Activations that were stuck and replaced.
     pub replaced: u64,
-    /// How long the one that was used least recently has had no message, in milliseconds.
+    /// Time since the last message of the least recently used entity, in milliseconds.
     pub oldest_idle_ms: Option<f64>,
     /// After how long without a message one leaves memory, in milliseconds; nothing if none does.
     pub idle_limit_ms: Option<f64>,
@@ -172,8 +172,8 @@ pub struct EntityInfo {
     pub name: String,
     /// Its key.
     pub key: String,
-    /// What becomes of a message for it: `none` (it activates it), `active`, `leaving`, `waiting` or
-    /// `held` (it is refused).
+    /// State of its key for messages: `none` (a message activates it), `active`, `leaving`,
+    /// `waiting` or `held` (messages are refused).
     pub state: String,
     /// The number of its activation.
     pub activation: Option<u64>,
@@ -181,13 +181,13 @@ pub struct EntityInfo {
     pub phase: Option<String>,
     /// Messages that wait for it.
     pub queued: u64,
-    /// How long it has had no message, in milliseconds.
+    /// Time since its last message, in milliseconds.
     pub idle_ms: Option<f64>,
     /// Bytes that it takes, as far as it says so.
     pub bytes: u64,
     /// Why its last activation failed.
     pub failure: Option<String>,
-    /// How long messages are refused because of that, in milliseconds.
+    /// Time for which messages are still refused because of that, in milliseconds.
     pub held_ms: Option<f64>,
     /// Its state in the store.
     pub stored: Option<StoredInfo>,
@@ -199,8 +199,8 @@ pub struct EntityInfo {
 pub struct StoredInfo {
     /// Rises with each write.
     pub version: u64,
-    /// How many bytes it has; nothing if there is none any more.
+    /// Number of bytes; none if it was removed.
     pub bytes: Option<u64>,
-    /// What it is, if it is JSON of no more than 100,000 bytes.
+    /// The value, if it is JSON of no more than 100,000 bytes.
     pub value: serde_json::Value,
 }

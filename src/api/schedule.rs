@@ -14,13 +14,13 @@ pub struct ScheduleSpec {
     /// With which input.
     #[serde(default)]
     pub input: serde_json::Value,
-    /// What becomes of a launch while a plan of the same schedule is under way.
+    /// Policy for a launch while a plan of the same schedule is running.
     #[serde(default)]
     pub overlap: OverlapSpec,
-    /// What becomes of missed times.
+    /// Policy for missed times.
     #[serde(default)]
     pub catch_up: CatchUpSpec,
-    /// How much later than planned a launch may be, in milliseconds.
+    /// Maximum random delay of a launch, in milliseconds.
     #[serde(default)]
     pub jitter_ms: u64,
 }
@@ -48,7 +48,7 @@ pub enum TimingSpec {
     },
     /// Once, at this time.
     At(String),
-    /// When somebody says so.
+    /// Only on request.
     Manual {},
     /// At once, and again so long after each end of its plan.
     After {
@@ -61,7 +61,7 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// What becomes of a launch while a plan of the same schedule is under way.
+/// Policy for a launch while a plan of the same schedule is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -77,7 +77,7 @@ pub enum OverlapSpec {
     Queue,
 }
 
-/// What becomes of missed times.
+/// Policy for missed times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -87,7 +87,7 @@ pub enum CatchUpSpec {
     /// One launch makes up for all of them.
     #[default]
     Latest,
-    /// Those that are over for no longer than a window are made up for.
+    /// Launch those that were missed within this window.
     All {
         /// The window in milliseconds.
         window_ms: u64,
@@ -100,18 +100,18 @@ pub enum CatchUpSpec {
 pub struct ScheduleInfo {
     /// Its name.
     pub name: String,
-    /// What it was told.
+    /// Its settings.
     #[serde(flatten)]
     pub spec: ScheduleSpecInfo,
     /// When it was first put.
     pub created_at: String,
-    /// Who has paused it, if it is paused.
+    /// The pause, if it is paused.
     pub paused: Option<PauseInfo>,
     /// When the next launch is due; nothing while it is paused.
     pub next: Option<String>,
-    /// The newest launch whose plan began.
+    /// The newest launch that started a plan.
     pub last: Option<LaunchInfo>,
-    /// Why it has no times, if what is stored cannot be understood; put it again.
+    /// Reason for having no times, if the stored settings cannot be read; put it again.
     pub problem: Option<String>,
     /// Plans that began.
     pub launched: u64,
@@ -129,7 +129,7 @@ pub struct ScheduleInfo {
     pub history: Vec<LaunchInfo>,
 }
 
-/// What a schedule was told, as it is answered.
+/// Settings of a schedule, as returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct ScheduleSpecInfo {
@@ -139,21 +139,21 @@ pub struct ScheduleSpecInfo {
     pub action: String,
     /// With which input.
     pub input: serde_json::Value,
-    /// What becomes of a launch while a plan of the same schedule is under way.
+    /// Policy for a launch while a plan of the same schedule is running.
     pub overlap: OverlapSpec,
-    /// What becomes of missed times.
+    /// Policy for missed times.
     pub catch_up: CatchUpSpec,
-    /// How much later than planned a launch may be, in milliseconds.
+    /// Maximum random delay of a launch, in milliseconds.
     pub jitter_ms: u64,
 }
 
-/// Who has paused a schedule.
+/// The pause of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PauseInfo {
     /// When.
     pub at: String,
-    /// Who.
+    /// The principal.
     pub by: String,
     /// Why.
     pub why: String,
@@ -169,7 +169,7 @@ pub struct LaunchInfo {
     pub at: String,
     /// Why it was due: `on_time`, `caught_up`, `backfill` or `by_hand`.
     pub occasion: String,
-    /// What became of it: `launched`, `skipped` or `failed`.
+    /// Outcome: `launched`, `skipped` or `failed`.
     pub outcome: String,
     /// The plan that began.
     pub plan: Option<String>,
@@ -183,7 +183,7 @@ pub struct LaunchInfo {
 pub struct SchedulePage {
     /// The schedules.
     pub schedules: Vec<ScheduleInfo>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
@@ -220,6 +220,6 @@ pub struct Backfill {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct BackfillDone {
-    /// How many times are in its range.
+    /// Number of times in its range.
     pub times: u64,
 }

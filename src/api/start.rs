@@ -1,4 +1,4 @@
-//! How plans are begun.
+//! Start of plans.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct Start {
     /// Not to be planned before these plans are over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// Not to be planned before somebody allows it.
+    /// Not to be planned without permission.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_frozen: bool,
 }

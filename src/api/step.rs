@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct ErrorInfo {
     /// The type of the error, or a code of the action's own.
     pub kind: String,
-    /// What happened, with its causes.
+    /// The error, with its causes.
     pub message: String,
     /// Whether trying again cannot help.
     pub is_final: bool,
@@ -20,18 +20,19 @@ pub struct ErrorInfo {
 pub struct StepInfo {
     /// Its number in the plan, from 1.
     pub id: u32,
-    /// Which phase of its action it is: `plan`, `run` or `finalize`.
+    /// Phase of its action: `plan`, `run` or `finalize`.
     pub phase: String,
     /// The number of its action in the plan.
     pub action: u32,
     /// The name of its action.
     pub name: String,
-    /// Where it is: `pending`, `running`, `success`, `suspended`, `retrying`, `skipping`, `skipped`, `error`,
-    /// `cancelled`, `reverting`, `reverted`, `revert_retrying`, `revert_failed`, `kept` or `scheduling`.
+    /// Its state: `pending`, `running`, `success`, `suspended`, `retrying`, `skipping`, `skipped`,
+    /// `error`, `cancelled`, `reverting`, `reverted`, `revert_retrying`, `revert_failed`, `kept` or
+    /// `scheduling`.
     pub state: String,
-    /// Where its action is, in the words of that.
+    /// State of its action, in the action's words.
     pub shown: String,
-    /// What its action says came of it.
+    /// Outcome as reported by its action.
     pub outcome: Option<String>,
     /// Why it failed the last time it ended.
     pub error: Option<ErrorInfo>,
@@ -45,27 +46,27 @@ pub struct StepInfo {
     pub retry_at: Option<String>,
     /// When it must be done.
     pub limit: Option<String>,
-    /// How long its code has run in all, in milliseconds.
+    /// Total run time of its code, in milliseconds.
     pub ran_ms: f64,
-    /// How often it was begun from its beginning.
+    /// Number of attempts from its beginning.
     pub attempt: u32,
-    /// How often its code was called in all.
+    /// Total number of calls of its code.
     pub calls: u32,
-    /// How far it is, from 0 to 1.
+    /// Its progress, from 0 to 1.
     pub progress: f64,
     /// The queue that its code runs in.
     pub queue: String,
     /// Whether it waits for a place in its queue.
     pub is_queued: bool,
-    /// What it waits for while it is suspended.
+    /// What it waits for while it is suspended, for people.
     pub waits_for: Option<String>,
     /// Events that wait for it.
     pub waiting_events: u32,
     /// When it gave the last sign of life, if it gives any.
     pub beat_at: Option<String>,
-    /// What that said.
+    /// The data of the last heartbeat.
     pub beat: Option<serde_json::Value>,
-    /// What can be done with it now.
+    /// The orders that it takes now.
     pub possible: Vec<String>,
     /// The input of its action, with sensitive values masked.
     pub input: serde_json::Value,
@@ -79,7 +80,7 @@ pub struct StepInfo {
 pub struct StepPage {
     /// The steps.
     pub steps: Vec<StepInfo>,
-    /// What to give as `cursor` for the next page; nothing if this is the last one.
+    /// The `cursor` of the next page; none on the last one.
     pub next: Option<String>,
 }
 
@@ -88,10 +89,10 @@ pub struct StepPage {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EventFor {
-    /// What tells it from others: a second event with the same id is dropped.
+    /// Id of the event: a second event with the same id is dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What it says.
+    /// Data of the event.
     #[serde(default)]
     pub event: serde_json::Value,
 }
@@ -106,14 +107,14 @@ pub struct EventDone {
     pub step: u32,
 }
 
-/// A sign of life of what a step has started outside.
+/// A heartbeat for external work of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatFor {
     /// The attempt that lives.
     pub attempt: u32,
-    /// How far it is, or what else it has to say; the next attempt is told.
+    /// Progress or other data; passed to the next attempt.
     #[serde(default)]
     pub details: serde_json::Value,
 }

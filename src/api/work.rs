@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Asks for tasks.
+/// A request for tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
     /// The topics that the worker takes tasks of.
     pub topics: Vec<String>,
-    /// How long the worker may be silent, in milliseconds; 30,000 if nothing is said, twelve hours at most.
+    /// Maximum silence of the worker, in milliseconds; 30,000 by default, twelve hours at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
-    /// How many tasks at most; 1 if nothing is said, 100 at most.
+    /// Maximum number of tasks; 1 by default, 100 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// If there is no task, wait so long for one, in milliseconds; 60,000 at most.
+    /// Time to wait for a task if there is none, in milliseconds; 60,000 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
@@ -24,7 +24,7 @@ pub struct Lease {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Leased {
-    /// The tasks, those that have waited longest first; none if there was none in time.
+    /// The tasks, the longest waiting first; empty if none came in time.
     pub tasks: Vec<Task>,
 }
 
@@ -32,7 +32,7 @@ pub struct Leased {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Task {
-    /// What the worker names it by; another lease of it has another id.
+    /// Id of the task's lease; each lease of a task has its own.
     pub id: String,
     /// Its topic.
     pub topic: String,
@@ -42,15 +42,15 @@ pub struct Task {
     pub step: u32,
     /// The attempt of the step, from 1.
     pub attempt: u32,
-    /// How often this attempt was handed out, this time included: more than 1 if a worker was lost.
+    /// Number of deliveries of this attempt, this one included: more than 1 if a worker was lost.
     pub delivery: u32,
-    /// The same for each delivery of the attempt: what the worker does outside should be done once for it.
+    /// The same for each delivery of the attempt: for work that must be done only once.
     pub idempotency_key: String,
     /// When the lease ends, unless the worker says that it lives.
     pub until: String,
-    /// What the last worker said about how far it was.
+    /// Data of the last worker's last heartbeat.
     pub last_heartbeat: Option<serde_json::Value>,
-    /// What is to be done.
+    /// The input of the task.
     pub input: serde_json::Value,
 }
 
@@ -59,10 +59,10 @@ pub struct Task {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskHeartbeat {
-    /// How long the worker may be silent from now on, in milliseconds; 30,000 if nothing is said.
+    /// Maximum silence of the worker from now on, in milliseconds; 30,000 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
-    /// How far it is; the next worker is told if this one is lost.
+    /// Progress data; passed to the next worker if this one is lost.
     #[serde(default)]
     pub details: serde_json::Value,
 }
@@ -80,7 +80,7 @@ pub struct TaskHeld {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskComplete {
-    /// What came of it: the output of the step.
+    /// The output of the step.
     #[serde(default)]
     pub output: serde_json::Value,
 }
@@ -93,7 +93,7 @@ pub struct TaskFail {
     /// A code of the worker's own.
     #[serde(default = "failed")]
     pub kind: String,
-    /// What happened.
+    /// The error.
     pub message: String,
     /// Whether trying again cannot help.
     #[serde(default)]
@@ -120,6 +120,6 @@ pub struct TaskDone {
 pub struct Callback {
     /// The secret in its path.
     pub token: String,
-    /// Where to POST the event, relative to where the server is mounted.
+    /// Path to POST the event to, relative to the server's mount point.
     pub path: String,
 }

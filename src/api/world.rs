@@ -36,11 +36,11 @@ pub struct Queues {
 pub struct QueueInfo {
     /// Its name.
     pub name: String,
-    /// How many steps may run their code in it at once.
+    /// Maximum number of its steps that run at once.
     pub size: u32,
-    /// How many have a place.
+    /// Number of steps with a place.
     pub running: u32,
-    /// How many wait for one.
+    /// Number of steps waiting for a place.
     pub waiting: u32,
 }
 
@@ -74,21 +74,21 @@ pub struct Health {
     pub is_taking_work: bool,
     /// When the last probe was committed.
     pub committed_at: Option<String>,
-    /// How long that took, in milliseconds.
+    /// Duration of that commit, in milliseconds.
     pub commit_ms: Option<f64>,
-    /// What is wrong, if something is.
+    /// The problem, if there is one.
     pub problem: Option<String>,
     /// The version of the server.
     pub version: String,
 }
 
-/// Which world this is, where it runs, and what has happened to those before it.
+/// Identity of the world, its host, and incidents of earlier worlds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct WorldInfo {
     /// The version of the server.
     pub version: String,
-    /// What the world is called.
+    /// Name of the world.
     pub name: String,
     /// Its store.
     pub store: String,
@@ -98,23 +98,23 @@ pub struct WorldInfo {
     pub process: u32,
     /// When it began.
     pub started_at: String,
-    /// What the time is there.
+    /// Time of the server.
     pub now: String,
     /// Processes that have ended without closing, the newest first.
     pub incidents: Vec<IncidentInfo>,
-    /// How plans that are long over are removed by the clock, if they are.
+    /// Removal of old plans by age, if enabled.
     pub retention: Option<RetentionInfo>,
 }
 
-/// How plans that are long over are removed by the clock.
+/// Removal of old plans by age.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct RetentionInfo {
-    /// How long ago a plan was stopped that is removed, in milliseconds.
+    /// Age since its stop at which a plan is removed, in milliseconds.
     pub age_ms: u64,
-    /// Where plans are written before they are removed.
+    /// Where plans are exported before their removal.
     pub export: Option<String>,
-    /// How often it is looked for such plans, in milliseconds.
+    /// Interval between looks for such plans, in milliseconds.
     pub every_ms: u64,
     /// Plans that were removed since the world began.
     pub removed: u64,
@@ -122,7 +122,7 @@ pub struct RetentionInfo {
     pub kept: u64,
     /// When it was last looked.
     pub last_at: Option<String>,
-    /// What went wrong then, if something did; it is tried again the next time.
+    /// The error of the last look, if it failed; it is repeated at the next one.
     pub problem: Option<String>,
 }
 
@@ -132,7 +132,7 @@ pub struct RetentionInfo {
 pub struct IncidentInfo {
     /// When the next one found that, and went on.
     pub found_at: String,
-    /// What its world was called.
+    /// Name of its world.
     pub name: String,
     /// The machine.
     pub host: String,
@@ -142,13 +142,13 @@ pub struct IncidentInfo {
     pub since: String,
     /// Plans that were under way, and went on.
     pub continued: u64,
-    /// Plans that were paused, and waited for somebody as before.
+    /// Plans that were paused, and waited for an operator as before.
     pub paused: u64,
     /// The same in words.
     pub text: String,
 }
 
-/// How the world is.
+/// State of the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Stats {
@@ -156,11 +156,11 @@ pub struct Stats {
     pub version: String,
     /// When its world began.
     pub started_at: String,
-    /// What the time is there.
+    /// Time of the server.
     pub now: String,
-    /// How many plans are alike; groups without plans are left out.
+    /// Numbers of plans by state and result; groups without plans are left out.
     pub plans: Vec<CountInfo>,
-    /// What plans wait for; those that wait for most come first.
+    /// Reasons for waiting; the most frequent ones first.
     pub waiting: Vec<WaitingInfo>,
     /// The queues.
     pub queues: Vec<QueueInfo>,
@@ -180,9 +180,9 @@ pub struct CountInfo {
     pub state: String,
     /// Their result.
     pub result: String,
-    /// What they wait for.
+    /// The reason for waiting.
     pub waits: String,
-    /// How many there are.
+    /// Number of plans.
     pub plans: u64,
 }
 
@@ -190,15 +190,15 @@ pub struct CountInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct WaitingInfo {
-    /// What they wait for.
+    /// The reason for waiting.
     pub waits: String,
-    /// How many there are.
+    /// Number of plans.
     pub plans: u64,
-    /// The one that was created first.
+    /// The oldest plan.
     pub oldest: Option<String>,
     /// When that was created.
     pub oldest_at: Option<String>,
-    /// What that one waits for, for people.
+    /// What the oldest plan waits for, for people.
     pub waits_for: Option<String>,
 }
 
@@ -206,11 +206,11 @@ pub struct WaitingInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct DeadLetterPage {
-    /// How many there were in all, since the store was made.
+    /// Total number since the store was made.
     pub total: u64,
-    /// Those that are kept and were not delivered later, the oldest first.
+    /// Letters that are kept and were not delivered later, the oldest first.
     pub letters: Vec<DeadLetterInfo>,
-    /// Where the next page begins, if there is one.
+    /// Position of the next page, if there is one.
     #[serde(default)]
     pub next: Option<String>,
 }
@@ -219,7 +219,7 @@ pub struct DeadLetterPage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct DeadLetterInfo {
-    /// What tells it from others of its store, counted from 1.
+    /// Its number in the store, counted from 1.
     pub number: u64,
     /// When it was refused, or its step ended without it.
     pub at: String,
@@ -229,9 +229,9 @@ pub struct DeadLetterInfo {
     pub step: u32,
     /// The id that its sender gave.
     pub id: Option<String>,
-    /// What it says.
+    /// The event.
     pub event: serde_json::Value,
-    /// Why nobody took it.
+    /// Reason why no step took it.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! How a request gets to a world and its answer back: over HTTP, or inside this process.
+//! Transport between client and world: over HTTP, or inside this process.
 
 use std::fmt;
 use std::io::Read;
@@ -9,25 +9,26 @@ use super::ClientError;
 /// A request: its method, address, headers and body.
 pub type Request = ureq::http::Request<Vec<u8>>;
 
-/// Carries requests to a world. [`Client::over`](super::Client::over) speaks over one.
+/// Sends requests to a world. [`Client::over`](super::Client::over) uses one.
 ///
-/// There are two: HTTP, and (feature `server`) the router of a world of this process. A test may have one
-/// of its own.
+/// There are two: HTTP, and (feature `server`) the router of a world of this process. A test may
+/// have its own.
 pub trait Carrier: Send + Sync + fmt::Debug {
-    /// Carries a request, and answers its status and text. It blocks the thread at most so long.
+    /// Sends a request, and returns status and text of the answer. It blocks the thread at most for
+    /// `within`.
     ///
     /// # Errors
     ///
     /// There is no answer: [`ClientError::Lost`].
     fn carry(&self, request: Request, within: Duration) -> Result<(u16, String), ClientError>;
 
-    /// Carries a request whose answer has no end, and answers its status and what comes. Only the begin of
-    /// the answer is waited for so long.
+    /// Sends a request whose answer has no end, and returns its status and body as a stream.
+    /// `within` limits the wait for the begin of the answer.
     ///
     /// # Errors
     ///
-    /// There is no answer: [`ClientError::Lost`]. A carrier that has no streams says so, which is what this
-    /// does if it is not written.
+    /// There is no answer: [`ClientError::Lost`]. The default implementation answers that the
+    /// carrier has no streams.
     fn open(
         &self,
         request: Request,
@@ -48,11 +49,11 @@ impl fmt::Debug for OverHttp {
     }
 }
 
-/// How long it may take to be connected.
+/// Time limit of connecting.
 const CONNECT: Duration = Duration::from_secs(60);
 
-/// How long one stream is read before another one goes on after its last place: so long the end of a peer
-/// that has vanished without a word may go unseen.
+/// Time for which one stream is read before the next one continues after its last place: this
+/// bounds the time in which a vanished peer goes unnoticed.
 const STREAM: Duration = Duration::from_secs(300);
 
 /// Bytes of an answer: a plan of a hundred thousand steps has less.
@@ -74,7 +75,7 @@ impl Carrier for OverHttp {
     fn carry(&self, request: Request, within: Duration) -> Result<(u16, String), ClientError> {
         let url = request.uri().to_string();
         let agent = &self.agent;
-        // What has no body says nothing about it.
+        // Without a body there is no header about it.
         let answer = if request.body().is_empty() {
             let request = request.map(|_| ());
             agent.run(agent.configure_request(request).timeout_global(Some(within)).build())

@@ -1,4 +1,4 @@
-//! What goes wrong between client and server.
+//! Errors between client and server.
 
 use crate::api::Problem;
 
@@ -9,11 +9,11 @@ pub enum ClientError {
     /// The server has refused it, and says why.
     #[error("the server refuses: {0}")]
     Refused(Box<Problem>),
-    /// There was no answer. What was asked may have been done: an idempotency key makes it safe to ask
-    /// again.
+    /// There was no answer. The request may have been carried out: an idempotency key makes it safe
+    /// to repeat it.
     #[error("no answer from {url}: {problem}")]
     Lost {
-        /// What was asked.
+        /// The request.
         url: String,
         /// Why.
         problem: String,
@@ -23,13 +23,13 @@ pub enum ClientError {
     Foreign {
         /// Its status.
         status: u16,
-        /// How it begins.
+        /// The begin of its text.
         text: String,
     },
     /// The request cannot be written as JSON.
     #[error("the request cannot be written: {0}")]
     Unwritable(#[source] serde_json::Error),
-    /// The answer is not what was expected: the server may be of another version.
+    /// The answer has an unexpected form: the server may have another version.
     #[error("the answer cannot be understood: {0}")]
     Unreadable(#[source] serde_json::Error),
 }

@@ -1,4 +1,4 @@
-//! What happens to plans, as it becomes durable: a stream of a server that is opened again when it breaks.
+//! Events of plans, as they become durable: a stream of a server that is reopened when it breaks.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read};
@@ -9,29 +9,29 @@ use super::carry::lost;
 use super::{query, Client, ClientError};
 use crate::api;
 
-/// How long a stream that cannot be opened again is tried before that is told.
+/// Time for which a broken stream is reopened before an error is returned.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// After how long it is tried again, if the server does not say.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The longest line of a stream, in bytes: what happened is short.
+/// The longest line of a stream, in bytes: events are short.
 const LINE_BYTES_MAX: u64 = 1_024 * 1_024;
 
-/// What happens to plans, one after the other, from wherever they run: [`Plans::events`](super::Plans::events).
+/// Events of plans, one after the other, from any world: [`Plans::events`](super::Plans::events).
 pub type Happenings = Box<dyn Iterator<Item = Result<api::HappeningInfo, ClientError>> + Send>;
 
-/// What happens to plans, as it becomes durable. Made by [`Client::events`].
+/// Events of plans, as they become durable. Made by [`Client::events`].
 ///
-/// An iterator that blocks until something has happened. It does not end by itself: when the stream
-/// breaks (the server restarts, the connection is lost, the reader was too slow) it is opened again after
-/// the last place, so that nothing is missed and nothing told twice. If that does not go within a minute
-/// it says so once, and the next call tries on; a server that refuses ends it.
+/// An iterator that blocks until the next event. It does not end by itself: when the stream breaks
+/// (the server restarts, the connection is lost, the reader was too slow) it is reopened after the
+/// last place, so that no event is missed and none is repeated. If that fails for a minute it
+/// returns one error, and the next call tries again; a refusal by the server ends it.
 pub struct Events {
     client: Client,
-    /// What is asked for, without a place.
+    /// The query, without a place.
     asked: Vec<(String, String)>,
-    /// The last place that is known, and that of what is being read.
+    /// The last known place, and that of the current event.
     after: Option<String>,
     place: Option<String>,
     patience: Duration,
@@ -51,11 +51,11 @@ impl fmt::Debug for Events {
 }
 
 impl Client {
-    /// What happens to plans from now on, or after a place, as it becomes durable. Filters are given as in
-    /// the query of `GET /events`: `plan`, `label`, `plans_only`, and `after` (`0` for everything that the
-    /// store has).
+    /// Events of plans from now on, or after a place, as they become durable. Filters are given as
+    /// in the query of `GET /events`: `plan`, `label`, `plans_only`, and `after` (`0` for
+    /// everything in the store).
     ///
-    /// From when this answers nothing is missed: a plan that is begun after it is told of.
+    /// Once this returns no event is missed: it covers every plan started later.
     ///
     /// ```
     /// use serde_json::json;
@@ -73,7 +73,7 @@ impl Client {
     /// #     fn run(&self, _: &mut StepContext<Self>) -> Result<Next, ActionError> { Ok(Next::Done) }
     /// # }
     ///
-    /// /// Waits until some plan has stopped, and answers which and how.
+    /// /// Waits until a plan has stopped, and returns its id and result.
     /// fn next_end(plans: &dyn Plans, after: &str) -> Result<Option<(String, String)>, ClientError> {
     ///     for happening in plans.events(&[("plans_only", "true"), ("after", after)])? {
     ///         let happening = happening?;
@@ -94,7 +94,7 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Cost: one connection while it lives, and a copy of what happens to those plans in the server.
+    /// Cost: one connection while it lives, and a copy of the events of those plans in the server.
     ///
     /// # Errors
     ///
@@ -123,25 +123,26 @@ impl Client {
     }
 }
 
-/// What a line of a stream says.
+/// A line of a stream.
 enum Line {
     Data(String),
     Name(String),
-    /// The end of what belongs together.
+    /// The end of an event.
     Gap,
     Other,
 }
 
 impl Events {
-    /// How long it is tried to open a broken stream again before that is told; a minute if nothing is said.
+    /// Sets the time for which a broken stream is reopened before an error is returned; a minute by
+    /// default.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The place of the last thing that was told, or a later one before which nothing else was to be told:
-    /// whoever begins again `after` it misses nothing.
+    /// The place of the last returned event, or a later one with no matching event in between: a
+    /// stream `after` it misses nothing.
     pub fn cursor(&self) -> &str {
         self.after.as_deref().unwrap_or("0")
     }
@@ -170,7 +171,7 @@ impl Events {
         let line = String::from_utf8_lossy(&bytes);
         let line = line.trim_end_matches(['\r', '\n']);
         if line.is_empty() {
-            // What breaks off before has not been told.
+            // An event that breaks off here was not returned.
             self.after = self.place.take().or_else(|| self.after.take());
             return Ok(Some(Line::Gap));
         }
@@ -208,7 +209,7 @@ impl Events {
         }
     }
 
-    /// Opens the stream again, trying as long as there is patience.
+    /// Reopens the stream, until the patience ends.
     fn reopen(&mut self) -> Result<(), ClientError> {
         let until = Instant::now() + self.patience;
         loop {
@@ -239,7 +240,7 @@ impl Iterator for Events {
     fn next(&mut self) -> Option<Self::Item> {
         while !self.is_over {
             match self.event() {
-                // What was not read in time is told when the stream is opened again after the last place.
+                // Events missed here come when the stream is reopened after the last place.
                 Ok(Some((name, _))) if name == "cut_off" => self.stream = None,
                 Ok(Some((_, data))) => {
                     return Some(serde_json::from_str(&data).map_err(ClientError::Unreadable));

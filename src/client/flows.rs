@@ -19,7 +19,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such flow, or the server does not answer.
     pub fn flow(
         &self,
         namespace: &str,
@@ -29,17 +29,17 @@ impl Client {
         self.get(&flow_path(namespace, name, version))
     }
 
-    /// Adds a flow, YAML or JSON; one that is there already is left as it is.
+    /// Adds a flow, YAML or JSON; an existing one stays unchanged.
     ///
     /// # Errors
     ///
-    /// It is wrong (the problems have their places), another one has its name and version, or the server
-    /// does not answer.
+    /// It is invalid (the problems have their places), a different flow has its name and version,
+    /// or the server does not answer.
     pub fn add_flow(&self, source: &str) -> Result<api::FlowDetail, ClientError> {
         self.flow_source("/flows", source)
     }
 
-    /// Says what is wrong with a flow, without adding it.
+    /// Checks a flow without adding it; returns its problems.
     ///
     /// # Errors
     ///
@@ -54,12 +54,12 @@ impl Client {
         understand(&self.ask("POST", path, &headers, Some(body), WITHIN)?)
     }
 
-    /// Starts a flow; its plan is durable when this answers. The same key gives the same plan.
+    /// Starts a flow; its plan is durable when this returns. The same key gives the same plan.
     ///
     /// # Errors
     ///
-    /// There is no such flow, its input does not fit, the key has begun another one, or the server does not
-    /// answer.
+    /// There is no such flow, its input is invalid, the key has started another one, or the server
+    /// does not answer.
     pub fn start_flow(
         &self,
         (namespace, name, version): (&str, &str, &str),
@@ -72,8 +72,8 @@ impl Client {
         understand(&self.send("POST", &path, &headers, run, WITHIN)?)
     }
 
-    /// Publishes an event of CloudEvents 1.0, in structured mode, to the flows that listen for it or begin
-    /// with it; it is durable with all of them when this answers.
+    /// Publishes an event of CloudEvents 1.0, in structured mode, to the flows that listen for it
+    /// or start with it; it is durable with all of them when this returns.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use super::carry::{lost, Carrier, Request};
 use super::{Client, ClientError};
 use crate::http::{router, Options, Principal, Role};
 
-/// The router of a world, and what runs its requests.
+/// The router of a world, and the runtime of its requests.
 struct Here {
     router: TowerToHyperService<axum::Router>,
     runtime: Arc<Running>,
@@ -29,7 +29,7 @@ impl fmt::Debug for Here {
     }
 }
 
-/// What runs requests, until the last one who needs it is gone.
+/// The runtime of requests, shut down by its last user.
 struct Running(Option<tokio::runtime::Runtime>);
 
 impl Running {
@@ -40,7 +40,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may be dropped where nobody may wait.
+        // It may be dropped on a thread that must not block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
@@ -48,10 +48,10 @@ impl Drop for Running {
 }
 
 impl Client {
-    /// A world of this process: the same operations, shapes and errors as those of a server, without a
-    /// connection. So code that is given a client works with both.
+    /// A world of this process: the same operations, shapes and errors as a server's, without a
+    /// connection. So code with a client works with both.
     ///
-    /// Cost: a thread. It must not be used inside a task of tokio, which may not be blocked.
+    /// Cost: a thread. Do not use it inside a task of tokio, which must not be blocked.
     ///
     /// ```
     /// use turnwheel::client::{Client, Plans};
@@ -72,7 +72,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// No thread can be made.
+    /// The thread cannot be started.
     pub fn here(world: &World, options: Options) -> Result<Self, ClientError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -88,7 +88,7 @@ impl Client {
 }
 
 impl Here {
-    /// The request as the router gets it from a host application: with who asks.
+    /// The request as a host application passes it to the router: with its principal.
     fn asked(request: Request) -> axum::http::Request<axum::body::Body> {
         let by = request.headers().get("x-turnwheel-by").and_then(|by| by.to_str().ok());
         let who = Principal::new(by.unwrap_or("local"), Role::Operate);
@@ -105,7 +105,7 @@ impl Carrier for Here {
         let request = Self::asked(request);
         let asked = async {
             let answer = self.router.call(request).await;
-            // A router answers whatever happens.
+            // A router always answers.
             let answer = answer.unwrap_or_else(|never| match never {});
             let (head, body) = answer.into_parts();
             let bytes = axum::body::to_bytes(body, usize::MAX).await;
@@ -137,11 +137,11 @@ impl Carrier for Here {
     }
 }
 
-/// The body of an answer as it comes.
+/// The body of an answer as a stream.
 struct Stream {
     runtime: Arc<Running>,
     frames: BodyDataStream,
-    /// What of the last part is not read yet.
+    /// The unread rest of the last part.
     frame: Bytes,
 }
 

@@ -31,13 +31,13 @@ pub use error::ClientError;
 pub use events::{Events, Happenings};
 pub use speak::Plans;
 
-/// How long a request may take, that of a wait not included.
+/// Time limit of a request, without the time of a wait.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Bytes of a problem that is read where something else was asked for.
+/// Bytes read of a problem when another kind of body was expected.
 const REFUSAL_BYTES_MAX: u64 = 64 * 1_024;
 
-/// A server, and who asks it. Clones share their connections.
+/// A server and the caller's identity. Clones share their connections.
 ///
 /// ```no_run
 /// use serde_json::json;
@@ -65,46 +65,46 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// The server at this address: where its router is mounted, without `/api/v1`.
+    /// A client of the server at this address: the mount point of its router, without `/api/v1`.
     pub fn new(address: &str) -> Self {
         Self::over(Arc::new(OverHttp::new()), address)
     }
 
-    /// What is reached by this carrier under this address.
+    /// A client that uses this carrier with this address.
     pub fn over(carrier: Arc<dyn Carrier>, address: &str) -> Self {
         let base = format!("{}/api/v1", address.trim_end_matches('/'));
         Self { carrier, base, token: None, by: None }
     }
 
-    /// Asks in this name: a world of this process notes it with each order, and so does a server that asks
-    /// for no tokens.
+    /// Sets the caller's name: a world of this process notes it with each order, and so does a
+    /// server without tokens.
     pub fn by(mut self, name: &str) -> Self {
         self.by = Some(name.to_owned());
         self
     }
 
-    /// Asks with this token.
+    /// Sets the caller's token.
     pub fn token(mut self, secret: &str) -> Self {
         self.token = Some(secret.to_owned());
         self
     }
 
-    /// Whether the server does its work; what is wrong is in the answer.
+    /// Returns whether the server works, with its problem if not.
     ///
     /// # Errors
     ///
-    /// It does not answer.
+    /// The server does not answer.
     pub fn health(&self) -> Result<api::Health, ClientError> {
         let base = self.base.trim_end_matches("/api/v1");
         let (_, text) = self.exchange("GET", &format!("{base}/health"), &[], None, WITHIN)?;
         understand(&text)
     }
 
-    /// How its world is.
+    /// The state of its world.
     ///
     /// # Errors
     ///
-    /// It does not answer, or refuses.
+    /// The server does not answer, or refuses.
     pub fn stats(&self) -> Result<api::Stats, ClientError> {
         self.get("/stats")
     }
@@ -158,7 +158,7 @@ impl Client {
         Err(refusal(status, &text))
     }
 
-    /// Asks for what has no end.
+    /// Sends a request for an endless answer.
     fn open(&self, path: &str) -> Result<Box<dyn Read + Send>, ClientError> {
         let url = format!("{}{path}", self.base);
         let accept = [("accept", "text/event-stream")];
@@ -209,7 +209,7 @@ impl Client {
     }
 }
 
-/// What an answer says that is none.
+/// The error of an unsuccessful answer.
 fn refusal(status: u16, text: &str) -> ClientError {
     match serde_json::from_str::<api::Problem>(text) {
         Ok(problem) => ClientError::Refused(Box::new(problem)),

@@ -1,4 +1,4 @@
-//! Plans as data for those who draw them, and their steps.
+//! Plans as data for drawing, and their steps.
 
 use super::{encoded, query, Client, ClientError};
 use crate::api;
@@ -8,13 +8,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such step, or the server does not answer.
     pub fn step(&self, plan: &str, step: u32) -> Result<api::StepInfo, ClientError> {
         self.get(&format!("/plans/{}/steps/{step}", encoded(plan)))
     }
 
-    /// Who planned whom: a page of the tree, or of the part that the query says (`under`, `depth`, `state`,
-    /// `text`, `limit`, `cursor`).
+    /// The tree of actions: a page of it, or of the part selected by the query (`under`, `depth`,
+    /// `state`, `text`, `limit`, `cursor`).
     ///
     /// # Errors
     ///
@@ -23,7 +23,8 @@ impl Client {
         self.picture(plan, "tree", part)
     }
 
-    /// Which step waits for which, row by row: a page of it (`limit`, `cursor`, `beside`).
+    /// The graph of steps and their dependencies, row by row: a page of it (`limit`, `cursor`,
+    /// `beside`).
     ///
     /// # Errors
     ///
@@ -32,7 +33,7 @@ impl Client {
         self.picture(plan, "graph", part)
     }
 
-    /// When each step did what: a page of it (`limit`, `cursor`, `phase`).
+    /// The times of each step: a page of them (`limit`, `cursor`, `phase`).
     ///
     /// # Errors
     ///
@@ -45,7 +46,7 @@ impl Client {
         self.picture(plan, "timeline", part)
     }
 
-    /// All that happened to a plan, with who and why: a page of it (`limit`, `cursor`, `order`).
+    /// All events of a plan, with author and reason: a page of them (`limit`, `cursor`, `order`).
     ///
     /// ```no_run
     /// use turnwheel::client::Client;
@@ -90,7 +91,7 @@ impl Client {
         self.get(&format!("/plans/{}/{what}{}", encoded(plan), query(part)))
     }
 
-    /// Says that what a step has started outside is alive.
+    /// Sends a heartbeat for external work of a step.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl Client {
         self.post(&format!("/plans/{}/steps/{step}/heartbeat", encoded(plan)), beat)
     }
 
-    /// Makes a path by which somebody without a token can send one event to a step.
+    /// Makes a path for sending one event to a step without a token.
     ///
     /// # Errors
     ///

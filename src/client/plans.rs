@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::{encoded, understand, Client, ClientError, WITHIN};
 use crate::api;
 
-/// How long one request waits for the end of a plan.
+/// Time for which one request waits for the end of a plan.
 const WAIT: Duration = Duration::from_secs(30);
 
 impl Client {
-    /// Begins a plan; it is durable when this answers.
+    /// Starts a plan; it is durable when this returns.
     ///
     /// # Errors
     ///
-    /// The server refuses. Without an answer nobody knows whether the plan has begun: see
+    /// The server refuses. Without an answer it is unknown whether the plan has started: see
     /// [`Client::start_once`].
     pub fn start(&self, start: &api::Start) -> Result<api::Started, ClientError> {
         self.post("/plans", start)
@@ -61,12 +61,12 @@ impl Client {
         self.get(&format!("/plans{}", super::query(query)))
     }
 
-    /// The plan that was begun with this idempotency key: by whoever asks, else the one whose
-    /// [`key`](api::PlanDetail::key) is this. Nothing if there is none.
+    /// The plan started with this idempotency key: the caller's own, else the one whose
+    /// [`key`](api::PlanDetail::key) is this. `None` if there is none.
     ///
     /// # Errors
     ///
-    /// It does not answer, or refuses.
+    /// The server does not answer, or refuses.
     pub fn plan_of_key(&self, key: &str) -> Result<Option<api::PlanSummary>, ClientError> {
         Ok(self.plans(&[("key", key)])?.plans.pop())
     }
@@ -75,16 +75,16 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such plan, or the server does not answer.
     pub fn plan(&self, plan: &str) -> Result<api::PlanDetail, ClientError> {
         self.get(&format!("/plans/{}", encoded(plan)))
     }
 
-    /// Waits until a plan is stopped or paused, however long that takes.
+    /// Waits until a plan is stopped or paused, without a time limit.
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such plan, or the server does not answer.
     pub fn wait(&self, plan: &str) -> Result<api::PlanDetail, ClientError> {
         let path = format!("/plans/{}?wait_ms={}", encoded(plan), WAIT.as_millis());
         loop {
@@ -106,7 +106,7 @@ impl Client {
         self.get(&format!("/plans/{}/steps{cursor}", encoded(plan)))
     }
 
-    /// Gives an order to a plan; it is durable when this answers.
+    /// Gives an order to a plan; it is durable when this returns.
     ///
     /// # Errors
     ///
@@ -115,16 +115,16 @@ impl Client {
         self.post(&format!("/plans/{}/orders", encoded(plan)), order)
     }
 
-    /// Gives an order to all plans that fit.
+    /// Gives an order to all matching plans.
     ///
     /// # Errors
     ///
-    /// The server refuses or does not answer; what each plan says is in the answer.
+    /// The server refuses or does not answer; the outcome of each plan is in the answer.
     pub fn order_many(&self, order: &api::BulkOrder) -> Result<api::BulkDone, ClientError> {
         self.post("/orders", order)
     }
 
-    /// Sends an event to a step that waits for one, or will; it is durable when this answers.
+    /// Sends an event to a step that waits for one, or will; it is durable when this returns.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// It cannot be as it is described, or the server does not answer.
+    /// Its settings are invalid, or the server does not answer.
     pub fn put_schedule(
         &self,
         name: &str,
@@ -22,7 +22,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such schedule, or the server does not answer.
     pub fn schedule(&self, name: &str) -> Result<api::ScheduleInfo, ClientError> {
         self.get(&format!("/schedules/{}", encoded(name)))
     }
@@ -37,11 +37,11 @@ impl Client {
         self.get(&format!("/schedules{cursor}"))
     }
 
-    /// Launches now, whatever the overlap policy says.
+    /// Launches now, regardless of the overlap policy.
     ///
     /// # Errors
     ///
-    /// There is no such schedule, its plan cannot be begun, or the server does not answer.
+    /// There is no such schedule, its plan cannot be started, or the server does not answer.
     pub fn trigger_schedule(&self, name: &str) -> Result<api::Started, ClientError> {
         self.post(&format!("/schedules/{}/trigger", encoded(name)), &serde_json::json!({}))
     }
@@ -50,26 +50,26 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such schedule, or the server does not answer.
     pub fn pause_schedule(&self, name: &str, why: &str) -> Result<api::ScheduleInfo, ClientError> {
         let pause = api::SchedulePause { why: why.to_owned() };
         self.post(&format!("/schedules/{}/pause", encoded(name)), &pause)
     }
 
-    /// Launches again; times that have passed meanwhile are not made up for.
+    /// Launches again; times passed meanwhile are not made up for.
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such schedule, or the server does not answer.
     pub fn unpause_schedule(&self, name: &str) -> Result<api::ScheduleInfo, ClientError> {
         self.post(&format!("/schedules/{}/unpause", encoded(name)), &serde_json::json!({}))
     }
 
-    /// Makes up for the times in a range.
+    /// Launches the times in a range.
     ///
     /// # Errors
     ///
-    /// There is no such schedule, the range cannot be, or the server does not answer.
+    /// There is no such schedule, the range is invalid, or the server does not answer.
     pub fn backfill_schedule(
         &self,
         name: &str,
@@ -82,16 +82,16 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such schedule, or the server does not answer.
     pub fn schedule_times(&self, name: &str) -> Result<api::ScheduleTimes, ClientError> {
         self.get(&format!("/schedules/{}/times", encoded(name)))
     }
 
-    /// Removes a schedule; its plans that are under way go on.
+    /// Removes a schedule; its running plans continue.
     ///
     /// # Errors
     ///
-    /// There is none, or the server does not answer.
+    /// There is no such schedule, or the server does not answer.
     pub fn remove_schedule(&self, name: &str) -> Result<(), ClientError> {
         self.ask("DELETE", &format!("/schedules/{}", encoded(name)), &[], None, WITHIN).map(drop)
     }

@@ -1,69 +1,69 @@
-//! What a program asks of plans, wherever they run.
+//! The operations of a program on plans, in any world.
 
 use serde_json::Value;
 
 use super::{Client, ClientError, Happenings};
 use crate::api;
 
-/// What a program asks of plans, events and schedules, whether they are of its own world
-/// ([`Client::here`]) or of a server ([`Client::new`]); a test may have one that answers what it wants.
+/// Operations on plans, events and schedules, of a program's own world ([`Client::here`]) or of a
+/// server ([`Client::new`]); a test may implement it with fixed answers.
 ///
-/// The operations are those of [`Client`] with the same names, and mean the same.
+/// The operations are those of [`Client`] with the same names.
 pub trait Plans: Send + Sync {
     /// [`Client::start`], with an idempotency key if there is one.
     ///
     /// # Errors
     ///
-    /// The world refuses, or nobody answers.
+    /// The world refuses, or does not answer.
     fn begin(&self, start: &api::Start, key: Option<&str>) -> Result<api::Started, ClientError>;
 
     /// [`Client::plans`].
     ///
     /// # Errors
     ///
-    /// The world refuses, or nobody answers.
+    /// The world refuses, or does not answer.
     fn list(&self, query: &[(&str, &str)]) -> Result<api::PlanPage, ClientError>;
 
     /// [`Client::plan`].
     ///
     /// # Errors
     ///
-    /// There is none, or nobody answers.
+    /// There is no such plan, or the world does not answer.
     fn look(&self, plan: &str) -> Result<api::PlanDetail, ClientError>;
 
     /// [`Client::wait`].
     ///
     /// # Errors
     ///
-    /// There is none, or nobody answers.
+    /// There is no such plan, or the world does not answer.
     fn wait(&self, plan: &str) -> Result<api::PlanDetail, ClientError>;
 
     /// [`Client::steps`].
     ///
     /// # Errors
     ///
-    /// There is no such plan, or nobody answers.
+    /// There is no such plan, or the world does not answer.
     fn steps(&self, plan: &str, cursor: Option<&str>) -> Result<api::StepPage, ClientError>;
 
     /// [`Client::order`].
     ///
     /// # Errors
     ///
-    /// The plan refuses, or nobody answers.
+    /// The plan refuses, or the world does not answer.
     fn order(&self, plan: &str, order: &api::Order) -> Result<api::OrderDone, ClientError>;
 
     /// [`Client::order_many`].
     ///
     /// # Errors
     ///
-    /// The world refuses, or nobody answers.
+    /// The world refuses, or does not answer.
     fn order_many(&self, order: &api::BulkOrder) -> Result<api::BulkDone, ClientError>;
 
     /// [`Client::event`].
     ///
     /// # Errors
     ///
-    /// The step takes no events, or nobody answers.
+    /// The step takes no events, or the world does not answer.
     fn event(
         &self,
         plan: &str,
@@ -75,14 +75,14 @@ pub trait Plans: Send + Sync {
     ///
     /// # Errors
     ///
-    /// It is no event, or nobody answers.
+    /// It is no event, or the world does not answer.
     fn publish(&self, event: &Value) -> Result<api::EventsDone, ClientError>;
 
     /// [`Client::put_schedule`].
     ///
     /// # Errors
     ///
-    /// It cannot be as it is described, or nobody answers.
+    /// Its settings are invalid, or the world does not answer.
     fn put_schedule(
         &self,
         name: &str,
@@ -93,14 +93,14 @@ pub trait Plans: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The world refuses, or nobody answers.
+    /// The world refuses, or does not answer.
     fn events(&self, query: &[(&str, &str)]) -> Result<Happenings, ClientError>;
 
     /// [`Client::stats`].
     ///
     /// # Errors
     ///
-    /// Nobody answers.
+    /// The world does not answer.
     fn stats(&self) -> Result<api::Stats, ClientError>;
 }
 

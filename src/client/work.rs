@@ -8,7 +8,7 @@ use super::{encoded, understand, Client, ClientError, WITHIN};
 use crate::api;
 
 impl Client {
-    /// Asks for tasks, and waits for one as long as the request says.
+    /// Leases tasks; waits for one as long as the request says.
     ///
     /// # Errors
     ///

@@ -1,14 +1,14 @@
-//! The world of a server: what it knows, and how it is.
+//! The world of a server: its actions, flows and state.
 
 use super::{encoded, Client, ClientError, WITHIN};
 use crate::api;
 
 impl Client {
-    /// Which world it is, which processes before it have ended without closing, and how it cleans.
+    /// The identity of the world, incidents of earlier processes, and its retention.
     ///
     /// # Errors
     ///
-    /// It does not answer, or refuses.
+    /// The server does not answer, or refuses.
     pub fn world(&self) -> Result<api::WorldInfo, ClientError> {
         self.get("/world")
     }
@@ -71,7 +71,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is none with this number, nobody takes it, or the server does not answer.
+    /// There is no letter with this number, no step takes it, or the server does not answer.
     pub fn redeliver(&self, number: u64, to: &api::Redeliver) -> Result<(), ClientError> {
         let path = format!("/dead-letters/{}/redeliver", encoded(&number.to_string()));
         self.send("POST", &path, &[], to, WITHIN).map(drop)

@@ -42,7 +42,7 @@ impl Asset {
         ALL.iter().copied().find(|asset| asset.name == name)
     }
 
-    /// What a browser has to take it for.
+    /// Its content type.
     pub(super) fn kind(self) -> &'static str {
         match self.name.rsplit_once('.').map_or("", |(_, ending)| ending) {
             "html" => "text/html; charset=utf-8",
@@ -53,7 +53,7 @@ impl Asset {
         }
     }
 
-    /// What tells its content from every other one: FNV-1a, quoted as the header wants it.
+    /// Its entity tag: FNV-1a of the content, quoted as the header requires.
     pub(super) fn tag(self) -> String {
         let hash = self.text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,17 +1,18 @@
 //! The console: pages that a browser shows, embedded in the binary.
 //!
-//! The pages are files in `assets/`: one document, one style sheet, a few modules of JavaScript, nothing
-//! from elsewhere. They ask the API of the same router by relative addresses, so they work under any path.
-//! They hold no secrets and need no token; the API that they ask does. `tests/http/console.rs` keeps to this:
-//! every link leads to a file that is served, every request to an operation of the API.
+//! The pages are files in `assets/`: one document, one style sheet, a few modules of JavaScript,
+//! nothing from other sites. They call the API of the same router by relative addresses, so they
+//! work under any path. They hold no secrets and need no token; the API does.
+//! `tests/http/console.rs` checks that every link leads to a served file, and every request to an
+//! operation of the API.
 //!
-//! | file | what is there |
+//! | file | content |
 //! | --- | --- |
 //! | `app.js` | pages by address, navigation, keys, the token |
-//! | `api.js` | requests, problems, what else the server says by itself |
+//! | `api.js` | requests, problems, events sent by the server |
 //! | `dom.js` | elements from data, always as text |
 //! | `format.js` | times, durations and numbers as people read them |
-//! | `editor.js`, `flowgraph.js` | a flow as a text with what is wrong at its line, and as a graph |
+//! | `editor.js`, `flowgraph.js` | a flow as a text with problems at their lines, and as a graph |
 //! | `overview.js`, `plans.js`, `plan.js`, `steps.js`, `picture.js`, `flows.js`, `schedules.js`, `entities.js`, `runtime.js`, `world.js` | the pages |
 
 mod asset;
@@ -24,8 +25,8 @@ use axum::Router;
 
 use asset::Asset;
 
-/// What the pages may do: scripts, styles, pictures and requests of this server, nothing of any other;
-/// nothing in-line; no page of another site may frame them.
+/// Permissions of the pages: scripts, styles, pictures and requests of this server only; nothing
+/// in-line; no page of another site may frame them.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -38,8 +39,8 @@ pub(crate) fn pages<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .route("/console/{file}", get(file))
 }
 
-/// Leads to the document. The address is relative to the one that was asked: whatever stands before this
-/// router, a host application or a proxy, stays in it.
+/// Redirects to the document. The address is relative to the requested one, so the prefix of a host
+/// application or a proxy stays.
 async fn onward(OriginalUri(uri): OriginalUri) -> Response {
     let (_, last) = uri.path().rsplit_once('/').unwrap_or_default();
     let to = match last {
@@ -70,8 +71,8 @@ fn answer(name: &str, asked: &HeaderMap) -> Response {
     headers.insert(header::CONTENT_SECURITY_POLICY, value(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, value("nosniff"));
     headers.insert(header::REFERRER_POLICY, value("no-referrer"));
-    // A browser asks each time whether it has the newest: another version of the program has other files
-    // with the same names.
+    // A browser revalidates each time: another version of the program has other files with the same
+    // names.
     headers.insert(header::CACHE_CONTROL, value("no-cache"));
     let tag = asset.tag();
     let known = asked.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());

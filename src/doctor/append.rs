@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::limits::{APPEND_BYTES, APPEND_ROUNDS, APPEND_WARM_UP_ROUNDS, MEASUREMENT_MS_MAX};
 use super::{DoctorError, Spread};
 
-/// Tells the scratch files of one process apart.
+/// Number for the names of a process's scratch files.
 static SCRATCH_NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Milliseconds of one 4 KiB append with `fdatasync`, in a scratch file in `directory`.
@@ -36,7 +36,7 @@ pub fn append_floor(directory: &Path) -> Result<Spread, DoctorError> {
     append_floor_while(directory, &|| true)
 }
 
-/// Like [`append_floor`], and asks `go_on` before each append; the scratch file goes away anyhow.
+/// Like [`append_floor`], and calls `go_on` before each append; the scratch file is always removed.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), DoctorError> {
     Scratch::create(directory)?.remove()
 }
 
-/// A file that is removed when the value goes away.
+/// A file that is removed when the value is dropped.
 struct Scratch {
     file: File,
     path: PathBuf,

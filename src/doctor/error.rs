@@ -10,9 +10,9 @@ pub enum DoctorError {
     /// The directory for the scratch file does not exist, is no directory, or cannot be written.
     #[error("cannot create a scratch file in directory '{}': {source}", directory.display())]
     Directory {
-        /// The directory that was asked for.
+        /// The requested directory.
         directory: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Writing or syncing the scratch file failed after it had been created.
@@ -22,7 +22,7 @@ pub enum DoctorError {
         operation: &'static str,
         /// The scratch file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A measuring thread could not be started.

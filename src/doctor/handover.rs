@@ -1,8 +1,7 @@
-//! Floor between two cores: how long a cache line takes to get to the other one.
+//! Floor between two cores: the time of a cache line on its way to another core.
 //!
-//! Two threads pass a counter to and fro: the even values are the caller's, the odd ones the
-//! partner's, and each writes its successor as soon as it sees the other's. One round trip is two
-//! hand-overs.
+//! Two threads pass a counter to and fro: the caller writes the even values, the partner the odd
+//! ones, each as soon as it sees the other's. One round trip is two hand-overs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -14,7 +13,7 @@ use super::limits::{
 use super::pinning::{core_pair, pin_measuring_thread};
 use super::{DoctorError, Spread};
 
-/// Tells the partner to end; no round trip ever gets there.
+/// Ends the partner; no round trip ever gets there.
 const END: u64 = u64::MAX;
 
 /// A word on cache lines of its own; 128 bytes because processors fetch lines in pairs.

@@ -1,4 +1,4 @@
-//! How much the measurements may take: every bound with its unit and reason.
+//! Limits of the measurements: every bound with its unit and reason.
 
 /// Milliseconds one measurement may take, whatever its sample count: a slow disk must not hang it.
 pub const MEASUREMENT_MS_MAX: u64 = 3_000;
@@ -22,8 +22,8 @@ pub const HANDOVER_SPINS_BEFORE_YIELD: u32 = 20_000;
 /// Wake-ups in the unpark floor: enough for a p99 of twenty samples.
 pub const UNPARK_ROUNDS: usize = 2_000;
 
-/// Microseconds between a thread's run and its next wake-up: long enough that it really parks and
-/// its core goes idle, short enough that all rounds fit into a second.
+/// Microseconds between a thread's run and its next wake-up: long enough for the thread to park and
+/// its core to go idle, short enough that all rounds fit into a second.
 pub const UNPARK_GAP_US: u64 = 300;
 
 /// Bytes of one durable append: the page size that journals and file systems share.

@@ -1,9 +1,9 @@
-//! What this machine can do: the processors we may use, and the floors no scheduler gets below.
+//! Measurements of this machine: the usable processors, and lower bounds for any scheduler.
 //!
 //! A floor is the cost of one primitive, measured here and now: handing a cache line to another
-//! core, one atomic operation, one clock read, waking a parked thread, making 4 KiB durable. Numbers
-//! about Turnwheel mean something only beside them, so the command `turnwheel doctor` prints them
-//! and the benchmark harness divides by them.
+//! core, one atomic operation, one clock read, waking a parked thread, making 4 KiB durable.
+//! Figures of Turnwheel are compared with them, so the command `turnwheel doctor` prints them and
+//! the benchmark harness divides by them.
 //!
 //! Each measurement is a function of its own and can be called alone; [`Report::measure`] runs all.
 //! Every one is bounded by a sample count *and* by [`limits::MEASUREMENT_MS_MAX`], whichever ends

@@ -6,14 +6,14 @@ use std::thread;
 use core_affinity::CoreId;
 use serde::Serialize;
 
-/// What came of an attempt to pin one thread to each allowed core in turn.
+/// Outcome of an attempt to pin one thread to each allowed core in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Pinning {
     /// Every allowed core accepted a thread.
     Works,
-    /// Some cores refused; a group that asks for them runs unpinned there, with a warning.
+    /// Some cores refused; a group pinned to them runs unpinned there, with a warning.
     Refused {
         /// The cores that refused.
         cores: Vec<usize>,
@@ -58,8 +58,8 @@ pub(super) fn allowed_cores() -> Vec<CoreId> {
     core_affinity::get_core_ids().unwrap_or_default()
 }
 
-/// Two cores for a measurement between threads: not two halves of one physical core, if there is a
-/// choice. `None` with fewer than two cores.
+/// Two cores for a measurement between threads: of different physical cores if possible. `None`
+/// with fewer than two cores.
 pub(super) fn core_pair() -> Option<(CoreId, CoreId)> {
     let cores = allowed_cores();
     let (first, rest) = cores.split_first()?;

@@ -1,4 +1,4 @@
-//! The processors we may use: what is online, what the cpuset allows, what the cgroup pays for.
+//! The usable processors: online, allowed by the cpuset, and within the quota of the cgroup.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use super::pinning::allowed_cores;
 
-/// Where Linux mounts the control groups.
+/// Mount point of the control groups on Linux.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// The processors of this machine and the share of them that this process gets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Processors {
-    /// Logical processors online in the whole machine; `None` where the system does not tell.
+    /// Logical processors online in the machine; `None` where the system does not report them.
     pub online: Option<usize>,
     /// Logical processors that the cpuset and the affinity of this thread allow.
     pub allowed: Vec<usize>,
@@ -28,7 +28,7 @@ pub struct Processors {
 impl Processors {
     /// Reads the processors from the operating system.
     ///
-    /// Cost: a few small files. What cannot be read is reported as unknown or unlimited.
+    /// Cost: a few small files. Unreadable values are reported as unknown or unlimited.
     ///
     /// # Example
     ///
@@ -49,7 +49,7 @@ impl Processors {
     }
 }
 
-/// How many processors a list such as `0-3,8` names; `None` if it is no such list.
+/// Number of processors in a list such as `0-3,8`; `None` for invalid lists.
 fn count_of_list(list: &str) -> Option<usize> {
     let mut count = 0_usize;
     for range in list.split(',') {
@@ -104,7 +104,7 @@ fn quota_v1(folder: &Path) -> Option<f64> {
     share(quota.trim(), period.trim())
 }
 
-/// Quota over period; `None` if there is no limit or it is no number.
+/// Quota over period; `None` without a limit or a number.
 fn share(quota: &str, period: &str) -> Option<f64> {
     let quota = quota.parse::<f64>().ok()?;
     let period = period.parse::<f64>().ok()?;
@@ -115,7 +115,7 @@ fn share(quota: &str, period: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A folder of made-up control groups that goes away at the end of the test.
+    /// A folder of made-up control groups that is removed at the end of the test.
     struct Fixture(std::path::PathBuf);
 
     impl Fixture {

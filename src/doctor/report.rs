@@ -11,7 +11,7 @@ use super::{
     DoctorError, Pinning, Processors, Spread,
 };
 
-/// What machine this is.
+/// Description of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Machine {
@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads what the operating system says about this machine.
+    /// Reads the description of this machine from the operating system.
     #[must_use]
     pub fn read() -> Self {
         let facts = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -59,7 +59,7 @@ pub struct Floors {
     pub append_sync_ms: Spread,
 }
 
-/// What [`Report::measure`] is about to measure.
+/// The next measurement of [`Report::measure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -102,7 +102,7 @@ impl fmt::Display for Step {
 pub struct Report {
     /// Version of Turnwheel that measured.
     pub version: &'static str,
-    /// What machine this is.
+    /// Description of the machine.
     pub machine: Machine,
     /// The processors and our share of them.
     pub processors: Processors,
@@ -117,15 +117,15 @@ pub struct Report {
 impl Report {
     /// Measures everything; the disk floor in a scratch file in `directory`, which is removed.
     ///
-    /// `progress` is told each step before it starts; `go_on` is asked before each step and during
-    /// the disk step, and ends the run by answering false.
+    /// Calls `progress` before each measurement. Calls `go_on` before each measurement and during
+    /// that of the disk, and ends if it returns false.
     ///
     /// Cost: as a rule 2 s, at most six times [`limits::MEASUREMENT_MS_MAX`].
     ///
     /// # Errors
     ///
-    /// Any [`DoctorError`]. A directory that cannot be written is found before anything is measured
-    /// at length.
+    /// Any [`DoctorError`]. A directory that cannot be written is reported before any long
+    /// measurement.
     ///
     /// [`limits::MEASUREMENT_MS_MAX`]: super::limits::MEASUREMENT_MS_MAX
     pub fn measure(

@@ -1,4 +1,4 @@
-//! What a set of samples says: smallest, middle, and the slow end.
+//! Summary of samples: smallest, middle, and the slow end.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub struct Spread {
     pub p50: f64,
     /// The 99th percentile (nearest rank).
     pub p99: f64,
-    /// How many samples there were.
+    /// Number of samples.
     pub samples: usize,
 }
 

@@ -1,8 +1,8 @@
 //! Floor of a wake-up: from the `unpark` call to the woken thread running.
 //!
 //! The waker spins between wake-ups, as a busy worker or a load generator would, and the sleeper is
-//! really parked each time. The sleeper reports the instant at which it runs; the waker's instant
-//! before the call is the other end, both on the one monotonic clock.
+//! really parked each time. The waker takes the time before the call, the sleeper when it runs,
+//! both on the same monotonic clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Thread};
@@ -15,10 +15,10 @@ use super::{DoctorError, Spread};
 /// Value of `asked` that ends the sleeper.
 const END: u64 = u64::MAX;
 
-/// What waker and sleeper share; each word is written by one side only.
+/// Words shared by waker and sleeper; each is written by one side only.
 #[derive(Default)]
 struct Bell {
-    /// Round the waker asks for; written by the waker.
+    /// Round requested by the waker; written by the waker.
     asked: AtomicU64,
     /// Round the sleeper has seen; written by the sleeper.
     answered: AtomicU64,
@@ -71,7 +71,7 @@ pub fn unpark_floor() -> Result<Spread, DoctorError> {
     })
 }
 
-/// The sleeper: parks until asked, then reports when it ran.
+/// The sleeper: parks until a request, then reports its time.
 fn answer(bell: &Bell, base: Instant) {
     let mut seen = 0_u64;
     loop {
