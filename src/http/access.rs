@@ -1,4 +1,4 @@
-//! Who may ask for what.
+//! Access control of requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::problem::Problem;
 use super::site;
 use super::state::Api;
 
-/// The header by which somebody on this machine says who they are, if no tokens are needed.
+/// Header with the name of a user of this machine, if no tokens are needed.
 const BY: &str = "x-turnwheel-by";
 
-/// Bytes of such a name: it is noted with each order.
+/// Bytes of such a name, at most: it is noted with each order.
 const NAME_BYTES_MAX: usize = 100;
 
-/// What somebody may do.
+/// Role of a principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Look at everything, change nothing.
@@ -44,24 +44,25 @@ impl Role {
     }
 }
 
-/// Who asks. A host application that knows its users puts one into the extensions of the request.
+/// The identity behind a request. A host application that knows its users puts one into the
+/// extensions of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// What is noted in histories and in the audit log.
+    /// Name in histories and in the audit log.
     pub name: Arc<str>,
-    /// What they may do.
+    /// Permissions of the principal.
     pub role: Role,
 }
 
 impl Principal {
-    /// Somebody with a role.
+    /// A principal with a role.
     pub fn new(name: &str, role: Role) -> Self {
         Self { name: Arc::from(name), role }
     }
 }
 
-/// A secret that stands for somebody. It is given as `Authorization: Bearer <secret>`, or as basic
-/// authentication with the name and the secret as password.
+/// A secret that identifies a principal. It is given as `Authorization: Bearer <secret>`, or as
+/// basic authentication with the name and the secret as password.
 #[derive(Clone)]
 pub struct Token {
     principal: Principal,
@@ -75,26 +76,26 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// A secret, who it stands for, and what they may do.
+    /// A secret with the name and role of its principal.
     pub fn new(name: &str, role: Role, secret: &str) -> Self {
         Self { principal: Principal::new(name, role), secret: Arc::from(secret) }
     }
 }
 
-/// Who may ask.
+/// Access rule of the server.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// Everybody whom the host application lets through: it has put a [`Principal`] into the extensions of
-    /// the request, else `anonymous` operates.
+    /// Every request that the host application lets through: with the [`Principal`] in the
+    /// extensions of the request, else as `anonymous` with the role «operate».
     Host,
-    /// Everybody on this machine, as `local`. Requests that name another host, or come from a page of
-    /// another site, are refused: a web page could make the reader's browser send them.
+    /// Every user of this machine, as `local`. Requests that name another host, or come from a page
+    /// of another site, are refused: a web page could make the reader's browser send them.
     Loopback,
-    /// Those who have one of these tokens.
+    /// Holders of one of these tokens.
     Tokens(Vec<Token>),
 }
 
-/// Looks who asks, and whether they may.
+/// Determines the principal of a request and checks it.
 pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     if let Err(problem) = site::refuse_two_hosts(&request) {
         return problem.into_response();
@@ -123,8 +124,8 @@ pub(super) async fn guard(State(api): State<Api>, mut request: Request, next: Ne
     next.run(request).await
 }
 
-/// The answer to a request that is not let in. A script of a page asks for a token itself, so its
-/// browser is not told that a password would do: it would ask for one.
+/// The answer to a refused request. A script of a page asks for a token itself, so its browser gets
+/// no challenge for a password: it would show a prompt.
 fn refused(problem: Problem, request: &Request) -> Response {
     let mut answer = problem.into_response();
     let headers = answer.headers_mut();
@@ -189,7 +190,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     std::hint::black_box(differences) == 0 && one.len() == other.len()
 }
 
-/// Who somebody on this machine says they are: without tokens a name is all there is.
+/// The name that a user of this machine gives; without tokens it is not checked.
 fn name_of(request: &Request) -> Option<&str> {
     let name = request.headers().get(BY)?.to_str().ok()?.trim();
     (!name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)

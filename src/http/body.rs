@@ -1,4 +1,4 @@
-//! What requests say, read with limits; whatever is wrong with it becomes a problem.
+//! Bodies and queries, read with limits; errors become problems.
 
 use std::error::Error;
 
@@ -197,7 +197,7 @@ impl<const N: usize, S: Send + Sync> FromRequestParts<S> for Part<N> {
     }
 }
 
-/// Who asks; the guard has put it there.
+/// The principal of a request, put there by the guard.
 #[derive(Debug)]
 pub(super) struct Who(pub(super) Principal);
 

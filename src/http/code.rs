@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 
 macro_rules! codes {
     ($($name:ident = $code:literal, $status:ident, $title:literal;)*) => {
-        /// What programs tell problems apart by. Codes never change; new ones may come.
+        /// The code of a problem, for programs. Codes never change; new ones may be added.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Code {
@@ -20,12 +20,12 @@ macro_rules! codes {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// The status that goes with it.
+            /// The status of the code.
             pub const fn status(self) -> StatusCode {
                 match self { $(Self::$name => StatusCode::$status,)* }
             }
 
-            /// What it is, in a few words.
+            /// A short title.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)* }
             }

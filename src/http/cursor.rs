@@ -1,9 +1,9 @@
-//! Where a page ended, as a text that says nothing to its reader.
+//! The end of a page as an opaque text.
 
 use super::code::Code;
 use super::problem::Problem;
 
-/// What a cursor of a list begins with: another list's cursor is refused.
+/// Tag at the begin of a list's cursor: another list's cursor is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     Plans,
@@ -65,7 +65,7 @@ pub(super) fn read(list: List, text: &str) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-/// The place that a cursor names, of a list whose places have so many bytes; nothing for the first page.
+/// The place in a cursor, of a list whose places have so many bytes; `None` for the first page.
 pub(super) fn place<const N: usize>(
     list: List,
     text: Option<&str>,

@@ -14,8 +14,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use turnwheel_engine::{Counts, Stats, World};
 
-/// Upper limits of the buckets for the time of a request, in seconds: from reads in memory to those
-/// who wait for the end of a plan.
+/// Upper limits of the buckets for the time of a request, in seconds: from reads in memory to waits
+/// for the end of a plan.
 const SECONDS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
 
@@ -47,7 +47,7 @@ pub(super) struct Figures {
     seen: Arc<Mutex<Option<Seen>>>,
 }
 
-/// What was asked of the world before the figures are read: asking waits, reading may not.
+/// Answers of the world, requested before the figures are read: requests wait, reading must not.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) stats: Stats,
@@ -105,7 +105,7 @@ impl Figures {
         self.cut_off.inc();
     }
 
-    /// Counts the connections whose peers take nothing.
+    /// Counts connections whose peers do not read.
     pub(super) fn unread(&self) -> Counter {
         self.unread.clone()
     }
@@ -119,7 +119,7 @@ impl Figures {
         took: Duration,
     ) {
         let path = path.unwrap_or("none").to_owned();
-        // Methods are free text: one that no route has must not make figures without end.
+        // Methods are free text: unknown ones must not create unlimited figures.
         let method = match *method {
             Method::GET | Method::POST | Method::PUT | Method::DELETE | Method::HEAD => {
                 method.as_str().to_owned()
@@ -131,7 +131,7 @@ impl Figures {
         self.answered.get_or_create(&Answered { method, path, status, code }).inc();
     }
 
-    /// All of them as text, with what the world has answered; without that if it did not.
+    /// All figures as text, with the answers of the world if there are some.
     pub(super) fn text(&self, seen: Option<Seen>) -> Result<String, std::fmt::Error> {
         *self.seen.lock() = seen;
         let mut text = String::new();
@@ -140,7 +140,7 @@ impl Figures {
     }
 }
 
-/// What the world knows of itself; asked when somebody reads the figures.
+/// Figures of the world, requested at each read.
 #[derive(Debug)]
 struct OfWorld {
     world: World,

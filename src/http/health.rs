@@ -14,12 +14,12 @@ const KEY: &str = "probe";
 /// Writers of states carry an epoch. Probes do not compete for a key, so all have the same.
 const EPOCH: u64 = 1;
 
-/// Commits to the store when somebody asks, and remembers the outcome for a while.
+/// Commits to the store for a health check, and remembers the outcome for a while.
 pub(super) struct Prober {
     states: Arc<dyn StateStore>,
     fresh: Duration,
     within: Duration,
-    /// Who holds it probes; the others wait for the outcome and take that.
+    /// The holder of the lock probes; the others wait for its outcome.
     last: tokio::sync::Mutex<Option<(Instant, Probe)>>,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Prober {
     }
 }
 
-/// What a probe came to.
+/// Outcome of a probe.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) committed_at: Option<Time>,
@@ -46,7 +46,7 @@ impl Prober {
     pub(super) async fn probe(&self) -> Probe {
         let mut last = self.last.lock().await;
         if let Some((at, probe)) = &*last {
-            // A bad outcome is asked again sooner: whoever has repaired something wants to see it.
+            // A bad outcome expires sooner, so that a repair shows soon.
             let fresh = if probe.problem.is_none() { self.fresh } else { self.fresh / 5 };
             if at.elapsed() < fresh {
                 return probe.clone();

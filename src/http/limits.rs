@@ -2,43 +2,42 @@
 
 use std::time::Duration;
 
-/// Bytes of a body: an input of [`PAYLOAD_BYTES_MAX`](turnwheel_engine::limits::PAYLOAD_BYTES_MAX) and what
-/// is around it.
+/// Bytes of a body: an input of [`PAYLOAD_BYTES_MAX`](turnwheel_engine::limits::PAYLOAD_BYTES_MAX)
+/// and its envelope.
 pub const BODY_BYTES_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX + 64 * 1_024;
 
-/// How long a body may take: one that drips must not hold its connection for ever.
+/// Time limit of a body: a slow sender must not hold its connection for ever.
 pub const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long the head of a request may take, the time between two requests of a connection included.
+/// Time limit of the head of a request, including the time between two requests of a connection.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(60);
 
 /// Bytes of the head of a request.
 pub const HEAD_BYTES_MAX: usize = 64 * 1_024;
 
-/// How long the handshake of TLS may take.
+/// Time limit of the TLS handshake.
 pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a new connection may say nothing at all: each holds a file descriptor.
+/// Time in which a new connection must send something: each holds a file descriptor.
 pub const SILENT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Connections at once: each costs a file descriptor and some kilobytes. For a further one the
 /// connection that has been idle longest is closed.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
-/// Requests of one connection that are under way at once, in HTTP/2: as many as one page of a browser asks
-/// for, and more than that.
+/// Concurrent requests of one connection in HTTP/2: more than one page of a browser sends.
 pub const STREAMS_MAX: u32 = 128;
 
-/// How often a connection in HTTP/2 is asked whether its peer is there, and how long the answer may take.
+/// Interval of pings to the peer of an HTTP/2 connection, and time limit of their answer.
 pub const ALIVE_WITHIN: Duration = Duration::from_secs(20);
 
-/// How long requests under way may take to end when the server stops.
+/// Time for running requests to end when the server stops.
 pub const STOP_WITHIN: Duration = Duration::from_secs(20);
 
-/// How old the last commit may be for the server to be healthy without another one.
+/// Maximum age of the last commit of a healthy server without a probe.
 pub const HEALTH_FRESH: Duration = Duration::from_secs(5);
 
-/// How long the commit of a probe may take.
+/// Time limit of the commit of a probe.
 pub const PROBE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Rows of a page if nothing is said.
@@ -77,8 +76,8 @@ pub const PICTURE_PAGE: usize = 500;
 /// Spans of a page of a timeline, for each bar that it may have.
 pub const SPANS_FOR_EACH: usize = 4;
 
-/// Spans of a page of a timeline that there may always be: a step that polls has very many, and the others
-/// are to be seen beside it.
+/// Spans that a page of a timeline may always have: a polling step has very many, and must not
+/// displace the others.
 pub const SPANS: usize = 10_000;
 
 /// Plans that one order may name.
@@ -87,33 +86,33 @@ pub const BULK_NAMED_MAX: usize = 1_000;
 /// Plans that one order is for if nothing is said.
 pub const BULK: usize = 1_000;
 
-/// Principals whose rates are remembered; with more, those that may ask freely again are forgotten.
+/// Principals whose rates are remembered; beyond it, those with a full budget are forgotten.
 pub const RATED_MAX: usize = 10_000;
 
 /// Bytes of an idempotency key.
 pub const KEY_BYTES_MAX: usize = 255;
 
-/// How long a request may wait for a plan to end.
+/// Time for which a request may wait for the end of a plan.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How long a peer may take nothing of what is sent to it: one that does not read must not hold its
-/// connection for ever.
+/// Time in which a peer must read some of the data sent to it: a peer that does not read must not
+/// hold its connection for ever.
 pub const WRITE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Plans that one stream of live events names.
 pub const LIVE_PLANS_MAX: usize = 100;
 
-/// How often a stream of live events shows that it lives, so that nothing between cuts it.
+/// Interval of comments in a stream of live events, so that no proxy cuts it.
 pub const LIVE_SIGN: Duration = Duration::from_secs(15);
 
-/// After how long a browser comes back when a stream has ended.
+/// Delay before a browser reconnects after the end of a stream.
 pub const LIVE_AGAIN: Duration = Duration::from_secs(1);
 
-/// Topics of one lease: it is looked for each of them.
+/// Topics of one lease: each costs a look-up.
 pub const TOPICS_MAX: usize = 100;
 
 /// Tasks of one lease.
 pub const LEASES_MAX: usize = 100;
 
-/// Events of one batch: each is a commit for all who wait for it.
+/// Events of one batch: each is a commit for all listeners.
 pub const EVENTS_AT_ONCE: usize = 1_000;

@@ -1,22 +1,22 @@
-//! A world over HTTP: a router that a host application can mount under any path, and what
-//! `turnwheel serve` listens with.
+//! A world over HTTP: a router that a host application can mount under any path, and the server of
+//! `turnwheel serve`.
 //!
-//! | path | what is there |
+//! | path | content |
 //! | --- | --- |
 //! | `console/` | the console: pages for a browser; the root leads there |
 //! | `api/v1/…` | the API; `api/v1/openapi.json` describes it (OpenAPI 3.1) |
-//! | `health`, `health/live` | whether it does its work, whether it answers at all |
+//! | `health`, `health/live` | whether the server works, whether it answers at all |
 //! | `metrics` | figures, as Prometheus reads them |
 //!
 //! Shapes: [`crate::api`]. Problems: [`Code`], with a page each in `docs/errors.md`.
 //!
-//! | part | what it is |
+//! | part | content |
 //! | --- | --- |
 //! | `router` | all operations, and the description of them |
-//! | `route` | the operations, by what they are about |
-//! | `body`, `cursor` | what requests say, checked; places in lists |
+//! | `route` | the operations, by subject |
+//! | `body`, `cursor` | checked bodies and queries; places in lists |
 //! | `show`, `picture` | plans and steps of the engine in the shapes of the API |
-//! | `access`, `site`, `rate` | who may ask, from which pages, and how often |
+//! | `access`, `site`, `rate` | access control, allowed pages, rates |
 //! | `trace`, `figures`, `health` | traces, log and audit; figures; the probe |
 //! | `serve` | listening: connections, TLS, an orderly stop |
 
@@ -49,7 +49,7 @@ pub use router::openapi;
 
 /// The API of a world as a router, for a host application to mount where it wants.
 ///
-/// It needs tokio. The world is the host's: it shuts it down after its server.
+/// It needs tokio. The world belongs to the host, which shuts it down after its server.
 ///
 /// ```
 /// use turnwheel::engine::{MemoryStore, World};

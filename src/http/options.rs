@@ -1,4 +1,4 @@
-//! How the API is offered.
+//! Options of the API.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::access::Access;
 use super::limits::{BODY_BYTES_MAX, BODY_WITHIN, HEALTH_FRESH, PROBE_WITHIN};
 use crate::work::Workers;
 
-/// How the API is offered; every value has a default.
+/// Options of the API; every value has a default.
 ///
 /// ```
 /// use turnwheel::http::{Access, Options, Role, Token};
@@ -33,7 +33,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults, for these who may ask.
+    /// The defaults, with this access rule.
     pub fn new(access: Access) -> Self {
         Self {
             access,
@@ -54,15 +54,15 @@ impl Options {
         self
     }
 
-    /// How long a body may take, instead of [`BODY_WITHIN`]. A later one is refused with `body-too-slow`.
+    /// Time limit of a body, instead of [`BODY_WITHIN`]. A slower one is refused with
+    /// `body-too-slow`.
     pub fn body_within(mut self, limit: Duration) -> Self {
         self.body_within = limit;
         self
     }
 
-    /// How many requests a second each principal may make in the long run, and how many at once after a
-    /// pause. More are refused with `too-many-requests`; health and metrics do not count. By default
-    /// as many as there are.
+    /// Requests a second of each principal in the long run, and at once after a pause. More are
+    /// refused with `too-many-requests`; health and metrics do not count. No limit by default.
     pub fn rate(mut self, per_second: u32, at_once: u32) -> Self {
         self.rate = Some((per_second.max(1), at_once.max(1)));
         self
@@ -80,21 +80,21 @@ impl Options {
         self
     }
 
-    /// Shows these entities of the host application at `api/v1/entities` too, and lets them be looked up;
-    /// stored states can be read by whoever may read.
+    /// Shows these entities of the host application at `api/v1/entities` too, and allows look-ups
+    /// of them; every reader may read their stored states.
     pub fn entities(mut self, entities: &Entities) -> Self {
         self.entities.push(entities.clone());
         self
     }
 
-    /// How old the last commit may be for the server to be healthy without another one, instead of
+    /// Maximum age of the last commit of a healthy server without a probe, instead of
     /// [`HEALTH_FRESH`].
     pub fn health_fresh(mut self, age: Duration) -> Self {
         self.health_fresh = age;
         self
     }
 
-    /// How long the commit of a probe may take, instead of [`PROBE_WITHIN`].
+    /// Time limit of the commit of a probe, instead of [`PROBE_WITHIN`].
     pub fn probe_within(mut self, limit: Duration) -> Self {
         self.probe_within = limit;
         self

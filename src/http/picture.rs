@@ -1,4 +1,4 @@
-//! The engine's pictures of a plan, and what happens to plans, in the shapes of the API.
+//! The engine's pictures of a plan, and events of plans, in the shapes of the API.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn node(node: StepNode) -> api::Node {
     }
 }
 
-/// Which step waits for which: a page of rows.
+/// The graph of steps: a page of rows.
 pub(super) fn graph(graph: GraphRows) -> api::Graph {
     let (plan, state, result) = head(&graph.plan);
     let edge = |edge: &turnwheel_engine::picture::Edge| api::Edge {
@@ -77,7 +77,7 @@ pub(super) fn graph(graph: GraphRows) -> api::Graph {
     api::Graph { plan, state, result, rows, steps, nodes, joints, rests, edges, next }
 }
 
-/// Who planned whom: a page of those that fit.
+/// The tree of actions: a page of the matching ones.
 pub(super) fn tree(
     tree: PlanTree,
     fits: impl Fn(&turnwheel_engine::picture::TreeNode) -> bool,
@@ -102,8 +102,8 @@ pub(super) fn tree(
     api::Tree { plan, state, result, total: number(total), from: number(from), nodes, next }
 }
 
-/// When each step did what: a page of those that fit. A place is the begin of a step, its number, and how
-/// many of its spans were told.
+/// The times of steps: a page of the matching ones. A place is the begin of a step, its number, and
+/// the number of its spans on earlier pages.
 pub(super) fn timeline(
     timeline: PlanTimeline,
     fits: impl Fn(&turnwheel_engine::picture::Bar) -> bool,
@@ -162,7 +162,7 @@ pub(super) fn timeline(
     api::Timeline { plan, state, result, from, until, total, bars: page, next }
 }
 
-/// Which part of a list is wanted.
+/// The requested part of a list.
 pub(super) struct Page<P> {
     pub(super) is_newest_first: bool,
     /// The place that the page before ended with.

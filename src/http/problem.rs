@@ -7,7 +7,7 @@ use turnwheel_engine::{PlanError, ScheduleError, StoreError, TriggerError};
 use super::code::Code;
 use crate::api;
 
-/// Where the pages of the codes are.
+/// Location of the pages of the codes.
 const PAGES: &str = "https://github.com/turnwheel/turnwheel/blob/main/docs/errors.md";
 
 /// The code of a problem, kept with its answer for figures and logs.
@@ -26,7 +26,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with its code, and what is wrong here.
+    /// A problem with its code, and the details.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), plan: None, problems: Vec::new(), again: None }
     }
@@ -178,7 +178,7 @@ impl From<turnwheel_actors::entity::StoreError> for Problem {
         use turnwheel_actors::entity::StoreError;
         let code = match &error {
             StoreError::Fenced { .. } => Code::StoreLost,
-            // It is told as text only.
+            // The store reports it as text only.
             StoreError::Failed(problem) if problem.contains("is full") => Code::StoreFull,
             _ => Code::StoreFailed,
         };

@@ -1,4 +1,4 @@
-//! How often each principal may ask: a token bucket for each.
+//! Request rates of principals: a token bucket for each.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::limits::RATED_MAX;
 /// The buckets.
 #[derive(Debug)]
 pub(super) struct Rates {
-    /// How many a second, and how many at once.
+    /// Rate a second, and size of the bucket.
     limit: Option<(f64, f64)>,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
@@ -27,7 +27,7 @@ impl Rates {
         Self { limit, buckets: Mutex::default() }
     }
 
-    /// Takes one, or says after how many seconds there is one.
+    /// Takes one token, or returns the seconds until there is one.
     pub(super) fn take(&self, who: &str) -> Result<(), u64> {
         let Some(limit) = self.limit else { return Ok(()) };
         self.take_at(who, limit, Instant::now())

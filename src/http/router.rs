@@ -22,7 +22,7 @@ use super::state::Api;
 use super::{access, trace};
 use crate::console;
 
-/// What is said about the API as a whole.
+/// Header of the API's description.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
@@ -177,7 +177,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::new(Code::MethodWrong, detail)
 }
 
-/// What is answered is nobody else's: nothing between may keep it, no page may show it as its own.
+/// Answers are private: no cache may keep them, and no page may show them as its own.
 async fn private(
     request: axum::extract::Request,
     next: axum::middleware::Next,

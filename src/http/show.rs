@@ -39,7 +39,7 @@ pub(super) fn error(error: &ActionError) -> api::ErrorInfo {
     }
 }
 
-/// What can be done, by the names of the orders.
+/// The possible orders, by their names.
 pub(super) fn names(can: &[Can]) -> Vec<String> {
     let name = |can: &Can| match serde_json::to_value(can) {
         Ok(Value::String(name)) => Some(name),
@@ -164,7 +164,7 @@ fn sub_plans(plan: &Plan) -> Vec<api::SubPlanInfo> {
     .collect()
 }
 
-/// A step, with its action as that wants to be seen.
+/// A step, with the state of its action in the action's words.
 pub(super) fn step(world: &World, plan: &PlanView, step: &Step) -> api::StepInfo {
     let data = plan.action(step.action);
     let action = world.present_action(plan, step.action);

@@ -1,13 +1,12 @@
 //! Requests that a page of another site makes the reader's browser send.
 //!
-//! A browser adds what it knows by itself: a password of basic authentication, or nothing at all
-//! where this machine is trusted. Two checks keep such requests from changing anything, whoever may
-//! ask:
+//! A browser adds credentials by itself: a password of basic authentication, or nothing where this
+//! machine is trusted. Two checks keep such requests from changing anything, for every access rule:
 //!
-//! 1. The browser says where the page is from. `Sec-Fetch-Site` decides; a browser without it names
-//!    the page in `Origin`, which has to be this host.
-//! 2. Forms can send three types of bodies only (the safelist of the Fetch standard). A change
-//!    needs another type, so that a browser asks before it sends one to another site.
+//! 1. The browser names the origin of the page. `Sec-Fetch-Site` decides; a browser without it
+//!    names the page in `Origin`, which has to be this host.
+//! 2. Forms can send only three types of bodies (the safelist of the Fetch standard). A change
+//!    needs another type, for which a browser sends a preflight request to another site.
 
 use axum::extract::Request;
 use axum::http::{header, HeaderMap};
@@ -20,7 +19,7 @@ use super::problem::Problem;
 const FORM_TYPES: [&str; 3] =
     ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
 
-/// The header of each CloudEvent in binary mode. A form cannot send it, whatever its body's type.
+/// The header of each CloudEvent in binary mode. A form cannot send it, for any type of body.
 const CLOUD_EVENT: &str = "ce-specversion";
 
 /// Refuses a change that a page of another site may have sent.
@@ -35,7 +34,7 @@ pub(super) fn refuse_other_sites(request: &Request) -> Result<(), Problem> {
         None => is_own_origin(request)?,
     }
     let kind = content_type(headers);
-    // A page can also send bytes without a type, whose length the browser says.
+    // A page can also send bytes without a type; the browser then adds their length.
     let is_form = if kind.is_empty() {
         text(headers, header::CONTENT_LENGTH.as_str()).is_some_and(|length| length != "0")
     } else {
@@ -49,7 +48,7 @@ pub(super) fn refuse_other_sites(request: &Request) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The page that sends the request, if the browser names it, is of the host that is asked.
+/// Whether the page that sends the request, if the browser names it, is of the requested host.
 pub(super) fn is_own_origin(request: &Request) -> Result<(), Problem> {
     let Some(origin) = text(request.headers(), header::ORIGIN.as_str()) else { return Ok(()) };
     let host = host(request).unwrap_or_default();
@@ -61,7 +60,7 @@ pub(super) fn is_own_origin(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(Code::OriginRefused, detail))
 }
 
-/// Refuses a request that names two hosts: what is between may look at the other one.
+/// Refuses a request that names two hosts: a proxy may use the other one.
 pub(super) fn refuse_two_hosts(request: &Request) -> Result<(), Problem> {
     if request.headers().get_all(header::HOST).iter().count() > 1 {
         return Err(Problem::new(Code::HostRefused, "the request has two «Host» headers"));

@@ -1,4 +1,4 @@
-//! What the handlers of requests share.
+//! State shared by the handlers of requests.
 
 use std::fmt;
 use std::future::Future;
@@ -66,7 +66,7 @@ impl Api {
         &self.0.prober
     }
 
-    /// From now on it takes no new work; what is asked else is answered.
+    /// Refuses new work from now on; other requests are answered.
     pub(super) fn stop(&self) {
         self.0.is_stopping.send_replace(true);
     }
@@ -79,12 +79,12 @@ impl Api {
     pub(super) fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stopping = self.0.is_stopping.subscribe();
         async move {
-            // Without a sender there is no server any more.
+            // Without a sender the server is gone.
             let _gone = stopping.wait_for(|is_stopping| *is_stopping).await;
         }
     }
 
-    /// Refuses what would be new work while the server stops.
+    /// Refuses new work while the server stops.
     pub(super) fn takes_work(&self) -> Result<(), Problem> {
         if self.is_stopping() {
             let detail = "the server is stopping and takes nothing new: ask again soon";

@@ -51,7 +51,7 @@ impl Trace {
     }
 }
 
-/// The trace and flags of a header; nothing if it is none, as the standard wants it.
+/// The trace and flags of a header; `None` if it is invalid by the standard.
 fn parse(text: &str) -> Option<(u128, u8)> {
     let hex = |part: &str, length: usize| {
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -69,7 +69,7 @@ fn parse(text: &str) -> Option<(u128, u8)> {
     is_valid.then_some((trace, u8::try_from(flags).unwrap_or(0)))
 }
 
-/// Numbers that nobody else has; they are names, not secrets.
+/// Random numbers; they are names, not secrets.
 fn random() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();
@@ -82,7 +82,7 @@ pub(super) fn current() -> Option<String> {
     TRACE.try_with(|trace| format!("{:032x}", trace.trace)).ok()
 }
 
-/// The same as a header for what the request begins, if the caller has said it.
+/// The trace as a header for plans that the request starts, if the caller has sent one.
 pub(super) fn given() -> Option<String> {
     TRACE.try_with(|trace| trace.is_given.then(|| trace.header())).ok().flatten()
 }

@@ -3,7 +3,7 @@
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// What a server asks for.
+/// A server's challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Challenge {
     realm: String,

@@ -1,9 +1,9 @@
-//! What ends a command when this process is gone.
+//! Guards that end commands after the end of this process.
 //!
-//! A process that is killed can end nothing any more. So each command has a guard: a shell that waits
-//! for the end of a pipe whose other side only this process has, and then ends its group. The guard is
-//! there before the command, and leads the group that the command joins: at no moment is there a command
-//! without one. A command that leaves its group is its own master, as it always was.
+//! A killed process cannot end its commands. So each command has a guard: a shell that waits for
+//! the end of a pipe whose other side only this process holds, and then ends its group. The guard
+//! starts before the command, and leads the group that the command joins, so no command is ever
+//! without one. A command that leaves its group escapes its guard.
 
 use std::process::{Child, Command, Stdio};
 
@@ -19,11 +19,11 @@ pub(super) struct Guard {
     shell: Child,
 }
 
-/// What ends something else than a group, when its process is gone.
+/// Shell script that runs a command after the end of its process.
 const LAST_WORD: &str = "trap '' TERM INT HUP; read -r _; exec \"$@\" >/dev/null 2>&1";
 
 impl Guard {
-    /// One that runs a command when this process is gone: for what does not end with its group.
+    /// A guard that runs a command after the end of this process: for work outside of its group.
     pub(super) fn with(last: &Command) -> std::io::Result<Self> {
         use std::os::unix::process::CommandExt;
 
@@ -45,7 +45,7 @@ impl Guard {
         Ok(Self { shell: command.spawn()? })
     }
 
-    /// The group that it leads. As long as the guard is not dropped, its number is nobody else's.
+    /// The group that it leads. While the guard lives, no other group gets its number.
     pub(super) fn group(&self) -> Option<Pid> {
         i32::try_from(self.shell.id()).ok().and_then(Pid::from_raw)
     }
@@ -53,8 +53,8 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // First it is ended, then its pipe is closed: it ends nobody else. It may have been ended with
-        // its group already.
+        // Ended before its pipe is closed, so it ends no group. It may have been ended with its
+        // group already.
         let _gone = self.shell.kill();
         let _ended = self.shell.wait();
     }

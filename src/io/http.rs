@@ -1,8 +1,8 @@
 //! One HTTP request with its redirections, within its limits.
 //!
-//! The client blocks its thread, and nothing can interrupt it there. So it has a thread of its own, and
-//! who has asked waits for that: when nobody waits for the answer any longer, the thread is left to its
-//! time-out. How many threads there may be is limited.
+//! The client blocks its thread, and cannot be interrupted. So it has a thread of its own, and the
+//! caller waits for that thread. When the caller stops waiting, the thread runs until its time-out.
+//! The number of threads is limited.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,13 +20,13 @@ use super::options::IoOptions;
 use super::scarce::Patience;
 use super::target::Target;
 
-/// How often it is asked whether somebody still waits.
+/// Interval of checks whether the caller still waits.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Requests that are under way at once, those included that nobody waits for any longer.
+/// Requests at once, including those without a waiting caller.
 const THREADS_MAX: usize = 256;
 
-/// The time that a thread has beyond the limit of its request, before nobody waits for it any longer.
+/// Time of a thread beyond the limit of its request, before its caller stops waiting.
 const LATE: Duration = Duration::from_millis(500);
 
 /// Words in the names of headers that are meant for one origin alone, such as `X-Api-Key`.
@@ -83,7 +83,7 @@ impl Client {
         let begun = thread::Builder::new().name("flow-http".to_owned()).spawn(move || {
             let outcome = work.follow(request, target, deadline);
             drop(ticket);
-            // Nobody may wait any longer.
+            // The caller may have stopped waiting.
             let _gone = answer.send(outcome);
         });
         begun.map_err(|error| {
@@ -149,7 +149,7 @@ fn late(shown: &str, limit: Duration) -> IoError {
     IoError::new(IoErrorKind::TimedOut, message)
 }
 
-/// An address without what may be a secret.
+/// An address without its query, which may be secret.
 fn without_query(uri: &str) -> String {
     let end = uri.find(['?', '#']).unwrap_or(uri.len());
     let uri = &uri[..end];
@@ -162,7 +162,7 @@ fn without_query(uri: &str) -> String {
 }
 
 impl Work {
-    /// Sends it, and goes where the answers lead.
+    /// Sends it, and follows redirections.
     fn follow(
         &self,
         mut request: HttpRequest,
@@ -299,7 +299,7 @@ impl Work {
     }
 }
 
-/// The answer to a challenge of digest authentication, if there is one and it can be given.
+/// The answer to a challenge of digest authentication, if there is one and it can be answered.
 fn answer(request: &HttpRequest, target: &Target, response: &Response<Body>) -> Option<String> {
     let (user, password) = request.digest.as_ref()?;
     let challenges = response.headers().get_all("www-authenticate");
@@ -309,7 +309,7 @@ fn answer(request: &HttpRequest, target: &Target, response: &Response<Body>) -> 
     Some(challenges.next()?.answer((user, password), &request.method, &target.path, &nonce))
 }
 
-/// What becomes of a request that is sent to another place.
+/// Changes a request for a redirection.
 fn redirect(request: &mut HttpRequest, status: u16, is_same_origin: bool) {
     let becomes_get = match status {
         303 => request.method != "HEAD",
@@ -333,7 +333,7 @@ fn redirect(request: &mut HttpRequest, status: u16, is_same_origin: bool) {
     request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
 }
 
-/// What went wrong, without secrets: addresses are shown without their queries.
+/// The error, without secrets: addresses are shown without their queries.
 fn told(error: &ureq::Error, target: &Target, limit: Duration) -> IoError {
     let shown = target.shown();
     let kind = match error {

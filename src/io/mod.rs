@@ -1,16 +1,15 @@
-//! What flows do outside: HTTP calls, commands and scripts, files, secrets.
+//! Input and output of flows: HTTP calls, commands and scripts, files, secrets.
 //!
-//! [`HostIo`] does it on this host, within [`IoOptions`]: how long things may take, how much may come
-//! back, which hosts are talked to. The engine knows only the trait
-//! [`Io`], and tests have a fake.
+//! [`HostIo`] does it on this host, within [`IoOptions`]: time limits, size limits, allowed hosts.
+//! The engine knows only the trait [`Io`], and tests have a fake.
 //!
 //! | part | what it does |
 //! | --- | --- |
 //! | `options` | the limits, with their defaults |
 //! | `http` | one request with its redirections; `target` where they lead, `digest` authentication |
 //! | `container` | containers, by the command line of an engine |
-//! | `process` | commands in groups of their own, which are ended as a whole; `guard` when this process is gone |
-//! | `file` | files, regular ones only; `scarce` waits for descriptors that are used up |
+//! | `process` | commands, each in a group that is ended together; `guard` ends it after this process |
+//! | `file` | files, regular ones only; `scarce` waits for free descriptors |
 //! | `secrets` | secrets, from the environment or a folder |
 
 #[cfg(unix)]
@@ -49,7 +48,7 @@ use turnwheel_engine::flow::{
 pub use options::IoOptions;
 pub use secrets::KeptSecrets;
 
-/// How often it is looked whether commands have ended.
+/// Interval of checks whether commands have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The outside effects of flows, on this host.
@@ -104,8 +103,8 @@ impl HostIo {
         Self { inner: Arc::new(Inner { options, client, commands, remover }) }
     }
 
-    /// Ends the commands that run, and lets no new ones begin: for a process that is about to end and
-    /// whose world has been shut down, so that what comes of them counts no more. Whether all have ended
+    /// Ends the running commands, and refuses new ones: for a process that is about to end and has
+    /// shut down its world, so that their results do not count. Returns whether all have ended
     /// within this time.
     pub fn end(&self, limit: Duration) -> bool {
         let commands = &self.inner.commands;
@@ -129,7 +128,7 @@ impl HostIo {
         Err(IoError::new(IoErrorKind::Forbidden, message))
     }
 
-    /// The engine of containers, with what removes those that have had their time.
+    /// The engine of containers, with its remover.
     fn engine(&self) -> Result<container::Engine<'_>, IoError> {
         self.may_run()?;
         container::Engine::find(&self.inner.options, &self.inner.commands.are_over)

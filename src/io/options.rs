@@ -1,4 +1,4 @@
-//! The limits of what flows do outside.
+//! Limits of the input and output of flows.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use turnwheel_engine::flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
 use super::secrets::KeptSecrets;
 
-/// What flows may do outside, and how much of it. Every value has a default.
+/// Permissions and limits of flows. Every value has a default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoOptions {
@@ -23,17 +23,17 @@ pub struct IoOptions {
     pub container_engine: Option<String>,
     /// The variables of the environment that commands get.
     pub environment: Vec<String>,
-    /// How long a request may take if its call says nothing.
+    /// Time limit of a request without a limit of its own.
     pub http_timeout: Duration,
     /// The hosts that may be talked to: names, `*.example.org` for all names below, `*` for all.
     pub http_hosts: Vec<String>,
-    /// How many redirections a request follows.
+    /// Maximum number of redirections of a request.
     pub http_redirects: u32,
     /// The longest answer to a request, in bytes.
     pub body_max: usize,
-    /// How long a command may run if its call says nothing.
+    /// Time limit of a command without a limit of its own.
     pub command_timeout: Duration,
-    /// How long a command has to end itself after SIGTERM, before SIGKILL.
+    /// Time between SIGTERM and SIGKILL for a command.
     pub command_grace: Duration,
     /// The most that a command may write to each of its outputs, in bytes.
     pub output_max: usize,

@@ -30,11 +30,12 @@ pub(super) const SHELL: &str = "/bin/sh";
 /// Bytes of a command line or script that the system takes as one argument.
 const CODE_BYTES_MAX: usize = 100 * 1_024;
 
-/// How long nothing is waited for at first, and at most: a short command is not kept waiting.
+/// Shortest and longest interval of checks: a short command is not kept waiting.
 const TICK_MIN: Duration = Duration::from_millis(1);
 const TICK_MAX: Duration = Duration::from_millis(20);
 
-/// How long outputs are waited for that somebody else has still open when the command has ended.
+/// Time for which outputs are read that another process still holds open after the end of the
+/// command.
 const LEFT_OPEN: Duration = Duration::from_millis(200);
 
 /// Bytes that are read of an output before the other one is looked at.
@@ -58,11 +59,11 @@ pub(super) fn run(
     supervise(command, &name, process.stdin.as_deref(), limits, &is_over)
 }
 
-/// What a command may take.
+/// Limits of a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) time: Duration,
-    /// How long it has to end itself after SIGTERM.
+    /// Time between SIGTERM and SIGKILL.
     pub(super) grace: Duration,
     /// Bytes of each of its outputs.
     pub(super) output: usize,
@@ -110,7 +111,7 @@ pub(super) fn supervise(
     })
 }
 
-/// Starts a command that nobody waits for: it belongs to the system when this returns.
+/// Starts a command without waiting for it: it belongs to the system when this returns.
 pub(super) fn detach(
     options: &IoOptions,
     process: &Process,
@@ -155,7 +156,7 @@ pub(super) fn installed(names: &[&str]) -> Option<PathBuf> {
     files.find(|file| fs::metadata(file).is_ok_and(|data| data.is_file()))
 }
 
-/// What it is called in messages: its text may have secrets.
+/// Its name in messages: its text may have secrets.
 fn name(program: &Program) -> String {
     match program {
         Program::Shell(_) => "the command".to_owned(),
@@ -186,7 +187,7 @@ fn command_line(process: &Process) -> Result<(PathBuf, Vec<String>), IoError> {
     let mut arguments: Vec<String> = before.into_iter().map(str::to_owned).collect();
     arguments.push(code.clone());
     if matches!(&process.program, Program::Script { language: ScriptLanguage::JavaScript, .. }) {
-        // Where a script has its name.
+        // The position of a script's name.
         arguments.push("script".to_owned());
     }
     if matches!(process.program, Program::Shell(_)) {
@@ -221,7 +222,7 @@ fn not_started(name: &str, error: &std::io::Error) -> IoError {
     IoError::new(kind, format!("{name} could not be started: {error}"))
 }
 
-/// An output that is read as it comes.
+/// An output that is read as it arrives.
 struct Output<P> {
     /// Nothing when it is at its end.
     pipe: Option<P>,
@@ -234,7 +235,8 @@ impl<P: Read> Output<P> {
         Self { pipe: Some(pipe), bytes: Vec::new(), is_too_long: false }
     }
 
-    /// Reads what is there; what is beyond the limit is dropped, so that the command is not stuck.
+    /// Reads available bytes; bytes beyond the limit are dropped, so that the command does not
+    /// block.
     fn read(&mut self, max: usize, buffer: &mut [u8]) {
         let Some(pipe) = &mut self.pipe else { return };
         match pipe.read(buffer) {
@@ -251,7 +253,7 @@ impl<P: Read> Output<P> {
     }
 }
 
-/// What goes into a command and comes out of it.
+/// Input and outputs of a command.
 struct Pipes {
     stdin: Option<ChildStdin>,
     input: Vec<u8>,
@@ -297,7 +299,7 @@ impl Pipes {
             Ok(count) => self.written += count,
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // It does not want it: that is its business.
+            // The command does not read its input, which is no error.
             Err(_) => self.written = self.input.len(),
         }
         if self.written >= self.input.len() {
@@ -314,7 +316,7 @@ impl Pipes {
     }
 }
 
-/// A command that runs, and ends with this, whatever happens.
+/// A running command, which is ended when this is dropped.
 struct Watched {
     child: Child,
     group: Option<Pid>,
@@ -328,7 +330,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         if !self.is_reaped {
             self.signal(Signal::KILL);
-            // After SIGKILL there is nothing more that can be done.
+            // After SIGKILL nothing more can be done.
             let _ended = self.child.wait();
         }
     }
@@ -339,7 +341,7 @@ impl Watched {
         IoError::new(IoErrorKind::Communication, format!("{}: {problem}", self.name))
     }
 
-    /// Tells the command, and all that it has begun. There may be nobody any longer.
+    /// Signals the command and all that it has started. The group may be gone.
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
             let _gone = kill_process_group(group, signal);
@@ -361,7 +363,7 @@ impl Watched {
         let ended = loop {
             let was_at_end = pipes.are_at_end();
             pipes.step(tick, &mut buffer);
-            // When its outputs are closed its end is near, and nothing else tells it.
+            // Closed outputs are the only sign that its end is near.
             let is_news = pipes.are_at_end() && !was_at_end;
             tick = if is_news { TICK_MIN } else { (tick * 2).min(TICK_MAX) };
             if let Some(ended) = self.child.try_wait().map_err(|e| self.failed(&e.to_string()))? {
@@ -411,8 +413,8 @@ impl Watched {
         Some(IoError::new(kind, message))
     }
 
-    /// Reads what is left in the pipes. Who has them still open, without being the command, is given a
-    /// moment, and then ended if it is of the same group.
+    /// Reads the rest of the pipes. A process of the group that still holds them open gets a
+    /// moment, and is then ended.
     fn read_rest(&self, pipes: &mut Pipes, buffer: &mut [u8]) {
         let until = Instant::now() + LEFT_OPEN;
         while !pipes.are_at_end() && Instant::now() < until {
@@ -420,7 +422,7 @@ impl Watched {
             pipes.step(TICK_MIN, buffer);
         }
         if !pipes.are_at_end() {
-            // As long as one of the group is left, its number is nobody else's.
+            // While a process of the group is left, no other group gets its number.
             self.signal(Signal::KILL);
         }
     }

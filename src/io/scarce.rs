@@ -4,14 +4,14 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The pause before the first further attempt, and the longest one: each is twice the one before.
+/// The pause before the first further attempt, and the longest one: each is twice the previous one.
 const AGAIN_MIN: Duration = Duration::from_millis(10);
 const AGAIN_MAX: Duration = Duration::from_millis(500);
 
-/// How long it is tried again at most.
+/// Time limit of all attempts.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Pauses between attempts, until there is no time left.
+/// Pauses between attempts, until the time is over.
 #[derive(Debug)]
 pub(super) struct Patience {
     until: Instant,

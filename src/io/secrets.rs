@@ -21,7 +21,7 @@ const VARIABLE: &str = "TURNWHEEL_SECRET_";
 /// Bytes of one secret. Larger ones are no secrets but files.
 const SECRET_BYTES_MAX: u64 = 64 * 1_024;
 
-/// How long it may take to read one.
+/// Time limit of reading one.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Secrets by the names of their variables, for a process that has removed them from its
@@ -42,8 +42,8 @@ impl fmt::Debug for KeptSecrets {
     }
 }
 
-/// A secret by its name: from a file of the folder if there is one, else one that is kept, else
-/// from the environment.
+/// A secret by its name: from a file of the folder if there is one, else from the kept secrets,
+/// else from the environment.
 pub(super) fn find(options: &IoOptions, name: &str) -> Result<Option<Value>, IoError> {
     let is_name = !name.is_empty()
         && !name.starts_with('.')
@@ -75,7 +75,7 @@ fn from_file(folder: &Path, name: &str) -> Result<Option<Value>, IoError> {
         let message = format!("the secret «{name}» has more than {SECRET_BYTES_MAX} bytes");
         return Err(IoError::new(IoErrorKind::TooLarge, message));
     }
-    // Editors end files with a line feed that belongs to nobody's password.
+    // Editors end files with a line feed, which is no part of the password.
     Ok(Some(value(text.strip_suffix('\n').unwrap_or(&text))))
 }
 

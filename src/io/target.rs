@@ -1,4 +1,4 @@
-//! Where requests go: origins, and where a redirection leads.
+//! Targets of requests: origins, and targets of redirections.
 
 /// The parts of an absolute HTTP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,13 +62,13 @@ impl Target {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 
-    /// What people may see of it: queries have secrets at times.
+    /// The address for messages: without the query, which may have secrets.
     pub(super) fn shown(&self) -> String {
         let path = self.path.split('?').next().unwrap_or_default();
         format!("{}://{}{path}", self.scheme, self.authority)
     }
 
-    /// Where a `Location` leads from here.
+    /// The target of a `Location` from here.
     pub(super) fn join(&self, location: &str) -> Option<Self> {
         let location = location.trim();
         if location.contains("://") {

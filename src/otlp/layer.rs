@@ -1,4 +1,4 @@
-//! What takes the spans of steps from `tracing`.
+//! The layer that takes the spans of steps from `tracing`.
 
 use std::time::SystemTime;
 

@@ -1,9 +1,9 @@
 //! Traces for a collector: each call of a step as a span of OTLP over HTTP, in JSON.
 //!
-//! The engine opens a span for each call of a step's code, with the W3C trace of its plan. [`start`] gives a
-//! layer for `tracing` that turns these spans into OTLP when they end, and a thread that sends them in
-//! batches. Nothing waits for the collector: between the two is a bounded queue, and what does not fit,
-//! or is not taken by the collector, is dropped and counted.
+//! The engine opens a span for each call of a step's code, with the W3C trace of its plan.
+//! [`start`] gives a layer for `tracing` that turns these spans into OTLP when they end, and a
+//! thread that sends them in batches. No step waits for the collector: spans go through a bounded
+//! queue. Spans that do not fit, or are refused by the collector, are dropped and counted.
 //!
 //! A plan that belongs to no trace is a trace of its own, whose id is that of the plan.
 
@@ -28,16 +28,16 @@ pub const QUEUE_MAX: usize = 4_096;
 /// Spans of one request.
 pub const BATCH_MAX: usize = 512;
 
-/// How long a span waits for others before it is sent.
+/// Time for which a span waits for others before it is sent.
 pub const SENT_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a collector may take to answer.
+/// Time limit of a collector's answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 static SENT: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// What became of the spans of this process.
+/// Counts of the spans of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     /// The collector has taken them.
@@ -46,7 +46,7 @@ pub struct Fate {
     pub dropped: u64,
 }
 
-/// What became of the spans of this process so far.
+/// Counts of the spans of this process so far.
 pub fn fate() -> Fate {
     Fate { sent: SENT.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
 }
@@ -58,7 +58,7 @@ pub enum OtlpError {
     /// The address is none.
     #[error("«{url}» is no address of a collector: write it as http://HOST:4318")]
     Address {
-        /// What was given.
+        /// The given address.
         url: String,
     },
     /// No thread to send from.
@@ -66,20 +66,20 @@ pub enum OtlpError {
     Thread(std::io::Error),
 }
 
-/// A layer that takes the spans of steps, and what sends them to the collector at this address. An
-/// address without a path gets `/v1/traces`.
+/// A layer that takes the spans of steps, and the exporter that sends them to the collector at this
+/// address. An address without a path gets `/v1/traces`.
 ///
 /// Cost: a thread; for each call of a step one span as JSON, made when it ends.
 ///
 /// # Errors
 ///
-/// The address is none, or there is no thread.
+/// The address is invalid, or the thread cannot be started.
 pub fn start(url: &str) -> Result<(Layer, Exporter), OtlpError> {
     let exporter = Exporter::start(&address(url)?)?;
     Ok((Layer::new(exporter.queue()), exporter))
 }
 
-/// What of all that is traced a [`Layer`] wants: the spans of steps.
+/// The targets that a [`Layer`] needs: the spans of steps.
 pub fn wanted() -> Targets {
     Targets::new().with_target(layer::TARGET, LevelFilter::INFO)
 }
@@ -91,7 +91,7 @@ pub fn install(traces: Layer) -> bool {
     tracing_subscriber::registry().with(traces.with_filter(wanted())).try_init().is_ok()
 }
 
-/// Where spans are posted to.
+/// The URL for posting spans.
 fn address(url: &str) -> Result<String, OtlpError> {
     let wrong = || OtlpError::Address { url: url.to_owned() };
     let (scheme, rest) = url.trim().split_once("://").ok_or_else(wrong)?;

@@ -9,19 +9,19 @@ use serde_json::Value;
 use super::span::request;
 use super::{dropped, sent, OtlpError, ANSWER_WITHIN, BATCH_MAX, QUEUE_MAX, SENT_WITHIN};
 
-/// What the thread is given.
+/// Message to the thread.
 enum Message {
     Span(Value),
-    /// Send what is there, then tell.
+    /// Send the queued spans, then notify.
     Flush(Sender<()>),
 }
 
-/// Where spans wait to be sent.
+/// Queue of spans to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Queue(Sender<Message>);
 
 impl Queue {
-    /// Puts a span into it; one for which there is no room is dropped and counted.
+    /// Queues a span; without room it is dropped and counted.
     pub(super) fn put(&self, span: Value) {
         if self.0.try_send(Message::Span(span)).is_err() {
             dropped(1);
@@ -29,7 +29,7 @@ impl Queue {
     }
 }
 
-/// What sends spans, until the process ends.
+/// Sends spans until the process ends.
 #[derive(Debug)]
 pub struct Exporter {
     queue: Queue,
@@ -51,7 +51,7 @@ impl Exporter {
         self.queue.clone()
     }
 
-    /// Sends what waits, and waits for that as long as said. Whether all of it was tried.
+    /// Sends the queued spans, within a time limit. Returns whether all of them were tried.
     #[must_use = "spans that were not sent are lost"]
     pub fn flush(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
@@ -70,7 +70,7 @@ impl Exporter {
     }
 }
 
-/// Sends what comes, in batches, until nobody can put anything into the queue.
+/// Sends queued spans, in batches, until the queue is closed.
 fn send(waiting: &Receiver<Message>, mut post: Post) {
     let mut batch: Vec<Value> = Vec::new();
     let mut until = Instant::now();
@@ -92,7 +92,7 @@ fn send(waiting: &Receiver<Message>, mut post: Post) {
             }
             Ok(Message::Flush(told)) => {
                 post.post(&mut batch);
-                // Who has waited may be gone.
+                // The waiting thread may have given up.
                 let _gone = told.send(());
             }
             Err(RecvTimeoutError::Timeout) => post.post(&mut batch),

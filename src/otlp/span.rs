@@ -17,7 +17,7 @@ const FAILED: u8 = 2;
 /// Fields that say which span it is, and are no attributes of it.
 const OWN: [&str; 4] = ["trace_id", "span_id", "parent_id", "error"];
 
-/// A span that is open: when it began, and what is known of it.
+/// An open span: its begin and attributes.
 #[derive(Debug)]
 pub(super) struct Open {
     began: SystemTime,

@@ -1,4 +1,4 @@
-//! The action whose work is done elsewhere.
+//! The action for external work.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ const ATTEMPTS: u32 = 5;
 /// Bytes of a topic: it is part of the key of each offer.
 const TOPIC_BYTES_MAX: usize = 200;
 
-/// What is to be done, and by whom.
+/// External work and its workers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalTask {
-    /// Which workers it is for.
+    /// Topic of its workers.
     pub topic: String,
-    /// What they are given.
+    /// Input of the work.
     #[serde(default)]
     pub input: Value,
 }
 
-/// What a worker answers.
+/// Answer of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is done; this is the output of the step.
+    /// Done; this is the output of the step.
     Completed(Value),
     /// It has failed.
     Failed {
         /// A code of the worker's own.
         kind: String,
-        /// What happened.
+        /// The error.
         message: String,
         /// Whether trying again cannot help.
         is_final: bool,
@@ -47,7 +47,7 @@ pub enum Outcome {
     },
 }
 
-/// The action `external`: offers its input to workers elsewhere, and waits for what they answer.
+/// The action `external`: offers its input to external workers, and waits for their answer.
 #[derive(Debug)]
 pub struct External {
     store: watch::Receiver<Option<Arc<dyn ReminderStore>>>,
@@ -84,7 +84,7 @@ impl RunAsync for External {
             Some(Outcome::Failed { kind, message, is_final, attempt })
                 if is_final || attempt >= step.attempt() =>
             {
-                // The failure is what the worker has said, and not one of handling its event.
+                // The failure is the worker's, not one of handling its event.
                 step.event_is_understood();
                 let error = ActionError::new(kind, message);
                 return Err(if is_final { error.and_final() } else { error });
@@ -97,7 +97,8 @@ impl RunAsync for External {
             return Err(ActionError::new("topic", message).and_final());
         }
         let mut store = self.store.clone();
-        // The world may be on its way: what was under way before a restart begins before all is there.
+        // The world may be starting: steps interrupted by a restart begin before everything is
+        // ready.
         let store = store.wait_for(Option::is_some).await.map(|store| store.clone());
         let Ok(Some(store)) = store else {
             return Err(ActionError::new("stopping", "nobody keeps the offers of steps any more"));
@@ -105,7 +106,7 @@ impl RunAsync for External {
         let offer = Offer::new(topic, step.plan_id(), step.step_id(), step.attempt());
         offer.put(&*store).await?;
         self.news.notify_waiters();
-        // Its references are resolved only here: workers are given what is kept with the step.
+        // Its references are resolved only here: workers get the data stored with the step.
         step.output = step.input.input.clone();
         Ok(Next::suspend(format!("a worker for «{topic}»")))
     }

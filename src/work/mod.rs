@@ -1,18 +1,20 @@
-//! Work for programs in other languages: a step hands its input out, and waits for what comes back.
+//! Work for programs in other languages: a step offers its input, and waits for the answer.
 //!
-//! A plan with the action [`External`] offers its input under a *topic*. Programs elsewhere lease what is
-//! offered, say from time to time that they live, and complete or fail it; over HTTP they do so at
-//! `api/v1/work`.
+//! A plan with the action [`External`] offers its input under a *topic*. External programs lease
+//! offers, send heartbeats, and complete or fail them; over HTTP they do so at `api/v1/work`.
 //!
 //! 1. The step writes its offer to the store and is suspended: no thread, next to no memory.
-//! 2. A lease moves the offer's time to the end of the lease, in a write that fails if somebody else was
-//!    sooner. So it is with one worker at a time, and a crash of the server changes nothing about that.
-//! 3. A lease that has ended without a word makes the offer ready again: the next worker gets it, and is
-//!    told which delivery it is. The old one is refused from then on.
-//! 4. What the worker answers becomes an event of the step, with an id, so that a repeated answer counts
-//!    once. After that the offer is removed; one that a crash has left is removed when it is found.
+//! 2. A lease moves the offer's time to the end of the lease, in a write that fails if another
+//!    worker was sooner. So an offer is with one worker at a time, even after a crash of the
+//!    server.
+//! 3. A lease that ends without an answer makes the offer ready again: the next worker gets it,
+//!    with the number of the delivery. The former worker is refused from then on.
+//! 4. The worker's answer becomes an event of the step, with an id, so that a repeated answer
+//!    counts once. After that the offer is removed; an offer left by a crash is removed when it is
+//!    found.
 //!
-//! Offers lie among the reminders of the store, ordered by when they are ready: entity `turnwheel.work`.
+//! Offers are among the reminders of the store, ordered by the time when they are ready: entity
+//! `turnwheel.work`.
 
 mod external;
 mod offer;
@@ -29,16 +31,16 @@ use turnwheel_engine::{PlanId, StepId, World};
 pub use external::{External, ExternalTask, Outcome};
 pub use offer::{Offer, OfferId, OfferIdError};
 
-/// How often it is looked again for offers after others were sooner with those that were found.
+/// Number of further looks for offers after other workers were sooner.
 const ROUNDS: usize = 16;
 
-/// How long a worker may have a task without a word, if nothing is said.
+/// Time in which a worker must answer or send a heartbeat, by default.
 pub const LEASE: Duration = Duration::from_secs(30);
 
 /// The longest lease: a worker that is gone must not keep a task for ever.
 pub const LEASE_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// Hands out what steps offer. Clones share it.
+/// Leases offers of steps. Clones share it.
 #[derive(Clone)]
 pub struct Workers {
     store: watch::Sender<Option<Arc<dyn ReminderStore>>>,
@@ -70,7 +72,7 @@ pub enum LeaseError {
 }
 
 impl Workers {
-    /// Without a world; steps that offer something wait until there is one.
+    /// Without a world; steps with an offer wait until there is one.
     pub fn new() -> Self {
         Self { store: watch::Sender::new(None), news: Arc::default() }
     }
@@ -90,9 +92,9 @@ impl Workers {
         store.ok_or_else(|| StoreError::Failed("no world keeps the offers of steps".to_owned()))
     }
 
-    /// Leases up to `limit` tasks of these topics, those that have waited longest first.
+    /// Leases up to `limit` tasks of these topics, the longest waiting first.
     ///
-    /// Cost: a look for each topic, however many offers there are, and a write for each task.
+    /// Cost: a look for each topic, regardless of the number of offers, and a write for each task.
     ///
     /// # Errors
     ///
@@ -121,7 +123,7 @@ impl Workers {
                 offer.begin_lease(lease);
                 match offer.write(&*store).await {
                     Ok(()) => leased.push(offer),
-                    // Somebody was sooner.
+                    // Another worker was sooner.
                     Err(StoreError::Conflict { .. }) => was_late = true,
                     Err(error) => return Err(error),
                 }
@@ -167,21 +169,21 @@ impl Workers {
         }
     }
 
-    /// Removes a task that was answered, or whose step waits no more.
+    /// Removes a task that was answered, or whose step does not wait any more.
     ///
     /// # Errors
     ///
-    /// The store failed: the task is handed out again, and then found to be over.
+    /// The store failed: the task is leased again, and then found to be over.
     pub async fn remove(&self, offer: &Offer) -> Result<(), StoreError> {
         match offer.remove(&*self.store()?).await {
-            // Somebody else does it, or has the task now.
+            // Another thread removes it, or another worker has the task now.
             Err(StoreError::Conflict { .. }) => Ok(()),
             outcome => outcome,
         }
     }
 }
 
-/// The event by which a step hears of the outcome: one for each attempt, however often it is told.
+/// Id of the event with the outcome: one for each attempt, however often it is sent.
 pub fn event_id(plan: PlanId, step: StepId, attempt: u32) -> String {
     format!("work/{plan}/{step}/{attempt}")
 }

@@ -19,7 +19,7 @@ pub(super) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a worker names a task by: the task, and its lease.
+/// A worker's name of a task: the task, and its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferId {
     /// The topic.
@@ -30,7 +30,7 @@ pub struct OfferId {
     pub step: StepId,
     /// The attempt of the step.
     pub attempt: u32,
-    /// Tells the leases of a task apart.
+    /// Number of the lease.
     pub lease: u64,
 }
 
@@ -44,7 +44,7 @@ fn row_id(topic: &str, plan: PlanId, step: StepId, attempt: u32) -> ReminderId {
     ReminderId::new(ENTITY, topic, &format!("{plan}/{step}/{attempt}"))
 }
 
-/// As a text for paths: the topic comes last, in hexadecimal digits.
+/// As text for paths: the topic comes last, in hexadecimal digits.
 impl fmt::Display for OfferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}.{:x}.", self.plan, self.step, self.attempt, self.lease)?;
@@ -84,7 +84,7 @@ impl FromStr for OfferId {
 /// A task that a step offers.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// Which workers it is for.
+    /// Topic of its workers.
     pub topic: String,
     /// The plan.
     pub plan: PlanId,
@@ -115,7 +115,7 @@ impl Offer {
         Some(Self { topic: row.id.key.to_string(), plan, step, attempt, row })
     }
 
-    /// What its worker names it by.
+    /// The id that its worker uses.
     pub fn id(&self) -> OfferId {
         OfferId {
             topic: self.topic.clone(),
@@ -126,7 +126,7 @@ impl Offer {
         }
     }
 
-    /// How often it was handed out, this time included.
+    /// Number of deliveries, this one included.
     pub fn deliveries(&self) -> u32 {
         self.row.failures
     }

@@ -1,4 +1,4 @@
-//! What the world knows: its actions, queues and locks.
+//! Definitions of the world: its actions, queues and locks.
 
 use axum::extract::State;
 use axum::Json as Answer;
@@ -57,7 +57,7 @@ pub(in crate::http) async fn locks(State(api): State<Api>) -> Answer<Locks> {
     Answer(Locks { locks: api.world().locks().into_iter().map(info).collect() })
 }
 
-/// How the world is: what plans wait for, how many there are, what was done
+/// The state of the world: reasons for waiting, numbers of plans, counts of work
 #[utoipa::path(
     get, path = "/stats", tag = "world", operation_id = "getStats",
     responses((status = 200, description = "Its figures now", body = Stats)),

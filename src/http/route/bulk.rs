@@ -69,7 +69,7 @@ pub(in crate::http) async fn order(
     let report = if asked.dry_run {
         bulk.dry_run(kind).await?
     } else {
-        // What was begun is done to its end, also if nobody waits for the answer any more.
+        // An order that has begun is carried out to its end, even if the caller is gone.
         let by = who.name.clone();
         let run = tokio::spawn(async move { bulk.run(kind, &by).await });
         let report =

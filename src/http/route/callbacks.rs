@@ -1,4 +1,4 @@
-//! Callbacks: a path with a secret in it, by which somebody without a token sends one event to a step.
+//! Callbacks: a path with a secret in it, for sending one event to a step without a token.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -22,21 +22,22 @@ const PLAN_DIGITS: usize = 32;
 /// Writers of states carry an epoch; callbacks compete by versions alone.
 const EPOCH: u64 = 1;
 
-/// What a callback is for.
+/// Target of a callback.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     plan: PlanId,
     step: StepId,
 }
 
-/// Where the store keeps a callback.
+/// The store's key of a callback.
 fn key(plan: PlanId, token: &str) -> String {
     format!("{plan}/{token}")
 }
 
 /// Makes a path by which one event can be sent to a step without a token
 ///
-/// It is valid until it was used once, or its plan is removed. Whoever knows it can use it.
+/// It is valid until it was used once, or its plan is removed. Knowledge of the path is enough to
+/// use it.
 #[utoipa::path(
     post, path = "/plans/{plan}/steps/{step}/callback", tag = "steps", operation_id = "makeCallback",
     params(
@@ -85,7 +86,7 @@ pub(in crate::http) async fn tell(
         let detail = "there is no such callback, or it was used";
         Problem::new(Code::CallbackUnknown, detail)
     };
-    // It lies with its plan, and goes with it.
+    // The callback is stored with its plan, and removed with it.
     let of = token.get(..PLAN_DIGITS).and_then(|plan| plan.parse::<PlanId>().ok());
     let key = key(of.ok_or_else(unknown)?, &token);
     let known = states.load(OF_PLAN, &key).await?;

@@ -17,9 +17,10 @@ use crate::http::trace;
 
 /// Publishes events: CloudEvents 1.0 in structured, binary or batch mode
 ///
-/// The answer comes when each is durable with all who waited for it. The same event again, by source and
-/// id, changes nothing for who has got it, so a request may be repeated. A task whose filter has a variable or
-/// a correlation decides itself whether an event is meant: how many of those got it is `undecided`.
+/// The answer comes when each is durable with all its listeners. The same event again, by source
+/// and id, changes nothing for steps that have got it, so a request may be repeated. A task whose
+/// filter has a variable or a correlation decides itself whether it takes an event: `undecided` is
+/// the number of those.
 #[utoipa::path(
     post, path = "/events", tag = "flows", operation_id = "publishEvents",
     request_body(content(

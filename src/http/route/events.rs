@@ -44,7 +44,7 @@ pub(in crate::http) async fn send(
     Ok(Answer(EventDone { plan: plan.to_string(), step: step.0 }))
 }
 
-/// Says that what a step has started outside is alive
+/// Sends a heartbeat for external work of a step
 #[utoipa::path(
     post, path = "/plans/{plan}/steps/{step}/heartbeat", tag = "steps", operation_id = "sendHeartbeat",
     request_body = HeartbeatFor,

@@ -20,7 +20,7 @@ use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
 
-/// How a flow is added.
+/// Options for adding a flow.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -56,7 +56,7 @@ fn info(entry: FlowEntry) -> FlowInfo {
     }
 }
 
-/// What is wrong, each with its place.
+/// The problems, each with its place.
 fn problems(wrong: &Problems) -> Problem {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let one = |one: &flow::Problem| FlowProblem {
@@ -112,9 +112,9 @@ pub(in crate::http) async fn list(State(api): State<Api>) -> Result<Answer<FlowL
     Ok(Answer(FlowList { flows, unheard_events, unclear_filters }))
 }
 
-/// Adds a flow, YAML or JSON; one that is there already is left as it is
+/// Adds a flow, YAML or JSON; an existing one stays unchanged
 ///
-/// If it says when it starts by itself, it does so from now on, unless the query says otherwise.
+/// If it has a schedule of its own, the schedule starts now, unless the query says otherwise.
 #[utoipa::path(
     post, path = "/flows", tag = "flows", operation_id = "addFlow",
     params(AddQuery),

@@ -16,24 +16,24 @@ use crate::http::picture::{self, Page};
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 
-/// Which part of a history.
+/// The requested part of a history.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct HistoryQuery {
-    /// Which come first: `newest` or `oldest`.
+    /// Order: `newest` or `oldest` first.
     #[param(inline, default = "oldest")]
     order: Option<Newest>,
-    /// How many; 5,000 at most.
+    /// Maximum number of events; 5,000 at most.
     #[param(minimum = 1, maximum = 5000, default = 500)]
     limit: Option<u32>,
-    /// The `next` of the page before, which was asked for in the same order.
+    /// The `next` of the previous page, in the same order.
     cursor: Option<String>,
 }
 
-/// All that happened, with who and why
+/// All events of a plan, with author and reason
 ///
-/// Cost: all that happened to the plan is read for each page; only the page is sent.
+/// Cost: the entire history of the plan is read for each page; only the page is sent.
 #[utoipa::path(
     get, path = "/plans/{plan}/history", tag = "steps", operation_id = "getHistory",
     params(("plan" = String, Path, description = "The plan"), HistoryQuery),
@@ -55,20 +55,20 @@ pub(in crate::http) async fn history(
     Ok(Answer(picture::history(history, Page { is_newest_first, after, limit })))
 }
 
-/// Which calls.
+/// The requested calls.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct CallsQuery {
     /// Only calls of this step.
     step: Option<u32>,
-    /// Which come first: `newest` or `oldest`.
+    /// Order: `newest` or `oldest` first.
     #[param(inline, default = "oldest")]
     order: Option<Newest>,
-    /// How many; 5,000 at most.
+    /// Maximum number of calls; 5,000 at most.
     #[param(minimum = 1, maximum = 5000, default = 500)]
     limit: Option<u32>,
-    /// The `next` of the page before, which was asked for in the same order.
+    /// The `next` of the previous page, in the same order.
     cursor: Option<String>,
 }
 

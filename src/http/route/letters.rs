@@ -19,12 +19,12 @@ use crate::http::show;
 use crate::http::state::Api;
 use crate::http::trace;
 
-/// Which dead letters are asked for.
+/// The requested dead letters.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct LettersQuery {
-    /// How many letters; all that are kept if nothing is said.
+    /// Maximum number of letters; all that are kept by default.
     #[param(minimum = 1, maximum = 1024, default = 1024)]
     limit: Option<u32>,
     /// The `next` of the page before.

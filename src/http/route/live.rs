@@ -1,4 +1,4 @@
-//! What happens to plans, as it becomes durable: a stream of server-sent events.
+//! Events of plans, as they become durable: a stream of server-sent events.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,7 +24,7 @@ use crate::http::picture;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 
-/// What to listen to.
+/// The requested events.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -40,12 +40,12 @@ pub(in crate::http) struct LiveQuery {
     after: Option<String>,
 }
 
-/// What happens to plans, as it becomes durable: server-sent events
+/// Events of plans, as they become durable: server-sent events
 ///
-/// Each event has its place as id, what happened as name, and a `HappeningInfo` as data. Where the stream
-/// begins, and where it is when nothing has happened for a while, is told as an id alone. A reader that is
-/// too slow gets the event `cut_off` and the end of the stream; whoever comes back with the last id as
-/// `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing.
+/// Each event has its place as id, its kind as name, and a `HappeningInfo` as data. An id alone
+/// gives the place at the begin of the stream, and after a while without events. A reader that is
+/// too slow gets the event `cut_off` and the end of the stream. A reader that reconnects with the
+/// last id as `Last-Event-ID`, as browsers do by themselves, or as `after`, misses nothing.
 #[utoipa::path(
     get, path = "/events", tag = "world", operation_id = "watchEvents",
     params(LiveQuery, ("Last-Event-ID" = Option<String>, Header, description = "As `after`")),
@@ -103,7 +103,7 @@ struct Live {
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     api: Api,
     _open: UnderWay,
-    /// The last place that was told.
+    /// The last place that was sent.
     told: Cursor,
     /// When the next sign of life is due.
     sign: Interval,
@@ -112,7 +112,7 @@ struct Live {
 }
 
 impl Live {
-    /// Up to where all was told that there was to tell.
+    /// The place up to which all matching events were sent.
     fn place(&mut self) -> String {
         self.told = self.told.max(self.watch.cursor());
         self.told.to_string()
@@ -130,7 +130,7 @@ impl Stream for Live {
             if self.watch.poll_listening(cx).is_pending() {
                 return Poll::Pending;
             }
-            // So that whoever listens knows that from here on nothing is missed.
+            // Sent at once, so that the reader knows the place from which on it misses nothing.
             self.has_begun = true;
             let place = self.place();
             let begin = Event::default().retry(LIVE_AGAIN).comment("listening").id(place);
@@ -160,7 +160,7 @@ impl Stream for Live {
                 Poll::Pending
             }
             Poll::Ready(Some(Err(error))) => {
-                // Whoever listens comes back, and goes on where it was.
+                // The reader reconnects and continues at its place.
                 tracing::warn!(%error, "a stream of live events ends");
                 Poll::Ready(None)
             }

@@ -1,4 +1,4 @@
-//! The operations of the API, by what they are about.
+//! The operations of the API, by subject.
 
 pub(super) mod actions;
 pub(super) mod bulk;

@@ -13,7 +13,7 @@ use crate::http::trace;
 
 /// Gives an order to a plan; the answer comes when it is durable
 ///
-/// Which orders a plan takes now, its field `possible` says, and that of its steps.
+/// The field `possible` of a plan and of its steps lists the orders that it takes now.
 #[utoipa::path(
     post, path = "/plans/{plan}/orders", tag = "plans", operation_id = "orderPlan",
     request_body = Order, params(("plan" = String, Path, description = "The plan")),

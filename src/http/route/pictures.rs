@@ -1,4 +1,4 @@
-//! A plan as data for those who draw it.
+//! A plan as data for drawing.
 
 use axum::extract::State;
 use axum::Json as Answer;
@@ -19,27 +19,28 @@ use crate::http::picture;
 use crate::http::problem::Problem;
 use crate::http::state::Api;
 
-/// Which part of a graph.
+/// The requested part of a graph.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct GraphQuery {
-    /// Only so many steps of each row, those first that ask for attention most; the others are told
-    /// together, as one of `rests`.
+    /// Maximum number of steps of each row, those first that need attention most; the others are
+    /// summed up in one of `rests`.
     #[param(minimum = 1)]
     beside: Option<u32>,
-    /// How many nodes; 5,000 at most. A page has up to four times as many edges.
+    /// Maximum number of nodes; 5,000 at most. A page has up to four times as many edges.
     #[param(minimum = 1, maximum = 5000, default = 500)]
     limit: Option<u32>,
     /// The `next` of the page before.
     cursor: Option<String>,
 }
 
-/// Which step waits for which, row by row
+/// The graph of steps and their dependencies, row by row
 ///
-/// Each page has what leads to its nodes, from it and from pages before; a node with very many edges is
-/// told once, and the rest of its edges on the next page. Cost: the whole plan is looked through for each
-/// page; only the page is sent. A plan that grows meanwhile may have other rows on the next page.
+/// Each page has the edges to its nodes, from it and from earlier pages. A node with very many
+/// edges comes once, and the rest of its edges on the next page. Cost: the entire plan is scanned
+/// for each page; only the page is sent. A plan that grows meanwhile may have other rows on the
+/// next page.
 #[utoipa::path(
     get, path = "/plans/{plan}/graph", tag = "steps", operation_id = "getGraph",
     params(("plan" = String, Path, description = "The plan"), GraphQuery),
@@ -68,29 +69,29 @@ pub(in crate::http) async fn graph(
     Ok(Answer(picture::graph(plan.graph_part(part))))
 }
 
-/// Which actions, and how many.
+/// The requested actions.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct TreeQuery {
     /// Only actions with a step in one of these states, with commas between.
     state: Option<String>,
-    /// Only actions whose name has this in it, or with the step of this number.
+    /// Only actions whose name contains this text, or with the step of this number.
     text: Option<String>,
     /// Only this action and those below it.
     under: Option<u32>,
     /// Only so many levels below where it begins; 0 is that action alone.
     depth: Option<u32>,
-    /// How many actions; 5,000 at most.
+    /// Maximum number of actions; 5,000 at most.
     #[param(minimum = 1, maximum = 5000, default = 1000)]
     limit: Option<u32>,
     /// The `next` of the page before.
     cursor: Option<String>,
 }
 
-/// Who planned whom
+/// The tree of actions, each under the action that planned it
 ///
-/// Cost: the whole plan is looked through for each page; only the page is sent.
+/// Cost: the entire plan is scanned for each page; only the page is sent.
 #[utoipa::path(
     get, path = "/plans/{plan}/tree", tag = "steps", operation_id = "getTree",
     params(("plan" = String, Path, description = "The plan"), TreeQuery),
@@ -128,24 +129,24 @@ pub(in crate::http) async fn tree(
     Ok(Answer(picture::tree(plan.tree_part(part), fits, from as usize, limit)))
 }
 
-/// Which steps, and how many.
+/// The requested steps.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct TimelineQuery {
     /// Only steps of these phases (`plan`, `run`, `finalize`), with commas between.
     phase: Option<String>,
-    /// How many steps; 5,000 at most. A page has up to four times as many of their times,
-    /// or 10,000.
+    /// Maximum number of steps; 5,000 at most. A page has up to four times as many spans, or
+    /// 10,000.
     #[param(minimum = 1, maximum = 5000, default = 500)]
     limit: Option<u32>,
     /// The `next` of the page before.
     cursor: Option<String>,
 }
 
-/// When each step did what
+/// The times of each step
 ///
-/// Cost: all that happened to the plan is read for each page; only the page is sent.
+/// Cost: the entire history of the plan is read for each page; only the page is sent.
 #[utoipa::path(
     get, path = "/plans/{plan}/timeline", tag = "steps", operation_id = "getTimeline",
     params(("plan" = String, Path, description = "The plan"), TimelineQuery),

@@ -20,7 +20,7 @@ use crate::http::show;
 use crate::http::state::Api;
 use crate::key;
 
-/// Which plans, and how many.
+/// The requested plans.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -37,12 +37,12 @@ pub(in crate::http) struct PlansQuery {
     labels: Option<String>,
     /// Only plans with this root action.
     action: Option<String>,
-    /// Only the plan with this idempotency key: that of whoever asks, else the one whose `key` is this as
-    /// plans show it.
+    /// Only the plan with this idempotency key: the caller's own, else the one whose shown `key` is
+    /// this.
     key: Option<String>,
     /// Only plans that this one has triggered.
     by: Option<String>,
-    /// Only plans that a step of this plan has asked for.
+    /// Only plans started by a step of this plan.
     caller: Option<String>,
     /// Only plans that were created at this time or later.
     created_from: Option<String>,
@@ -52,24 +52,24 @@ pub(in crate::http) struct PlansQuery {
     ended_from: Option<String>,
     /// Only plans that were stopped before this time.
     ended_before: Option<String>,
-    /// Which come first: `newest` or `oldest`.
+    /// Order: `newest` or `oldest` first.
     #[param(inline, default = "newest")]
     order: Option<Newest>,
-    /// How many plans; 1,000 at most.
+    /// Maximum number of plans; 1,000 at most.
     #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
     /// The `next` of the page before.
     cursor: Option<String>,
 }
 
-/// Which plans come first.
+/// Order of plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::http) enum Newest {
-    /// Those that were created last.
+    /// The newest plans first.
     #[default]
     Newest,
-    /// Those that were created first.
+    /// The oldest plans first.
     Oldest,
 }
 
@@ -104,12 +104,12 @@ pub(in crate::http) async fn list(
     Ok(Answer(PlanPage { plans: rows.into_iter().map(show::row).collect(), next }))
 }
 
-/// The key of whoever asks, as it is stored.
+/// The caller's key, as it is stored.
 pub(in crate::http) fn scoped(who: &Principal, key: &str) -> String {
     key::scoped(&who.name, key)
 }
 
-/// The key as it is stored of a plan that is looked for: that of whoever asks, else as it was given.
+/// The stored form of the key of an existing plan: the caller's own, else the key as given.
 pub(in crate::http) async fn known_key(
     api: &Api,
     who: &Principal,
@@ -148,7 +148,7 @@ fn asked(query: PlansQuery) -> api::Filter {
     }
 }
 
-/// A filter of the store, but for the key; the error says what there is not.
+/// A filter of the store, without the key; the error names the unknown value.
 pub(in crate::http) fn filter(asked: &api::Filter) -> Result<Filter, String> {
     fn all<T>(names: &[String], what: &str, of: fn(&str) -> Option<T>) -> Result<Vec<T>, String> {
         let one = |name: &String| {
@@ -180,7 +180,7 @@ pub(in crate::http) fn filter(asked: &api::Filter) -> Result<Filter, String> {
     })
 }
 
-/// How many rows a page has.
+/// Number of rows of a page.
 pub(in crate::http) fn page(limit: Option<u32>, max: usize) -> Result<usize, Problem> {
     match limit {
         None => Ok(PAGE),
@@ -192,7 +192,7 @@ pub(in crate::http) fn page(limit: Option<u32>, max: usize) -> Result<usize, Pro
     }
 }
 
-/// How long to wait for the end of a plan.
+/// Time to wait for the end of a plan.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

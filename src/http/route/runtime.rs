@@ -105,9 +105,10 @@ fn latency(latency: Latency, spread: &[LatencyBucket]) -> LatencyInfo {
     }
 }
 
-/// The types of entities that have been used
+/// The types of entities in use
 ///
-/// The plans of the world are entities too; those of a host application are there if it names them.
+/// The plans of the world are entities too; types of a host application are included if it names
+/// them.
 #[utoipa::path(
     get, path = "/entities", tag = "world", operation_id = "listEntityTypes",
     responses((status = 200, description = "The types, that of plans first", body = EntityTypes)),
@@ -137,7 +138,7 @@ fn kind(of: EntityType, is_plan: bool) -> EntityTypeInfo {
     }
 }
 
-/// An entity, by its type and key; it is not activated by that
+/// An entity, by its type and key; the look-up does not activate it
 #[utoipa::path(
     get, path = "/entities/{name}/{key}", tag = "world", operation_id = "getEntity",
     params(

@@ -28,12 +28,12 @@ use crate::http::show;
 use crate::http::state::Api;
 use crate::http::trace;
 
-/// How many schedules, and from where on.
+/// The requested schedules.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct SchedulesQuery {
-    /// How many schedules; 1,000 at most.
+    /// Maximum number of schedules; 1,000 at most.
     #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -153,7 +153,7 @@ pub(in crate::http) async fn unpause(
     Ok(Answer(info(unpaused?)))
 }
 
-/// Launches now, whatever the overlap policy says
+/// Launches now, regardless of the overlap policy
 #[utoipa::path(
     post, path = "/schedules/{name}/trigger", tag = "schedules", operation_id = "triggerSchedule",
     params(("name" = String, Path, description = "The name of the schedule")),
@@ -171,7 +171,7 @@ pub(in crate::http) async fn trigger(
     Ok((StatusCode::CREATED, Answer(started)))
 }
 
-/// Launches what it would have launched in a range of times
+/// Launches the times in a range
 #[utoipa::path(
     post, path = "/schedules/{name}/backfill", tag = "schedules", operation_id = "backfillSchedule",
     request_body = Backfill,
@@ -191,14 +191,14 @@ pub(in crate::http) async fn backfill(
     Ok(Answer(BackfillDone { times: filled? }))
 }
 
-/// How many times, and from when on.
+/// The requested times.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct TimesQuery {
     /// Only times after this one; now if nothing is said.
     after: Option<String>,
-    /// How many times; 1,000 at most.
+    /// Maximum number of times; 1,000 at most.
     #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! How plans are begun.
+//! Start of plans.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::http::problem::Problem;
 use crate::http::state::Api;
 use crate::http::trace;
 
-/// Whether the answer is one that was given before.
+/// Header that marks a repeated answer.
 const REPEATED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Begins a plan; the answer comes when it is durable
+/// Starts a plan; the answer comes when it is durable
 #[utoipa::path(
     post, path = "/plans", tag = "plans", operation_id = "startPlan", request_body = Start,
     params(("Idempotency-Key" = Option<String>, Header,
@@ -87,7 +87,7 @@ pub(in crate::http) async fn start(
     finish(&who, &action, named).await
 }
 
-/// What is begun belongs to the trace of whoever asks, if they have one.
+/// The started plan belongs to the caller's trace, if there is one.
 pub(super) fn traced(options: TriggerOptions) -> TriggerOptions {
     match trace::given().map(|header| options.clone().traceparent(&header)) {
         Some(Ok(traced)) => traced,
@@ -95,7 +95,7 @@ pub(super) fn traced(options: TriggerOptions) -> TriggerOptions {
     }
 }
 
-/// Waits until a plan is durable, and tells whether it was there already.
+/// Waits until a plan is durable, and reports whether it existed already.
 pub(super) async fn finish(who: &Principal, what: &str, named: Named) -> Result<Response, Problem> {
     let Named { id, triggering, .. } = named;
     let begun = triggering.await;

@@ -18,14 +18,14 @@ use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
 
-/// Which steps, and how many.
+/// The requested steps.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct StepsQuery {
     /// Only steps in these states, with commas between.
     state: Option<String>,
-    /// How many steps; 500 at most.
+    /// Maximum number of steps; 500 at most.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -62,7 +62,7 @@ pub(in crate::http) async fn list(
     Ok(Answer(StepPage { steps, next }))
 }
 
-/// The states that are asked for.
+/// The requested states.
 pub(in crate::http) fn step_states(words: Option<&str>) -> Result<Vec<&str>, Problem> {
     let words = words.unwrap_or_default().split(',');
     let states: Vec<&str> = words.filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Whether it is healthy, its figures, its description; asked without a token where that is harmless.
+//! Health, figures and description; without a token where that is harmless.
 
 use axum::extract::State;
 use axum::http::{header, StatusCode};
@@ -12,9 +12,9 @@ use crate::http::problem::Problem;
 use crate::http::show;
 use crate::http::state::Api;
 
-/// Whether something was committed to the store within the last seconds
+/// Whether a commit to the store succeeded within the last seconds
 ///
-/// If that is longer ago, a probe is committed before the answer; many who ask at once share one.
+/// If the last one is older, a probe is committed before the answer; concurrent requests share one.
 #[utoipa::path(
     get, path = "/health", tag = "system", operation_id = "getHealth",
     responses(
@@ -58,7 +58,7 @@ pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response,
         let (stats, counts) = (api.world().stats().await?, api.world().counts().await?);
         Ok::<Seen, Problem>(Seen { stats, counts })
     };
-    // Without them the others are still worth having: a store that fails is what one looks for here.
+    // Without them the other figures are still useful: especially when the store fails.
     let seen = seen.await.inspect_err(|problem| {
         tracing::warn!(problem = problem.detail(), "figures of the world are left out");
     });

@@ -18,11 +18,11 @@ use crate::http::state::Api;
 use crate::http::trace;
 use crate::work::{event_id, LeaseError, Offer, OfferId, Outcome, Workers, LEASE, LEASE_MAX};
 
-/// How long a worker that waits does not look again, if nothing was offered meanwhile: a lease of another
-/// one may have ended.
+/// Time after which a waiting worker looks again without a new offer: the lease of another worker
+/// may have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long, and how often, a step that has written its offer is given to be suspended.
+/// Interval and number of looks for the suspension of a step that has written its offer.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 const LOOKS: u32 = 500;
 
@@ -54,7 +54,7 @@ fn moment(ms: u64) -> String {
     show::time(turnwheel_engine::Time(ms.saturating_mul(1_000)))
 }
 
-/// Asks for tasks; waits for one if there is none
+/// Leases tasks; waits for one if there is none
 #[utoipa::path(
     post, path = "/work/lease", tag = "work", operation_id = "leaseTasks", request_body = Lease,
     responses((status = 200, description = "The tasks that the worker has now", body = Leased)),
@@ -84,7 +84,7 @@ pub(in crate::http) async fn lease(
     let until = Instant::now() + wait;
     loop {
         api.takes_work()?;
-        // What is offered from here on is not missed.
+        // No offer from here on is missed.
         let news = workers.wait(until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN));
         let mut news = std::pin::pin!(news);
         let mut tasks = Vec::new();
@@ -170,7 +170,7 @@ pub(in crate::http) async fn heartbeat(
     let offer = held(&api, &name).await?;
     let (plan, step, attempt) = (offer.plan, offer.step, offer.attempt);
     if let Err(error) = api.world().heartbeat(plan, step, attempt, &beat.details).await? {
-        // The step waits no more: the worker should end what it does.
+        // The step does not wait any more: the worker should stop.
         workers(&api)?.remove(&offer).await?;
         return Err(Problem::new(Code::LeaseLost, error.to_string()).of_plan(plan));
     }
@@ -178,7 +178,7 @@ pub(in crate::http) async fn heartbeat(
     Ok(Answer(TaskHeld { until: moment(offer.until_ms()) }))
 }
 
-/// Says that the task is done; the answer comes when that is durable
+/// Completes the task; the answer comes when that is durable
 #[utoipa::path(
     post, path = "/work/{name}/complete", tag = "work", operation_id = "completeTask",
     request_body = TaskComplete, params(("name" = String, Path, description = "The id of the task")),
@@ -196,7 +196,7 @@ pub(in crate::http) async fn complete(
     outcome
 }
 
-/// Says that the task has failed; the answer comes when that is durable
+/// Fails the task; the answer comes when that is durable
 #[utoipa::path(
     post, path = "/work/{name}/fail", tag = "work", operation_id = "failTask",
     request_body = TaskFail, params(("name" = String, Path, description = "The id of the task")),

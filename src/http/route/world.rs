@@ -1,4 +1,4 @@
-//! Which world this is, and what has happened to those before it.
+//! Identity of the world, and incidents of earlier worlds.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::http::show;
 use crate::http::state::Api;
 use crate::incident::{self, Incident};
 
-/// Which world this is, where it runs, and which processes before it have ended without closing
+/// Identity and host of the world, and processes before it that ended without closing
 #[utoipa::path(
     get, path = "/world", tag = "world", operation_id = "getWorld",
     responses((status = 200, description = "The world", body = WorldInfo)),

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::idle::UnderWay;
 
-/// How long a connection is idle before it makes place: a new one may be about to send its request.
+/// Idle time before a connection may be closed for another: a new one may be about to send its
+/// request.
 const IDLE_AT_LEAST: Duration = Duration::from_millis(50);
 
 /// The open connections of a server. Clones share it.
@@ -53,8 +54,8 @@ impl Crowd {
         Self(Arc::new(Shared { max, open: Mutex::default(), changed }))
     }
 
-    /// Takes a place. If all are taken, the connection that has been idle longest is told to leave;
-    /// if none is idle for [`IDLE_AT_LEAST`], this waits.
+    /// Takes a place. If all are taken, the connection that has been idle longest is closed; if
+    /// none is idle for [`IDLE_AT_LEAST`], this waits.
     ///
     /// Cost: with all places taken one look at each connection.
     pub(super) async fn enter(&self) -> Place {
@@ -76,7 +77,8 @@ impl Crowd {
         }
     }
 
-    /// Ends when no connection is open any more. Only while nobody [enters](Self::enter).
+    /// Ends when no connection is open any more. Call it only without concurrent
+    /// [enters](Self::enter).
     pub(super) async fn is_empty(&self) {
         while !self.0.open.lock().connections.is_empty() {
             self.0.changed.notified().await;
@@ -159,7 +161,7 @@ mod tests {
         assert!(is_told(&idle) && !is_told(&busy));
         drop(idle);
         let third = enter().expect("a place");
-        // All are busy: the first to become idle is told.
+        // All are busy: the first idle connection is notified.
         let other = third.under_way().begin();
         assert_eq!(enter().expect_err("all are busy"), None);
         assert!(!is_told(&third) && !is_told(&busy));

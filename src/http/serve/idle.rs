@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What is under way on a connection.
+/// Running requests of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct UnderWay(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when the connection becomes idle.
+    /// Notified when the connection becomes idle.
     idle: Arc<Notify>,
 }
 
@@ -34,13 +34,13 @@ struct State {
 pub(super) struct One(UnderWay);
 
 impl UnderWay {
-    /// Nothing yet; `idle` is told whenever the last request has ended.
+    /// Without requests; `idle` is notified whenever the last request has ended.
     pub(super) fn new(idle: Arc<Notify>) -> Self {
         let state = Mutex::new(State { requests: 0, last: Instant::now() });
         Self(Arc::new(Shared { state, idle }))
     }
 
-    /// Since when there is nothing under way, if there is nothing.
+    /// Time since which no request runs, if none does.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.0.state.lock();
         (state.requests == 0).then_some(state.last)

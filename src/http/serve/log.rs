@@ -1,4 +1,4 @@
-//! The log of a server: lines for people, or JSON for what collects them.
+//! The log of a server: lines for people, or JSON for log collectors.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// How lines of the log look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -20,14 +20,14 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// What is to be logged cannot be understood.
+    /// The log filter is invalid.
     #[error(
         "«{filter}» does not say what to log: {problem}; write it as info,turnwheel::http=debug"
     )]
     Filter {
-        /// What was said.
+        /// The given filter.
         filter: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// Something in this process logs already.
@@ -35,12 +35,12 @@ pub enum LogError {
     Started(String),
 }
 
-/// Logs to standard error what the filter lets through: a level, or levels by target such as
+/// Logs to standard error the events that pass the filter: a level, or levels by target such as
 /// `info,turnwheel::http=debug`. Changes go to the target `turnwheel::audit`.
 ///
 /// # Errors
 ///
-/// The filter cannot be understood, or this process has a log already.
+/// The filter is invalid, or this process has a log already.
 pub fn start_log(format: LogFormat, filter: &str) -> Result<(), LogError> {
     let registry = tracing_subscriber::registry().with(targets(filter)?);
     let started = match format {
@@ -58,7 +58,7 @@ pub fn start_log(format: LogFormat, filter: &str) -> Result<(), LogError> {
     started.map_err(|error| LogError::Started(error.to_string()))
 }
 
-/// The same, and hands the spans of steps to a collector of traces, whatever is logged.
+/// The same, and sends the spans of steps to a trace collector, regardless of the filter.
 ///
 /// # Errors
 ///

@@ -1,13 +1,13 @@
 //! Listening: connections with limits, HTTP/1.1 and HTTP/2, TLS by option, an orderly stop.
 //!
-//! 1. A connection is accepted. If there are as many as the limit says, the one that has been idle
-//!    longest is closed for it (`crowd.rs`); if none is idle, it waits.
-//! 2. Each is served in a task of its own, in the protocol that its first bytes tell (`protocol.rs`), or that
-//!    TLS has agreed on. Heads, bodies and writes have time limits, so that a peer that
-//!    drips, or reads nothing, does not hold it for ever.
-//! 3. At a stop new work is refused, live streams end, requests under way are answered. Open
-//!    connections are served for a moment longer, and each answer closes its own. What has not ended
-//!    within the limit is cut. The world is the caller's, to be shut down afterwards.
+//! 1. A connection is accepted. At the limit, the connection that has been idle longest is closed
+//!    for it (`crowd.rs`); if none is idle, the new one waits.
+//! 2. Each is served in a task of its own, in the protocol of its first bytes (`protocol.rs`), or
+//!    of the TLS negotiation. Heads, bodies and writes have time limits, so a slow peer does not
+//!    hold a connection for ever.
+//! 3. At a stop new work is refused, live streams end, running requests are answered. Open
+//!    connections are served for a moment longer, and each answer closes its own. Connections open
+//!    at the limit are cut. The world belongs to the caller, who shuts it down afterwards.
 
 mod crowd;
 mod idle;
@@ -56,14 +56,14 @@ use super::options::Options;
 use super::router::router;
 use super::state::Api;
 
-/// How long it is waited after the system has refused to accept a connection, for want of file
-/// descriptors for instance.
+/// Pause after the system has refused to accept a connection, for example for lack of file
+/// descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long open connections are served at a stop before those that are idle are closed.
+/// Time for which open connections are served at a stop before idle ones are closed.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// Where to listen.
+/// Address and options of a listener.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Listen {
@@ -94,26 +94,26 @@ impl Listen {
         self
     }
 
-    /// How many connections at once, instead of [`CONNECTIONS_MAX`].
+    /// Maximum number of connections, instead of [`CONNECTIONS_MAX`].
     pub fn connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections.max(1);
         self
     }
 
-    /// How long requests under way may take to end at a stop, instead of [`STOP_WITHIN`].
+    /// Time for running requests to end at a stop, instead of [`STOP_WITHIN`].
     pub fn stop_within(mut self, limit: Duration) -> Self {
         self.stop_within = limit;
         self
     }
 
-    /// How long the head of a request may take, with the time between two requests of a connection, instead
-    /// of [`HEAD_WITHIN`]. A connection that takes longer is cut.
+    /// Time limit of the head of a request, including the time between two requests of a
+    /// connection, instead of [`HEAD_WITHIN`]. A slower connection is cut.
     pub fn head_within(mut self, limit: Duration) -> Self {
         self.head_within = limit;
         self
     }
 
-    /// How long a peer may take nothing of what is sent to it, instead of [`WRITE_WITHIN`].
+    /// Time in which a peer must read some of the data sent to it, instead of [`WRITE_WITHIN`].
     pub fn write_within(mut self, limit: Duration) -> Self {
         self.write_within = limit;
         self
@@ -146,12 +146,12 @@ pub enum ServeError {
     Tls {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-/// What was left when the server stopped.
+/// Leftovers when the server stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
     /// Whether all requests under way were answered within the limit.
@@ -211,7 +211,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -325,7 +325,7 @@ impl Server {
     }
 }
 
-/// How patient a connection is, and who counts that it was not patient enough.
+/// Time limits of a connection, and the counter of peers that exceed them.
 struct Limits {
     write_within: Duration,
     head_within: Duration,

@@ -1,4 +1,4 @@
-//! A stream whose peer has to take what is sent to it within a limit.
+//! A stream whose peer must read the data sent to it within a limit.
 
 use std::future::Future;
 use std::io;
@@ -10,15 +10,15 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Ends a connection whose peer takes nothing for too long. Reading has limits elsewhere: heads and bodies
-/// have theirs, and whoever waits for an answer may be silent.
+/// Ends a connection whose peer reads nothing for too long. Reads have limits elsewhere: heads and
+/// bodies have theirs, and a caller that waits for an answer may be silent.
 pub(super) struct Patient<IO> {
     stream: IO,
     within: Duration,
     limit: Pin<Box<Sleep>>,
     /// Whether a write waits for its peer, so that the limit counts.
     is_waiting: bool,
-    /// How many such peers there were.
+    /// Number of such peers.
     unread: Counter,
 }
 

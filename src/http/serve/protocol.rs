@@ -1,4 +1,4 @@
-//! Which protocol a connection speaks: HTTP/1.1, or HTTP/2 by its preface.
+//! Protocol of a connection: HTTP/1.1, or HTTP/2 by its preface.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,7 +7,7 @@ use std::task::{ready, Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a client of HTTP/2 says first, and no client of HTTP/1.1 says.
+/// First bytes of an HTTP/2 client, which no HTTP/1.1 client sends.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A protocol.
@@ -17,17 +17,17 @@ pub(super) enum Protocol {
     Two,
 }
 
-/// A stream of which something was read to know its protocol; it is read again.
+/// A stream whose first bytes were read to detect its protocol; they are read again.
 #[derive(Debug)]
 pub(super) struct Begun<IO> {
     read: [u8; PREFACE.len()],
-    /// What of it is to be read again.
+    /// Part of the bytes that is left to read again.
     left: std::ops::Range<usize>,
     stream: IO,
 }
 
 impl<IO: AsyncRead + Unpin> Begun<IO> {
-    /// Reads until it is known which protocol is spoken. Who calls limits the time.
+    /// Reads until the protocol is known. The caller limits the time.
     pub(super) async fn of(mut stream: IO) -> io::Result<(Self, Protocol)> {
         let (mut read, mut count) = ([0; PREFACE.len()], 0);
         let protocol = loop {
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Parts that come one after the other, then the end.
+    /// Parts that arrive one after the other, then the end.
     struct Parts(VecDeque<Vec<u8>>);
 
     impl AsyncRead for Parts {
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What is known of a stream on which these parts come, and what can be read of it.
+    /// The protocol of a stream with these parts, and the bytes read from it.
     fn known(parts: &[&[u8]]) -> (Protocol, Vec<u8>) {
         let parts = Parts(parts.iter().map(|part| part.to_vec()).collect());
         let (mut begun, protocol) = now(Begun::of(parts)).expect("it can be read");

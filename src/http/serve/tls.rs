@@ -14,7 +14,7 @@ use super::ServeError;
 /// HTTP/2, as TLS names it.
 pub(super) const HTTP_TWO: &[u8] = b"h2";
 
-/// What accepts connections with these certificates and this key.
+/// The acceptor of connections with these certificates and this key.
 pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, ServeError> {
     let wrong = |file: &Path, problem: &dyn std::fmt::Display| ServeError::Tls {
         file: file.display().to_string(),

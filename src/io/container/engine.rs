@@ -1,4 +1,4 @@
-//! The command line of an engine of containers: `docker`, `podman`, or another one that is spoken to alike.
+//! The command line of a container engine: `docker`, `podman`, or a compatible one.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,22 +12,22 @@ use turnwheel_engine::flow::{IoError, IoErrorKind, ProcessResult};
 use crate::io::options::IoOptions;
 use crate::io::process::{installed, supervise, Limits};
 
-/// The command lines that are looked for, the first one that is there.
+/// Command lines to look for; the first one found is used.
 const KNOWN: [&str; 2] = ["docker", "podman"];
 
-/// What the setting says if there are to be no containers.
+/// Value of the setting that disables containers.
 const NONE: &str = "none";
 
-/// How long an engine has to answer a question; one whose daemon hangs does not.
+/// Time limit of an engine's answer; the daemon may hang.
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long its command line has to end itself after SIGTERM.
+/// Time between SIGTERM and SIGKILL of its command line.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The most that it may say to a question, in bytes: a list of containers, or what is known of some.
+/// Maximum bytes of an answer: a list of containers, or the details of some.
 const SAID_MAX: usize = 16 * 1_024 * 1_024;
 
-/// Characters of what it says that become a part of an error.
+/// Characters of its output that go into an error.
 const SHOWN_MAX: usize = 1_000;
 
 /// The engine of containers of this host.
@@ -38,7 +38,7 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// The one that the options name, else the first one that is installed.
+    /// The engine named by the options, else the first one that is installed.
     pub(crate) fn find(options: &'a IoOptions, are_over: &'a AtomicBool) -> Result<Self, IoError> {
         let wrong = |problem: String| IoError::new(IoErrorKind::Unsupported, problem);
         let program = match options.container_engine.as_deref() {
@@ -74,7 +74,7 @@ impl<'a> Engine<'a> {
         Self { options, are_over, program }
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) fn name(&self) -> String {
         let name = self.program.file_name().unwrap_or(self.program.as_os_str());
         name.to_string_lossy().into_owned()
@@ -85,8 +85,8 @@ impl<'a> Engine<'a> {
         self.are_over.load(Ordering::Relaxed)
     }
 
-    /// A command of it. It has the environment of this process, for it may be told there where its daemon
-    /// is; but not what is meant for this process alone, such as secrets.
+    /// A command of it. It has the environment of this process, which may name its daemon, except
+    /// variables that are meant for this process alone, such as secrets.
     pub(super) fn command(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).env_clear();
@@ -95,7 +95,7 @@ impl<'a> Engine<'a> {
         command
     }
 
-    /// Asks it something, and gives what it says if it could do it.
+    /// Runs a query, and returns its output if it succeeded.
     pub(super) fn ask(
         &self,
         arguments: &[&str],
@@ -124,7 +124,7 @@ impl<'a> Engine<'a> {
         Err(IoError::new(IoErrorKind::Communication, message))
     }
 
-    /// What it knows of containers; those that are not there any longer are left out.
+    /// Details of containers; missing ones are left out.
     pub(super) fn inspect(&self, ids: &[&str]) -> Result<Vec<Value>, IoError> {
         let mut arguments = vec!["container", "inspect", "--format", "{{json .}}"];
         arguments.extend(ids);
@@ -141,7 +141,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// What the engine says, for people.
+/// The engine's output, for people.
 pub(super) fn shown(ended: &ProcessResult) -> String {
     let said = if ended.stderr.trim().is_empty() { &ended.stdout } else { &ended.stderr };
     said.trim().chars().take(SHOWN_MAX).collect()

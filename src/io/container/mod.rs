@@ -1,19 +1,19 @@
 //! Containers, by the command line of an engine.
 //!
-//! A container lives with its engine and not with this process, so its life has steps that are each known
-//! before the next one begins:
+//! A container lives with its engine and not with this process, so its life has steps whose outcome
+//! is known before the next one begins:
 //!
-//! 1. What is left of an earlier call with the same key is removed: it is found by its label, whatever
-//!    its name is. So no step ever has two containers.
+//! 1. Containers of an earlier call with the same key are removed; they are found by their label,
+//!    whatever their name. So no step ever has two containers.
 //! 2. It is created, which fetches its image. Its id is known now, and nothing runs.
-//! 3. A guard is begun that kills it by its id when this process is gone; then it is started and
-//!    its outputs are read as those of any command, within the same limits.
-//! 4. What takes too long, floods, or is wanted no longer is stopped by the engine: SIGTERM to the
-//!    container, SIGKILL after the grace. Then the engine is asked how it has ended.
-//! 5. It is deleted if it is to be; `remover` does what is to be done later, also for earlier processes.
+//! 3. A guard is started that kills it by its id after the end of this process. Then it is started
+//!    and its outputs are read as those of any command, within the same limits.
+//! 4. At a time-out, a flood of output or a cancel the engine stops it: SIGTERM to the container,
+//!    SIGKILL after the grace. Then the engine reports its exit.
+//! 5. It is deleted if requested; `remover` does later deletions, also for earlier processes.
 //!
-//! Values of variables are handed to the engine's command line in its environment, for the arguments of a
-//! command can be seen by everybody on the host.
+//! Values of variables are passed to the engine's command line in its environment, since every user
+//! of the host can see the arguments of a command.
 
 mod engine;
 mod remover;
@@ -39,12 +39,12 @@ const KEY: &str = "turnwheel.key";
 /// The label with the seconds after which it is removed once it has ended.
 const REMOVE_AFTER: &str = "turnwheel.remove-after";
 
-/// How often a container is created that finds one of the same step, which an engine has finished
-/// creating for a process that was gone already.
+/// Attempts to create a container that find another one of the same step: an engine may finish
+/// creating one for a process that is gone.
 const CREATE_TRIES_MAX: usize = 3;
 
-/// How names of variables begin that the engine's command line reads itself: their values are among its
-/// arguments, so that they do not change what it does.
+/// Prefixes of variables that the engine's command line reads itself: their values are passed as
+/// arguments, so that they do not change its behaviour.
 const ENGINE_READS: [&str; 9] = [
     "DOCKER_",
     "CONTAINER",
@@ -57,7 +57,7 @@ const ENGINE_READS: [&str; 9] = [
     "SSH_AUTH_SOCK",
 ];
 
-/// The same, as a whole.
+/// The same, by full name.
 const ENGINE_READS_EXACTLY: [&str; 4] = ["PATH", "HOME", "USER", "TMPDIR"];
 
 /// Runs a container until its end.
@@ -87,7 +87,7 @@ pub(super) fn run(
     ended
 }
 
-/// Starts a container that nobody waits for.
+/// Starts a container without waiting for it.
 pub(super) fn detach(
     engine: &Engine<'_>,
     container: &Container,
@@ -134,7 +134,7 @@ fn created(
     }
 }
 
-/// The last line is the id; before it may be what was fetched.
+/// The last line is the id; lines before it may be about the fetched image.
 fn id_of(engine: &Engine<'_>, said: &str) -> Result<String, IoError> {
     let id = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     if !id.is_empty() && id.chars().all(|sign| sign.is_ascii_alphanumeric()) {
@@ -145,7 +145,7 @@ fn id_of(engine: &Engine<'_>, said: &str) -> Result<String, IoError> {
     Err(IoError::new(IoErrorKind::Communication, message))
 }
 
-/// Removes what is left of earlier calls with a key, and gives how many that were.
+/// Removes containers of earlier calls with a key; returns their number.
 fn remove_old(
     engine: &Engine<'_>,
     key: &str,
@@ -192,7 +192,7 @@ fn create(
     ];
     match container.cleanup {
         Cleanup::Never => {}
-        // Nobody waits for its end but the engine.
+        // Only the engine waits for its end.
         Cleanup::Always if is_detached => arguments.push("--rm".to_owned()),
         Cleanup::After(after) => {
             arguments.push(format!("--label={REMOVE_AFTER}={}", after.as_secs_f64()));
@@ -242,7 +242,7 @@ fn is_read_by_engine(name: &str) -> bool {
         || ENGINE_READS_EXACTLY.contains(&upper.as_str())
 }
 
-/// Starts a container and reads what it says until its end.
+/// Starts a container and reads its output until its end.
 fn attached(
     engine: &Engine<'_>,
     id: &str,
@@ -262,14 +262,14 @@ fn attached(
         arguments.push("--interactive".to_owned());
     }
     arguments.push(id.to_owned());
-    // The command line itself needs no time to end: it is the container that is given some.
+    // No grace for the command line itself: the container gets it.
     let limits = Limits { time, grace: Duration::ZERO, output: engine.options.output_max };
     let ended = supervise(engine.command(&arguments), "the container", input, limits, is_over);
     drop(guard);
     ended
 }
 
-/// How a container has ended, by what the engine knows: the code of its command line may be its own.
+/// Exit of a container as the engine knows it: the code of its command line may be its own.
 fn told(engine: &Engine<'_>, id: &str, said: ProcessResult) -> Result<ProcessResult, IoError> {
     let wrong = |problem: String| Err(IoError::new(IoErrorKind::Communication, problem));
     let known = engine.inspect(&[id])?;
@@ -305,7 +305,7 @@ fn stopped(engine: &Engine<'_>, id: &str, problem: IoError) -> IoError {
     if engine.ask(&["kill", id], ANSWER, &|| false).is_ok() {
         return problem;
     }
-    // One that is not there, or has ended, needs no end.
+    // A container that is missing or has ended need not be ended.
     let known = engine.inspect(&[id]);
     let runs =
         |known: &Vec<Value>| known.iter().any(|it| it["State"]["Running"] == Value::Bool(true));
@@ -317,7 +317,7 @@ fn stopped(engine: &Engine<'_>, id: &str, problem: IoError) -> IoError {
     IoError::new(problem.kind, message)
 }
 
-/// The limit is that of the whole: what is left of it at a command is nobody's business.
+/// Errors show the limit of the entire call, not the rest that a single command had.
 fn in_time(error: IoError, limit: Duration) -> IoError {
     if error.kind != IoErrorKind::TimedOut {
         return error;

@@ -1,8 +1,8 @@
-//! Removes containers that have had their time.
+//! Removes containers that are due.
 //!
-//! What is to be removed, and when, is known by the engine: a label says how long after its end, so
-//! that it also is after this process has ended or the host was started anew. One thread looks when it is
-//! told to, and then at the time when the next one is due; it keeps nothing but that time.
+//! The engine knows the containers to remove, and when: a label has the delay after their end. So
+//! they are removed even if this process has ended or the host was restarted. One thread looks when
+//! it is notified, and at the time of the next removal; its only state is that time.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -18,16 +18,17 @@ use super::engine::{Engine, ANSWER};
 use super::{removed, REMOVE_AFTER};
 use crate::io::options::IoOptions;
 
-/// How long after one that still runs, or an engine that did not answer, it is looked again.
+/// Delay of the next look while a container runs, or if the engine did not answer.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// How long one that was created and never started is left alone: its process may be about to.
+/// Time for which a created and never started container is kept: its process may be about to start
+/// it.
 const UNSTARTED: Duration = Duration::from_secs(3_600);
 
-/// How long one that has ended stays at least: whoever has run it asks for its end first.
+/// Time for which an ended container is kept at least: its caller first asks for its exit.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// Containers that are asked for at once: what the engine says of them fits its limit.
+/// Containers in one query: the answer must fit its limit.
 const ASKED_AT_ONCE: usize = 50;
 
 /// The thread that removes. It ends when this is dropped.
@@ -38,7 +39,7 @@ pub(crate) struct Remover {
 }
 
 impl Remover {
-    /// Begins it, with a look for what earlier processes have left.
+    /// Starts it, with a look for containers of earlier processes.
     pub(crate) fn begin(engine: &Engine<'_>) -> Self {
         let (told, news) = bounded(1);
         let (program, options) = (engine.program(), engine.options.clone());
@@ -52,7 +53,7 @@ impl Remover {
     /// Lets it look.
     pub(super) fn look(&self) {
         if let Some(told) = &self.told {
-            // If it was told already, it will look.
+            // Full: a notification is pending already.
             let _full = told.try_send(());
         }
     }
@@ -74,7 +75,7 @@ fn look_after(program: PathBuf, options: &IoOptions, news: &Receiver<()>) {
     }
 }
 
-/// Removes what is due, and gives when to look again.
+/// Removes due containers, and returns the time of the next look.
 fn look(engine: &Engine<'_>) -> Result<Option<Duration>, IoError> {
     let filter = format!("label={REMOVE_AFTER}");
     let all = ["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter];
@@ -95,7 +96,7 @@ fn look(engine: &Engine<'_>) -> Result<Option<Duration>, IoError> {
     Ok(next)
 }
 
-/// How long a container is to stay; nothing if it has not ended.
+/// Time until a container is due; `None` if it has not ended.
 fn due_in(known: &Value, now: SystemTime) -> Option<Duration> {
     let after = known["Config"]["Labels"][REMOVE_AFTER].as_str()?.parse::<f64>().ok()?;
     let after = Duration::try_from_secs_f64(after).ok()?;
