@@ -68,7 +68,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     which: Which,
 
-    /// The file to write, instead of standard output; it is replaced.
+    /// The file to write, instead of standard output; an existing one is replaced.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

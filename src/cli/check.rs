@@ -1,4 +1,4 @@
-//! `turnwheel check`: what is wrong with flows, before they run.
+//! `turnwheel check`: problems of flows, before they run.
 
 use std::fs;
 use std::io::{self, Read};
@@ -31,7 +31,7 @@ Examples:
 
 Exit codes: 0 all is right; 1 something is wrong; 2 wrong usage, or a file that cannot be read.";
 
-/// Say what is wrong with flows.
+/// Check flows and report problems.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     against_live: bool,
 
-    /// Do not look whether this host has what the flows need.
+    /// Skip the check whether this host has the programs that the flows need.
     #[arg(long)]
     for_another_host: bool,
 

@@ -16,7 +16,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Which shell.
+    /// The shell.
     #[arg(value_parser = ["bash", "zsh", "fish"])]
     shell: String,
 }

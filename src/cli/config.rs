@@ -1,4 +1,4 @@
-//! `turnwheel config`: the settings as they are, and what is wrong with them.
+//! `turnwheel config`: the current settings, and their problems.
 
 use std::fmt::Write as _;
 
@@ -41,13 +41,13 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Show every setting with its value and where that comes from.
+    /// Show every setting with its value and its source.
     Print {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Say what is wrong with the file and the environment.
+    /// Report problems of the file and the environment.
     Check,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn run(flags: &Flags, arguments: &Arguments) -> Result<(), Exit> {
     }
 }
 
-/// What is shown of a value: secrets are nobody's business.
+/// The shown form of a value: secrets are hidden.
 fn value<'a>(key: &Key, value: &'a str) -> &'a str {
     if key.is_secret() && !value.is_empty() {
         "••••"

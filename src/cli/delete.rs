@@ -65,7 +65,7 @@ fn left(outcome: &Outcome, why: &str) -> Exit {
     Exit::failed(format!("plan {} is left: {why}", outcome.plan))
 }
 
-/// Removes them in this process, and tells which are left and why.
+/// Removes them in this process; returns the plans that are left, with the reasons.
 fn remove_here(world: &World, plans: &[PlanId], by: &str) -> Result<HashMap<PlanId, String>, Exit> {
     let bulk = world.bulk(Filter::default()).only(plans);
     let report = bulk.run(BulkOrder::Delete, by).wait()?;
@@ -77,7 +77,7 @@ fn remove_here(world: &World, plans: &[PlanId], by: &str) -> Result<HashMap<Plan
     Ok(left.collect())
 }
 
-/// Has the server remove them, and tells which are left and why.
+/// Removes them through the server; returns the plans that are left, with the reasons.
 fn remove_there(server: &Remote, plans: &[PlanId]) -> Result<HashMap<PlanId, String>, Exit> {
     let ids: Vec<String> = plans.iter().map(ToString::to_string).collect();
     let order = json!({ "order": "delete", "filter": {}, "plans": ids, "limit": AT_ONCE });

@@ -1,6 +1,6 @@
-//! How many files and connections this process may have open.
+//! Limits of open files and connections of this process.
 
-/// Descriptors that are kept back from connections: for the store, and for what steps open.
+/// Descriptors reserved for the store and for files opened by steps.
 const KEPT_BACK: u64 = 256;
 
 /// The soft limit is raised to this, as far as the hard one allows. A command of a flow inherits
@@ -32,7 +32,7 @@ pub(crate) fn raise() -> Option<u64> {
     None
 }
 
-/// How many connections there may be at once, of those that are wanted.
+/// Maximum number of connections, up to the wanted number.
 pub(crate) fn connections(wanted: usize, descriptors: Option<u64>) -> usize {
     let Some(descriptors) = descriptors else { return wanted };
     let free = descriptors - KEPT_BACK.min(descriptors / 2);

@@ -34,8 +34,8 @@ Exit codes: 0 measured, 1 a measurement failed, 2 wrong usage or unusable direct
 
 /// Show the processors, pinning and floors of this machine.
 ///
-/// A floor is what one primitive costs here and now. Nothing that is built on it can be faster, so
-/// any other figure about this machine is best read beside it.
+/// A floor is the current cost of one primitive on this machine. No code built on it can be faster,
+/// so compare other figures of this machine with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Exit> {
     print(&text)
 }
 
-/// One line on a terminal that tells what is being measured.
+/// One line on a terminal that names the current measurement.
 struct Progress {
     is_shown: bool,
 }
@@ -161,7 +161,7 @@ fn floors(floors: &Floors) -> String {
     text
 }
 
-/// Three significant digits are what a repeated run confirms at best.
+/// Three significant digits: a repeated run confirms no more.
 fn figure(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
@@ -171,7 +171,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// Cores as a list with their number, or that nobody knows.
+/// Cores as a list with their number, or «unknown».
 fn list(cores: &[usize]) -> String {
     if cores.is_empty() {
         return "unknown".into();

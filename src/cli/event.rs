@@ -17,7 +17,7 @@ use super::place::{Hands, Place};
 use super::remote::Remote;
 use super::settings::Settings;
 
-/// The most that is read of standard input or a file, in bytes: what an event may have.
+/// Maximum bytes read from standard input or a file: the limit of an event.
 const EVENT_MAX: u64 = turnwheel::engine::limits::PAYLOAD_BYTES_MAX as u64;
 
 const AFTER_HELP: &str = "\
@@ -61,19 +61,19 @@ enum What {
 
 #[derive(Debug, clap::Args)]
 struct Emit {
-    /// What kind of event it is, such as org.example.order.paid.
+    /// Type of the event, such as org.example.order.paid.
     #[arg(value_name = "TYPE")]
     kind: String,
 
-    /// Its data: JSON, @FILE for what a file holds, - for standard input.
+    /// Its data: JSON, @FILE to read a file, - for standard input.
     #[arg(value_name = "JSON")]
     data: Option<String>,
 
-    /// Where it happened: a URI.
+    /// Source of the event: a URI.
     #[arg(long, value_name = "URI", default_value = "urn:turnwheel:command-line")]
     source: String,
 
-    /// What it is about.
+    /// Subject of the event.
     #[arg(long)]
     subject: Option<String>,
 
@@ -88,18 +88,18 @@ struct Emit {
 
 #[derive(Debug, clap::Args)]
 struct Send {
-    /// Which plan.
+    /// The plan.
     plan: PlanRef,
 
-    /// What the event says: JSON, @FILE for what a file holds, - for standard input.
+    /// Data of the event: JSON, @FILE to read a file, - for standard input.
     #[arg(value_name = "JSON", default_value = "null")]
     event: String,
 
-    /// Which step; the one that waits, if only one does.
+    /// The step; by default the waiting one, if there is only one.
     #[arg(long, value_name = "STEP")]
     step: Option<u32>,
 
-    /// What tells the event from others: a second one with the same id is dropped.
+    /// Id of the event: a second event with the same id is dropped.
     #[arg(long)]
     id: Option<String>,
 
@@ -172,7 +172,7 @@ fn send(settings: &Settings, send: &Send) -> Result<(), Exit> {
     let step = match send.step {
         Some(step) => StepId(step),
         None => match place.served_by(settings)? {
-            // It knows what is not in the file yet.
+            // The server knows steps that are not in the file yet.
             Some(server) => the_one(plan, &waiting_there(&server, plan)?)?,
             None => the_one(plan, &waiting_here(&mut view, plan)?)?,
         },
@@ -219,7 +219,7 @@ fn waiting_there(server: &Remote, plan: PlanId) -> Result<Vec<StepId>, Exit> {
     Ok(ids.map(StepId).collect())
 }
 
-/// The one of them.
+/// The only waiting step.
 fn the_one(plan: PlanId, waiting: &[StepId]) -> Result<StepId, Exit> {
     match waiting {
         [step] => Ok(*step),

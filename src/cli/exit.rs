@@ -1,4 +1,4 @@
-//! Exit codes and the message that goes with each.
+//! Exit codes and their messages.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,19 +8,19 @@ use turnwheel::engine::{BuildError, PlanError, ScheduleError, StoreError};
 
 use super::paint::tell;
 
-/// All is well; who reads the output has seen enough.
+/// Success; also if the reader of the output stops early.
 pub(crate) const DONE: u8 = 0;
 
 /// It was tried and failed.
 pub(crate) const FAILED: u8 = 1;
 
-/// The command line or the configuration asks for something that cannot be; `clap` uses the same code.
+/// Invalid arguments or configuration; `clap` uses the same code.
 pub(crate) const WRONG_USAGE: u8 = 2;
 
 /// There is no such store, plan, step or schedule.
 pub(crate) const NOT_FOUND: u8 = 3;
 
-/// Another process has the store, and serves nobody.
+/// Another process has the store, and has no server.
 pub(crate) const IN_USE: u8 = 4;
 
 /// Interrupted: 128 and the number of the interrupt signal, as shells have it.
@@ -41,9 +41,9 @@ Exit codes:
 pub(crate) struct Exit {
     /// The exit code.
     pub(crate) code: u8,
-    /// What happened and to what.
+    /// The error and its subject.
     pub(crate) message: String,
-    /// What the user can do about it; empty if nothing.
+    /// Advice for the user; may be empty.
     pub(crate) advice: Cow<'static, str>,
 }
 
@@ -67,7 +67,7 @@ impl Exit {
         Self { code, message: message.to_string(), advice: Cow::Borrowed("") }
     }
 
-    /// The same, with what the user can do about it.
+    /// Adds advice for the user.
     pub(crate) fn advice(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
         self.advice = advice.into();
         self

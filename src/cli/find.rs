@@ -1,4 +1,4 @@
-//! Which plans: flags that say it, and names of single ones.
+//! Selection of plans: flags of a filter, and names of single plans.
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{json, Map, Value};
@@ -29,7 +29,7 @@ const REASONS: [&str; 13] = [
     "unreadable",
 ];
 
-/// Which plans; those that fit all that is said.
+/// Filter of plans; all given conditions must hold.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Which plans")]
 pub(crate) struct Which {
@@ -57,7 +57,7 @@ pub(crate) struct Which {
     #[arg(long)]
     action: Option<String>,
 
-    /// The plan with this idempotency key: yours, else the one that shows this key.
+    /// The plan with this idempotency key: your own, else the one that shows this key.
     #[arg(long)]
     key: Option<String>,
 
@@ -65,7 +65,7 @@ pub(crate) struct Which {
     #[arg(long)]
     triggered_by: Option<String>,
 
-    /// Plans that a step of this plan has asked for.
+    /// Plans started by a step of this plan.
     #[arg(long, value_name = "PLAN")]
     caller: Option<PlanId>,
 
@@ -115,7 +115,7 @@ impl Which {
         Value::Object(all)
     }
 
-    /// As the engine has it, with the key as it is stored: that of whoever asks, else as it was given.
+    /// The engine's filter, with the key as it is stored: the caller's own, else as it was given.
     pub(crate) fn filter_in(
         &self,
         view: &mut StoreView,
@@ -197,7 +197,7 @@ impl std::str::FromStr for PlanRef {
 }
 
 impl PlanRef {
-    /// Which plan it is.
+    /// Finds the plan.
     pub(crate) fn find(&self, view: &mut StoreView) -> Result<PlanId, Exit> {
         match self {
             Self::Id(id) => Ok(*id),

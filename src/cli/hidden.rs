@@ -1,12 +1,12 @@
 //! Secrets leave the environment before commands of flows are run.
 //!
-//! A command is run by the same user as this process, and a process shows its first environment for
-//! as long as it lives (`/proc/PID/environ`), whatever it removes from it later. So the program is
-//! executed anew without its secrets, which it hands to itself in a file that has no name
-//! (`memfd_create`), and empties when it has read them. It also says that it is not to be dumped,
-//! so that only root looks into it.
+//! A command runs as the same user as this process, and a process shows its first environment for
+//! as long as it lives (`/proc/PID/environ`), even if it removes variables later. So the program
+//! executes itself again without its secrets, which it passes in a file without a name
+//! (`memfd_create`), and empties that file after reading. It also forbids dumps, so that only root
+//! can read its memory.
 //!
-//! On other systems than Linux secrets stay where they are.
+//! On systems other than Linux secrets stay in the environment.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -14,10 +14,10 @@ use std::sync::OnceLock;
 use super::exit::Exit;
 use super::settings::{KEYS, SECRET_VARIABLES};
 
-/// What has left the environment, by the names of its variables.
+/// Variables removed from the environment, by name.
 static HIDDEN: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// A variable of the environment, also one that has left it.
+/// A variable of the environment, or a removed one.
 pub(crate) fn variable(name: &str) -> Option<std::ffi::OsString> {
     let hidden = HIDDEN.get().and_then(|hidden| hidden.get(name));
     hidden.map(std::ffi::OsString::from).or_else(|| std::env::var_os(name))
@@ -30,11 +30,11 @@ pub(crate) fn of_flows() -> BTreeMap<String, String> {
     ours.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Takes the secrets out of the environment. Only while there is no other thread.
+/// Removes the secrets from the environment. Only while there is no other thread.
 ///
 /// # Errors
 ///
-/// The program cannot be executed anew, or what it was handed cannot be read.
+/// The program cannot be executed again, or the passed secrets cannot be read.
 pub(crate) fn leave() -> Result<(), Exit> {
     #[cfg(target_os = "linux")]
     linux::leave().map_err(|error| {
@@ -44,7 +44,7 @@ pub(crate) fn leave() -> Result<(), Exit> {
     Ok(())
 }
 
-/// Whether a variable of this name is nobody's business.
+/// Whether a variable of this name is a secret.
 fn is_secret(name: &str) -> bool {
     let of_settings = || KEYS.iter().any(|key| key.is_secret() && key.variable() == name);
     name.starts_with(SECRET_VARIABLES) || of_settings()
@@ -65,7 +65,7 @@ mod linux {
 
     use super::{is_secret, HIDDEN};
 
-    /// The variable that names the descriptor of what is handed over.
+    /// The variable with the descriptor of the passed file.
     const HANDED: &str = "TURNWHEEL_HANDED_OVER";
 
     pub(super) fn leave() -> io::Result<()> {
@@ -99,7 +99,7 @@ mod linux {
         Err(again.exec())
     }
 
-    /// Reads what was handed over, and empties it: commands inherit the descriptor.
+    /// Reads the passed file, and empties it: commands inherit the descriptor.
     fn taken(descriptor: &str) -> io::Result<BTreeMap<String, String>> {
         let mut file = OpenOptions::new()
             .read(true)

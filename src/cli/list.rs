@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     which: Which,
 
-    /// How many plans at most.
+    /// Maximum number of plans.
     #[arg(long, value_name = "COUNT", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,

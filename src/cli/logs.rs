@@ -1,4 +1,4 @@
-//! `turnwheel logs`: what has happened to a plan.
+//! `turnwheel logs`: the history of a plan.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::paint::{one_line, print, Paint};
 use super::place::Place;
 use super::settings::Settings;
 
-/// How often a plan that is followed is looked at.
+/// Interval of looks at a followed plan.
 const LOOK: Duration = Duration::from_millis(300);
 
 const AFTER_HELP: &str = "\
@@ -27,11 +27,11 @@ Examples:
 
 Exit codes: 0 shown; 2 wrong usage; 3 there is no such store or plan.";
 
-/// Show what has happened to a plan.
+/// Show the history of a plan.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Which plan.
+    /// The plan.
     plan: PlanRef,
 
     /// Go on until the plan is over.

@@ -1,7 +1,7 @@
-//! The same order for all plans that are described: here or by the server, a part at a time.
+//! The same order for all matching plans: here or by the server, a part at a time.
 //!
-//! What was done is durable plan by plan, and noted in their histories: a command that was interrupted is
-//! given again, and finds those that are left.
+//! The order is durable plan by plan, and noted in their histories: repeat an interrupted command,
+//! and it finds the remaining plans.
 
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
@@ -18,11 +18,11 @@ use super::place::{Hands, Place};
 use super::remote::Remote;
 use super::settings::Settings;
 
-/// Plans that a server is asked for at once: it answers when all of them are done.
+/// Plans in one request to a server, which answers when all of them are done.
 const AT_ONCE: usize = 500;
 
-/// Gives the order to the oldest plans that fit, as many as are allowed; those for which it is nothing are
-/// left out.
+/// Gives the order to the oldest matching plans, up to the limit; skips plans for which the order
+/// does nothing.
 pub(super) fn give(
     settings: &Settings,
     which: &Which,
@@ -107,7 +107,7 @@ fn there(
     }
 }
 
-/// What became of a plan at the server; nothing if it was left as it is.
+/// The server's outcome for a plan; `None` if it was left unchanged.
 fn outcome(plan: &Value) -> Option<Outcome> {
     let id: PlanId = plan["plan"].as_str()?.parse().ok()?;
     let name = plan["label"].as_str().unwrap_or_default().to_owned();
@@ -119,7 +119,7 @@ fn outcome(plan: &Value) -> Option<Outcome> {
     Some(Outcome { plan: id, name, problem })
 }
 
-/// How far it is, on a terminal.
+/// Progress on a terminal.
 #[derive(Clone, Copy)]
 struct Progress {
     is_shown: bool,
@@ -145,7 +145,7 @@ impl Progress {
 
     fn write(self, text: &str) {
         let mut error = std::io::stderr().lock();
-        // That nobody reads it is no failure.
+        // A closed standard error is no failure.
         let _unread = error.write_all(text.as_bytes()).and_then(|()| error.flush());
     }
 }

@@ -1,4 +1,4 @@
-//! The command line: what a person types, and the exit codes they get back.
+//! The command line: parsing and exit codes.
 
 mod backup;
 #[cfg(feature = "server")]
@@ -56,8 +56,8 @@ shown only on a terminal. What verbs have in common is set by flags, else by the
 
 /// One thing at a time per entity, and everything else at once: durable flows from one binary.
 ///
-/// Turnwheel runs flows and keeps in one file what they have done: killed at any moment, they go on
-/// where they were. This command looks at the plans of a store and changes them.
+/// Turnwheel runs flows and keeps their progress in one file: after a kill at any moment they
+/// continue where they were. This command shows and changes the plans of a store.
 #[derive(Debug, Parser)]
 #[command(name = "turnwheel", version, max_term_width = 100)]
 struct Command {
@@ -68,7 +68,7 @@ struct Command {
     verb: Option<Verb>,
 }
 
-/// What the binary can do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(run::Arguments),
@@ -124,7 +124,7 @@ pub(crate) fn run() -> ExitCode {
         Err(error) => error.exit(),
     };
     let Some(verb) = verb else {
-        // `turnwheel` alone teaches, and is still a command line that asks for nothing.
+        // `turnwheel` alone prints help, and is still a usage error.
         paint::tell!("{}", Command::command().after_help(AFTER_HELP).render_long_help());
         return ExitCode::from(exit::WRONG_USAGE);
     };
@@ -135,7 +135,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn act(flags: &Flags, verb: &Verb) -> Result<(), Exit> {
-    // What needs no settings works also where they are wrong.
+    // Commands without settings work even if the settings are invalid.
     match verb {
         Verb::Config(arguments) => return config::run(flags, arguments),
         Verb::Completions(arguments) => return completions::run(arguments),

@@ -1,4 +1,4 @@
-//! `turnwheel cancel`, `halt`, `skip`, `retry`, `resume`: what people do with plans.
+//! `turnwheel cancel`, `halt`, `skip`, `retry`, `resume`: orders for plans.
 
 use std::collections::HashMap;
 
@@ -35,10 +35,10 @@ Examples:
 Exit codes: 0 all plans took the order; 1 one of them refused it; 2 wrong usage; 3 there is no such
 store, plan or step; 4 another process has the store and does not serve it.";
 
-/// Which plans an order is for.
+/// The plans of an order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
-    /// Which plans: ids, last letters of ids, or «last».
+    /// Ids of plans, last letters of ids, or «last».
     plans: Vec<PlanRef>,
 
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Target {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
 
-    /// Only say which plans would be asked.
+    /// Only show the plans that the order would change.
     #[arg(long)]
     pub(super) dry_run: bool,
 
@@ -58,13 +58,13 @@ pub(crate) struct Target {
     json: bool,
 }
 
-/// End plans, whatever they are doing.
+/// Cancel plans, in any state.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cancel {
     #[command(flatten)]
     target: Target,
 
-    /// Do not wait for code that runs: what it returns later counts no more.
+    /// Do not wait for running code: its result is ignored.
     #[arg(long)]
     force: bool,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Skip {
     #[command(flatten)]
     target: Target,
 
-    /// Which step; all failed ones if none is named. After one that is named, resume goes on.
+    /// The step; all failed ones by default. After an order for a single step use resume.
     #[arg(long, value_name = "STEP")]
     step: Option<u32>,
 }
@@ -93,26 +93,26 @@ pub(crate) struct Retry {
     #[command(flatten)]
     target: Target,
 
-    /// Begin again from this step: it and all that come after it are as if they had not run.
+    /// Restart from this step: it and all steps after it are reset.
     #[arg(long, value_name = "STEP")]
     step: Option<u32>,
 }
 
-/// Go on with a flow that was interrupted, or with paused plans.
+/// Resume an interrupted flow, or paused plans.
 ///
-/// One flow that is named goes on in this process, with its progress and its result, unless a server
-/// has the store.
+/// A single named flow runs in this process, with its progress and its result, unless a server has
+/// the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resume {
     #[command(flatten)]
     target: Target,
 
-    /// Only write down that the plan goes on; turnwheel serve or run does the rest.
+    /// Only record the resume; turnwheel serve or run continues the plan.
     #[arg(long)]
     no_wait: bool,
 }
 
-/// What is to be done with a plan.
+/// An order for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Cancel { is_forced: bool },
@@ -122,7 +122,7 @@ enum Order {
     Resume,
 }
 
-/// One thing that is asked of a plan for an order.
+/// One request to a plan for an order.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Cancel(bool),
@@ -156,7 +156,7 @@ pub(crate) fn resume(settings: &Settings, arguments: &Resume) -> Result<(), Exit
     give(settings, &arguments.target, Order::Resume)
 }
 
-/// The flow that goes on in this process: one is named, it is not over, and nobody has the store.
+/// The flow to continue in this process: a single named one, not stopped, without a server.
 fn interrupted_flow(settings: &Settings, arguments: &Resume) -> Result<Option<PlanId>, Exit> {
     let target = &arguments.target;
     let [plan] = &target.plans[..] else { return Ok(None) };
@@ -201,7 +201,7 @@ impl Order {
         }
     }
 
-    /// What it asks of a plan.
+    /// The requests to a plan.
     fn asks(self) -> Vec<Ask> {
         match self {
             Self::Cancel { is_forced } => vec![Ask::Cancel(is_forced)],
@@ -227,7 +227,7 @@ impl Ask {
     }
 }
 
-/// What became of a plan.
+/// Outcome for a plan.
 pub(super) struct Outcome {
     pub(super) plan: PlanId,
     pub(super) name: String,
@@ -264,7 +264,7 @@ fn give(settings: &Settings, target: &Target, order: Order) -> Result<(), Exit> 
     conclude(settings, target, order, &outcomes)
 }
 
-/// Says what became of all, and ends with a code that says whether it went well.
+/// Prints all outcomes, and returns the exit code.
 fn conclude(
     settings: &Settings,
     target: &Target,
@@ -275,7 +275,7 @@ fn conclude(
     ended(outcomes)
 }
 
-/// How the command ends, after what became of each plan was told.
+/// The exit of the command, after the outcomes were printed.
 pub(super) fn ended(outcomes: &[Outcome]) -> Result<(), Exit> {
     let mut advices: Vec<&str> =
         outcomes.iter().filter_map(|outcome| Some(&*outcome.problem.as_ref()?.advice)).collect();
@@ -284,7 +284,7 @@ pub(super) fn ended(outcomes: &[Outcome]) -> Result<(), Exit> {
     advices.iter().filter(|advice| !advice.is_empty()).for_each(|advice| tell!("{advice}"));
     match outcomes.iter().find_map(|outcome| outcome.problem.as_ref()) {
         None => Ok(()),
-        // What went wrong with which plan was said already.
+        // The error of the plan was printed already.
         Some(problem) if outcomes.len() == 1 => Err(Exit::new(problem.code, "")),
         Some(_) => Err(Exit::new(FAILED, "")),
     }
@@ -317,7 +317,7 @@ impl Target {
         self.plans.is_empty() && !self.which.is_all() && !self.dry_run && !self.which.has_key()
     }
 
-    /// The plans that are meant; those that are named are taken whatever their state.
+    /// The selected plans; named plans are taken in any state.
     pub(super) fn plans(
         &self,
         settings: &Settings,

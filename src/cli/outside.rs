@@ -1,4 +1,4 @@
-//! What flows may do outside, as the settings say.
+//! Permissions of flows, according to the settings.
 
 use std::path::PathBuf;
 

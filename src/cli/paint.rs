@@ -133,7 +133,7 @@ pub(crate) fn table(paint: Paint, headings: &[&str], rows: &[Vec<String>]) -> St
     rows.iter().fold(line(&headings), |text, row| text + &line(row))
 }
 
-/// How many columns a text takes, without its colours.
+/// Columns of a text, without its colours.
 fn width(text: &str) -> usize {
     let (mut columns, mut is_code) = (0, false);
     for sign in text.chars() {
@@ -153,14 +153,15 @@ pub(crate) fn count(number: usize, of: &str) -> String {
     format!("{number} {of}{plural}")
 }
 
-/// A text of one line that shows no control characters, however hostile what it was made from.
+/// A text on one line without control characters, even from hostile input.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
 }
 
 /// Prints a result.
 ///
-/// A reader that has seen enough (`| head`) is no failure, and ends what would be printed for nobody.
+/// A reader that stops early (`
+///  head`) is no failure, and ends the output.
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -170,7 +171,7 @@ pub(crate) fn print(text: &str) -> Result<(), Exit> {
     }
 }
 
-/// Writes a line to standard error; that nobody reads it is no failure.
+/// Writes a line to standard error; a closed one is no failure.
 macro_rules! tell {
     ($($said:tt)*) => {{
         let _unread = std::io::Write::write_fmt(

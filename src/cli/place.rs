@@ -1,4 +1,4 @@
-//! Where the plans are: a store file, and whoever has it.
+//! Location of the plans: a store file, and the process that has it.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use super::paint::tell;
 use super::remote::Remote;
 use super::settings::Settings;
 
-/// Who changes plans: this process, or the one that serves the store.
+/// The process that changes plans: this one, or the server of the store.
 pub(crate) enum Hands {
     /// This process: nothing of a plan runs in it.
     Own(World),
@@ -33,7 +33,7 @@ impl Place {
         Self { file: settings.store(), sync: settings.sync() }
     }
 
-    /// The store to run plans in, as the settings want it.
+    /// The store for running plans, according to the settings.
     pub(crate) fn writable(settings: &Settings) -> SqliteStore {
         let store = Self::of(settings).store();
         if settings.text("store-max").is_some() {
@@ -51,7 +51,7 @@ impl Place {
         SqliteStore::new(&self.file).sync(self.sync)
     }
 
-    /// The store, if there is such a file.
+    /// The store, if the file exists.
     pub(crate) fn existing(&self) -> Result<SqliteStore, Exit> {
         if self.file.is_file() {
             return Ok(self.store());
@@ -62,12 +62,12 @@ impl Place {
         ))
     }
 
-    /// Looks at the store, whoever has it.
+    /// A read-only view of the store, even if another process has it.
     pub(crate) fn view(&self) -> Result<StoreView, Exit> {
         self.existing()?.view().map_err(|error| self.refused(BuildError::Store(error)))
     }
 
-    /// Why the store cannot be used, with its name and what to do.
+    /// The error for an unusable store, with its name and advice.
     pub(crate) fn refused(&self, error: BuildError) -> Exit {
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         match &error {
@@ -96,7 +96,7 @@ impl Place {
         self.hands_with(settings, World::builder())
     }
 
-    /// The same, for what needs to know some actions.
+    /// The same, with actions for commands that need some.
     pub(crate) fn hands_with(
         &self,
         settings: &Settings,
@@ -142,14 +142,14 @@ impl Place {
     }
 }
 
-/// Says that the process before has ended without closing, and writes it down for those who ask later.
+/// Reports that the previous process ended without closing, and stores the incident.
 pub(crate) fn note(world: &World) {
     match block_on(incident::note(world)) {
         Ok(Ok(found)) => found.iter().for_each(|incident| tell!("turnwheel: {incident}")),
         Ok(Err(error)) => {
             tell!("turnwheel: that a process did not end in order is not noted: {error}")
         }
-        // Only where nobody may wait, which is not here.
+        // Only on threads that must not block, unlike this one.
         Err(refused) => tell!("turnwheel: what was before is not looked at: {refused}"),
     }
 }

@@ -9,7 +9,7 @@ use turnwheel::engine::{PlanId, PlanView, StepState, World};
 
 use super::paint::{one_line, tell};
 
-/// Lines of the tree at most: what lives goes before what is over.
+/// Lines of the tree, at most: running actions go before finished ones.
 const LINES: usize = 20;
 
 /// Shows how far a plan is, as long as it runs.
@@ -56,13 +56,13 @@ impl Progress {
 
     pub(crate) fn clear(&mut self) {
         if let Some((all, _, _)) = self.lines.take() {
-            // What a terminal does not take is not there to be cleared.
+            // If the terminal does not take it, there is nothing to clear.
             let _ = all.clear();
         }
     }
 }
 
-/// The actions under those that planned them, as many as there is room for.
+/// The actions under those that planned them, up to the maximum number of lines.
 fn tree(world: &World, view: &PlanView) -> Vec<String> {
     let state = |action: &ActionData| {
         let step = action.run_step.or(action.plan_step)?;

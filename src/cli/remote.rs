@@ -1,4 +1,4 @@
-//! The server that has a store: what is changed is asked of it.
+//! The server that has a store: changes are requested from it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use ureq::tls::{parse_pem, Certificate, PemItem, RootCerts, TlsConfig};
 use super::exit::{Exit, NOT_FOUND};
 use super::settings::Settings;
 
-/// How long a server may take to answer.
+/// Time limit of a server's answer.
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// The most that is read of an answer, in bytes.
@@ -26,12 +26,12 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// The server at the address that it has announced, or at the one of the settings.
+    /// The server at its announced address, or at the one of the settings.
     pub(crate) fn new(announced: &str, settings: &Settings) -> Result<Self, Exit> {
         let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER))
             .http_status_as_error(false)
-            // It is on this machine: a proxy would not find it.
+            // It is on this machine, where no proxy finds it.
             .proxy(None);
         if let Some(file) = settings.text("server-certificates") {
             config = config.tls_config(trusting(file)?);
@@ -45,12 +45,12 @@ impl Remote {
         })
     }
 
-    /// Where it is.
+    /// Its address.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Asks for something under `/api/v1`.
+    /// Sends a request under `/api/v1`.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -61,7 +61,7 @@ impl Remote {
         self.ask(method, path, body, None)
     }
 
-    /// Posts a text of a kind, with an idempotency key if there is one.
+    /// Posts a text with its content type, and an idempotency key if there is one.
     pub(crate) fn post(
         &self,
         path: &str,
@@ -137,7 +137,7 @@ impl Remote {
     }
 }
 
-/// TLS that trusts what the certificates of a file vouch for, and nobody else.
+/// TLS that trusts only certificates signed by those of a file.
 fn trusting(file: &str) -> Result<TlsConfig, Exit> {
     let wrong = |problem: &dyn std::fmt::Display| {
         Exit::usage(format!("the certificates {file}: {problem}"))

@@ -1,4 +1,4 @@
-//! `turnwheel run`: one flow in this process, to its end; and how an interrupted one goes on.
+//! `turnwheel run`: one flow in this process, to its end; and the resume of an interrupted one.
 
 use std::path::PathBuf;
 use std::thread;
@@ -25,13 +25,13 @@ use super::remote::Remote;
 use super::settings::Settings;
 use super::traces;
 
-/// How often progress is shown anew.
+/// Interval of progress updates.
 const SHOWN: Duration = Duration::from_millis(100);
 
-/// How long commands have to end when this process is interrupted.
+/// Time for commands to end when this process is interrupted.
 const COMMANDS: Duration = Duration::from_secs(30);
 
-/// How long a world that is interrupted waits for code that runs.
+/// Time that an interrupted world waits for running code.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 const AFTER_HELP: &str = "\
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_name = "JSON", default_value = "{}")]
     input: String,
 
-    /// An idempotency key: the plan that has taken it is the one that goes on.
+    /// An idempotency key: if a plan has it, that plan continues.
     #[arg(long)]
     key: Option<String>,
 
@@ -133,7 +133,7 @@ fn load_and_run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> 
         }
     };
     if arguments.key.is_some() {
-        // It may be one that was interrupted.
+        // It may be an interrupted plan.
         world.go_on(plan.id());
     }
     see_through(&world, &io, &plan, arguments.quiet)
@@ -188,7 +188,7 @@ fn run_there(
     let place = Place::of(settings);
     let mut view = place.view()?;
     loop {
-        // Asked first: a server may have ended the plan, and then itself.
+        // Checked first: a server may end the plan, and then itself.
         let is_served = place.is_served()?;
         let plan = view.plan(id)?;
         if matches!(plan.state, PlanState::Stopped | PlanState::Paused) {
@@ -206,7 +206,7 @@ fn run_there(
     }
 }
 
-/// Goes on with a plan in this process, and shows it to its end.
+/// Continues a plan in this process, and shows it to its end.
 pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
     let (world, io) = match open(settings)? {
         Runner::Here(world, io) => (world, io),
@@ -240,7 +240,7 @@ pub(crate) fn go_on(settings: &Settings, id: PlanId) -> Result<(), Exit> {
     see_through(&world, &io, &plan, false)
 }
 
-/// A world that goes on with nothing by itself, over the store of the settings.
+/// A world that continues no plan by itself, over the store of the settings.
 fn open(settings: &Settings) -> Result<Runner, Exit> {
     let store = Place::writable(settings);
     let io = host_io(settings);
@@ -257,7 +257,7 @@ fn open(settings: &Settings) -> Result<Runner, Exit> {
     }
 }
 
-/// Who runs a flow.
+/// The process that runs a flow.
 enum Runner {
     /// This process.
     Here(World, HostIo),
@@ -270,7 +270,7 @@ enum News {
     Interrupted,
 }
 
-/// Shows a plan until it is over, or somebody has enough.
+/// Shows a plan until it is over, or the user interrupts.
 fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) -> Result<(), Exit> {
     let id = plan.id();
     // One end and one interrupt: neither ever waits for a place.
@@ -279,7 +279,7 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
     let (interrupted, mut is_again) = (told.clone(), false);
     let _ = ctrlc::set_handler(move || {
         if std::mem::replace(&mut is_again, true) {
-            // What commands are left is ended by their guards, which see the end of this process.
+            // The guards end the remaining commands at the end of this process.
             tell!("turnwheel: interrupted again; the flow goes on with: turnwheel resume {id}");
             std::process::exit(INTERRUPTED.into());
         }
@@ -297,7 +297,7 @@ fn see_through(world: &World, io: &HostIo, plan: &PlanHandle, is_quiet: bool) ->
         }
         News::Interrupted => {
             let stopped = world.shutdown_within(PATIENCE);
-            // What comes of them counts no more; they must not go on beside the next attempt.
+            // Their results do not count; they must not run beside the next attempt.
             let mut have_ended = io.end(PATIENCE);
             if !have_ended {
                 tell!(
@@ -318,7 +318,7 @@ fn watch(plan: &PlanHandle, told: Sender<News>) -> Result<(), Exit> {
     let finished = plan.finished();
     let watching = thread::Builder::new().name("watch".to_owned()).spawn(move || {
         let view = finished.wait().map(Box::new).map_err(Exit::from);
-        // Who was interrupted does not listen any longer.
+        // After an interrupt there is no receiver.
         let _gone = told.send(News::Over(view));
     });
     watching.map(drop).map_err(|error| Exit::failed(format!("no thread to wait with: {error}")))
@@ -342,7 +342,7 @@ fn wait(world: &World, plan: &PlanHandle, news: &Receiver<News>, progress: &mut 
     }
 }
 
-/// What came of a plan.
+/// The result of a plan.
 fn result(view: &PlanView) -> Result<Value, Exit> {
     let id = view.id;
     if view.state == PlanState::Paused {

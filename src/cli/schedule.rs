@@ -1,4 +1,4 @@
-//! `turnwheel schedule`: what is launched at its times.
+//! `turnwheel schedule`: launches at given times.
 
 use std::time::{Duration, SystemTime};
 
@@ -52,22 +52,22 @@ enum What {
     /// Launch nothing more until the schedule is unpaused.
     #[command(after_help = AFTER_HELP)]
     Pause {
-        /// Which schedule.
+        /// The schedule.
         name: String,
-        /// Why, for those who look at it.
+        /// Reason for the pause, for readers.
         #[arg(long, default_value = "")]
         why: String,
     },
     /// Launch again; times that have passed meanwhile are not made up for.
     #[command(after_help = AFTER_HELP)]
     Unpause {
-        /// Which schedule.
+        /// The schedule.
         name: String,
     },
     /// Remove a schedule; its plans that are under way go on.
     #[command(after_help = AFTER_HELP)]
     Remove {
-        /// Which schedule.
+        /// The schedule.
         name: String,
     },
     /// Show the next times of a schedule, or of a pattern.
@@ -94,7 +94,7 @@ struct When {
 
 #[derive(Debug, clap::Args)]
 struct Add {
-    /// What it is called.
+    /// Name of the schedule.
     name: String,
 
     #[command(flatten)]
@@ -112,11 +112,11 @@ struct Add {
     #[arg(long, value_name = "JSON", default_value = "null")]
     input: String,
 
-    /// What becomes of a launch while a plan of the schedule is under way.
+    /// Policy for a launch while a plan of the schedule is running.
     #[arg(long, default_value = "forbid", value_parser = ["allow", "forbid", "replace", "queue"])]
     overlap: String,
 
-    /// What becomes of missed times: none, latest, or how far back all of them are made up for (2h).
+    /// Policy for missed times: none, latest, or a window such as 2h in which all are made up for.
     #[arg(long, value_name = "HOW", default_value = "latest")]
     catch_up: String,
 
@@ -127,7 +127,7 @@ struct Add {
 
 #[derive(Debug, clap::Args)]
 struct Next {
-    /// Which schedule; or give a pattern.
+    /// The schedule; or give a pattern.
     #[arg(required_unless_present_any = ["cron", "every", "at"], conflicts_with_all = ["cron", "every", "at"])]
     name: Option<String>,
 
@@ -138,7 +138,7 @@ struct Next {
     #[arg(long, value_name = "ZONE", requires = "cron")]
     zone: Option<String>,
 
-    /// How many times.
+    /// Number of times.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
@@ -249,12 +249,12 @@ fn put(settings: &Settings, add: &Add) -> Result<(), Exit> {
     let payload = Payload::of(&input)
         .map_err(|error| Exit::usage(format!("the input of «{}» {error}", add.name)))?;
     let schedule = add.when.schedule(&add.name, add.zone.as_deref())?;
-    // What is wrong with the times is told before anything is opened.
+    // Errors of the times are reported before the store is opened.
     schedule.times(Time::from(SystemTime::now()), 1)?;
     let schedule = schedule.overlap(overlap).catch_up(catch_up).jitter(add.jitter);
     let schedule = schedule.action_named(&add.action, payload);
     let body = add.body(&input);
-    // With flows, whose inputs are checked.
+    // With flows, so that inputs are checked.
     let builder = World::builder().flows(host_io(settings));
     match Place::of(settings).hands_with(settings, builder)? {
         Hands::Own(world) => {

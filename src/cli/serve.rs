@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
 
-    /// File of tokens: those who have one may ask.
+    /// File of tokens; requests need one of them.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
 
@@ -87,17 +87,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     body_bytes_max: Option<String>,
 
-    /// How long the head of a request may take, with the time between two requests of a connection
+    /// Time limit of the head of a request, with the time between two requests of a connection
     /// [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = length)]
     head_within: Option<String>,
 
-    /// How long a peer may take nothing of what is sent to it, before its connection is cut [default: 30s].
+    /// Close a connection whose client reads nothing for this long [default: 30s].
     #[arg(long, value_name = "TIME", value_parser = length)]
     write_within: Option<String>,
 
-    /// How long requests that are under way, and then steps that run, may take to end at a stop; what has
-    /// not ended by then is interrupted, and begins anew at the next start [default: 10s].
+    /// Time limit at a stop for running requests, and then for running steps; a step that has not
+    /// ended by then is interrupted, and runs again at the next start [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = length)]
     stop_within: Option<String>,
 
@@ -105,17 +105,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     otlp: Option<String>,
 
-    /// How lines of the log look, on standard error [default: text].
+    /// Format of log lines on standard error [default: text].
     #[arg(long, value_parser = ["text", "json"])]
     log_format: Option<String>,
 
-    /// What is logged: a level, or levels by target such as info,turnwheel::http=debug [default: info].
+    /// Log filter: a level, or levels by target such as info,turnwheel::http=debug [default: info].
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
 }
 
 impl Arguments {
-    /// The settings with what these flags say instead.
+    /// The settings, overridden by these flags.
     fn over(&self, settings: &Settings) -> Settings {
         let mut settings = settings.clone();
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
@@ -140,10 +140,10 @@ impl Arguments {
     }
 }
 
-/// Bytes of a token that nobody guesses.
+/// Bytes of a token, too many to guess.
 const TOKEN_BYTES: usize = 16;
 
-/// How long commands have to end when this process ends.
+/// Time for commands to end at the end of this process.
 const COMMANDS: Duration = Duration::from_secs(30);
 
 /// An address as it is typed, a name of a machine included.
@@ -156,7 +156,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
     let found = text.to_socket_addrs().map_err(|_| wrong())?;
     let all: Vec<SocketAddr> = found.collect();
-    // Of two families the older one: it is what clients try that know nothing.
+    // IPv4 first: simple clients try it first.
     let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
     first.copied().ok_or_else(wrong)
 }
@@ -170,7 +170,7 @@ fn length(text: &str) -> Result<String, String> {
     span::duration(text).map(|_| text.to_owned())
 }
 
-/// Serves until somebody stops it.
+/// Serves until a stop.
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit> {
     let settings = &arguments.over(settings);
     let format = match settings.get("serve.log-format").0 {
@@ -220,7 +220,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     };
     let outcome = runtime.block_on(serve(&world, &store, options, listen));
     let shut = world.shutdown_within(settings.length("serve.stop-within"));
-    // What comes of commands counts no more; they must not go on beside the next attempt.
+    // Results of commands do not count now; they must not run beside the next attempt.
     let have_ended = io.end(COMMANDS);
     traces::end(exporter);
     let is_drained = outcome?;
@@ -239,7 +239,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     Ok(())
 }
 
-/// Which plans are removed by the clock, if the settings say so.
+/// The retention of plans, if the settings ask for it.
 fn retention(settings: &Settings) -> Option<Retention> {
     settings.text("retention.stopped")?;
     let retention = Retention::older_than(settings.length("retention.stopped"));
@@ -287,13 +287,13 @@ fn announce(url: &str) -> Result<(), Exit> {
     written.map_err(|error| failed(&error, "standard output is closed"))
 }
 
-/// Ends when somebody wants the server to stop.
+/// Ends at a stop signal.
 fn stop_signal() -> std::io::Result<impl std::future::Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{signal, SignalKind};
-        // A limit on the size of files (LimitFSIZE, ulimit -f) is a store that is full, and no death. Who
-        // has asked for the signal once is not killed by it, whether it is read or not.
+        // With a limit on the size of files (LimitFSIZE, ulimit -f) the store shall be full and the
+        // process live on. Once a handler is registered the signal does not kill, read or not.
         let _too_large = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -306,7 +306,7 @@ fn stop_signal() -> std::io::Result<impl std::future::Future<Output = ()>> {
     }
     #[cfg(not(unix))]
     Ok(async {
-        // Without a handler there is no orderly stop, and nothing that is durable is lost.
+        // Without a handler there is no orderly stop, but durable data is safe.
         let _ = tokio::signal::ctrl_c().await;
     })
 }
@@ -335,7 +335,7 @@ fn listen(settings: &Settings) -> Result<Listen, Exit> {
     }
 }
 
-/// The certificates and the key, if there is to be TLS; the error says which one is missing.
+/// The certificates and the key, if TLS is configured; the error names the missing one.
 fn tls(settings: &Settings) -> Result<Option<(&str, &str)>, String> {
     let (chain, key) = ("serve.tls-certificates", "serve.tls-key");
     match (settings.text(chain), settings.text(key)) {
@@ -346,13 +346,13 @@ fn tls(settings: &Settings) -> Result<Option<(&str, &str)>, String> {
     }
 }
 
-/// That one of two is given alone.
+/// The error for one of two settings without the other.
 fn lone(settings: &Settings, given: &str, missing: &str) -> String {
     let flag = missing.strip_prefix("serve.").unwrap_or(missing);
     format!("{} is given, and «{missing}» (--{flag}) is not", settings.place(given))
 }
 
-/// What of the settings would keep a server from listening, each with its place.
+/// Settings that would keep a server from listening, each with its source.
 pub(crate) fn problems(settings: &Settings) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(file) = settings.text("serve.tokens") {
@@ -378,7 +378,7 @@ pub(crate) fn problems(settings: &Settings) -> Vec<String> {
     problems
 }
 
-/// What others could read or guess, though it is allowed.
+/// Settings that others could read or guess, although they are allowed.
 fn exposures(settings: &Settings) -> Vec<String> {
     let mut exposures = Vec::new();
     let (at, is_plain) = (settings.get("serve.listen").0, matches!(tls(settings), Ok(None)));

@@ -14,7 +14,7 @@ use super::place::Place;
 use super::settings::Settings;
 use super::span;
 
-/// The longest value that is shown whole without --json, in bytes.
+/// The longest value that is shown in full without --json, in bytes.
 const VALUE_SHOWN: usize = 2_000;
 
 const AFTER_HELP: &str = "\
@@ -27,11 +27,11 @@ Examples:
 
 Exit codes: 0 shown; 2 wrong usage; 3 there is no such store, plan or step.";
 
-/// Show a plan: where it is, what came of it, its steps.
+/// Show a plan: its state, its result, its steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Which plan.
+    /// The plan.
     plan: PlanRef,
 
     /// Show this step with its input and output.
@@ -143,7 +143,7 @@ fn step_json(plan: &PlanView, step: &Step) -> Value {
     })
 }
 
-/// Writes a line with a name before it, unless there is nothing to say.
+/// Writes a line with a name before it, unless the text is empty.
 fn line(text: &mut String, paint: Paint, name: &str, said: &str) {
     if !said.is_empty() {
         // Writing to a String cannot fail.

@@ -1,4 +1,4 @@
-//! `turnwheel stats`: how many plans there are, and what they wait for.
+//! `turnwheel stats`: numbers of plans and their reasons for waiting.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -24,7 +24,7 @@ Exit codes: 0 shown; 2 wrong usage; 3 there is no such store.";
 /// Schedules that are counted at once.
 const PAGE: usize = 1_000;
 
-/// Show how many plans there are, by state, result and what they wait for.
+/// Show the number of plans by state, result and reason for waiting.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {

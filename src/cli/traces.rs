@@ -8,10 +8,10 @@ use super::exit::Exit;
 use super::paint::tell;
 use super::settings::Settings;
 
-/// How long the end of the process waits for spans that are not sent.
+/// Time that the end of the process waits for unsent spans.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 
-/// What takes spans, and what sends them; nothing if no collector is named.
+/// The layer that takes spans and the exporter that sends them; `None` without a collector.
 pub(crate) fn of(
     settings: &Settings,
     flag: Option<&str>,
@@ -32,7 +32,7 @@ pub(crate) fn start(settings: &Settings, flag: Option<&str>) -> Result<Option<Ex
     Ok(Some(exporter))
 }
 
-/// Sends what is left, and says what was lost.
+/// Sends the rest, and reports lost spans.
 pub(crate) fn end(exporter: Option<Exporter>) {
     let Some(exporter) = exporter else { return };
     let is_flushed = exporter.flush(FLUSH_WITHIN);

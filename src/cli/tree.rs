@@ -31,10 +31,10 @@ Exit codes: 0 shown; 2 wrong usage; 3 there is no such store or plan.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Which plan.
+    /// The plan.
     plan: PlanRef,
 
-    /// Show the plans that its steps have asked for as well.
+    /// Also show the plans started by its steps.
     #[arg(long)]
     sub_plans: bool,
 
@@ -56,7 +56,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     print(&text)
 }
 
-/// The plans that a plan has asked for, oldest first.
+/// The plans started by a plan, oldest first.
 fn children(view: &mut StoreView, plan: PlanId) -> Result<Vec<PlanId>, Exit> {
     let filter = Filter {
         caller: Some(plan),
@@ -90,7 +90,8 @@ fn draw(
     Ok(())
 }
 
-/// One line for each action, those that it planned under it. Plans can be deep, so it does not recurse.
+/// One line for each action, with the actions that it planned below it. Plans can be deep, so it
+/// does not recurse.
 fn branches(paint: Paint, plan: &PlanView, roots: &[&ActionData], indent: &str, text: &mut String) {
     let mut below: Vec<Vec<ActionId>> = vec![Vec::new(); plan.actions.len() + 1];
     for action in &plan.actions {

@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     common: Common,
 
-    /// How many runs of each kind.
+    /// Number of runs of each kind.
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
 }
@@ -66,7 +66,7 @@ pub(super) fn run(
     let fresh = repeat(arguments.runs, patience, |number| {
         let store = scratch.join(&format!("new-{number}.db"));
         let took = flow_run(&scratch, settings, &flow, &store);
-        // What the next one finds is a folder without many files.
+        // So that the next run finds a folder without many files.
         let _ = fs::remove_file(&store);
         took
     })?;
@@ -109,7 +109,7 @@ fn add(figures: &mut Figures, name: &str, mut ms: Vec<f64>, wanted: Wanted) {
     figures.add(format!("{name}, max"), ends.max, "ms");
 }
 
-/// Milliseconds of each run, as many as there is patience for.
+/// Milliseconds of each run, until all are done or the user interrupts.
 fn repeat(
     runs: u32,
     patience: &Patience,

@@ -17,7 +17,7 @@ use crate::cli::paint::tell;
 /// Plans that are begun at once.
 const AT_ONCE: u32 = 1_000;
 
-/// How often it is said how far it is.
+/// Interval of progress reports.
 const TOLD: Duration = Duration::from_secs(2);
 
 /// One plan of so many has failed and is paused, one of so many has ended with an error, one of so many
@@ -45,7 +45,7 @@ do:
   - approval: { listen: { to: { one: { with: { type: org.example.approved } } } } }
 ";
 
-/// What is in the store.
+/// Content of the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crowd {
     /// A plan with many steps.
@@ -54,8 +54,8 @@ pub(super) struct Crowd {
     pub(super) small: PlanId,
 }
 
-/// Makes a store with so many plans, and one of so many steps. It is not synced on the way: a power
-/// failure meanwhile means that it has to be made again.
+/// Makes a store with so many plans, and one of so many steps. It is not synced meanwhile: after a
+/// power failure it must be made again.
 pub(super) fn make(
     store: &Path,
     plans: u32,

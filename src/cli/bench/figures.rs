@@ -1,4 +1,4 @@
-//! What was measured, beside what is wanted.
+//! Measured figures, beside their targets.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::Patience;
 use crate::cli::exit::{Exit, INTERRUPTED};
 use crate::cli::paint::{print, print_json};
 
-/// What `/proc` counts in: Linux has shown hundredths of a second to programs on every machine.
+/// Unit of `/proc`: Linux shows hundredths of a second to programs on every machine.
 const TICK_MS: f64 = 10.0;
 
-/// What a figure should be.
+/// Target of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wanted {
     /// At least so much.
@@ -144,7 +144,7 @@ impl Figures {
     }
 }
 
-/// Three digits are what a repeated run confirms at best; large numbers are counted.
+/// Three digits: a repeated run confirms no more. Large numbers are counted.
 fn shown(value: f64) -> String {
     match value {
         value if !value.is_finite() => "-".to_owned(),
@@ -194,7 +194,7 @@ mod tests {
         assert!(Wanted::AtLeast(5.0).is_met(5.0) && !Wanted::AtLeast(5.0).is_met(4.9));
         assert!(Wanted::Below(5.0).is_met(4.9) && !Wanted::Below(5.0).is_met(5.0));
         assert!(Wanted::AtMost(5.0).is_met(5.0) && !Wanted::AtMost(5.0).is_met(5.1));
-        // What was not measured is not met.
+        // A missing figure does not meet its target.
         assert!(!Wanted::Below(5.0).is_met(f64::NAN));
     }
 

@@ -1,5 +1,5 @@
-//! Connections that each send the same request again and again, as cheaply as can be: client and server
-//! share the processors, and what the client takes the server has not.
+//! Connections that each send the same request again and again, as cheaply as possible: client and
+//! server share the processors, so the client's time is lost to the server.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,10 +15,10 @@ use super::Patience;
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// How often it is looked whether somebody has had enough.
+/// Interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What came of it.
+/// Result of the load.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Answers with the wanted status.
@@ -29,7 +29,7 @@ pub(super) struct Outcome {
     pub(super) bad: u64,
     /// Of the good ones, in microseconds.
     pub(super) us: Vec<u32>,
-    /// How long it was measured.
+    /// Duration of the measurement.
     pub(super) took: Duration,
     /// The first thing that went wrong.
     pub(super) problem: Option<String>,
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// What is sent, by how many, for how long.
+/// The request, the number of connections, and the duration.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) to: SocketAddr,
@@ -100,7 +100,7 @@ impl Load {
         shared.borrow_mut().is_taking = false;
         shared.borrow_mut().is_over = true;
         for client in clients {
-            // Each ends with its answer; one that gets none is let go.
+            // Each ends with its answer; one without an answer is dropped.
             let _ = tokio::time::timeout(Duration::from_secs(10), client).await;
         }
         let outcome = std::mem::take(&mut shared.borrow_mut().outcome);
@@ -135,7 +135,7 @@ impl Load {
     }
 }
 
-/// Lets time pass, unless somebody has had enough.
+/// Lets time pass, unless the user interrupts.
 async fn pass(time: Duration, patience: &Patience) {
     let until = Instant::now() + time;
     while !patience.is_over() {
@@ -158,7 +158,7 @@ async fn write(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a whole answer of HTTP/1.1 and returns its status.
+/// Reads an entire answer of HTTP/1.1 and returns its status.
 async fn read(stream: &TcpStream, answer: &mut Vec<u8>) -> io::Result<u16> {
     answer.clear();
     let mut part = [0; 4_096];
@@ -183,7 +183,7 @@ async fn read(stream: &TcpStream, answer: &mut Vec<u8>) -> io::Result<u16> {
     }
 }
 
-/// The status of an answer and its whole length, when its head is there.
+/// Status and total length of an answer, once its head is there.
 fn head(answer: &[u8]) -> io::Result<Option<(u16, usize)>> {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `turnwheel bench`: how fast this machine runs flows, beside what is wanted and what the disk allows.
+//! `turnwheel bench`: speed of flows on this machine, beside the targets and the limit of the disk.
 
 mod cold;
 mod crowd;
@@ -55,7 +55,7 @@ enum What {
     Pages(pages::Arguments),
 }
 
-/// What all measurements take.
+/// Arguments of all measurements.
 #[derive(Clone, Debug, clap::Args)]
 struct Common {
     /// The folder in which the measured files lie: the disk that is measured.
@@ -77,7 +77,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<(), Exit
     }
 }
 
-/// Whether somebody still wants to know.
+/// Whether the user has not interrupted.
 #[derive(Clone, Debug)]
 struct Patience(Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! `turnwheel bench pages`: what the console asks for, page by page, with many plans in the store.
+//! `turnwheel bench pages`: requests of the console, page by page, with many plans in the store.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::cli::settings::Settings;
 /// Milliseconds after which the first content of a page should be seen.
 const PAGE_WANTED_MS: f64 = 300.0;
 
-/// How often each page is asked for, after once that is not counted.
+/// Number of measured requests of each page, after one that is not counted.
 const TIMES: usize = 5;
 
 /// The name of the store in its folder.
@@ -37,7 +37,7 @@ Examples:
 
 Exit codes: 0 measured; 1 a measurement failed; 2 wrong usage; 130 interrupted.";
 
-/// The time of what each page of the console asks for, with many plans in the store.
+/// Time of the requests of each console page, with many plans in the store.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Arguments {
@@ -52,7 +52,7 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     steps: u32,
 
-    /// A folder in which the store stays; the one that is there is used again.
+    /// A folder in which the store stays; an existing store is used again.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
@@ -120,7 +120,7 @@ pub(super) fn run(
     figures.print(arguments.common.json, patience)
 }
 
-/// The file beside a store that names two of its plans.
+/// The file beside a store with the names of two of its plans.
 fn names(store: &std::path::Path) -> PathBuf {
     store.with_extension("plans")
 }
@@ -151,7 +151,7 @@ fn asked(agent: &ureq::Agent, url: &str, path: &str) -> Result<usize, Exit> {
     Ok(body.len())
 }
 
-/// What each page of the console asks for.
+/// The requests of each console page.
 fn pages(files: Vec<String>, large: &str, small: &str) -> Vec<(&'static str, Vec<String>)> {
     let api = |paths: &[&str]| paths.iter().map(|path| format!("/api/v1/{path}")).collect();
     let plan =

@@ -1,4 +1,4 @@
-//! A folder for what is measured, removed at the end.
+//! A folder for measurements, removed at the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::cli::exit::{Exit, INTERRUPTED};
 use crate::cli::paint::tell;
 use crate::cli::settings::Settings;
 
-/// A folder that goes away with the value.
+/// A folder that is removed when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
@@ -23,7 +23,7 @@ impl Scratch {
             Exit::usage(format!("bench: no folder can be made in {}: {error}", dir.display()))
                 .advice("name an existing, writable folder with --dir DIR")
         };
-        // Those who are started in it need the whole path.
+        // Programs started in it need the full path.
         let dir = dir.canonicalize().map_err(|error| wrong(&error))?;
         let path = dir.join(format!(".turnwheel-bench-{}", process::id()));
         fs::create_dir(&path).map_err(|error| wrong(&error))?;
@@ -44,8 +44,8 @@ impl Scratch {
         Ok(path)
     }
 
-    /// A configuration that says only when commits wait for the disk, as the settings do: what is
-    /// started here must not depend on the folder or the user it is started by.
+    /// A configuration with only the setting `sync`: a measurement must not depend on its folder or
+    /// user.
     pub(super) fn configuration(&self, settings: &Settings) -> Result<PathBuf, Exit> {
         let sync = settings.get("sync").0;
         self.write("turnwheel.toml", &format!("sync = \"{sync}\"\n"))

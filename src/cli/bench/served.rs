@@ -12,7 +12,7 @@ use crate::cli::exit::Exit;
 use crate::cli::paint::tell;
 use crate::cli::settings::Settings;
 
-/// How long a process has to end in order.
+/// Time for a process to end in order.
 const END_WITHIN: Duration = Duration::from_secs(60);
 
 /// Between two looks whether it has ended.
@@ -28,7 +28,7 @@ pub(super) fn program(scratch: &Scratch, settings: &Settings) -> Result<Command,
     }
     let configuration = scratch.configuration(settings)?;
     command.arg("--config").arg(configuration).current_dir(scratch.path()).stdin(Stdio::null());
-    // An interrupt from the terminal is for the measurement, which ends what it has started.
+    // An interrupt from the terminal goes to the measurement, which ends its processes.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     Ok(command)
@@ -58,7 +58,7 @@ impl Served {
     ) -> Result<Self, Exit> {
         let mut command = program(scratch, settings)?;
         command.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(store);
-        // What it logs by default, it also logs here: a line for each change.
+        // It logs as by default: a line for each change.
         let log = scratch.join("serve.log");
         let written = File::create(&log).map_err(|error| failed(format!("its log: {error}")))?;
         command.stdout(Stdio::piped()).stderr(written);
@@ -113,7 +113,7 @@ impl Served {
     fn ask_to_end(&self) {
         use rustix::process::{kill_process, Pid, Signal};
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // If it has ended already, waiting for it tells how.
+        // If it has ended already, the wait returns its exit.
         let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
     }
 

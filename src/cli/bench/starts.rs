@@ -14,7 +14,7 @@ use crate::cli::remote::Remote;
 use crate::cli::settings::Settings;
 use crate::cli::span;
 
-/// What is started: one step that says something.
+/// The started flow: a single step with a value.
 pub(super) const ONE_STEP: &str = "\
 document: { dsl: '1.0.3', namespace: turnwheel-bench, name: one-step, version: '1.0.0' }
 do:
@@ -30,7 +30,7 @@ const STARTS_WANTED: f64 = 5_000.0;
 /// Connections at most: each is a descriptor here, and one more in a server of our own.
 const CONNECTIONS_MAX: i64 = 4_096;
 
-/// What is not counted: the first plans find nothing prepared.
+/// Time before the measurement: the first plans find no warm caches.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
@@ -61,7 +61,7 @@ pub(super) struct Arguments {
     #[arg(long, short = 'n', default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=CONNECTIONS_MAX))]
     connections: u16,
 
-    /// How long it is measured, after one second that is not counted.
+    /// Duration of the measurement, after one second that is not counted.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span::duration)]
     time: Duration,
 }

@@ -1,4 +1,4 @@
-//! `turnwheel bench steps`: durable steps a second in this process, beside what the disk allows.
+//! `turnwheel bench steps`: durable steps a second in this process, beside the limit of the disk.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,17 +21,17 @@ const STEPS: u32 = 10;
 /// Before figures are taken.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether somebody has had enough.
+/// Interval of checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Durable steps a second that are wanted with many plans at a time, and how long one may take.
 const STEPS_WANTED: f64 = 30_000.0;
 const STEP_WANTED_MS: f64 = 20.0;
 
-/// What a step of a lone plan may cost, in appends with fdatasync.
+/// Target cost of a step of a single plan, in appends with fdatasync.
 const LONE_WANTED: f64 = 2.5;
 
-/// From so many plans at a time on, the wanted steps a second are asked for.
+/// Number of concurrent plans from which on the target of steps a second applies.
 const MANY: u32 = 256;
 
 const AFTER_HELP: &str = "\
@@ -47,7 +47,7 @@ Examples:
 
 Exit codes: 0 measured; 1 a measurement failed; 2 wrong usage; 130 interrupted.";
 
-/// Durable steps a second in this process, beside what the disk allows.
+/// Durable steps a second in this process, beside the limit of the disk.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Arguments {
@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "1,64,256", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     plans: Vec<u32>,
 
-    /// How long each is measured.
+    /// Duration of each measurement.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span::duration)]
     time: Duration,
 }
@@ -176,7 +176,7 @@ fn measure(
     Ok(Measured { steps_per_s: steps / seconds, p50_ms: at(0.5), p99_ms: at(0.99), cpu_us })
 }
 
-/// Lets time pass, unless somebody has had enough.
+/// Lets time pass, unless the user interrupts.
 fn pass(time: Duration, patience: &Patience) {
     let until = Instant::now() + time;
     while !patience.is_over() {

@@ -1,4 +1,4 @@
-//! The configuration file: TOML, in which what is not known is an error with its place.
+//! The configuration file: TOML; an unknown name is an error with its place.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) struct Found {
     pub(crate) line: usize,
 }
 
-/// What is wrong with a file: where, what, and what to do.
+/// A problem of a file: its place, the error, the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) line: usize,
@@ -79,7 +79,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Found>, Vec<Problem>> {
     }
 }
 
-/// That there is no such setting, and which one may be meant.
+/// The error for an unknown setting, with a similar name.
 pub(crate) fn unknown(name: &str) -> String {
     let hint = suggest(name, KEYS.iter().map(|key| key.name));
     match hint {

@@ -1,6 +1,6 @@
-//! Every setting: its name, its variable, what it may be, its default.
+//! Every setting: its name, its variable, its kind of value, its default.
 
-/// What a setting may be.
+/// Kind of value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Any text.
@@ -9,7 +9,7 @@ pub(crate) enum Kind {
     Path,
     /// Yes or no.
     Flag,
-    /// A whole number from 1 on.
+    /// A positive whole number.
     Count,
     /// A number of bytes, also as `64KiB` or `4MiB`.
     Bytes,
@@ -24,10 +24,10 @@ pub(crate) enum Kind {
 /// A setting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    /// Its name; what is before the dot is the table of the file that it is in.
+    /// Its name; the part before the dot is its table in the file.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What it is if nothing is said; empty for nothing.
+    /// Its default; empty for none.
     pub(crate) default: &'static str,
     pub(crate) about: &'static str,
 }
@@ -39,13 +39,13 @@ const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'sta
 impl Key {
     /// The variable of the environment that sets it.
     pub(crate) fn variable(&self) -> String {
-        // What serve takes has had its names before there was a table for it.
+        // Settings of serve had their names before they had a table.
         let name = self.name.strip_prefix("serve.").unwrap_or(self.name);
         let name = name.replace(['.', '-'], "_").to_ascii_uppercase();
         format!("TURNWHEEL_{name}")
     }
 
-    /// Whether its value is nobody's business.
+    /// Whether its value is secret.
     pub(crate) fn is_secret(&self) -> bool {
         self.name.ends_with("token")
     }
@@ -139,7 +139,7 @@ pub(crate) const KEYS: &[Key] = &[
         "127.0.0.1:7070",
         "where serve listens; port 0 takes a free one",
     ),
-    key("serve.tokens", Kind::Path, "", "a file of tokens: those who have one may ask the server"),
+    key("serve.tokens", Kind::Path, "", "a file of tokens; requests to the server need one of them"),
     key(
         "serve.token",
         Kind::Text,
@@ -239,7 +239,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
 ];
 
-/// What is wrong with a value, if something is.
+/// The problem of a value, if there is one.
 pub(crate) fn problem(key: &Key, value: &str) -> Option<String> {
     match key.kind {
         Kind::Text => None,

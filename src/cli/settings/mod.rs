@@ -35,7 +35,7 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
 
-    /// Who is noted in histories for what is done [default: the user's name].
+    /// Name noted in histories [default: the user's name].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) by: Option<String>,
 
@@ -44,7 +44,7 @@ pub(crate) struct Flags {
     pub(crate) colour: Option<String>,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -64,7 +64,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// All settings as they are, with where each comes from.
+/// All current settings, each with its source.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     values: BTreeMap<&'static str, (String, Origin)>,
@@ -132,7 +132,7 @@ impl Settings {
         Ok(if problems.is_empty() { Ok(settings) } else { Err(problems) })
     }
 
-    /// A value and where it comes from.
+    /// A value and its source.
     pub(crate) fn get(&self, name: &str) -> (&str, &Origin) {
         let (value, origin) = self.values.get(name).expect("names of settings are written once");
         (value, origin)
@@ -143,7 +143,8 @@ impl Settings {
         Some(self.get(name).0).filter(|value| !value.is_empty())
     }
 
-    /// Where a value comes from, for people who have to change it: a line of the file, or what else sets it.
+    /// The source of a value, for users who have to change it: a line of the file, or another
+    /// source.
     pub(crate) fn place(&self, name: &str) -> String {
         match (self.get(name).1, &self.file) {
             (Origin::File(line), Some(file)) => format!("{}:{line}: «{name}»", file.display()),
@@ -156,7 +157,7 @@ impl Settings {
         }
     }
 
-    /// Takes what a flag of one verb says.
+    /// Takes the value of a command's flag.
     pub(crate) fn take(&mut self, name: &'static str, value: Option<String>) {
         if let Some(value) = value {
             self.values.insert(name, (value, Origin::Flag));
@@ -196,7 +197,7 @@ impl Settings {
         Colour::from_name(self.get("colour").0).unwrap_or_default()
     }
 
-    /// Who is noted for what is done.
+    /// The name noted in histories.
     pub(crate) fn by(&self) -> String {
         let user = || env::var("USER").ok().filter(|user| !user.is_empty());
         let by = self.text("by").map(str::to_owned).or_else(user);
@@ -204,7 +205,7 @@ impl Settings {
     }
 }
 
-/// The configuration file: the one that is named, or one of those that are looked for.
+/// The configuration file: the named one, or the first of the usual ones.
 fn file_of(flags: &Flags) -> Result<Option<PathBuf>, Exit> {
     let named = flags.config.clone().or_else(|| env::var_os(FILE_VARIABLE).map(PathBuf::from));
     if let Some(file) = named {
