@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::unanswered::{not_taken, unanswered};
+pub(crate) use self::unanswered::not_taken;
+pub use self::unanswered::unanswered;
 use crate::connect::ConnectError;
 use crate::id::{ActionId, PlanId, StepId};
 use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_BYTES_MAX};

@@ -9,6 +9,8 @@ mod finite;
 #[cfg(feature = "flow")]
 pub mod flow;
 mod id;
+#[doc(hidden)]
+pub mod internal;
 mod journal;
 pub mod limits;
 pub mod middleware;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::{CloudEvent, Flows};
+use turnwheel::engine::flow::{CloudEvent, Flows, WithFlows};
 use turnwheel::engine::store::StoreView;
 use turnwheel::engine::{PlanId, StepId, StepKind, StepState, World};
 use turnwheel::runtime::completion::block_on;

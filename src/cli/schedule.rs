@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{json, Value};
+use turnwheel::engine::flow::WithFlows;
 use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView, Timing};
 use turnwheel::engine::{Payload, Time, World};
 

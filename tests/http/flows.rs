@@ -2,7 +2,7 @@
 #![cfg(feature = "server")]
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::FakeIo;
+use turnwheel::engine::flow::{FakeIo, WithFlows};
 use turnwheel::engine::{MemoryStore, World};
 use turnwheel::http::{Access, Options};
 

@@ -237,7 +237,6 @@ impl<A: Action> StepContext<A> {
         Ok(self.facts.root.read()?)
     }
 
-    #[cfg(feature = "flow")]
     pub(crate) fn root(&self) -> &Payload {
         &self.facts.root
     }
@@ -384,7 +383,6 @@ impl<A: Action> StepContext<A> {
 
     /// Adds a line to the history of the plan, however the call ends. The history is kept in memory as a
     /// whole: whoever calls this bounds how often.
-    #[cfg(feature = "flow")]
     pub(crate) fn note(&mut self, text: String) {
         self.wishes.notes.push(text);
     }

@@ -6,7 +6,7 @@ use super::StoreError;
 use crate::id::PlanId;
 
 /// Says why a request has no answer, and what to do.
-pub(crate) fn unanswered(failure: &Failure) -> String {
+pub fn unanswered(failure: &Failure) -> String {
     match failure {
         Failure::Abandoned | Failure::Closed | Failure::Killed | Failure::Cancelled => {
             "the world ended before it answered: ask a world that runs over this store".to_owned()

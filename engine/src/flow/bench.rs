@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -18,13 +18,15 @@ use super::model::Start;
 use super::run::FlowPlan;
 use crate::error::{BuildError, StoreError};
 use crate::id::PlanId;
+use crate::internal::{key_of_cause, Heard, Later, Plugin, WeakWorld};
+use crate::payload::Payload;
 use crate::plan::Plan;
-use crate::world::{Shared, TriggerOptions, World};
+use crate::world::{TriggerOptions, World};
 
 /// What the actions of flows share.
 pub(crate) struct Bench {
     pub(crate) io: Arc<dyn Io>,
-    world: OnceLock<Weak<Shared>>,
+    world: OnceLock<WeakWorld>,
     pub(super) flows: Mutex<HashMap<String, Flow>>,
     /// In the order in which they were added.
     pub(super) index: Mutex<Vec<FlowEntry>>,
@@ -38,11 +40,9 @@ impl fmt::Debug for Bench {
     }
 }
 
-/// Before a world goes on with its plans: the definitions that they need.
-pub(crate) async fn prepare(world: &World) -> Result<(), BuildError> {
-    let Some(plan) = world.shared().registry().get::<FlowPlan>() else { return Ok(()) };
-    let bench = &plan.bench;
-    let _again = bench.world.set(Arc::downgrade(world.shared()));
+/// Reads the definitions that plans need.
+async fn prepare(bench: &Bench, world: &World) -> Result<(), BuildError> {
+    let _again = bench.world.set(WeakWorld::new(world));
     let states = world.states();
     let failed = |error: &dyn fmt::Display| {
         BuildError::Store(StoreError::Failed(format!("the definitions of flows: {error}")))
@@ -71,49 +71,43 @@ pub(crate) async fn prepare(world: &World) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// After it has begun to go on: who waits for events.
-pub(crate) async fn recover(world: &World) -> Result<(), StoreError> {
-    match world.shared().registry().get::<FlowPlan>() {
-        Some(plan) => bus::recover(&plan.bench, world).await,
-        None => Ok(()),
+impl Plugin for Bench {
+    fn prepare<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), BuildError>> {
+        Box::pin(prepare(self, world))
     }
-}
 
-/// Of a world whose plans go on only when they are asked to: nobody listens before.
-pub(crate) fn begin_empty(world: &World) {
-    if let Some(plan) = world.shared().registry().get::<FlowPlan>() {
-        plan.bench.bus.become_known();
+    fn recover<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), StoreError>> {
+        Box::pin(bus::recover(self, world))
     }
-}
 
-/// Before this world has plans of another one: events wait until it is known who listens in them.
-pub(crate) fn look_again(world: &World) {
-    if let Some(plan) = world.shared().registry().get::<FlowPlan>() {
-        plan.bench.bus.become_unknown();
+    fn begin_empty(&self) {
+        self.bus.become_known();
     }
-}
 
-/// An entry of a plan is durable: its steps that do not wait for events any more are forgotten.
-pub(crate) fn settled(world: &Shared, plan: &Plan) {
-    if bus::is_flow(&plan.created.action) {
-        if let Some(flow) = world.registry().get::<FlowPlan>() {
-            flow.bench.bus.settled(plan);
+    fn look_again(&self) {
+        self.bus.become_unknown();
+    }
+
+    fn written(&self, plan: &Plan) {
+        if bus::is_flow(&plan.created.action) {
+            self.bus.settled(plan);
         }
     }
-}
 
-/// Tells those who listen in this world of an event that was published in another one.
-pub(crate) async fn heard_elsewhere(
-    world: &World,
-    event: &crate::payload::Payload,
-) -> Result<Published, String> {
-    let Some(plan) = world.shared().registry().get::<FlowPlan>() else {
-        return Err("this world knows no flows".to_owned());
-    };
-    let event: Value = event.read().map_err(|error| error.to_string())?;
-    let event = CloudEvent::from_value(event).map_err(|error| error.to_string())?;
-    let told = plan.bench.bus.tell(&plan.bench, world, &event).await;
-    told.map_err(|error| error.to_string())
+    fn take_event<'a>(
+        &'a self,
+        world: &'a World,
+        event: Payload,
+    ) -> Later<'a, Result<Heard, String>> {
+        Box::pin(async move {
+            let event: Value = event.read().map_err(|error| error.to_string())?;
+            let event = CloudEvent::from_value(event).map_err(|error| error.to_string())?;
+            let told = self.bus.tell(self, world, &event).await;
+            let Published { delivered, undecided, started } =
+                told.map_err(|error| error.to_string())?;
+            Ok(Heard { delivered, undecided, started })
+        })
+    }
 }
 
 impl Bench {
@@ -129,7 +123,7 @@ impl Bench {
     }
 
     pub(crate) fn world(&self) -> Option<World> {
-        self.world.get().and_then(Weak::upgrade).map(|shared| World::of(&shared))
+        self.world.get().and_then(WeakWorld::upgrade)
     }
 
     /// A definition by its hash.
@@ -207,7 +201,8 @@ impl Bench {
         key: String,
     ) -> Result<(), FlowError> {
         let world = self.world().ok_or(FlowError::NoFlows)?;
-        let options = TriggerOptions::new().key_of_cause(key.clone()).by(format!("the step {key}"));
+        let options =
+            key_of_cause(TriggerOptions::new(), key.clone()).by(format!("the step {key}"));
         let options = labelled(flow, options);
         world.trigger_with::<FlowPlan>(options, flow.start(input)).await?;
         Ok(())

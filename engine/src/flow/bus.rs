@@ -28,9 +28,10 @@ use super::run::{
     FlowPlan, FlowStart, FlowStarter, FlowTask, Notice, TaskInput, TaskOutput, STARTS,
 };
 use super::scope::Stage;
-use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
-use crate::error::{unanswered, StoreError};
+use crate::connect::ConnectError;
+use crate::error::StoreError;
 use crate::id::{PlanId, StepId};
+use crate::internal::{self, key_of_cause, unanswered};
 use crate::payload::Payload;
 use crate::plan::{Plan, PlanState, StepState};
 use crate::store::Filter as PlanFilter;
@@ -161,12 +162,12 @@ impl Bus {
         event: CloudEvent,
     ) -> Result<Published, FlowError> {
         let unable = |problem: String| FlowError::Unable { flow: event.key(), problem };
-        let (hub, own) = (world.shared().hub(), world.id());
+        let own = world.id();
         let payload = Payload::of(&event).map_err(|error| unable(error.to_string()))?;
         let mut published = Published::default();
         for _ in 0..PASSES_MAX {
-            let mut others = hub.all_with(FlowPlan::NAME);
-            let runs_plans = world.shared().runs_plans();
+            let mut others = internal::worlds_with(world, FlowPlan::NAME);
+            let runs_plans = internal::runs_plans(world);
             if others.is_empty() && !runs_plans {
                 return Err(unable("no world that runs flows is there: start one".to_owned()));
             }
@@ -177,12 +178,11 @@ impl Bus {
             }
             let mut has_changed = false;
             for other in others {
-                let request = Request(RequestKind::Publish { event: payload.clone() });
-                match hub.call_within(own, other, request, ANSWER).await {
-                    Ok(Answer(AnswerKind::Published { delivered, undecided, started })) => {
-                        published.delivered += delivered as usize;
-                        published.undecided += undecided as usize;
-                        published.started.extend(started);
+                match internal::publish_to(world, other, payload.clone(), ANSWER).await {
+                    Ok(heard) => {
+                        published.delivered += heard.delivered;
+                        published.undecided += heard.undecided;
+                        published.started.extend(heard.started);
                     }
                     // Others have its plans now: they are told in the next pass, and who has got the
                     // event already gets it once.
@@ -191,14 +191,13 @@ impl Bus {
                         | ConnectError::Gone { .. }
                         | ConnectError::Ending { .. },
                     ) => has_changed = true,
-                    Ok(other) => return Err(unable(format!("a strange answer: {other:?}"))),
                     Err(error) => return Err(unable(error.to_string())),
                 }
             }
             if !has_changed {
                 break;
             }
-            hub.pause(AGAIN).await;
+            internal::pause(world, AGAIN).await;
         }
         published.started.sort_unstable();
         published.started.dedup();
@@ -234,7 +233,7 @@ impl Bus {
         let notice = Notice::Event(Box::new(event.clone()));
         let mut deliveries = Vec::new();
         for ((plan, step), meant) in found {
-            let delivery = world.offer(plan, step, &event.key(), &notice);
+            let delivery = internal::offer(world, plan, step, &event.key(), &notice);
             deliveries.push((plan, step, meant, delivery));
         }
         for (plan, step, meant, delivery) in deliveries {
@@ -258,7 +257,7 @@ impl Bus {
             }
             let key = format!("event:{}:{}", flow.hash(), event.key());
             let options =
-                TriggerOptions::new().key_of_cause(key).by(format!("the event {}", event.key()));
+                key_of_cause(TriggerOptions::new(), key).by(format!("the event {}", event.key()));
             let options = labelled(&flow, options);
             let start = flow.start(json!([fields]));
             let plan = world.trigger_with::<FlowPlan>(options, start).await?;

@@ -38,17 +38,8 @@ pub struct Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let title = self.title.as_deref().unwrap_or(&self.kind);
-        write!(f, "{title} ({})", self.status)?;
-        match self.instance.as_deref() {
-            // The pointer to the whole definition.
-            Some("") => write!(f, " of the workflow")?,
-            Some(instance) => write!(f, " at {instance}")?,
-            None => {}
-        }
-        match &self.detail {
-            Some(detail) => write!(f, ": {detail}"),
-            None => Ok(()),
-        }
+        let (instance, detail) = (self.instance.as_deref(), self.detail.as_deref());
+        f.write_str(&crate::internal::fault_text(title, self.status, instance, detail))
     }
 }
 

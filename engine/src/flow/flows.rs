@@ -18,6 +18,7 @@ use super::text::Problem;
 use crate::action::Action;
 use crate::error::{PlanError, StoreError, TriggerError};
 use crate::id::PlanId;
+use crate::internal;
 use crate::payload::Payload;
 use crate::plan::PlanState;
 use crate::store::Filter;
@@ -62,7 +63,7 @@ impl FlowEntry {
 #[non_exhaustive]
 pub enum FlowError {
     /// The world was built without flows.
-    #[error("this world has no flows: build it with `WorldBuilder::flows`")]
+    #[error("this world has no flows: build it with `WithFlows::flows`")]
     NoFlows,
     /// This version of it has another content.
     #[error("{0} is there already with another content: give it another version")]
@@ -98,12 +99,19 @@ pub enum FlowError {
     Ended(String),
 }
 
-impl WorldBuilder {
+/// Flows for a world that is described.
+pub trait WithFlows {
     /// Lets the world run flows, whose effects outside `io` has.
-    pub fn flows(self, io: impl Io) -> Self {
+    #[must_use]
+    fn flows(self, io: impl Io) -> Self;
+}
+
+impl WithFlows for WorldBuilder {
+    fn flows(self, io: impl Io) -> Self {
         let bench = Arc::new(Bench::new(io));
         let with = |bench: &Arc<Bench>| Arc::clone(bench);
-        self.action(FlowPlan { bench: with(&bench) })
+        internal::with_plugin(self, Arc::clone(&bench) as _)
+            .action(FlowPlan { bench: with(&bench) })
             .action(FlowTask { bench: with(&bench) })
             .action(FlowStarter { bench: with(&bench) })
             .action(FlowEffect { bench })
@@ -150,11 +158,11 @@ pub(crate) fn labels_of(flow: &Definition) -> [(String, String); 3] {
     std::array::from_fn(|at| (LABELS[at].to_owned(), values[at].clone()))
 }
 
-/// The flows of a world that was built with [`WorldBuilder::flows`].
+/// The flows of a world that was built with [`WithFlows::flows`].
 ///
 /// ```
 /// use serde_json::json;
-/// use turnwheel_engine::flow::{self, FakeIo, Flows};
+/// use turnwheel_engine::flow::{self, FakeIo, Flows, WithFlows};
 /// use turnwheel_engine::{MemoryStore, World};
 /// use turnwheel_runtime::completion::block_on;
 ///
@@ -186,7 +194,7 @@ impl Flows {
     ///
     /// It was built without.
     pub fn new(world: &World) -> Result<Self, FlowError> {
-        let plan = world.shared().registry().get::<FlowPlan>().ok_or(FlowError::NoFlows)?;
+        let plan = internal::action::<FlowPlan>(world).ok_or(FlowError::NoFlows)?;
         Ok(Self { world: world.clone(), bench: Arc::clone(&plan.bench) })
     }
 
@@ -330,7 +338,7 @@ impl Flows {
             }
             Some(Start::Collected) => {
                 let key = format!("starts:{}", flow.hash());
-                let options = TriggerOptions::new().key_of_cause(key).by(flow.id());
+                let options = internal::key_of_cause(TriggerOptions::new(), key).by(flow.id());
                 let start = flow.start(Value::Null);
                 self.world.trigger_with::<FlowStarter>(options, start).await?;
                 return Ok(());

@@ -20,6 +20,7 @@ use super::flows::{result, FlowEntry, FlowError};
 use super::model::Kind;
 use super::run::{FlowEffect, FlowTask, TaskInput, TaskOutput};
 use crate::id::{PlanId, StepId};
+use crate::internal::{self, WeakWorld};
 use crate::plan::{PlanResult, PlanState, StepKind, StepState};
 use crate::watch::{Happening, WatchFilter, Watched, What};
 use crate::world::{PlanView, World};
@@ -50,8 +51,8 @@ pub struct LifeCycle {
 pub(super) fn publish(world: &World, bench: std::sync::Arc<Bench>) -> LifeCycle {
     let (stop, mut stopped) = completion::<()>();
     let mut watch = world.watch(WatchFilter::new().catching_up());
-    let weak = std::sync::Arc::downgrade(world.shared());
-    world.shared().hub().spawn(async move {
+    let weak = WeakWorld::new(world);
+    internal::spawn(world, async move {
         let mut seen = Seen::default();
         loop {
             let next = {
@@ -74,8 +75,7 @@ pub(super) fn publish(world: &World, bench: std::sync::Arc<Bench>) -> LifeCycle 
                     continue;
                 }
             };
-            let Some(shared) = weak.upgrade() else { return };
-            let world = World::of(&shared);
+            let Some(world) = weak.upgrade() else { return };
             for event in events(&bench, &world, &happening, &mut seen).await {
                 if let Err(error) = bench.bus.publish(&bench, &world, event).await {
                     tracing::warn!(%error, "a life-cycle event is not published");

@@ -23,19 +23,17 @@ mod schema;
 mod scope;
 mod text;
 
-pub(crate) use bench::{begin_empty, heard_elsewhere, look_again, prepare, recover, settled};
 pub use bus::Published;
 pub(crate) use definition::Definition;
 pub use definition::{load, load_all, Flow};
 pub use event::{CloudEvent, NoEvent};
 pub use fake::{Asked, FakeIo};
 pub use fault::Fault;
-pub use flows::{result, FlowEntry, FlowError, Flows};
+pub use flows::{result, FlowEntry, FlowError, Flows, WithFlows};
 pub use io::{
     Cleanup, Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process,
     ProcessResult, Program, PullPolicy, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
 };
 pub use life::LifeCycle;
-pub(crate) use run::{fault_of, place_of};
 pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
 pub use text::{Problem, Problems};

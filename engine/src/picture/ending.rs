@@ -1,5 +1,6 @@
 //! How steps have ended, for people.
 
+use super::task;
 use crate::error::ActionError;
 use crate::plan::{ActionData, Step, StepState};
 
@@ -21,10 +22,6 @@ pub fn error_of(action: &ActionData, step: &Step) -> Option<ActionError> {
 }
 
 fn fault_of(action: &ActionData, step: &Step) -> Option<ActionError> {
-    #[cfg(feature = "flow")]
-    if step.state == StepState::Success && action.run_step == Some(step.id) {
-        return crate::flow::fault_of(action);
-    }
-    let (_, _) = (action, step);
-    None
+    let is_done = step.state == StepState::Success && action.run_step == Some(step.id);
+    is_done.then(|| task::fault_of(action))?
 }

@@ -18,6 +18,7 @@ mod history;
 mod name;
 mod node;
 mod rows;
+mod task;
 mod timeline;
 mod tree;
 
@@ -29,5 +30,6 @@ pub use history::{CallSpan, PlanHistory};
 pub use name::name_of;
 pub use node::{PlanHead, StepNode};
 pub use rows::{GraphPart, GraphPlace, GraphRows, RowNode, RowWhat};
+pub use task::{fault_text, task_place, EFFECT, TASK};
 pub use timeline::{Bar, PlanTimeline, Span, SpanKind};
 pub use tree::{PlanTree, TreeNode, TreePart};

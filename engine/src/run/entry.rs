@@ -63,7 +63,7 @@ impl Handler<Committed> for PlanActor {
                 self.beginning = None;
                 self.note_trouble(None);
                 self.note_left_behind();
-                self.tell_flows();
+                self.tell_plugin();
                 self.give_locks_back();
                 self.carry_out(under_way.effects, cx);
                 self.settle(cx);
@@ -229,11 +229,10 @@ impl PlanActor {
         self.followed = plan.open_prerequisites().into_iter().filter(stored).collect();
     }
 
-    /// Steps that wait for events no more are forgotten by the bus of flows.
-    fn tell_flows(&self) {
-        #[cfg(feature = "flow")]
-        if let Some(plan) = &self.plan {
-            crate::flow::settled(&self.world, plan);
+    /// Tells the plugin of the world that an entry is durable.
+    fn tell_plugin(&self) {
+        if let (Some(plugin), Some(plan)) = (self.world.plugin(), &self.plan) {
+            plugin.written(plan);
         }
     }
 

@@ -12,7 +12,7 @@ use turnwheel_runtime::Group;
 use super::extending::LastCalls;
 use super::hub::{io_group, Hub, SharedStore};
 use super::own_groups::OwnGroups;
-use super::{Callers, Ids, Meta, Opening, Queue, Retention, Shared, Watchers, World};
+use super::{Callers, Ids, Meta, Opening, Plugin, Queue, Retention, Shared, Watchers, World};
 use crate::action::{Action, Batches, Registry};
 use crate::connect::{Desk, Local};
 use crate::error::{unanswered, BuildError};
@@ -43,6 +43,7 @@ pub struct WorldBuilder {
     checks: Option<bool>,
     meta: Vec<(String, String)>,
     pub(super) retention: Option<Retention>,
+    plugin: Option<Arc<dyn Plugin>>,
 }
 
 impl WorldBuilder {
@@ -51,6 +52,12 @@ impl WorldBuilder {
         if let Err(problem) = self.registry.add(action) {
             self.problem.get_or_insert(problem);
         }
+        self
+    }
+
+    /// Adds the part of the world that has a crate of its own.
+    pub(crate) fn plugin(mut self, plugin: Arc<dyn Plugin>) -> Self {
+        self.plugin = Some(plugin);
         self
     }
 
@@ -262,6 +269,7 @@ impl WorldBuilder {
         let (epoch, predecessors) = hub.register(row, checks).await?;
         let shared = Arc::new(Shared {
             registry: Arc::new(self.registry),
+            plugin: self.plugin,
             group: cpu.clone(),
             began: cpu.wall().into(),
             epoch,
@@ -297,8 +305,9 @@ impl WorldBuilder {
         let timetable = timetable.map_err(BuildError::Threads)?;
         shared.timetable.set(timetable).expect("a world is made once");
         // Before anybody can give it a plan that needs them.
-        #[cfg(feature = "flow")]
-        crate::flow::prepare(&World::of(&shared)).await?;
+        if let Some(plugin) = shared.plugin() {
+            plugin.prepare(&World::of(&shared)).await?;
+        }
         hub.add(&shared);
         hub.connector.attach(Desk { world: epoch, shared: Arc::downgrade(&shared) });
         let slots = hub.worlds().find(epoch).map(|row| row.slots).unwrap_or_default();
@@ -307,11 +316,10 @@ impl WorldBuilder {
         if kind == WorldKind::Executor {
             world.adopt(slots).await?;
             // It looks at all plans, which would go on by that.
-            #[cfg(feature = "flow")]
-            if self.opening == Opening::OnRequest {
-                crate::flow::begin_empty(&world);
-            } else {
-                crate::flow::recover(&world).await?;
+            match world.shared.plugin() {
+                Some(plugin) if self.opening == Opening::OnRequest => plugin.begin_empty(),
+                Some(plugin) => plugin.recover(&world).await?,
+                None => {}
             }
         }
         if let Some(retention) = self.retention.take() {

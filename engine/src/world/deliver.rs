@@ -25,7 +25,6 @@ impl World {
     }
 
     /// Sends an event that is for nobody in particular: one that is refused is no dead letter.
-    #[cfg(feature = "flow")]
     pub(crate) fn offer<E: serde::Serialize>(
         &self,
         plan: PlanId,

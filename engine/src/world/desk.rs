@@ -9,6 +9,7 @@ use super::{Shared, World};
 use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind, Word};
 use crate::error::{not_taken, PlanError, TriggerError};
 use crate::id::PlanId;
+use crate::payload::Payload;
 use crate::run::{
     AskAgain, BeginChild, BeginElsewhere, Begun, Deliver, Follow, Heartbeat, Order, OrderKind,
     PlanActor, PlanEnded, Report, Wake,
@@ -80,12 +81,15 @@ impl Shared {
     }
 
     /// An event that was published in another world.
-    #[cfg(feature = "flow")]
-    fn take_event(self: &Arc<Self>, event: crate::payload::Payload) -> Taken {
+    fn take_event(self: &Arc<Self>, event: Payload) -> Taken {
+        let Some(plugin) = self.plugin().cloned() else {
+            let problem = "this world knows no flows".to_owned();
+            return Completion::done(Err(ConnectError::Refused(problem)));
+        };
         let (told, taken) = completion();
         let world = World::of(self);
         self.hub().spawn(async move {
-            let heard = crate::flow::heard_elsewhere(&world, &event).await;
+            let heard = plugin.take_event(&world, event).await;
             let _late = told.complete(heard.map(|published| {
                 let (delivered, undecided) = (published.delivered, published.undecided);
                 let (delivered, undecided) = (delivered as u64, undecided as u64);
@@ -94,12 +98,6 @@ impl Shared {
             }));
         });
         taken.map(|outcome| outcome.map_err(ConnectError::Refused))
-    }
-
-    #[cfg(not(feature = "flow"))]
-    fn take_event(self: &Arc<Self>, _: crate::payload::Payload) -> Taken {
-        let problem = "this world knows no flows".to_owned();
-        Completion::done(Err(ConnectError::Refused(problem)))
     }
 
     fn order<M: Send + 'static>(

@@ -60,7 +60,6 @@ impl TriggerOptions {
 
     /// The key of a cause, such as an event: the plan of the first trigger stands, whatever its
     /// input.
-    #[cfg(feature = "flow")]
     pub(crate) fn key_of_cause(mut self, key: impl Into<String>) -> Self {
         self.is_key_enough = true;
         self.key(key)

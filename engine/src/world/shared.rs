@@ -11,7 +11,8 @@ use turnwheel_runtime::Group;
 use super::extending::LastCalls;
 use super::own_groups::OwnGroups;
 use super::{
-    keeping, Busy, Callers, Hub, Ids, Letters, Opening, Unwritten, Watchers, World, WorldView,
+    keeping, Busy, Callers, Hub, Ids, Letters, Opening, Plugin, Unwritten, Watchers, World,
+    WorldView,
 };
 use crate::action::{Batches, Registry};
 use crate::connect::Word;
@@ -25,6 +26,7 @@ use crate::time::Time;
 /// What the parts of a world share.
 pub(crate) struct Shared {
     pub(super) registry: Arc<Registry>,
+    pub(super) plugin: Option<Arc<dyn Plugin>>,
     pub(super) group: Group,
     /// The number of this world, and the epoch of all that it writes.
     pub(super) epoch: u64,
@@ -170,21 +172,19 @@ impl Shared {
     pub(crate) fn owns_now(self: &Arc<Self>, gained: Slots) {
         let world = World::of(self);
         // From now on events wait until it is known who listens in those plans.
-        #[cfg(feature = "flow")]
         let looks = !gained.is_empty() && self.opening() == Opening::GoOn;
-        #[cfg(feature = "flow")]
-        if looks {
-            crate::flow::look_again(&world);
+        let plugin = self.plugin.clone().filter(|_| looks);
+        if let Some(plugin) = &plugin {
+            plugin.look_again();
         }
         self.hub.spawn(async move {
             if let Err(error) = world.adopt(gained).await {
                 tracing::error!(%error, "plans of another world do not go on");
             }
-            #[cfg(feature = "flow")]
-            if looks {
-                if let Err(error) = crate::flow::recover(&world).await {
+            if let Some(plugin) = plugin {
+                if let Err(error) = plugin.recover(&world).await {
                     tracing::error!(%error, "flows of another world hear no events");
-                    crate::flow::begin_empty(&world);
+                    plugin.begin_empty();
                 }
             }
         });
@@ -239,9 +239,13 @@ impl Shared {
         &self.batches
     }
 
-    #[cfg(feature = "flow")]
-    pub(crate) fn runs_plans(&self) -> bool {
-        self.kind == WorldKind::Executor
+    pub(crate) fn kind(&self) -> WorldKind {
+        self.kind
+    }
+
+    /// The part of the world that has a crate of its own.
+    pub(crate) fn plugin(&self) -> Option<&Arc<dyn Plugin>> {
+        self.plugin.as_ref()
     }
 
     pub(crate) fn is_rescuing(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{json, Value};
-use turnwheel_engine::flow::{self, CloudEvent, FakeIo, Flow, Flows};
+use turnwheel_engine::flow::{self, CloudEvent, FakeIo, Flow, Flows, WithFlows};
 use turnwheel_engine::schedule::{Overlap, Schedule};
 use turnwheel_engine::testkit::{Client, Workload};
 use turnwheel_engine::{Plan, PlanId, ScheduleError, TriggerOptions, WorldBuilder};

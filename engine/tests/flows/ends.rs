@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{json, Value};
 use turnwheel_engine::flow::{
     CloudEvent, FakeIo, Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind,
-    Process, ProcessResult, ScriptLanguage,
+    Process, ProcessResult, ScriptLanguage, WithFlows,
 };
 use turnwheel_engine::{MemoryStore, StepState, World};
 use turnwheel_runtime::completion::block_on;

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use serde_json::Value;
-use turnwheel_engine::flow::{self, FakeIo, Flow, FlowError, Flows};
+use turnwheel_engine::flow::{self, FakeIo, Flow, FlowError, Flows, WithFlows};
 use turnwheel_engine::{MemoryStore, PlanView, World};
 use turnwheel_runtime::completion::block_on;
 

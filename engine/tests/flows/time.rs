@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use turnwheel_engine::flow::{FakeIo, FlowPlan, Flows, HttpResponse};
+use turnwheel_engine::flow::{FakeIo, FlowPlan, Flows, HttpResponse, WithFlows};
 use turnwheel_engine::testkit::{Client, CrashPoints, Workload};
 use turnwheel_engine::{PlanState, Waiting, WorldBuilder};
 

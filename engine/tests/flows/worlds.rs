@@ -1,7 +1,7 @@
 //! Events of flows, where several worlds have one store.
 
 use serde_json::{json, Value};
-use turnwheel_engine::flow::{result, CloudEvent, FakeIo, Flow, FlowError, Flows};
+use turnwheel_engine::flow::{result, CloudEvent, FakeIo, Flow, FlowError, Flows, WithFlows};
 use turnwheel_engine::testkit::FaultStore;
 use turnwheel_engine::{MemoryStore, PlanHandle, StoreError, World};
 use turnwheel_runtime::sim::Sim;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use turnwheel_engine::flow::{self, CloudEvent, FakeIo, Flow, Flows};
+use turnwheel_engine::flow::{self, CloudEvent, FakeIo, Flow, Flows, WithFlows};
 use turnwheel_engine::schedule::{Overlap, Schedule};
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::Value;
 use turnwheel_runtime::completion::block_on;
 
@@ -22,9 +21,9 @@ use crate::flow::fault::Fault;
 use crate::flow::flows::labels_of;
 use crate::flow::model::{Kind, SubFlow, Task};
 use crate::flow::Definition;
+use crate::internal;
 use crate::payload::Payload;
-use crate::plan::{ActionData, Planner};
-use crate::run::on_pool;
+use crate::plan::Planner;
 
 /// The error of a task that runs a flow which is not there.
 const UNKNOWN_FLOW: &str = "unknown_flow";
@@ -127,7 +126,7 @@ fn faulted(fault: Fault) -> ActionError {
 }
 
 impl Action for FlowTask {
-    const NAME: &'static str = "flow.task";
+    const NAME: &'static str = internal::TASK;
     type Input = TaskInput;
     type Output = TaskOutput;
     type Phases = RunsAsync;
@@ -179,7 +178,7 @@ fn or_fault(next: Result<Next, ActionError>, at: String, output: &mut TaskOutput
 }
 
 impl Action for FlowEffect {
-    const NAME: &'static str = "flow.effect";
+    const NAME: &'static str = internal::EFFECT;
     type Input = TaskInput;
     type Output = TaskOutput;
     type Phases = Runs;
@@ -247,7 +246,7 @@ fn around<A: Action>(step: &StepContext<A>) -> Around {
         key: step.idempotency_key(),
         created_at: step.plan_created_at(),
         now: step.now(),
-        root: step.root().clone(),
+        root: internal::root(step).clone(),
         items: None,
     }
 }
@@ -360,7 +359,7 @@ async fn take_turn(
         let taken = turn(&definition, task, &around, &input, &mut slow, told);
         Ok::<_, ActionError>((taken, slow))
     };
-    let taken = on_pool(world.shared().group().clone(), code).await;
+    let taken = internal::on_pool(&world, code).await;
     let (taken, slow) = taken.map_err(|failure| ActionError::new("failure", failure))??;
     *state = slow;
     Ok(taken)
@@ -416,39 +415,6 @@ fn sub_flow(bench: &Bench, sub: &SubFlow) -> Result<crate::flow::Flow, ActionErr
     })
 }
 
-/// Where in the definition the task of an action is, without the first slash; nothing if it is no task.
-pub(crate) fn place_of(action: &ActionData) -> Option<String> {
-    /// What of a [`TaskInput`] is read.
-    #[derive(Deserialize)]
-    struct At {
-        at: String,
-    }
-    if action.name != FlowTask::NAME && action.name != FlowEffect::NAME {
-        return None;
-    }
-    let At { at } = action.input.read().ok()?;
-    Some(at.trim_start_matches('/').to_owned()).filter(|at| !at.is_empty())
-}
-
-/// The fault of a task's action, as the error of its step; nothing if it is no task or has no
-/// fault.
-pub(crate) fn fault_of(action: &ActionData) -> Option<ActionError> {
-    /// What of a [`TaskOutput`] is read.
-    #[derive(Deserialize)]
-    struct Ended {
-        outcome: Option<Came>,
-    }
-    #[derive(Deserialize)]
-    struct Came {
-        fault: Option<Fault>,
-    }
-    if action.name != FlowTask::NAME && action.name != FlowEffect::NAME {
-        return None;
-    }
-    let ended: Ended = action.output.read().ok()?;
-    ended.outcome?.fault.map(faulted)
-}
-
 /// Events come by way of the bus, which knows who listens.
 pub(super) fn check_event(event: &Payload) -> Result<(), ActionError> {
     match event.read() {
@@ -463,7 +429,7 @@ pub(super) fn check_event(event: &Payload) -> Result<(), ActionError> {
 
 fn present(view: &mut ActionView<'_>) {
     let action = view.plan().action(view.shown.id);
-    if let Some(place) = place_of(action) {
+    if let Some(place) = internal::task_place(action) {
         view.shown.name = place;
     }
     let outcome = view.shown.output.get("outcome").cloned().unwrap_or(Value::Null);

@@ -26,7 +26,6 @@ mod state;
 mod unclear;
 
 pub use action::FlowPlan;
-pub(crate) use action::{fault_of, place_of};
 pub(crate) use action::{FlowEffect, FlowTask};
 pub(crate) use starter::{FlowStarter, STARTS};
 pub(crate) use state::Notice;

@@ -19,6 +19,7 @@ use crate::error::ActionError;
 use crate::flow::bench::Bench;
 use crate::flow::model::{Kind, Task};
 use crate::flow::Definition;
+use crate::internal;
 use crate::payload::Payload;
 use crate::plan::Planner;
 
@@ -117,7 +118,7 @@ fn around(step: &StepContext<FlowStarter>) -> Around {
         key: step.idempotency_key(),
         created_at: step.plan_created_at(),
         now: step.now(),
-        root: step.root().clone(),
+        root: internal::root(step).clone(),
         items: None,
     }
 }

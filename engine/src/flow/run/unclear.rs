@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::action::{Action, StepContext};
 use crate::flow::bench::Bench;
 use crate::flow::fault::Fault;
+use crate::internal;
 
 /// A filter that could not be evaluated on an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(super) fn tell<A: Action>(
         *count += 1;
         if is_power_of_ten(*count) {
             let times = if *count == 1 { String::new() } else { format!(", the {count}th time") };
-            step.note(format!(
+            internal::note(step, format!(
                 "step {id} takes the event {event} as not meant, because its filter {filter} cannot be \
                  evaluated{times}: {why}"
             ));

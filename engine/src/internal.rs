@@ -1,0 +1,129 @@
+//! Interface for the crates of this workspace that extend a world. It changes without notice:
+//! programs use the rest of this crate.
+
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde::Serialize;
+use turnwheel_runtime::{Completion, Failure};
+
+use crate::action::{Action, StepContext};
+use crate::connect::{Answer, AnswerKind, ConnectError, Request, RequestKind};
+use crate::error::PlanError;
+use crate::id::{PlanId, StepId};
+use crate::payload::Payload;
+use crate::store::WorldKind;
+use crate::world::{Shared, TriggerOptions, World, WorldBuilder};
+
+pub use crate::error::unanswered;
+pub use crate::picture::{fault_text, task_place, EFFECT, TASK};
+pub use crate::world::{Heard, Later, Plugin};
+
+/// World that may have ended.
+#[derive(Clone, Debug)]
+pub struct WeakWorld(Weak<Shared>);
+
+impl WeakWorld {
+    /// Refers to a world without keeping it.
+    pub fn new(world: &World) -> Self {
+        Self(Arc::downgrade(world.shared()))
+    }
+
+    /// Returns the world while it is there.
+    pub fn upgrade(&self) -> Option<World> {
+        self.0.upgrade().map(|shared| World::of(&shared))
+    }
+}
+
+/// Adds the plugin of a world.
+pub fn with_plugin(builder: WorldBuilder, plugin: Arc<dyn Plugin>) -> WorldBuilder {
+    builder.plugin(plugin)
+}
+
+/// Returns the action of a world.
+pub fn action<A: Action>(world: &World) -> Option<Arc<A>> {
+    world.shared().registry().get::<A>()
+}
+
+/// Whether a world runs plans, and is no client.
+pub fn runs_plans(world: &World) -> bool {
+    world.shared().kind() == WorldKind::Executor
+}
+
+/// Returns the ids of all worlds over the store that run an action.
+pub fn worlds_with(world: &World, action: &str) -> Vec<u64> {
+    world.shared().hub().all_with(action)
+}
+
+/// Runs a future on the threads of a world's store.
+pub fn spawn(world: &World, future: impl Future<Output = ()> + Send + 'static) {
+    world.shared().hub().spawn(future);
+}
+
+/// Waits for a moment of the world's time.
+pub async fn pause(world: &World, pause: Duration) {
+    world.shared().hub().pause(pause).await;
+}
+
+/// Calls code that may block on the pool of a world. While the pool is full the call waits.
+///
+/// # Errors
+///
+/// The code panicked, or the world has ended.
+pub async fn on_pool<T: Send + 'static>(
+    world: &World,
+    code: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    crate::run::on_pool(world.shared().group().clone(), code).await
+}
+
+/// Gives an event to the plugin of another world.
+///
+/// # Errors
+///
+/// The other world has not answered, or not with what became of the event.
+pub async fn publish_to(
+    world: &World,
+    other: u64,
+    event: Payload,
+    limit: Duration,
+) -> Result<Heard, ConnectError> {
+    let request = Request(RequestKind::Publish { event });
+    let hub = world.shared().hub();
+    match hub.call_within(world.id(), other, request, limit).await? {
+        Answer(AnswerKind::Published { delivered, undecided, started }) => {
+            let (delivered, undecided) = (delivered as usize, undecided as usize);
+            Ok(Heard { delivered, undecided, started })
+        }
+        other => Err(ConnectError::Refused(format!("a strange answer: {other:?}"))),
+    }
+}
+
+/// Sends an event that is no dead letter if it is refused.
+pub fn offer<E: Serialize>(
+    world: &World,
+    plan: PlanId,
+    step: StepId,
+    id: &str,
+    event: &E,
+) -> Completion<Result<(), PlanError>> {
+    world.offer(plan, step, id, event)
+}
+
+/// Sets the key of a cause, such as an event: the plan of the first trigger stands, whatever its
+/// input.
+pub fn key_of_cause(options: TriggerOptions, key: impl Into<String>) -> TriggerOptions {
+    options.key_of_cause(key)
+}
+
+/// Returns the input of the root action of a step's plan.
+pub fn root<A: Action>(step: &StepContext<A>) -> &Payload {
+    step.root()
+}
+
+/// Adds a line to the history of a step's plan, however the call ends. The history is in memory as
+/// a whole: the caller bounds how often this is done.
+pub fn note<A: Action>(step: &mut StepContext<A>, text: String) {
+    step.note(text);
+}
