@@ -8,6 +8,7 @@
 //! * [`runtime`]: the scheduler.
 //! * [`actors`]: typed actors and keyed entities.
 //! * [`engine`]: durable workflows.
+//! * [`flow`]: flows in the Serverless Workflow DSL, for a world of the engine.
 //! * `http` (feature `server`): a world over HTTP, as a router for any application.
 //! * `incident` (feature `server` or `cli`): records of processes that did not end in order.
 //! * `io` (feature `io`): input and output of flows, on this host.
@@ -38,6 +39,7 @@ pub mod otlp;
 pub mod work;
 
 pub use turnwheel_engine as engine;
+pub use turnwheel_flow as flow;
 pub use turnwheel_runtime as runtime;
 
 /// Typed actors and keyed entities: [`turnwheel-actors`](turnwheel_actors), its test kit and

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use tokio::sync::oneshot;
 use turnwheel::actors::{Actor, Context, Entities, Entity, Handler};
-use turnwheel::engine::flow::{self, CloudEvent, Flows, WithFlows};
 use turnwheel::engine::{
     Action, ActionError, MemoryStore, Next, Payload, PlanId, Planner, Run, Runs, StepContext,
     StepId, Store, TriggerOptions, Triggering, World, WorldBuilder,
 };
+use turnwheel::flow::{self, CloudEvent, Flows, WithFlows};
 use turnwheel::http::serve::{Listen, Server, Stopped};
 use turnwheel::http::{Access, Options};
 use turnwheel::io::{HostIo, IoOptions};

@@ -6,8 +6,6 @@ pub mod action;
 pub mod connect;
 mod error;
 mod finite;
-#[cfg(feature = "flow")]
-pub mod flow;
 mod id;
 #[doc(hidden)]
 pub mod internal;

@@ -103,10 +103,6 @@ pub const SNAPSHOT_RECORDS_LIVE: u32 = 1_024;
 /// journal.
 pub const HISTORY_KEPT: usize = 500;
 
-/// Tasks of its main list after which a flow that jumps back begins a new run of its plan: few
-/// enough that the plan stays small, and many enough that a new run costs little.
-pub const FLOW_TASKS_PER_RUN: u32 = 256;
-
 /// Bytes that a store may take if nothing is said: no limit but that of the disk.
 pub const STORE_BYTES_MAX: u64 = u64::MAX;
 

@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::{self, Flow, Problems};
 use turnwheel::engine::store::{Filter, PlanRow};
 use turnwheel::engine::PlanState;
+use turnwheel::flow::{self, Flow, Problems};
 
 use super::exit::{Exit, FAILED};
 use super::outside::host_io;

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Read;
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::{CloudEvent, Flows, WithFlows};
 use turnwheel::engine::store::StoreView;
 use turnwheel::engine::{PlanId, StepId, StepKind, StepState, World};
+use turnwheel::flow::{CloudEvent, Flows, WithFlows};
 use turnwheel::runtime::completion::block_on;
 
 use super::exit::Exit;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::FlowPlan;
 use turnwheel::engine::store::{Order as Listing, StoreView};
 use turnwheel::engine::{Action, BulkOrder, PlanId, PlanState, StepId, World};
+use turnwheel::flow::FlowPlan;
 
 use super::exit::{Exit, FAILED, NOT_FOUND};
 use super::find::{PlanRef, Which};

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 use serde_json::{json, Map, Value};
-use turnwheel::engine::flow::{self, Flow, FlowError, Flows, WithFlows};
 use turnwheel::engine::{
     BuildError, Opening, PlanHandle, PlanId, PlanState, PlanView, StoreError, TriggerOptions, World,
 };
+use turnwheel::flow::{self, Flow, FlowError, Flows, WithFlows};
 use turnwheel::io::HostIo;
 use turnwheel::key;
 use turnwheel::runtime::completion::block_on;

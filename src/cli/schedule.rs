@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::WithFlows;
 use turnwheel::engine::schedule::{CatchUp, Overlap, Schedule, ScheduleView, Timing};
 use turnwheel::engine::{Payload, Time, World};
+use turnwheel::flow::WithFlows;
 
 use super::event::read_json;
 use super::exit::Exit;

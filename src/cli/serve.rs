@@ -4,8 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use turnwheel::engine::flow::{Flows, WithFlows};
 use turnwheel::engine::{BuildError, Retention, SqliteStore, StoreError, World};
+use turnwheel::flow::{Flows, WithFlows};
 use turnwheel::http::serve::{start_log, start_log_and_traces, Listen, LogFormat, Server};
 use turnwheel::http::{Access, Options, Role, Token};
 use turnwheel::incident;

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
 
-use turnwheel_engine::flow::{Container, IoCall, IoError, IoErrorKind, ProcessResult};
+use turnwheel_flow::{Container, IoCall, IoError, IoErrorKind, ProcessResult};
 
 use super::options::IoOptions;
 

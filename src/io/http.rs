@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, RecvTimeoutError};
-use turnwheel_engine::flow::{HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
+use turnwheel_flow::{HttpRequest, HttpResponse, IoCall, IoError, IoErrorKind};
 use ureq::http::{HeaderName, HeaderValue, Request, Response};
 use ureq::Body;
 

@@ -40,7 +40,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use turnwheel_engine::flow::{
+use turnwheel_flow::{
     Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
     ScriptLanguage,
 };
@@ -54,7 +54,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The outside effects of flows, on this host.
 ///
 /// ```
-/// use turnwheel::engine::flow::{Io, IoCall, Process, Program};
+/// use turnwheel::flow::{Io, IoCall, Process, Program};
 /// use turnwheel::io::{HostIo, IoOptions};
 ///
 /// let io = HostIo::new(IoOptions::default());

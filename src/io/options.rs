@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use turnwheel_engine::flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
+use turnwheel_flow::{HTTP_BODY_MAX, PROCESS_OUTPUT_MAX};
 
 use super::secrets::KeptSecrets;
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::process::{kill_process_group, Pid, Signal};
-use turnwheel_engine::flow::{
+use turnwheel_flow::{
     IoCall, IoError, IoErrorKind, Process, ProcessResult, Program, ScriptLanguage,
 };
 

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use turnwheel_engine::flow::{
-    IoCall, IoError, IoErrorKind, Process, ProcessResult, ScriptLanguage,
-};
+use turnwheel_flow::{IoCall, IoError, IoErrorKind, Process, ProcessResult, ScriptLanguage};
 
 use super::options::IoOptions;
 

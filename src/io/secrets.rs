@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use turnwheel_engine::flow::{IoError, IoErrorKind};
+use turnwheel_flow::{IoError, IoErrorKind};
 
 use super::file;
 use super::options::IoOptions;

@@ -7,12 +7,13 @@ use clap::Parser as _;
 use crate::bench_cli::Cli;
 
 /// The folders of the packages.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 9] = [
     ("turnwheel", "."),
     ("turnwheel-runtime", "runtime"),
     ("turnwheel-actors", "actors"),
     ("turnwheel-actors-macros", "actors/macros"),
     ("turnwheel-engine", "engine"),
+    ("turnwheel-flow", "engine/flow"),
     ("turnwheel-bench", "benches"),
     ("turnwheel-loom", "loom-tests"),
     ("turnwheel-browser", "browser-tests"),

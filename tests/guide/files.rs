@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use turnwheel::engine::flow;
+use turnwheel::flow;
 
 use crate::blocks::{Block, Fault};
 use crate::cargo;

@@ -3,8 +3,8 @@
 #![cfg(feature = "server")]
 
 use serde_json::{json, Value};
-use turnwheel::engine::flow::{FakeIo, WithFlows};
 use turnwheel::engine::{MemoryStore, World};
+use turnwheel::flow::{FakeIo, WithFlows};
 use turnwheel::http::{Access, Options};
 use turnwheel::work::Workers;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use turnwheel::engine::flow::{
+use turnwheel::flow::{
     Cleanup, Container, Io, IoCall, IoError, IoErrorKind, ProcessResult, PullPolicy,
 };
 use turnwheel::io::{HostIo, IoOptions};

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use turnwheel::engine::flow::{HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind};
+use turnwheel::flow::{HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind};
 use turnwheel::io::{HostIo, IoOptions};
 
 /// How a server treats a connection: it has the head and the body of the request.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use turnwheel::engine::flow::{
+use turnwheel::flow::{
     Io, IoCall, IoError, IoErrorKind, Process, ProcessResult, Program, ScriptLanguage,
 };
 use turnwheel::io::{HostIo, IoOptions};

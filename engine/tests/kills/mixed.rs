@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use turnwheel_engine::flow::{self, CloudEvent, FakeIo, Flow, Flows, WithFlows};
 use turnwheel_engine::schedule::{Overlap, Schedule};
 use turnwheel_engine::store::Filter;
 use turnwheel_engine::{
     Action, ActionError, Delay, Next, PlanHandle, PlanResult, PlanState, Queue, RunAsync,
     RunsAsync, Singleton, SqliteStore, StepContext, TriggerOptions, World,
 };
+use turnwheel_flow::{self as flow, CloudEvent, FakeIo, Flow, Flows, WithFlows};
 use turnwheel_runtime::completion::block_on;
 
 use super::{lives, Said, FOLDER, SAYS};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use turnwheel::engine::flow::{self, Flows, WithFlows};
 use turnwheel::engine::{PlanHandle, PlanId, SqliteStore, SqliteSync, TriggerOptions, World};
+use turnwheel::flow::{self, Flows, WithFlows};
 use turnwheel::io::HostIo;
 use turnwheel::runtime::completion::block_on;
 

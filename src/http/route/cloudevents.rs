@@ -5,7 +5,7 @@ use axum::http::{header, HeaderMap};
 use axum::Json as Answer;
 use base64::Engine as _;
 use serde_json::{Map, Value};
-use turnwheel_engine::flow::{CloudEvent, Flows};
+use turnwheel_flow::{CloudEvent, Flows};
 
 use crate::api::EventsDone;
 use crate::http::body::{content_type, parse, Raw, Who};

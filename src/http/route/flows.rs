@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::Json as Answer;
 use serde::Deserialize;
-use turnwheel_engine::flow::{self, Flow, FlowEntry, FlowError, Flows, Problems};
 use turnwheel_engine::TriggerOptions;
+use turnwheel_flow::{self as flow, Flow, FlowEntry, FlowError, Flows, Problems};
 use utoipa::IntoParams;
 
 use super::plans::scoped;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use turnwheel_engine::flow::{IoError, IoErrorKind, ProcessResult};
+use turnwheel_flow::{IoError, IoErrorKind, ProcessResult};
 
 use crate::io::options::IoOptions;
 use crate::io::process::{installed, supervise, Limits};

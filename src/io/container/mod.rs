@@ -22,9 +22,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use turnwheel_engine::flow::{
-    Cleanup, Container, IoCall, IoError, IoErrorKind, ProcessResult, PullPolicy,
-};
+use turnwheel_flow::{Cleanup, Container, IoCall, IoError, IoErrorKind, ProcessResult, PullPolicy};
 
 use super::guard::Guard;
 use super::process::{supervise, Limits};

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{bounded, Receiver, RecvTimeoutError, Sender};
 use serde_json::Value;
-use turnwheel_engine::flow::IoError;
 use turnwheel_engine::Time;
+use turnwheel_flow::IoError;
 
 use super::engine::{Engine, ANSWER};
 use super::{removed, REMOVE_AFTER};

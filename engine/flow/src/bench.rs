@@ -1,0 +1,222 @@
+//! What the actions of flows share: effects, definitions, the bus.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use turnwheel_engine::internal::{key_of_cause, Heard, Later, Plugin, WeakWorld};
+use turnwheel_engine::plan::Plan;
+use turnwheel_engine::{BuildError, Payload, PlanId, StoreError, TriggerOptions, World};
+
+use crate::bus::{self, Bus, Published};
+use crate::definition::{load, Flow};
+use crate::event::CloudEvent;
+use crate::fault::Fault;
+use crate::flows::{labelled, result, FlowEntry, FlowError, INDEX, STORED_AS};
+use crate::io::Io;
+use crate::loops::Loops;
+use crate::model::Start;
+use crate::run::FlowPlan;
+
+/// What the actions of flows share.
+pub(crate) struct Bench {
+    pub(crate) io: Arc<dyn Io>,
+    world: OnceLock<WeakWorld>,
+    pub(super) flows: Mutex<HashMap<String, Flow>>,
+    /// In the order in which they were added.
+    pub(super) index: Mutex<Vec<FlowEntry>>,
+    pub(crate) bus: Bus,
+    pub(crate) loops: Loops,
+}
+
+impl fmt::Debug for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bench").field("io", &self.io).finish_non_exhaustive()
+    }
+}
+
+/// Reads the definitions that plans need.
+async fn prepare(bench: &Bench, world: &World) -> Result<(), BuildError> {
+    let _again = bench.world.set(WeakWorld::new(world));
+    let states = world.states();
+    let failed = |error: &dyn fmt::Display| {
+        BuildError::Store(StoreError::Failed(format!("the definitions of flows: {error}")))
+    };
+    let index = states.load(STORED_AS, INDEX).await.map_err(|error| failed(&error))?;
+    let entries: Vec<FlowEntry> = match index.bytes {
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(&error))?,
+        None => Vec::new(),
+    };
+    for entry in &entries {
+        let stored = states.load(STORED_AS, &entry.hash).await.map_err(|error| failed(&error))?;
+        let text = stored.bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        let flow = text.map(|text| load(&text, &entry.id()));
+        match flow {
+            Some(Ok(flow)) => {
+                bench.flows.lock().insert(entry.hash.clone(), flow);
+            }
+            // Its plans fail with the same; others are not kept from going on.
+            Some(Err(problems)) => {
+                tracing::error!(flow = entry.id(), %problems, "a definition cannot be read")
+            }
+            None => tracing::error!(flow = entry.id(), "a definition is not in the store"),
+        }
+    }
+    *bench.index.lock() = entries;
+    Ok(())
+}
+
+impl Plugin for Bench {
+    fn prepare<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), BuildError>> {
+        Box::pin(prepare(self, world))
+    }
+
+    fn recover<'a>(&'a self, world: &'a World) -> Later<'a, Result<(), StoreError>> {
+        Box::pin(bus::recover(self, world))
+    }
+
+    fn begin_empty(&self) {
+        self.bus.become_known();
+    }
+
+    fn look_again(&self) {
+        self.bus.become_unknown();
+    }
+
+    fn written(&self, plan: &Plan) {
+        if bus::is_flow(&plan.created.action) {
+            self.bus.settled(plan);
+        }
+    }
+
+    fn take_event<'a>(
+        &'a self,
+        world: &'a World,
+        event: Payload,
+    ) -> Later<'a, Result<Heard, String>> {
+        Box::pin(async move {
+            let event: Value = event.read().map_err(|error| error.to_string())?;
+            let event = CloudEvent::from_value(event).map_err(|error| error.to_string())?;
+            let told = self.bus.tell(self, world, &event).await;
+            let Published { delivered, undecided, started } =
+                told.map_err(|error| error.to_string())?;
+            Ok(Heard { delivered, undecided, started })
+        })
+    }
+}
+
+impl Bench {
+    pub(super) fn new(io: impl Io) -> Self {
+        Self {
+            io: Arc::new(io),
+            world: OnceLock::new(),
+            flows: Mutex::new(HashMap::new()),
+            index: Mutex::new(Vec::new()),
+            bus: Bus::default(),
+            loops: Loops::default(),
+        }
+    }
+
+    pub(crate) fn world(&self) -> Option<World> {
+        self.world.get().and_then(WeakWorld::upgrade)
+    }
+
+    /// A definition by its hash.
+    pub(crate) fn definition(&self, hash: &str) -> Result<Arc<crate::Definition>, Fault> {
+        let found = self.flows.lock().get(hash).map(|flow| Arc::clone(flow.definition()));
+        found.ok_or_else(|| Fault::configuration(format!("the definition {hash} is not here")))
+    }
+
+    /// The same, from the store if it was added by another world meanwhile.
+    pub(crate) async fn definition_later(
+        &self,
+        hash: &str,
+    ) -> Result<Arc<crate::Definition>, Fault> {
+        if let Ok(known) = self.definition(hash) {
+            return Ok(known);
+        }
+        let missing = || Fault::configuration(format!("the definition {hash} is not in the store"));
+        let world = self.world().ok_or_else(missing)?;
+        let stored = world.states().load(STORED_AS, hash).await;
+        let stored = stored.map_err(|error| Fault::runtime(format!("a definition: {error}")))?;
+        let text =
+            stored.bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(missing)?;
+        let flow = load(&text, hash).map_err(Fault::configuration)?;
+        self.flows.lock().insert(hash.to_owned(), flow);
+        self.definition(hash)
+    }
+
+    /// A definition by its name, of a version or of the latest one.
+    pub(crate) fn find(&self, namespace: &str, name: &str, version: &str) -> Option<Flow> {
+        let index = self.index.lock();
+        let own = index.iter().filter(|it| it.namespace == namespace && it.name == name);
+        let found = match version {
+            "latest" | "" => own.max_by_key(|it| order(&it.version)),
+            version => own.into_iter().find(|it| it.version == version),
+        }?;
+        self.flows.lock().get(&found.hash).cloned()
+    }
+
+    /// Flows that start on events.
+    pub(crate) fn started_by_events(&self) -> Vec<Flow> {
+        let flows = self.flows.lock();
+        let index = self.index.lock();
+        let mut newest: HashMap<(&str, &str), &FlowEntry> = HashMap::new();
+        for entry in index.iter() {
+            let known = newest.entry((&entry.namespace, &entry.name)).or_insert(entry);
+            if order(&entry.version) > order(&known.version) {
+                *known = entry;
+            }
+        }
+        let flows = newest.values().filter_map(|entry| flows.get(&entry.hash));
+        flows
+            .filter(|flow| matches!(flow.definition().schedule, Some(Start::On(_))))
+            .cloned()
+            .collect()
+    }
+
+    /// What came of another flow.
+    pub(crate) async fn result_of(&self, plan: PlanId) -> Result<Value, Fault> {
+        let Some(world) = self.world() else {
+            return Err(Fault::runtime("the world is being shut down"));
+        };
+        let view = world.plan(plan).view().await;
+        let view = view.map_err(|error| Fault::runtime(format!("the flow {plan}: {error}")))?;
+        result(&view).map_err(|error| match error {
+            FlowError::Faulted(fault) => *fault,
+            other => Fault::runtime(other),
+        })
+    }
+
+    /// Starts a flow that nobody waits for; the same key starts it once.
+    pub(crate) async fn start_detached(
+        &self,
+        flow: &Flow,
+        input: Value,
+        key: String,
+    ) -> Result<(), FlowError> {
+        let world = self.world().ok_or(FlowError::NoFlows)?;
+        let options =
+            key_of_cause(TriggerOptions::new(), key.clone()).by(format!("the step {key}"));
+        let options = labelled(flow, options);
+        world.trigger_with::<FlowPlan>(options, flow.start(input)).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn publish(&self, event: CloudEvent) -> Result<Published, FlowError> {
+        let world = self.world().ok_or(FlowError::NoFlows)?;
+        self.bus.publish(self, &world, event).await
+    }
+}
+
+/// Versions in their order: numbers by their values, what is before a release before it.
+fn order(version: &str) -> (Vec<u64>, bool, String) {
+    let (main, rest) = match version.find(['-', '+']) {
+        Some(at) => (&version[..at], &version[at..]),
+        None => (version, ""),
+    };
+    let numbers = main.split('.').map(|part| part.parse().unwrap_or(0)).collect();
+    (numbers, !rest.starts_with('-'), rest.to_owned())
+}

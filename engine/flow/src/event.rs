@@ -1,0 +1,210 @@
+//! CloudEvents 1.0, as data.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::text::nearest;
+
+/// An event as CloudEvents 1.0 describes it.
+///
+/// It is written and read as the JSON of structured mode. Other modes are read by whoever has the headers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CloudEvent {
+    /// The version of the specification: `1.0`.
+    #[serde(default = "version")]
+    pub specversion: String,
+    /// With the source it is unique.
+    pub id: String,
+    /// Where it happened: a URI.
+    pub source: String,
+    /// What kind of event it is.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// When it happened: a time of RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What the data is; JSON if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datacontenttype: Option<String>,
+    /// The schema of the data: a URI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataschema: Option<String>,
+    /// What it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// What it says, if that is no text, in base 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_base64: Option<String>,
+    /// Attributes of extensions.
+    #[serde(flatten)]
+    pub extensions: BTreeMap<String, Value>,
+}
+
+fn version() -> String {
+    "1.0".to_owned()
+}
+
+/// Why a value is no event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is no event of CloudEvents 1.0: {0}")]
+pub struct NoEvent(String);
+
+impl CloudEvent {
+    /// An event without data.
+    pub fn new(id: impl Into<String>, source: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self {
+            specversion: version(),
+            id: id.into(),
+            source: source.into(),
+            kind: kind.into(),
+            time: None,
+            subject: None,
+            datacontenttype: None,
+            dataschema: None,
+            data: None,
+            data_base64: None,
+            extensions: BTreeMap::new(),
+        }
+    }
+
+    /// The same with data.
+    #[must_use]
+    pub fn data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// The same about something.
+    #[must_use]
+    pub fn subject(mut self, subject: impl Into<String>) -> Self {
+        self.subject = Some(subject.into());
+        self
+    }
+
+    /// Reads an event as structured mode has it, and checks it.
+    ///
+    /// # Errors
+    ///
+    /// An attribute is missing, empty, or not of its kind.
+    pub fn from_value(value: Value) -> Result<Self, NoEvent> {
+        let wrong = |text: String| NoEvent(text);
+        let Value::Object(fields) = &value else { return Err(wrong("it is no object".to_owned())) };
+        for name in ["id", "source", "type"] {
+            match fields.get(name) {
+                Some(Value::String(text)) if !text.is_empty() => {}
+                Some(_) => return Err(wrong(format!("«{name}» must be a text that is not empty"))),
+                None => {
+                    let near = nearest(name, fields.keys().map(String::as_str));
+                    let hint = near.map(|near| format!(" («{near}» is there)")).unwrap_or_default();
+                    return Err(wrong(format!("«{name}» is missing{hint}")));
+                }
+            }
+        }
+        let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if let Some(name) = fields.keys().find(|name| !name.chars().all(is_good)) {
+            return Err(wrong(format!("«{name}» cannot be an attribute")));
+        }
+        let event: Self =
+            serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+        if event.specversion != "1.0" {
+            return Err(wrong(format!("the version «{}» is not known", event.specversion)));
+        }
+        if let Some(time) = &event.time {
+            time.parse::<turnwheel_engine::Time>().map_err(|error| wrong(error.to_string()))?;
+        }
+        if event.data.is_some() && event.data_base64.is_some() {
+            return Err(wrong("it has data twice".to_owned()));
+        }
+        Ok(event)
+    }
+
+    /// As structured mode has it.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or(Value::Null)
+    }
+
+    /// What tells it from all other events.
+    pub fn key(&self) -> String {
+        format!("{} {}", self.source, self.id)
+    }
+
+    /// Its data, whatever it is.
+    pub(crate) fn content(&self) -> Value {
+        match (&self.data, &self.data_base64) {
+            (Some(data), _) => data.clone(),
+            (None, Some(text)) => {
+                let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+                let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+                text.map_or(Value::Null, Value::String)
+            }
+            (None, None) => Value::Null,
+        }
+    }
+
+    /// Its data as it came: base 64 is not decoded.
+    pub(crate) fn raw(&self) -> Value {
+        let encoded = || self.data_base64.clone().map_or(Value::Null, Value::String);
+        self.data.clone().unwrap_or_else(encoded)
+    }
+
+    /// An attribute by its name.
+    pub(crate) fn attribute(&self, name: &str) -> Option<Value> {
+        match name {
+            "data" => Some(self.content()),
+            name => match self.to_value() {
+                Value::Object(mut fields) => fields.remove(name),
+                _ => None,
+            },
+        }
+    }
+
+    /// Makes one from what a task says, with an id and a time if that has none.
+    pub(crate) fn emitted(
+        mut fields: Map<String, Value>,
+        id: String,
+        now: turnwheel_engine::Time,
+    ) -> Result<Self, NoEvent> {
+        // An attribute without a value is none, by CloudEvents.
+        fields.retain(|_, value| !value.is_null());
+        fields.entry("id").or_insert(Value::String(id));
+        fields.entry("time").or_insert_with(|| Value::String(now.to_string()));
+        fields.entry("specversion").or_insert_with(|| Value::String(version()));
+        Self::from_value(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_are_read_and_checked() {
+        let good = json!({ "specversion": "1.0", "id": "1", "source": "/a", "type": "t", "x": 1 });
+        let event = CloudEvent::from_value(good.clone()).unwrap();
+        assert_eq!(event.to_value(), good);
+        assert_eq!(event.attribute("x"), Some(json!(1)));
+        let wrong = |change: Value| {
+            let mut event = good.clone();
+            for (name, value) in change.as_object().unwrap() {
+                event[name] = value.clone();
+            }
+            CloudEvent::from_value(event).unwrap_err().to_string()
+        };
+        assert!(wrong(json!({ "id": "" })).contains("«id»"));
+        assert!(wrong(json!({ "specversion": "0.3" })).contains("0.3"));
+        assert!(wrong(json!({ "Upper": 1 })).contains("«Upper»"));
+        assert!(wrong(json!({ "time": "yesterday" })).contains("yesterday"));
+        assert!(wrong(json!({ "data": 1, "data_base64": "YQ==" })).contains("twice"));
+        let binary = json!({ "id": "1", "source": "/a", "type": "t", "data_base64": "YQ==" });
+        assert_eq!(CloudEvent::from_value(binary).unwrap().content(), json!("a"));
+    }
+}

@@ -1,0 +1,167 @@
+//! An [`Io`] for tests: answers are given beforehand, and what was asked is kept.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::io::{
+    Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process, ProcessResult,
+    ScriptLanguage,
+};
+
+type OnHttp = dyn Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync;
+type OnContainer = dyn Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync;
+type OnProcess = dyn Fn(&Process) -> Result<ProcessResult, IoError> + Send + Sync;
+
+/// An [`Io`] for tests. Clones share it.
+///
+/// ```
+/// use turnwheel_flow::{FakeIo, HttpResponse};
+///
+/// let io = FakeIo::new()
+///     .secret("token", serde_json::json!("t-1"))
+///     .on_http(|request| {
+///         assert_eq!(request.method, "GET");
+///         Ok(HttpResponse { status: 204, ..HttpResponse::default() })
+///     });
+/// # let _ = io;
+/// ```
+#[derive(Clone, Default)]
+pub struct FakeIo {
+    http: Option<Arc<OnHttp>>,
+    process: Option<Arc<OnProcess>>,
+    container: Option<Arc<OnContainer>>,
+    resources: HashMap<String, Vec<u8>>,
+    secrets: HashMap<String, Value>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// What a [`FakeIo`] was asked, with the key of the call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Asked {
+    /// A request.
+    Http(HttpRequest, String),
+    /// A process.
+    Process(Process, String),
+    /// A container.
+    Container(Container, String),
+}
+
+impl fmt::Debug for FakeIo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeIo").field("asked", &self.asked.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl FakeIo {
+    /// One that answers nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What answers HTTP requests.
+    #[must_use]
+    pub fn on_http(
+        mut self,
+        answer: impl Fn(&HttpRequest) -> Result<HttpResponse, IoError> + Send + Sync + 'static,
+    ) -> Self {
+        self.http = Some(Arc::new(answer));
+        self
+    }
+
+    /// What answers for processes.
+    #[must_use]
+    pub fn on_process(
+        mut self,
+        answer: impl Fn(&Process) -> Result<ProcessResult, IoError> + Send + Sync + 'static,
+    ) -> Self {
+        self.process = Some(Arc::new(answer));
+        self
+    }
+
+    /// What answers for containers; without it there is no engine for them.
+    #[must_use]
+    pub fn on_container(
+        mut self,
+        answer: impl Fn(&Container) -> Result<ProcessResult, IoError> + Send + Sync + 'static,
+    ) -> Self {
+        self.container = Some(Arc::new(answer));
+        self
+    }
+
+    /// A resource by its URI.
+    #[must_use]
+    pub fn resource(mut self, uri: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        self.resources.insert(uri.to_owned(), bytes.into());
+        self
+    }
+
+    /// A secret.
+    #[must_use]
+    pub fn secret(mut self, name: &str, value: Value) -> Self {
+        self.secrets.insert(name.to_owned(), value);
+        self
+    }
+
+    /// What was asked so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().clone()
+    }
+}
+
+fn nobody(what: &str) -> IoError {
+    IoError::new(IoErrorKind::Communication, format!("nobody answers {what} in this test"))
+}
+
+impl Io for FakeIo {
+    fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError> {
+        self.asked.lock().push(Asked::Http(request.clone(), call.key.to_owned()));
+        self.http.as_ref().map_or_else(|| Err(nobody(&request.uri)), |answer| answer(request))
+    }
+
+    fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {
+        self.asked.lock().push(Asked::Process(process.clone(), call.key.to_owned()));
+        self.process.as_ref().map_or_else(|| Err(nobody("processes")), |answer| answer(process))
+    }
+
+    fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError> {
+        self.process(process, call).map(|_| ())
+    }
+
+    fn container(
+        &self,
+        container: &Container,
+        call: &IoCall<'_>,
+    ) -> Result<ProcessResult, IoError> {
+        self.asked.lock().push(Asked::Container(container.clone(), call.key.to_owned()));
+        self.container
+            .as_ref()
+            .map_or_else(|| Err(nobody("containers")), |answer| answer(container))
+    }
+
+    fn container_detached(&self, container: &Container, call: &IoCall<'_>) -> Result<(), IoError> {
+        self.container(container, call).map(|_| ())
+    }
+
+    fn container_problem(&self) -> Option<String> {
+        let is_there = self.container.is_some();
+        (!is_there).then(|| "containers cannot be run here: no engine is in this test".to_owned())
+    }
+
+    fn script_problem(&self, _: ScriptLanguage) -> Option<String> {
+        None
+    }
+
+    fn resource(&self, uri: &str, _: &IoCall<'_>) -> Result<Vec<u8>, IoError> {
+        let found = self.resources.get(uri).cloned();
+        found.ok_or_else(|| IoError::new(IoErrorKind::NotFound, format!("there is no {uri}")))
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<Value>, IoError> {
+        Ok(self.secrets.get(name).cloned())
+    }
+}

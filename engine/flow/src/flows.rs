@@ -1,0 +1,462 @@
+//! Flows of a world: definitions, starts, events.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use turnwheel_engine::action::Action;
+use turnwheel_engine::plan::PlanState;
+use turnwheel_engine::store::Filter;
+use turnwheel_engine::{
+    internal, Named, Payload, PlanError, PlanId, PlanView, Schedule, StoreError, TriggerError,
+    TriggerOptions, Triggering, World, WorldBuilder,
+};
+
+use crate::bench::Bench;
+use crate::bus::Published;
+use crate::definition::{Definition, Flow};
+use crate::event::CloudEvent;
+use crate::fault::Fault;
+use crate::io::Io;
+use crate::model::Start;
+use crate::run::{FlowEffect, FlowPlan, FlowStart, FlowStarter, FlowTask, TaskOutput};
+use crate::text::Problem;
+
+/// The name under which definitions are among the states of entities.
+pub(super) const STORED_AS: &str = "turnwheel.flow";
+
+/// The key of the list of all definitions.
+pub(super) const INDEX: &str = "index";
+
+/// The labels of a flow's plan: its namespace, name and version.
+const LABELS: [&str; 3] = ["flow.namespace", "flow.name", "flow.version"];
+
+/// Plans that are asked for at once.
+const LIVE_PAGE: usize = 1_000;
+
+/// A definition that a world knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FlowEntry {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The hash of its content.
+    pub hash: String,
+}
+
+impl FlowEntry {
+    /// Which flow it is: `namespace/name:version`.
+    pub fn id(&self) -> String {
+        format!("{}/{}:{}", self.namespace, self.name, self.version)
+    }
+}
+
+/// Why a definition was not added, or a flow did not start.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// The world was built without flows.
+    #[error("this world has no flows: build it with `WithFlows::flows`")]
+    NoFlows,
+    /// This version of it has another content.
+    #[error("{0} is there already with another content: give it another version")]
+    Exists(String),
+    /// Nothing is known under this name.
+    #[error("there is no flow {0}")]
+    Unknown(String),
+    /// It cannot run here.
+    #[error("{flow} cannot run here: {problem}")]
+    Unable {
+        /// Which.
+        flow: String,
+        /// Why.
+        problem: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The plan could not be made or read.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The plan could not be made.
+    #[error(transparent)]
+    Trigger(#[from] turnwheel_engine::TriggerError),
+    /// Its schedule was refused.
+    #[error("{0}")]
+    Schedule(String),
+    /// The flow has faulted.
+    #[error("{0}")]
+    Faulted(Box<Fault>),
+    /// It was ended by somebody, or failed in a way that no flow can catch.
+    #[error("the flow was ended: {0}")]
+    Ended(String),
+}
+
+/// Flows for a world that is described.
+pub trait WithFlows {
+    /// Lets the world run flows, whose effects outside `io` has.
+    #[must_use]
+    fn flows(self, io: impl Io) -> Self;
+}
+
+impl WithFlows for WorldBuilder {
+    fn flows(self, io: impl Io) -> Self {
+        let bench = Arc::new(Bench::new(io));
+        let with = |bench: &Arc<Bench>| Arc::clone(bench);
+        internal::with_plugin(self, Arc::clone(&bench) as _)
+            .action(FlowPlan { bench: with(&bench) })
+            .action(FlowTask { bench: with(&bench) })
+            .action(FlowStarter { bench: with(&bench) })
+            .action(FlowEffect { bench })
+    }
+}
+
+/// What came of a flow's plan.
+///
+/// # Errors
+///
+/// It has faulted, was ended, or is not over.
+pub fn result(view: &PlanView) -> Result<Value, FlowError> {
+    let output: TaskOutput = view.output::<FlowPlan>()?;
+    match output.outcome {
+        Some(outcome) => match outcome.fault {
+            Some(fault) => Err(FlowError::Faulted(Box::new(fault))),
+            None => Ok(outcome.output),
+        },
+        None => {
+            let error = view.errors().first().map(ToString::to_string);
+            Err(FlowError::Ended(error.unwrap_or_else(|| view.result().name().to_owned())))
+        }
+    }
+}
+
+impl Flow {
+    /// The input of the plan that a start of this flow is: for triggers and schedules that say more than
+    /// [`Flows::start_with`].
+    pub fn start(&self, input: Value) -> FlowStart {
+        FlowStart { definition: self.hash().to_owned(), flow: self.id(), input, from: None }
+    }
+}
+
+/// The same, with the labels by which people find the plans of a flow.
+pub(super) fn labelled(flow: &Flow, options: TriggerOptions) -> TriggerOptions {
+    labels_of(flow.definition())
+        .into_iter()
+        .fold(options, |options, (name, value)| options.label(name, value))
+}
+
+/// The labels of a flow's plan.
+pub(crate) fn labels_of(flow: &Definition) -> [(String, String); 3] {
+    let values = [&flow.namespace, &flow.name, &flow.version];
+    std::array::from_fn(|at| (LABELS[at].to_owned(), values[at].clone()))
+}
+
+/// The flows of a world that was built with [`WithFlows::flows`].
+///
+/// ```
+/// use serde_json::json;
+/// use turnwheel_flow::{self as flow, FakeIo, Flows, WithFlows};
+/// use turnwheel_engine::{MemoryStore, World};
+/// use turnwheel_runtime::completion::block_on;
+///
+/// let world = World::builder().flows(FakeIo::new()).build(MemoryStore::new())?;
+/// let flows = Flows::new(&world)?;
+/// let greet = flow::load(
+///     "document: { dsl: '1.0.3', namespace: shop, name: greet, version: '1.0.0' }
+/// do:
+///   - greet: { set: { text: '${ \"hello \\(.name)\" }' } }
+/// ",
+///     "greet.yaml",
+/// )?;
+/// block_on(flows.add(&greet))??;
+/// let plan = flows.start(&greet, json!({ "name": "wheel" })).wait()?;
+/// assert_eq!(flow::result(&plan.finished().wait()?)?, json!({ "text": "hello wheel" }));
+/// world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Flows {
+    world: World,
+    bench: Arc<Bench>,
+}
+
+impl Flows {
+    /// The flows of a world.
+    ///
+    /// # Errors
+    ///
+    /// It was built without.
+    pub fn new(world: &World) -> Result<Self, FlowError> {
+        let plan = internal::action::<FlowPlan>(world).ok_or(FlowError::NoFlows)?;
+        Ok(Self { world: world.clone(), bench: Arc::clone(&plan.bench) })
+    }
+
+    /// Adds a definition, so that it can be started; one that is there already is left as it is. It is
+    /// durable when this is done, and stays for the plans that began with it, whatever versions follow.
+    ///
+    /// # Errors
+    ///
+    /// The same version has another content, it needs what this host has not, or the store failed.
+    pub async fn add(&self, flow: &Flow) -> Result<FlowEntry, FlowError> {
+        self.check(flow)?;
+        let entry = FlowEntry {
+            namespace: flow.namespace().to_owned(),
+            name: flow.name().to_owned(),
+            version: flow.version().to_owned(),
+            hash: flow.hash().to_owned(),
+        };
+        let is_same = |it: &FlowEntry| it.id() == entry.id();
+        if let Some(known) = self.bench.index.lock().iter().find(|it| is_same(it)) {
+            return match known.hash == entry.hash {
+                true => Ok(entry),
+                false => Err(FlowError::Exists(entry.id())),
+            };
+        }
+        let states = self.world.states();
+        let failed = |error: turnwheel_actors::entity::StoreError| {
+            FlowError::Store(StoreError::Failed(error.to_string()))
+        };
+        let text = flow.source().to_string();
+        let stored = states.load(STORED_AS, &entry.hash).await.map_err(failed)?;
+        match stored.bytes {
+            Some(bytes) if bytes != text.as_bytes() => return Err(FlowError::Exists(entry.hash)),
+            Some(_) => {}
+            None => {
+                let bytes = text.into_bytes();
+                let saved = states.save(STORED_AS, &entry.hash, bytes, stored.version, 0);
+                match saved.await {
+                    Ok(_) => {}
+                    // Its key is its hash: somebody else has stored the same meanwhile.
+                    Err(error @ turnwheel_actors::entity::StoreError::Conflict { .. }) => {
+                        tracing::debug!(%error, "a definition was stored by somebody else");
+                    }
+                    // The index must not name what is not there.
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+        }
+        self.add_to_index(&entry).await?;
+        self.bench.flows.lock().insert(entry.hash.clone(), flow.clone());
+        Ok(entry)
+    }
+
+    async fn add_to_index(&self, entry: &FlowEntry) -> Result<(), FlowError> {
+        let states = self.world.states();
+        let failed =
+            |error: &dyn fmt::Display| FlowError::Store(StoreError::Failed(error.to_string()));
+        for _ in 0..100 {
+            let stored = states.load(STORED_AS, INDEX).await.map_err(|error| failed(&error))?;
+            let mut entries: Vec<FlowEntry> = match stored.bytes {
+                Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(&error))?,
+                None => Vec::new(),
+            };
+            if let Some(known) = entries.iter().find(|it| it.id() == entry.id()) {
+                if known.hash != entry.hash {
+                    return Err(FlowError::Exists(entry.id()));
+                }
+            } else {
+                entries.push(entry.clone());
+            }
+            let bytes = serde_json::to_vec(&entries).map_err(|error| failed(&error))?;
+            match states.save(STORED_AS, INDEX, bytes, stored.version, 0).await {
+                Ok(_) => {
+                    *self.bench.index.lock() = entries;
+                    return Ok(());
+                }
+                Err(turnwheel_actors::entity::StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        Err(failed(&"too many definitions are added at once"))
+    }
+
+    /// Whether this host has what a flow needs.
+    fn check(&self, flow: &Flow) -> Result<(), FlowError> {
+        let unmet = flow.unmet(&*self.bench.io, "");
+        match unmet.and_then(|unmet| unmet.all.into_iter().next()) {
+            Some(Problem { message: problem, .. }) => {
+                Err(FlowError::Unable { flow: flow.id(), problem })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a flow that was added. What comes back ends when its plan is durable.
+    pub fn start(&self, flow: &Flow, input: Value) -> Triggering {
+        self.start_with(flow, input, TriggerOptions::new())
+    }
+
+    /// The same, with more said about the plan: an idempotency key, labels, a priority.
+    pub fn start_with(&self, flow: &Flow, input: Value, options: TriggerOptions) -> Triggering {
+        let options = labelled(flow, options);
+        self.world.trigger_with::<FlowPlan>(options, flow.start(input))
+    }
+
+    /// As [`Flows::start_with`], for callers who want to know whether the idempotency key was taken: see
+    /// [`Named`]. The payload is what the plan is created with if it is a new one.
+    ///
+    /// # Errors
+    ///
+    /// The input cannot be stored.
+    pub fn start_named(
+        &self,
+        flow: &Flow,
+        input: Value,
+        options: TriggerOptions,
+    ) -> Result<(Named, Payload), FlowError> {
+        let options = labelled(flow, options);
+        let start = Payload::of(&flow.start(input)).map_err(|error| {
+            let (action, problem) = (flow.id(), error.to_string());
+            TriggerError::Input { action, problem }
+        })?;
+        Ok((self.world.trigger_named(FlowPlan::NAME, options, start.clone()), start))
+    }
+
+    /// Lets a flow that was added start by itself, as its `schedule` says; one without is left alone.
+    /// A later version takes the place of an earlier one. Flows that start on one event do so from the
+    /// moment they are added; for those that start on several of them, a plan of its own collects them
+    /// from now on.
+    ///
+    /// # Errors
+    ///
+    /// The schedule was refused.
+    pub async fn schedule(&self, flow: &Flow) -> Result<(), FlowError> {
+        let name = format!("flow:{}/{}", flow.namespace(), flow.name());
+        let wrong = |error: &dyn fmt::Display| FlowError::Schedule(error.to_string());
+        let schedule = match &flow.definition().schedule {
+            Some(Start::Every(period)) => Schedule::every(name, *period),
+            Some(Start::After(pause)) => Schedule::after(name, *pause),
+            Some(Start::Cron { pattern, zone }) => {
+                Schedule::cron(name, pattern).map_err(|error| wrong(&error))?.zone(zone)
+            }
+            Some(Start::Collected) => {
+                let key = format!("starts:{}", flow.hash());
+                let options = internal::key_of_cause(TriggerOptions::new(), key).by(flow.id());
+                let start = flow.start(Value::Null);
+                self.world.trigger_with::<FlowStarter>(options, start).await?;
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let start = flow.start(Value::Object(serde_json::Map::new()));
+        let overlap = match &flow.definition().schedule {
+            Some(Start::After(_)) => turnwheel_engine::schedule::Overlap::Forbid,
+            _ => turnwheel_engine::schedule::Overlap::Allow,
+        };
+        let schedule = schedule.overlap(overlap);
+        let schedule = schedule.action::<FlowPlan>(&start).map_err(|error| wrong(&error))?;
+        let put = self.world.schedules().put(schedule).await.map_err(|error| wrong(&error))?;
+        put.map_err(|error| wrong(&error))?;
+        Ok(())
+    }
+
+    /// The plans of a flow that are not over, with the version that each keeps, the oldest first: what a
+    /// new version will run beside.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn live(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<(PlanId, String)>, FlowError> {
+        let prefix = format!("{namespace}/{name}:");
+        let mut live = Vec::new();
+        let mut before = None;
+        loop {
+            let filter = Filter {
+                states: vec![
+                    PlanState::Pending,
+                    PlanState::Scheduled,
+                    PlanState::Planning,
+                    PlanState::Planned,
+                    PlanState::Running,
+                    PlanState::Paused,
+                ],
+                action: Some(FlowPlan::NAME.to_owned()),
+                before,
+                limit: LIVE_PAGE,
+                ..Filter::default()
+            };
+            let rows = self.world.list(filter).await?;
+            before = rows.last().map(|row| row.id);
+            let is_last = rows.len() < LIVE_PAGE;
+            let own = |label: &str| label.strip_prefix(&prefix).map(str::to_owned);
+            live.extend(rows.iter().filter_map(|row| Some((row.id, own(&row.label)?))));
+            if is_last {
+                live.reverse();
+                return Ok(live);
+            }
+        }
+    }
+
+    /// All definitions, in the order in which they were added.
+    pub fn list(&self) -> Vec<FlowEntry> {
+        self.bench.index.lock().clone()
+    }
+
+    /// A definition by its name, of a version or of the latest one (`latest`).
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn find(&self, namespace: &str, name: &str, version: &str) -> Result<Flow, FlowError> {
+        let found = self.bench.find(namespace, name, version);
+        found.ok_or_else(|| FlowError::Unknown(format!("{namespace}/{name}:{version}")))
+    }
+
+    /// Delivers an event to the tasks that wait for it, and starts the flows that begin with it. It is
+    /// durable with all of them when this is done. The same event again (by source and id) changes
+    /// nothing for who has got it.
+    ///
+    /// # Errors
+    ///
+    /// Somebody who waits could not be told: publish it again.
+    pub async fn publish(&self, event: CloudEvent) -> Result<Published, FlowError> {
+        self.bench.publish(event).await
+    }
+
+    /// Lets the tasks of a flow that goes on hear events again, in a world that was opened
+    /// [on request](turnwheel_engine::Opening::OnRequest). Elsewhere they do so by themselves.
+    ///
+    /// # Errors
+    ///
+    /// There is no such plan, or it cannot be read.
+    pub async fn hear(&self, plan: PlanId) -> Result<(), FlowError> {
+        let view = self.world.plan(plan).view().await?;
+        crate::bus::remember(&self.bench, &view);
+        Ok(())
+    }
+
+    /// Publishes what happens to flows and their tasks, from now on and as long as what comes back is kept:
+    /// the life-cycle events of the DSL, such as `io.serverlessworkflow.workflow.completed.v1`. Flows can
+    /// listen for them by their types; whoever listens to all events does not hear them.
+    ///
+    /// Cost: what [`World::watch`] costs, and a look at the plan for each task that begins or ends.
+    pub fn publish_life_cycle(&self) -> crate::life::LifeCycle {
+        crate::life::publish(&self.world, Arc::clone(&self.bench))
+    }
+
+    /// Steps that wait for events, in this world.
+    pub fn listeners(&self) -> usize {
+        self.bench.bus.listeners()
+    }
+
+    /// Events that nobody waited for, since the start of the world.
+    pub fn unheard(&self) -> u64 {
+        self.bench.bus.unheard()
+    }
+
+    /// How often an expression of an event filter could not be evaluated on an event, since the start of
+    /// the world: that event counts as not meant. The history of the plan that listens says which filter
+    /// and why; of a flow that events start, the log does.
+    pub fn unclear(&self) -> u64 {
+        self.bench.bus.unclear()
+    }
+}

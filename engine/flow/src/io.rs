@@ -1,0 +1,354 @@
+//! What flows do outside, behind a trait: HTTP calls, processes, resources, secrets.
+//!
+//! The engine contains no HTTP client and starts no process. Whoever embeds it, or the binary, gives an
+//! [`Io`]; tests give a [`FakeIo`]. An implementation needs no clock: a call that is to end early is told
+//! by [`IoCall`].
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The outside effects of flows. Calls may block: they come from the blocking pool.
+///
+/// Each may be repeated after a crash, with the same [`IoCall::key`].
+pub trait Io: Send + Sync + fmt::Debug + 'static {
+    /// Sends an HTTP request and reads the whole answer. A status that means failure is no error here.
+    ///
+    /// # Errors
+    ///
+    /// No answer came, or not in time, or it is larger than [`HTTP_BODY_MAX`].
+    fn http(&self, request: &HttpRequest, call: &IoCall<'_>) -> Result<HttpResponse, IoError>;
+
+    /// Runs a process and waits for its end. An exit code that means failure is no error here.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started, was ended because of the call's limit or its cancellation, or has
+    /// written more than [`PROCESS_OUTPUT_MAX`].
+    fn process(&self, process: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError>;
+
+    /// Starts a process that nobody waits for.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    fn process_detached(&self, process: &Process, call: &IoCall<'_>) -> Result<(), IoError>;
+
+    /// Runs a container and waits for its end. An exit code that means failure is no error here. When it is
+    /// called again with the same [`IoCall::key`], what is left of the former container is removed first:
+    /// there are never two.
+    ///
+    /// # Errors
+    ///
+    /// As [`Io::process`]; and its image or the engine of containers is not there. One that does not
+    /// implement it has no containers.
+    fn container(
+        &self,
+        container: &Container,
+        call: &IoCall<'_>,
+    ) -> Result<ProcessResult, IoError> {
+        let _unused = (container, call);
+        Err(IoError::new(IoErrorKind::Unsupported, NO_CONTAINERS))
+    }
+
+    /// Starts a container that nobody waits for, likewise.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    fn container_detached(&self, container: &Container, call: &IoCall<'_>) -> Result<(), IoError> {
+        let _unused = (container, call);
+        Err(IoError::new(IoErrorKind::Unsupported, NO_CONTAINERS))
+    }
+
+    /// Why containers cannot be run here, for instance because no engine is installed, and what to do;
+    /// nothing if they can.
+    fn container_problem(&self) -> Option<String> {
+        Some(NO_CONTAINERS.to_owned())
+    }
+
+    /// Why commands of a shell cannot be run here; nothing if they can, which is the default.
+    fn command_problem(&self) -> Option<String> {
+        None
+    }
+
+    /// Why scripts in a language cannot be run here, for instance because no interpreter is installed;
+    /// nothing if they can.
+    fn script_problem(&self, language: ScriptLanguage) -> Option<String>;
+
+    /// Reads a resource that is no HTTP one, such as `file:///etc/flows/script.py`.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it may not be read.
+    fn resource(&self, uri: &str, call: &IoCall<'_>) -> Result<Vec<u8>, IoError>;
+
+    /// A secret by its name: a text, or an object such as `{"username": …, "password": …}`; nothing if
+    /// there is none. It is asked for at each use and never stored.
+    ///
+    /// # Errors
+    ///
+    /// The place where secrets are kept cannot be read.
+    fn secret(&self, name: &str) -> Result<Option<Value>, IoError>;
+}
+
+/// What an [`Io`] without containers says.
+const NO_CONTAINERS: &str = "containers cannot be run here: what flows do outside knows no engine";
+
+/// The longest answer to an HTTP request, in bytes: it becomes part of a step's output, which has the
+/// same limit.
+pub const HTTP_BODY_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX;
+
+/// The most that a process may write to each of its outputs, in bytes, likewise.
+pub const PROCESS_OUTPUT_MAX: usize = turnwheel_engine::limits::PAYLOAD_BYTES_MAX;
+
+/// What a call of an [`Io`] is told besides what to do.
+pub struct IoCall<'a> {
+    /// The same for each attempt of this call and for no other: a service that takes idempotency keys
+    /// gets it.
+    pub key: &'a str,
+    /// How long it may take, if that is limited.
+    pub limit: Option<Duration>,
+    /// W3C trace context of the flow, as the header `traceparent` has it, if there is one.
+    pub trace: Option<&'a str>,
+    is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl fmt::Debug for IoCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoCall").field("key", &self.key).field("limit", &self.limit).finish()
+    }
+}
+
+impl<'a> IoCall<'a> {
+    /// A call with a key, without a limit.
+    pub fn new(key: &'a str, is_cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self { key, limit: None, trace: None, is_cancelled }
+    }
+
+    /// The same with a limit.
+    #[must_use]
+    pub fn limit(mut self, limit: Option<Duration>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Whether nobody waits for it any longer. Look from time to time, end what was begun, and return.
+    pub fn is_cancelled(&self) -> bool {
+        (self.is_cancelled)()
+    }
+}
+
+/// An HTTP request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// In upper case.
+    pub method: String,
+    /// Absolute, with its query.
+    pub uri: String,
+    /// Names as they were given. Authentication other than `digest` is among them.
+    pub headers: Vec<(String, String)>,
+    /// What is sent.
+    pub body: Option<Vec<u8>>,
+    /// Whether redirections are followed. Credentials must not follow to another origin.
+    pub follows_redirects: bool,
+    /// User name and password for an answer that asks for `Digest`.
+    pub digest: Option<(String, String)>,
+}
+
+impl fmt::Debug for HttpRequest {
+    /// Without headers and body, which may have secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpRequest")
+            .field("method", &self.method)
+            .field("uri", &self.uri)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The answer to an HTTP request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpResponse {
+    /// The status code.
+    pub status: u16,
+    /// Names in any case.
+    pub headers: Vec<(String, String)>,
+    /// The body, decompressed.
+    pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    /// The first header with this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// A process.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Process {
+    /// What is run.
+    pub program: Program,
+    /// What it is given as `$1`, `$2` and so on, or as `argv` after the script.
+    pub arguments: Vec<String>,
+    /// Variables besides those that the flow's host lets through.
+    pub environment: Vec<(String, String)>,
+    /// Its standard input; without one that is empty.
+    pub stdin: Option<String>,
+}
+
+impl fmt::Debug for Process {
+    /// Without its environment and input, which may have secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+/// What a process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Program {
+    /// A command line for the system's shell.
+    Shell(String),
+    /// A script for an interpreter.
+    Script {
+        /// Which.
+        language: ScriptLanguage,
+        /// Its text.
+        code: String,
+    },
+}
+
+/// A language of scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ScriptLanguage {
+    /// JavaScript (`js` or `javascript`).
+    JavaScript,
+    /// Python 3.
+    Python,
+}
+
+impl ScriptLanguage {
+    /// The language with this name, as the DSL writes it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "js" | "javascript" => Some(Self::JavaScript),
+            "python" => Some(Self::Python),
+            _ => None,
+        }
+    }
+}
+
+/// A container: a process with a file system of its own.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Container {
+    /// The image that it is made of, such as `alpine:3.20`.
+    pub image: String,
+    /// What it is called: letters, digits, `_`, `.` and `-`. Without a name in the flow it is made of the
+    /// flow's name, the plan, the task and the step, and no other container has it.
+    pub name: String,
+    /// A command line for the image's shell, in place of what the image runs by itself.
+    pub command: Option<String>,
+    /// What the command is given as `$1`, `$2` and so on; without a command, what the image's own is given.
+    pub arguments: Vec<String>,
+    /// Ports of the host, and the ports of the container that they lead to.
+    pub ports: Vec<(String, String)>,
+    /// Folders or volumes of the host, and where in the container they are.
+    pub volumes: Vec<(String, String)>,
+    /// Its variables. It has none of those of the flow's host.
+    pub environment: Vec<(String, String)>,
+    /// Its standard input; without one that is empty.
+    pub stdin: Option<String>,
+    /// Whether the image is fetched.
+    pub pull: PullPolicy,
+    /// Whether it is deleted when it has ended.
+    pub cleanup: Cleanup,
+}
+
+impl fmt::Debug for Container {
+    /// Without its command, arguments, variables and input, which may have secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Container")
+            .field("image", &self.image)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When the image of a container is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PullPolicy {
+    /// If the host does not have it.
+    #[default]
+    IfNotPresent,
+    /// Each time.
+    Always,
+    /// Never: it is an error if the host does not have it.
+    Never,
+}
+
+/// What becomes of a container that has ended, whatever its end was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cleanup {
+    /// It stays until somebody removes it.
+    #[default]
+    Never,
+    /// It is deleted at once.
+    Always,
+    /// It is deleted so long after its end.
+    After(Duration),
+}
+
+/// How a process has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessResult {
+    /// Its exit code; 128 and the number of the signal if one has ended it.
+    pub code: i32,
+    /// What it wrote, as text; what is not UTF-8 is replaced.
+    pub stdout: String,
+    /// The same for errors.
+    pub stderr: String,
+}
+
+/// Why nothing came of a call outside.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct IoError {
+    /// What kind of trouble.
+    pub kind: IoErrorKind,
+    /// What happened, where, for people. Secrets must not be in it.
+    pub message: String,
+}
+
+/// What kind of trouble a call outside had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IoErrorKind {
+    /// Nobody answered, or not sensibly.
+    Communication,
+    /// It took longer than its limit.
+    TimedOut,
+    /// It was ended because nobody waits for it.
+    Cancelled,
+    /// More came than may.
+    TooLarge,
+    /// It is not there.
+    NotFound,
+    /// It is not allowed here.
+    Forbidden,
+    /// This host cannot do it at all.
+    Unsupported,
+}
+
+impl IoError {
+    /// An error with a message.
+    pub fn new(kind: IoErrorKind, message: impl fmt::Display) -> Self {
+        Self { kind, message: message.to_string() }
+    }
+}

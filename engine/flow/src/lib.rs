@@ -1,0 +1,42 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod bench;
+mod bus;
+mod definition;
+mod duration;
+mod event;
+mod expr;
+mod fake;
+mod fault;
+mod flows;
+mod hash;
+mod interest;
+mod io;
+mod life;
+pub mod limits;
+mod listeners;
+mod loops;
+mod model;
+mod pattern;
+mod read;
+mod run;
+mod schema;
+mod scope;
+mod text;
+
+pub use bus::Published;
+pub(crate) use definition::Definition;
+pub use definition::{load, load_all, Flow};
+pub use event::{CloudEvent, NoEvent};
+pub use fake::{Asked, FakeIo};
+pub use fault::Fault;
+pub use flows::{result, FlowEntry, FlowError, Flows, WithFlows};
+pub use io::{
+    Cleanup, Container, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind, Process,
+    ProcessResult, Program, PullPolicy, ScriptLanguage, HTTP_BODY_MAX, PROCESS_OUTPUT_MAX,
+};
+pub use life::LifeCycle;
+pub use run::{FlowPlan, FlowStart, Outcome, TaskInput, TaskOutput};
+pub use text::{Problem, Problems};

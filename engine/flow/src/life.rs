@@ -1,0 +1,269 @@
+//! Life-cycle events: what happens to flows and their tasks, as the DSL describes it for others.
+//!
+//! They are made of what is durable, after it is, and published as all events are: other flows can listen
+//! for them, by their types. Whoever listens to all events does not hear them: what it did would be heard
+//! again without end. An event that is made again, by another world or after a crash, has the same id.
+//!
+//! A task is retried when the tasks of a `try` begin once more: the first of them says so in its input. A
+//! workflow correlates events while one of its tasks listens: from the first time that it waits until it
+//! has what it listens for.
+
+use std::collections::HashSet;
+
+use serde_json::{json, Map, Value};
+use turnwheel_engine::internal::{self, WeakWorld};
+use turnwheel_engine::plan::{PlanResult, PlanState, StepKind, StepState};
+use turnwheel_engine::watch::{Happening, WatchFilter, Watched, What};
+use turnwheel_engine::{Action, PlanId, PlanView, StepId, World};
+use turnwheel_runtime::completion::completion;
+use turnwheel_runtime::Completer;
+
+use crate::bench::Bench;
+use crate::event::CloudEvent;
+use crate::flows::{result, FlowEntry, FlowError};
+use crate::model::Kind;
+use crate::run::{FlowEffect, FlowTask, TaskInput, TaskOutput};
+
+/// The begin of the types of all of them.
+pub(crate) const TYPES: &str = "io.serverlessworkflow.";
+
+/// Tasks that listen and do not wait yet; of further ones it is not told when they begin to.
+const BEGINNING_MAX: usize = 10_000;
+
+/// What is kept between one thing that happened and the next.
+#[derive(Default)]
+struct Seen {
+    view: Option<PlanView>,
+    /// Tasks that listen, between their begin and their first waiting.
+    beginning: HashSet<(PlanId, StepId)>,
+}
+
+/// Publishes them as long as it is kept.
+#[derive(Debug)]
+#[must_use = "nothing is published any more when it is dropped"]
+pub struct LifeCycle {
+    _stop: Completer<()>,
+}
+
+/// Begins to publish, from now on.
+pub(super) fn publish(world: &World, bench: std::sync::Arc<Bench>) -> LifeCycle {
+    let (stop, mut stopped) = completion::<()>();
+    let mut watch = world.watch(WatchFilter::new().catching_up());
+    let weak = WeakWorld::new(world);
+    internal::spawn(world, async move {
+        let mut seen = Seen::default();
+        loop {
+            let next = {
+                let mut next = std::pin::pin!(watch.next());
+                std::future::poll_fn(|cx| {
+                    use std::future::Future;
+                    if std::pin::Pin::new(&mut stopped).poll(cx).is_ready() {
+                        return std::task::Poll::Ready(None);
+                    }
+                    next.as_mut().poll(cx)
+                })
+                .await
+            };
+            let happening = match next {
+                None => return,
+                Some(Ok(Watched::Happened(happening))) => happening,
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => {
+                    tracing::error!(%error, "life-cycle events are missing");
+                    continue;
+                }
+            };
+            let Some(world) = weak.upgrade() else { return };
+            for event in events(&bench, &world, &happening, &mut seen).await {
+                if let Err(error) = bench.bus.publish(&bench, &world, event).await {
+                    tracing::warn!(%error, "a life-cycle event is not published");
+                }
+            }
+        }
+    });
+    LifeCycle { _stop: stop }
+}
+
+/// The events that are made of one thing that happened.
+async fn events(
+    bench: &Bench,
+    world: &World,
+    happening: &Happening,
+    seen: &mut Seen,
+) -> Vec<CloudEvent> {
+    let entry = bench.index.lock().iter().find(|entry| entry.id() == happening.label).cloned();
+    let Some(entry) = entry else { return Vec::new() };
+    let told = Told { happening, name: qualified(&entry, happening.plan), entry };
+    match &happening.what {
+        What::Plan { from, to, result } => match (from, to) {
+            (Some(PlanState::Paused), PlanState::Running) => {
+                vec![told.workflow("resumed", "resumedAt", Map::new())]
+            }
+            (_, PlanState::Running) => {
+                let definition = json!({
+                    "name": told.entry.name, "namespace": told.entry.namespace,
+                    "version": told.entry.version,
+                });
+                let more = Map::from_iter([("definition".to_owned(), definition)]);
+                vec![told.workflow("started", "startedAt", more)]
+            }
+            (_, PlanState::Paused) => vec![told.workflow("suspended", "suspendedAt", Map::new())],
+            (_, PlanState::Stopped) => told.ended(world, *result).await.into_iter().collect(),
+            _ => Vec::new(),
+        },
+        What::Step { step, action, kind: StepKind::Run, from, to, .. }
+            if action == FlowTask::NAME || action == FlowEffect::NAME =>
+        {
+            let key = (happening.plan, *step);
+            if *to == StepState::Suspended && seen.beginning.remove(&key) {
+                let event = told.workflow("correlation-started", "startedAt", Map::new());
+                return vec![event];
+            }
+            let is_old = seen.view.as_ref().is_none_or(|view| {
+                let found = view.id == happening.plan;
+                !found || view.find_step(*step).is_none_or(|known| known.state != *to)
+            });
+            if is_old && (is_begin(*from, *to) || is_end(*to)) {
+                seen.view = world.plan(happening.plan).view().await.ok();
+            }
+            let view = seen.view.as_ref().filter(|view| view.id == happening.plan);
+            let Some(view) = view else { return Vec::new() };
+            let mut events = told.task(view, *step, *from, *to);
+            if (is_begin(*from, *to) || is_end(*to)) && told.listens(bench, view, *step).await {
+                if is_begin(*from, *to) && seen.beginning.len() < BEGINNING_MAX {
+                    seen.beginning.insert(key);
+                } else if !seen.beginning.remove(&key) && *to == StepState::Success {
+                    events.splice(0..0, told.correlated(view, *step));
+                }
+            }
+            events
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn is_begin(from: StepState, to: StepState) -> bool {
+    from == StepState::Pending && to == StepState::Running
+}
+
+fn is_end(to: StepState) -> bool {
+    matches!(to, StepState::Success | StepState::Error | StepState::Cancelled | StepState::Dropped)
+}
+
+/// The name of one run of a flow, as the specification writes it.
+fn qualified(entry: &FlowEntry, plan: PlanId) -> String {
+    format!("{}-{plan}.{}", entry.name, entry.namespace)
+}
+
+/// The task that is tried once more with this one, its first: `/do/0/a` of `/do/0/a/try/0/b`.
+fn retried(input: &TaskInput) -> Option<&str> {
+    let begin = input.at.rsplitn(3, '/').nth(2).filter(|_| input.is_retry)?;
+    begin.strip_suffix("/try")
+}
+
+struct Told<'a> {
+    happening: &'a Happening,
+    name: String,
+    entry: FlowEntry,
+}
+
+impl Told<'_> {
+    fn event(&self, kind: &str, data: Map<String, Value>) -> CloudEvent {
+        let id = format!("{}/{}/{kind}", self.happening.plan, self.happening.cursor);
+        let source = format!("/{}/{}", self.entry.namespace, self.entry.name);
+        let mut event = CloudEvent::new(id, source, format!("{TYPES}{kind}.v1"));
+        event = event.data(Value::Object(data)).subject(self.happening.plan.to_string());
+        event.time = Some(self.happening.at.to_string());
+        event
+    }
+
+    fn workflow(&self, kind: &str, at: &str, mut data: Map<String, Value>) -> CloudEvent {
+        data.insert("name".to_owned(), json!(self.name));
+        data.insert(at.to_owned(), json!(self.happening.at.to_string()));
+        self.event(&format!("workflow.{kind}"), data)
+    }
+
+    async fn ended(&self, world: &World, how: PlanResult) -> Option<CloudEvent> {
+        let more = |name: &str, value: Value| Map::from_iter([(name.to_owned(), value)]);
+        if how == PlanResult::Cancelled {
+            return Some(self.workflow("cancelled", "cancelledAt", Map::new()));
+        }
+        let view = world.plan(self.happening.plan).view().await.ok()?;
+        Some(match result(&view) {
+            Ok(output) => self.workflow("completed", "completedAt", more("output", output)),
+            Err(FlowError::Faulted(fault)) => {
+                self.workflow("faulted", "faultedAt", more("error", fault.to_value()))
+            }
+            Err(_) => self.workflow("cancelled", "cancelledAt", Map::new()),
+        })
+    }
+
+    /// Whether a step is a task that listens.
+    async fn listens(&self, bench: &Bench, view: &PlanView, step: StepId) -> bool {
+        let Some(step) = view.find_step(step) else { return false };
+        let Ok(input) = view.action(step.action).input.read::<TaskInput>() else { return false };
+        let Ok(definition) = bench.definition_later(&self.entry.hash).await else { return false };
+        let task = definition.by_pointer.get(&input.at).map(|id| definition.task(*id));
+        !input.is_extended && task.is_some_and(|task| matches!(task.kind, Kind::Listen(_)))
+    }
+
+    /// It has the events that it listened for.
+    fn correlated(&self, view: &PlanView, step: StepId) -> Option<CloudEvent> {
+        let output = &view.action(view.find_step(step)?.action).output;
+        let outcome = output.read::<TaskOutput>().ok()?.outcome?;
+        if outcome.fault.is_some() {
+            return None;
+        }
+        let keys = Value::Object(outcome.keys);
+        let more = Map::from_iter([("correlationKeys".to_owned(), keys)]);
+        Some(self.workflow("correlation-completed", "completedAt", more))
+    }
+
+    fn task(
+        &self,
+        view: &PlanView,
+        step: StepId,
+        from: StepState,
+        to: StepState,
+    ) -> Vec<CloudEvent> {
+        let Some(step) = view.find_step(step) else { return Vec::new() };
+        let action = view.action(step.action);
+        let Ok(input) = action.input.read::<TaskInput>() else { return Vec::new() };
+        let event = |kind: &str, at: &str, more: Option<(&str, Value)>| {
+            let mut data = Map::from_iter(more.map(|(name, value)| (name.to_owned(), value)));
+            data.insert("workflow".to_owned(), json!(self.name));
+            data.insert("task".to_owned(), json!(input.at));
+            data.insert(at.to_owned(), json!(self.happening.at.to_string()));
+            self.event(&format!("task.{kind}"), data)
+        };
+        if is_begin(from, to) {
+            let mut events: Vec<CloudEvent> = retried(&input)
+                .map(|task| {
+                    let data = json!({
+                        "workflow": self.name, "task": task,
+                        "retriedAt": self.happening.at.to_string(),
+                    });
+                    self.event("task.retried", data.as_object().cloned().unwrap_or_default())
+                })
+                .into_iter()
+                .collect();
+            events.push(event("created", "createdAt", None));
+            events.push(event("started", "startedAt", None));
+            return events;
+        }
+        match to {
+            StepState::Success => {
+                let outcome = action.output.read::<TaskOutput>().ok();
+                let outcome = outcome.and_then(|output| output.outcome).unwrap_or_default();
+                vec![match outcome.fault {
+                    Some(fault) => event("faulted", "faultedAt", Some(("error", fault.to_value()))),
+                    None => event("completed", "completedAt", Some(("output", outcome.output))),
+                }]
+            }
+            StepState::Error | StepState::Cancelled | StepState::Dropped => {
+                vec![event("cancelled", "cancelledAt", None)]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

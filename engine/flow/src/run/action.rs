@@ -1,0 +1,441 @@
+//! The actions that flows are made of: the flow, its tasks, and its tasks that do something outside.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use turnwheel_engine::action::{
+    Action, ActionView, Cause, Next, Rescue, Run, RunAsync, Runs, RunsAsync, StepContext,
+    SubPlanOptions,
+};
+use turnwheel_engine::plan::Planner;
+use turnwheel_engine::{internal, ActionError, Payload};
+use turnwheel_runtime::completion::block_on;
+
+use super::effect;
+use super::env::Around;
+use super::machine::{turn, Asks, Told, Turn};
+use super::state::{FlowStart, Notice, Outcome, TaskInput, TaskOutput, Which};
+use super::unclear;
+use crate::bench::Bench;
+use crate::expr::quickly;
+use crate::fault::Fault;
+use crate::flows::labels_of;
+use crate::model::{Kind, SubFlow, Task};
+use crate::Definition;
+
+/// The error of a task that runs a flow which is not there.
+const UNKNOWN_FLOW: &str = "unknown_flow";
+
+/// The root of a flow's plan.
+#[derive(Debug)]
+pub struct FlowPlan {
+    pub(crate) bench: Arc<Bench>,
+}
+
+/// A task of a flow that is no effect.
+#[derive(Debug)]
+pub(crate) struct FlowTask {
+    pub(crate) bench: Arc<Bench>,
+}
+
+/// A task of a flow that does something outside, and may block.
+#[derive(Debug)]
+pub(crate) struct FlowEffect {
+    pub(crate) bench: Arc<Bench>,
+}
+
+impl Action for FlowPlan {
+    const NAME: &'static str = "flow";
+    type Input = FlowStart;
+    type Output = TaskOutput;
+    type Phases = RunsAsync;
+
+    fn plan(&self, planner: &mut Planner<'_, Self>, input: FlowStart) -> Result<(), ActionError> {
+        planner.label(input.flow.clone());
+        planner.plan_self(input)?;
+        Ok(())
+    }
+
+    /// What a flow does not catch ends it: it has said all that is to be done.
+    fn rescue(&self, _: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn rescue_of_planned(&self, _: &str, _: Rescue) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        check_event(event)
+    }
+
+    fn scheduled(&self, input: &Payload) -> Result<Vec<(String, String)>, ActionError> {
+        let input: FlowStart = input.read().map_err(|error| ActionError::new("input", error))?;
+        let definition = self.bench.definition(&input.definition).map_err(|_| {
+            let message = format!(
+                "there is no flow with the definition «{}» here: add the flow first, and let its own \
+                 «schedule» start it, or take the input from Flow::start",
+                input.definition
+            );
+            ActionError::new(UNKNOWN_FLOW, message).and_final()
+        })?;
+        Ok(labels_of(&definition).to_vec())
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        present(view);
+    }
+}
+
+impl RunAsync for FlowPlan {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let definition = self.bench.definition_later(&step.input.definition).await;
+        let definition = definition.map_err(faulted)?;
+        let input = TaskInput {
+            at: String::new(),
+            raw: step.input.input.clone(),
+            context: Value::Null,
+            vars: serde_json::Map::new(),
+            is_extended: false,
+            extends: None,
+            is_retry: false,
+            depth: 0,
+        };
+        let is_fresh = step.output.cursor.is_none() && step.output.outcome.is_none();
+        if let Some(from) = step.input.from.clone().filter(|_| is_fresh) {
+            step.output.cursor = Some(*from);
+        }
+        let next = run(&self.bench, step, &definition, None, &input).await?;
+        if let Some(from) = step.output.cursor.clone().filter(|_| next == Next::Done) {
+            let next_run = FlowStart { from: Some(Box::new(from)), ..step.input.clone() };
+            step.continue_as_new::<Self>(&next_run)?;
+        }
+        let outcome = step.output.outcome.as_ref();
+        match outcome.and_then(|outcome| outcome.fault.clone()) {
+            Some(fault) if next == Next::Done => Err(faulted(fault)),
+            _ => Ok(next),
+        }
+    }
+}
+
+/// A fault that nobody has caught.
+fn faulted(fault: Fault) -> ActionError {
+    ActionError::new(fault.kind.clone(), fault).and_final()
+}
+
+impl Action for FlowTask {
+    const NAME: &'static str = internal::TASK;
+    type Input = TaskInput;
+    type Output = TaskOutput;
+    type Phases = RunsAsync;
+
+    fn rescue(&self, _: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        check_event(event)
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        present(view);
+    }
+}
+
+impl RunAsync for FlowTask {
+    async fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let next = self.turn(step).await;
+        Ok(or_fault(next, step.input.at.clone(), &mut step.output))
+    }
+}
+
+impl FlowTask {
+    async fn turn(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let start: Which = step.plan_input()?;
+        let definition = self.bench.definition_later(&start.definition).await.map_err(faulted)?;
+        let task = task_of(&definition, &step.input.at)?;
+        // The input can be large: it is lent, and not copied for each turn.
+        let input = std::mem::take(&mut step.input);
+        let next = run(&self.bench, step, &definition, Some(task), &input).await;
+        step.input = input;
+        next
+    }
+}
+
+/// What goes wrong around a task is a fault of the task, which a flow can catch. A step that fails instead
+/// would tell nothing to the task that has asked for it, which would wait without end.
+fn or_fault(next: Result<Next, ActionError>, at: String, output: &mut TaskOutput) -> Next {
+    next.unwrap_or_else(|error| {
+        let fault = match error.kind == UNKNOWN_FLOW {
+            true => Fault::configuration(error.message),
+            false => Fault::runtime(error),
+        };
+        output.outcome = Some(Outcome::fault(fault.from_task(&at)));
+        Next::Done
+    })
+}
+
+impl Action for FlowEffect {
+    const NAME: &'static str = internal::EFFECT;
+    type Input = TaskInput;
+    type Output = TaskOutput;
+    type Phases = Runs;
+
+    fn rescue(&self, _: &ActionError) -> Rescue {
+        Rescue::Fail
+    }
+
+    fn check_event(&self, event: &Payload) -> Result<(), ActionError> {
+        check_event(event)
+    }
+
+    fn present(&self, view: &mut ActionView<'_>) {
+        present(view);
+    }
+}
+
+impl Run for FlowEffect {
+    fn run(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let next = self.call(step);
+        Ok(or_fault(next, step.input.at.clone(), &mut step.output))
+    }
+}
+
+impl FlowEffect {
+    fn call(&self, step: &mut StepContext<Self>) -> Result<Next, ActionError> {
+        let start: Which = step.plan_input()?;
+        // The task that has asked for it has had it already, but perhaps in another process.
+        let definition = match self.bench.definition(&start.definition) {
+            Ok(known) => known,
+            Err(_) => block_on(self.bench.definition_later(&start.definition))
+                .map_err(|refused| ActionError::new("definition", refused))?
+                .map_err(faulted)?,
+        };
+        let task = task_of(&definition, &step.input.at)?;
+        let around = around(step);
+        let outcome = effect::run(&self.bench, step, &definition, task, &around);
+        step.output.outcome = Some(bounded(outcome, task));
+        Ok(Next::Done)
+    }
+}
+
+/// An output that is too large to be stored is a fault of the task, which a flow can catch.
+fn bounded(outcome: Outcome, task: &Task) -> Outcome {
+    match Payload::of(&outcome) {
+        Ok(_) => outcome,
+        Err(error) => {
+            let fault = Fault::runtime(format!("the output {error}"));
+            Outcome::fault(fault.from_task(&task.pointer))
+        }
+    }
+}
+
+fn task_of<'a>(definition: &'a Definition, pointer: &str) -> Result<&'a Task, ActionError> {
+    let id = definition.by_pointer.get(pointer);
+    let id = id.ok_or_else(|| {
+        ActionError::new("unknown_task", format!("the flow has no task {pointer}")).and_final()
+    })?;
+    Ok(definition.task(*id))
+}
+
+fn around<A: Action>(step: &StepContext<A>) -> Around {
+    Around {
+        plan: step.plan_id(),
+        key: step.idempotency_key(),
+        created_at: step.plan_created_at(),
+        now: step.now(),
+        root: internal::root(step).clone(),
+        items: None,
+    }
+}
+
+/// What a step is told by why it is called.
+async fn told<A: Action<Output = TaskOutput>>(
+    bench: &Bench,
+    step: &StepContext<A>,
+) -> Result<Told, ActionError> {
+    match step.cause() {
+        Cause::Event => {
+            if let Some((part, output)) = step.part::<TaskOutput>() {
+                return Ok(Told::Part(part, output.and_then(|output| output.outcome)));
+            }
+            let notice: Option<Notice> = step.event()?;
+            Ok(notice.map_or(Told::Begin, Told::Notice))
+        }
+        Cause::SubPlans => {
+            let plan = step.output.cursor.as_ref().and_then(|cursor| cursor.plan);
+            match plan {
+                Some(plan) => Ok(Told::Flow(bench.result_of(plan).await)),
+                None => Ok(Told::Begin),
+            }
+        }
+        _ => Ok(Told::Begin),
+    }
+}
+
+/// A turn of a task or of the whole flow, and what it asks for.
+async fn run<A: Action<Output = TaskOutput>>(
+    bench: &Arc<Bench>,
+    step: &mut StepContext<A>,
+    definition: &Arc<Definition>,
+    task: Option<&Task>,
+    input: &TaskInput,
+) -> Result<Next, ActionError> {
+    let told = told(bench, step).await?;
+    let heard = match &told {
+        Told::Notice(Notice::Event(event)) => event.key(),
+        _ => String::new(),
+    };
+    let mut around = around(step);
+    // Items of a step that begins are those of the same step in the run of the plan before.
+    let items = bench.loops.take(step.plan_id(), step.step_id());
+    around.items = items.filter(|_| step.output.cursor.is_some());
+    let here = Here { definition, task, around: &around, input };
+    let (ended, mut asks) = take_turn(bench, here, &mut step.output, told).await?;
+    if !asks.unclear.is_empty() {
+        let mut counts = std::mem::take(&mut step.output.unclear);
+        unclear::tell(bench, step, &mut counts, std::mem::take(&mut asks.unclear), &heard);
+        step.output.unclear = counts;
+    }
+    let items = asks.items.clone().or_else(|| around.items.take());
+    if let (Turn::Wait(_), Some(items)) = (&ended, items) {
+        bench.loops.keep(step.plan_id(), step.step_id(), items);
+    }
+    if let Some(event) = asks.publish.clone() {
+        bench.publish(event).await.map_err(|error| ActionError::new("publish", error))?;
+    }
+    match ended {
+        Turn::Done(outcome) => {
+            if let (Some(Kind::Flow(sub)), Some(input)) = (task.map(|task| &task.kind), asks.flow) {
+                let flow = sub_flow(bench, sub)?;
+                let started = bench.start_detached(&flow, input, step.idempotency_key());
+                started.await.map_err(|error| ActionError::new("flow", error))?;
+            }
+            if let Some(task) = task {
+                let kept = step.output.outcome.take().unwrap_or(outcome);
+                step.output.outcome = Some(bounded(kept, task));
+            }
+            Ok(Next::Done)
+        }
+        Turn::NextRun => Ok(Next::Done),
+        Turn::Wait(reason) => {
+            wait(bench, step, definition, task, asks)?;
+            Ok(Next::suspend(reason))
+        }
+    }
+}
+
+/// What a turn is taken of.
+struct Here<'a> {
+    definition: &'a Arc<Definition>,
+    task: Option<&'a Task>,
+    around: &'a Around,
+    input: &'a TaskInput,
+}
+
+/// Takes a turn: on this worker if its expressions take a moment, else on a thread that may block.
+async fn take_turn(
+    bench: &Bench,
+    here: Here<'_>,
+    state: &mut TaskOutput,
+    told: Told,
+) -> Result<(Turn, Asks), ActionError> {
+    let Here { definition, task, around, input } = here;
+    let mut quick = state.clone();
+    let turn_here = || turn(definition, task, around, input, &mut quick, told.clone());
+    if let Some(taken) = quickly(turn_here) {
+        *state = quick;
+        return Ok(taken);
+    }
+    let Some(world) = bench.world() else {
+        return Err(ActionError::new("stopping", "the world has ended"));
+    };
+    let (definition, around, input) = (Arc::clone(definition), around.clone(), input.clone());
+    let (is_task, mut slow) = (task.is_some(), state.clone());
+    let code = move || {
+        let task = is_task.then(|| task_of(&definition, &input.at)).transpose()?;
+        let taken = turn(&definition, task, &around, &input, &mut slow, told);
+        Ok::<_, ActionError>((taken, slow))
+    };
+    let taken = internal::on_pool(&world, code).await;
+    let (taken, slow) = taken.map_err(|failure| ActionError::new("failure", failure))??;
+    *state = slow;
+    Ok(taken)
+}
+
+fn wait<A: Action<Output = TaskOutput>>(
+    bench: &Arc<Bench>,
+    step: &mut StepContext<A>,
+    definition: &Definition,
+    task: Option<&Task>,
+    asks: Asks,
+) -> Result<(), ActionError> {
+    for part in asks.parts {
+        if part.is_effect {
+            step.ask::<FlowEffect>(part.tag, &part.input)?;
+        } else {
+            step.ask::<FlowTask>(part.tag, &part.input)?;
+        }
+    }
+    asks.drops.iter().for_each(|part| step.drop_part(*part));
+    for (delay, notice) in &asks.notices {
+        step.event_after(*delay, notice)?;
+    }
+    let kind = task.map(|task| &task.kind);
+    if let Some(Kind::Listen(it)) = kind {
+        // The index of listeners is kept in memory, and made anew from what is stored here.
+        let listening = step.output.cursor.as_ref().and_then(|it| it.listening.as_ref());
+        if let (Some(listening), Some(task)) = (listening, task) {
+            let expects = listening.expects(&it.strategy);
+            let place = (step.plan_id(), step.step_id());
+            bench.bus.listen(place, definition, task, expects);
+        }
+    }
+    if let (Some(Kind::Flow(sub)), Some(input)) = (kind, asks.flow) {
+        let flow = sub_flow(bench, sub)?;
+        let start = flow.start(input);
+        let labels = labels_of(flow.definition()).into_iter();
+        let options =
+            labels.fold(SubPlanOptions::new(), |options, (name, value)| options.label(name, value));
+        let plan = step.trigger_with::<FlowPlan>(options, &start)?;
+        if let Some(cursor) = &mut step.output.cursor {
+            cursor.plan = Some(plan);
+        }
+    }
+    Ok(())
+}
+
+fn sub_flow(bench: &Bench, sub: &SubFlow) -> Result<crate::Flow, ActionError> {
+    bench.find(&sub.namespace, &sub.name, &sub.version).ok_or_else(|| {
+        let name = format!("{}/{}:{}", sub.namespace, sub.name, sub.version);
+        let message = format!("there is no flow {name}: add its definition first");
+        ActionError::new(UNKNOWN_FLOW, message).and_final()
+    })
+}
+
+/// Events come by way of the bus, which knows who listens.
+pub(super) fn check_event(event: &Payload) -> Result<(), ActionError> {
+    match event.read() {
+        Ok(Notice::Event(_)) => Ok(()),
+        _ => {
+            let message = "the steps of flows take CloudEvents, which are published to all that listen: \
+                           publish it with «turnwheel event emit», with a POST to «/events» or with `Flows::publish`";
+            Err(ActionError::new("no_event", message))
+        }
+    }
+}
+
+fn present(view: &mut ActionView<'_>) {
+    let action = view.plan().action(view.shown.id);
+    if let Some(place) = internal::task_place(action) {
+        view.shown.name = place;
+    }
+    let outcome = view.shown.output.get("outcome").cloned().unwrap_or(Value::Null);
+    if let Some(fault) = outcome.get("fault") {
+        view.shown.state = "faulted".to_owned();
+        let fault: Option<Fault> = serde_json::from_value(fault.clone()).ok();
+        view.shown.summary = fault.map(|fault| fault.to_string());
+    } else if outcome.get("is_skipped").is_some() {
+        view.shown.state = "skipped".to_owned();
+    }
+}

@@ -1,0 +1,193 @@
+//! Tasks that do something outside: what is before and after the call.
+
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::Engine;
+use serde_json::{Map, Value};
+use turnwheel_engine::action::StepContext;
+
+use super::action::FlowEffect;
+use super::env::{Around, Env};
+use super::state::Outcome;
+use super::{container, http, openapi, process};
+use crate::bench::Bench;
+use crate::fault::Fault;
+use crate::io::{Io, IoCall, IoError, IoErrorKind};
+use crate::model::{Authentication, Kind, Properties, Task};
+use crate::scope::Stage;
+use crate::Definition;
+
+/// What is shown in place of a secret.
+const MASK: &str = "••••";
+
+/// Texts of secrets that are shorter are not looked for: they would be found everywhere.
+const SECRET_LENGTH_MIN: usize = 4;
+
+/// A task that does something outside, and its world.
+pub(super) struct Effect<'a, 'e> {
+    pub(super) io: &'a dyn Io,
+    pub(super) env: Env<'e>,
+    pub(super) call: IoCall<'a>,
+    /// Texts that must not be seen.
+    pub(super) hidden: Vec<String>,
+}
+
+pub(super) fn run(
+    bench: &Bench,
+    step: &StepContext<FlowEffect>,
+    flow: &Definition,
+    task: &Task,
+    around: &Around,
+) -> Outcome {
+    let key = step.idempotency_key();
+    let is_cancelled = || step.is_cancelled();
+    let trace = step.trace().map(ToString::to_string);
+    let mut call = IoCall::new(&key, &is_cancelled);
+    call.trace = trace.as_deref();
+    let env = Env::of_task(flow, task, around, &step.input);
+    let mut effect = Effect { io: &*bench.io, env, call, hidden: Vec::new() };
+    match effect.run(task) {
+        Ok(mut outcome) => {
+            effect.mask_in(&mut outcome.output);
+            outcome.context.iter_mut().for_each(|context| effect.mask_in(context));
+            outcome
+        }
+        Err(fault) => {
+            let mut fault = fault.from_task(&task.pointer);
+            for text in [&mut fault.detail, &mut fault.title].into_iter().flatten() {
+                effect.mask(text);
+            }
+            Outcome::fault(fault)
+        }
+    }
+}
+
+impl Effect<'_, '_> {
+    fn run(&mut self, task: &Task) -> Result<Outcome, Fault> {
+        if uses_secrets(task) {
+            self.read_secrets()?;
+        }
+        if !self.env.begin(Stage::Input { is_effect: true })? {
+            let outcome = Outcome { is_skipped: true, ..Outcome::of(self.env.raw.clone()) };
+            return Ok(outcome);
+        }
+        if let Some(timeout) = &task.timeout {
+            self.call.limit = Some(self.env.duration(timeout)?);
+        }
+        let raw = match &task.kind {
+            Kind::Http(it) => http::call(self, it)?,
+            Kind::OpenApi(it) => openapi::call(self, it)?,
+            Kind::Process(it) => process::run(self, it)?,
+            Kind::Container(it) => container::run(self, &task.name, it)?,
+            _ => return Err(Fault::runtime("it does nothing outside")),
+        };
+        self.env.secrets = None;
+        if let Some(parameter) = self.env.authorization.get_mut("parameter") {
+            // What comes now is stored.
+            *parameter = Value::String(MASK.to_owned());
+        }
+        self.env.end(raw, None)
+    }
+
+    fn read_secrets(&mut self) -> Result<(), Fault> {
+        let mut secrets = Map::new();
+        for name in self.env.flow.secrets.clone() {
+            let secret = self.secret(&name)?;
+            secrets.insert(name, secret);
+        }
+        self.env.secrets = Some(Value::Object(secrets));
+        Ok(())
+    }
+
+    /// A secret by its name. It is hidden wherever this call would show it.
+    pub(super) fn secret(&mut self, name: &str) -> Result<Value, Fault> {
+        let secret = self.io.secret(name).map_err(fault_of)?;
+        let none = || Fault::authorization(format!("there is no secret «{name}»"));
+        let secret = secret.ok_or_else(none)?;
+        self.hide(&secret);
+        Ok(secret)
+    }
+
+    pub(super) fn hide(&mut self, secret: &Value) {
+        match secret {
+            Value::String(text) if !text.is_empty() => {
+                if text.len() >= SECRET_LENGTH_MIN {
+                    self.hidden
+                        .extend([STANDARD_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(text)]);
+                }
+                self.hidden.push(text.clone());
+            }
+            Value::Array(elements) => elements.iter().for_each(|element| self.hide(element)),
+            Value::Object(fields) => fields.values().for_each(|value| self.hide(value)),
+            _ => {}
+        }
+    }
+
+    /// Masks what must not be seen.
+    pub(super) fn mask(&self, text: &mut String) {
+        for secret in &self.hidden {
+            // A short one is part of other texts by chance.
+            if text == secret {
+                *text = MASK.to_owned();
+            } else if secret.len() >= SECRET_LENGTH_MIN && text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), MASK);
+            }
+        }
+    }
+
+    /// The same in data: what comes back may show what was sent.
+    fn mask_in(&self, value: &mut Value) {
+        match value {
+            _ if self.hidden.is_empty() => {}
+            Value::String(text) => self.mask(text),
+            Value::Array(elements) => elements.iter_mut().for_each(|value| self.mask_in(value)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.mask_in(value)),
+            _ => {}
+        }
+    }
+}
+
+/// Whether expressions of a task name secrets: its own, and those of an authentication that it
+/// uses by name.
+fn uses_secrets(task: &Task) -> bool {
+    let named = |policy: &Authentication| match &policy.properties {
+        Properties::Written(template) => {
+            template.expressions().iter().any(|text| text.contains("$secrets"))
+        }
+        Properties::Secret(_) => false,
+    };
+    task.definition.to_string().contains("$secrets")
+        || task.kind.authentications().into_iter().any(named)
+}
+
+/// A call that came to nothing, as a fault.
+pub(super) fn fault_of(error: IoError) -> Fault {
+    match error.kind {
+        IoErrorKind::TimedOut | IoErrorKind::Cancelled => Fault::timeout(error),
+        IoErrorKind::NotFound => Fault::communication(404, error),
+        IoErrorKind::Forbidden => Fault::authorization(error),
+        IoErrorKind::Unsupported => Fault::configuration(error),
+        IoErrorKind::TooLarge => Fault::runtime(error),
+        IoErrorKind::Communication => Fault::communication(500, error),
+    }
+}
+
+/// What came back, as data: JSON if it says that it is, else a text, else base 64.
+pub(super) fn content(kind: Option<&str>, body: &[u8]) -> Result<Value, Fault> {
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
+    if is_json {
+        return serde_json::from_slice(body).map_err(|error| {
+            Fault::communication(
+                500,
+                format!("the answer says that it is JSON and is not: {error}"),
+            )
+        });
+    }
+    Ok(match std::str::from_utf8(body) {
+        Ok(text) => Value::String(text.to_owned()),
+        Err(_) => Value::String(STANDARD.encode(body)),
+    })
+}

@@ -1,0 +1,205 @@
+//! HTTP calls.
+
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use serde_json::{json, Map, Value};
+
+use super::auth;
+use super::effect::{content, fault_of, Effect};
+use crate::expr::{as_text, Template};
+use crate::fault::Fault;
+use crate::io::{HttpRequest, HttpResponse};
+use crate::model::{Endpoint, Http, HttpOutput};
+
+/// Headers whose values are nobody's business.
+const SECRET_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+
+pub(super) fn call(effect: &mut Effect<'_, '_>, it: &Http) -> Result<Value, Fault> {
+    let method = as_text(&effect.env.fill_own(&it.method)?).to_ascii_uppercase();
+    let uri = uri(effect, &it.endpoint)?;
+    let uri = match &it.query {
+        Some(query) => with_query(&uri, &effect.env.fill_own(query)?)?,
+        None => uri,
+    };
+    let mut request = HttpRequest {
+        method,
+        uri,
+        headers: Vec::new(),
+        body: None,
+        follows_redirects: it.redirects,
+        digest: None,
+    };
+    // First, because expressions of the request may show it.
+    if let Some(policy) = &it.endpoint.authentication {
+        auth::authenticate(effect, policy, &mut request)?;
+    }
+    if let Some(headers) = &it.headers {
+        let headers = effect.env.fill_own(headers)?;
+        add_headers(&mut request, &headers)?;
+    }
+    if let Some(body) = &it.body {
+        let body = effect.env.fill_own(body)?;
+        set_body(&mut request, &body);
+    }
+    send(effect, request, it.output, it.redirects)
+}
+
+/// The URI of an endpoint, its `{names}` replaced by fields of the input.
+pub(super) fn uri(effect: &Effect<'_, '_>, endpoint: &Endpoint) -> Result<String, Fault> {
+    let filled = as_text(&effect.env.fill_own(&endpoint.uri)?);
+    match &endpoint.uri {
+        Template::Expression(_) => Ok(filled),
+        _ => expand(&filled, &effect.env.input),
+    }
+}
+
+/// Simple expansion of RFC 6570, of fields of an object.
+pub(super) fn expand(template: &str, fields: &Value) -> Result<String, Fault> {
+    let mut expanded = String::new();
+    let mut rest = template;
+    while let Some(begin) = rest.find('{') {
+        let Some(end) = rest[begin..].find('}') else { break };
+        expanded.push_str(&rest[..begin]);
+        let name = &rest[begin + 1..begin + end];
+        match fields.get(name) {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(_) | Value::Object(_)) => {
+                return Err(Fault::expression(format!("«{name}» of a URI is no simple value")));
+            }
+            Some(value) => expanded.push_str(&encoded(&as_text(value))),
+        }
+        rest = &rest[begin + end + 1..];
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+/// A text in a URI: everything but unreserved characters is encoded.
+pub(super) fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// A URI with the parameters of a query.
+pub(super) fn with_query(uri: &str, query: &Value) -> Result<String, Fault> {
+    let Value::Object(fields) = query else {
+        return Err(Fault::expression(format!("a query must be an object, not {query}")));
+    };
+    let mut with = uri.to_owned();
+    for (name, value) in fields {
+        let values = match value {
+            Value::Null => continue,
+            Value::Array(values) => values.clone(),
+            value => vec![value.clone()],
+        };
+        for value in values {
+            with.push(if with.contains('?') { '&' } else { '?' });
+            with.push_str(&format!("{}={}", encoded(name), encoded(&as_text(&value))));
+        }
+    }
+    Ok(with)
+}
+
+pub(super) fn add_headers(request: &mut HttpRequest, headers: &Value) -> Result<(), Fault> {
+    let Value::Object(fields) = headers else {
+        return Err(Fault::expression(format!("headers must be an object, not {headers}")));
+    };
+    // What evaluates to nothing is not there, as in a query.
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let value = as_text(value);
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(is_token) || value.contains(['\r', '\n', '\0']) {
+            return Err(Fault::configuration(format!("the header «{name}» cannot be sent")));
+        }
+        request.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        request.headers.push((name.clone(), value));
+    }
+    Ok(())
+}
+
+/// Sends data: a text as it is, everything else as JSON, unless a header says that it is a form.
+pub(super) fn set_body(request: &mut HttpRequest, body: &Value) {
+    let kind = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let kind = kind.map(|(_, value)| value.clone());
+    let is_form = kind.as_deref().is_some_and(|kind| kind.contains("x-www-form-urlencoded"));
+    let (bytes, default) = match body {
+        Value::Null => return,
+        Value::Object(fields) if is_form => (form(fields).into_bytes(), ""),
+        Value::String(text) if kind.as_deref().is_none_or(|kind| !kind.contains("json")) => {
+            (text.clone().into_bytes(), "text/plain; charset=utf-8")
+        }
+        body => (body.to_string().into_bytes(), "application/json"),
+    };
+    if kind.is_none() {
+        request.headers.push(("Content-Type".to_owned(), default.to_owned()));
+    }
+    request.body = Some(bytes);
+}
+
+pub(super) fn form(fields: &Map<String, Value>) -> String {
+    let fields = fields.iter().filter(|(_, value)| !value.is_null());
+    let fields = fields.map(|(name, value)| (name, as_text(value)));
+    let fields = fields.map(|(name, value)| format!("{}={}", encoded(name), encoded(&value)));
+    fields.collect::<Vec<_>>().join("&")
+}
+
+/// Sends a request, and makes the output of the answer.
+pub(super) fn send(
+    effect: &Effect<'_, '_>,
+    request: HttpRequest,
+    output: HttpOutput,
+    redirects: bool,
+) -> Result<Value, Fault> {
+    let mut shown = request.uri.clone();
+    effect.mask(&mut shown);
+    let response = effect.io.http(&request, &effect.call).map_err(fault_of)?;
+    let limit = if redirects { 399 } else { 299 };
+    if !(200..=limit).contains(&response.status) {
+        let said = String::from_utf8_lossy(&response.body);
+        let said: String = said.chars().take(500).collect();
+        let detail = format!("{} {shown} answered {}: {said}", request.method, response.status);
+        return Err(Fault::communication(response.status, detail));
+    }
+    match output {
+        HttpOutput::Raw => Ok(Value::String(STANDARD.encode(&response.body))),
+        HttpOutput::Content => content(response.header("content-type"), &response.body),
+        HttpOutput::Response => answer(effect, &request, &response, shown),
+    }
+}
+
+/// The whole answer, as the DSL describes it. What must not be seen is masked.
+fn answer(
+    effect: &Effect<'_, '_>,
+    request: &HttpRequest,
+    response: &HttpResponse,
+    uri: String,
+) -> Result<Value, Fault> {
+    let headers = |headers: &[(String, String)]| {
+        let headers = headers.iter().map(|(name, value)| {
+            let mut value = value.clone();
+            effect.mask(&mut value);
+            if SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) {
+                "••••".clone_into(&mut value);
+            }
+            (name.clone(), Value::String(value))
+        });
+        Value::Object(headers.collect::<Map<_, _>>())
+    };
+    Ok(json!({
+        "request": {
+            "method": request.method.to_ascii_lowercase(),
+            "uri": uri,
+            "headers": headers(&request.headers),
+        },
+        "statusCode": response.status,
+        "headers": headers(&response.headers),
+        "content": content(response.header("content-type"), &response.body)?,
+    }))
+}

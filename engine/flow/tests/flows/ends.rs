@@ -1,0 +1,143 @@
+//! What flows no longer want is ended, and flows that would never end are.
+
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use turnwheel_engine::{MemoryStore, StepState, World};
+use turnwheel_flow::{
+    CloudEvent, FakeIo, Flows, HttpRequest, HttpResponse, Io, IoCall, IoError, IoErrorKind,
+    Process, ProcessResult, ScriptLanguage, WithFlows,
+};
+use turnwheel_runtime::completion::block_on;
+
+use crate::flow_common::{add, fault, load, run_with};
+
+/// Its commands run until nobody wants them any longer, and tell so.
+#[derive(Debug)]
+struct Endless(Mutex<Sender<&'static str>>);
+
+impl Endless {
+    fn tell(&self, what: &'static str) {
+        self.0.lock().expect("no panic here").send(what).expect("the test waits");
+    }
+}
+
+fn nothing<T>() -> Result<T, IoError> {
+    Err(IoError::new(IoErrorKind::Unsupported, "this test has only commands"))
+}
+
+impl Io for Endless {
+    fn http(&self, _: &HttpRequest, _: &IoCall<'_>) -> Result<HttpResponse, IoError> {
+        nothing()
+    }
+
+    fn process(&self, _: &Process, call: &IoCall<'_>) -> Result<ProcessResult, IoError> {
+        self.tell("begun");
+        while !call.is_cancelled() {
+            std::thread::yield_now();
+        }
+        self.tell("ended");
+        Ok(ProcessResult::default())
+    }
+
+    fn process_detached(&self, _: &Process, _: &IoCall<'_>) -> Result<(), IoError> {
+        nothing()
+    }
+
+    fn script_problem(&self, _: ScriptLanguage) -> Option<String> {
+        None
+    }
+
+    fn resource(&self, _: &str, _: &IoCall<'_>) -> Result<Vec<u8>, IoError> {
+        nothing()
+    }
+
+    fn secret(&self, _: &str) -> Result<Option<Value>, IoError> {
+        Ok(None)
+    }
+}
+
+#[test]
+fn what_a_race_drops_is_told_to_end() {
+    let (told, news) = channel();
+    let soon = Duration::from_secs(60);
+    let world = World::builder().flows(Endless(Mutex::new(told))).build(MemoryStore::new());
+    let world = world.expect("it can be built");
+    let flows = Flows::new(&world).expect("it has flows");
+    let flow = load(
+        "
+do:
+  - race:
+      fork:
+        compete: true
+        branches:
+          - endless: { run: { shell: { command: x } } }
+          - winner: { listen: { to: { one: { with: { type: go } } } } }
+",
+    );
+    add(&flows, &flow);
+    let plan = flows.start(&flow, json!({})).wait().expect("it starts");
+    assert_eq!(news.recv_timeout(soon), Ok("begun"));
+    // The other branch may be asked for a moment later.
+    let go =
+        || block_on(flows.publish(CloudEvent::new("1", "/test", "go"))).expect("off the workers");
+    while go().expect("it is told").delivered == 0 {
+        std::thread::yield_now();
+    }
+    plan.finished().wait().expect("it ends");
+    assert_eq!(news.recv_timeout(soon), Ok("ended"), "before the world ends");
+    world.shutdown().expect("it ends in time");
+}
+
+#[test]
+fn a_function_that_calls_itself_without_end_is_a_fault() {
+    let text = "
+use: { functions: { again: { do: [ { once_more: { if: '. != 7', call: again } } ] } } }
+do: [ { a: { call: again } } ]
+";
+    let fault = fault(text, json!({}));
+    assert!(fault["detail"].to_string().contains("does a function call itself"), "{fault}");
+}
+
+#[test]
+fn a_task_with_a_fault_is_shown_as_failed_where_it_failed() {
+    let flow = "
+do:
+  - good: { set: { x: 1 } }
+  - outer: { do: [ { bad: { raise: { error: { type: 'https://a.b/gone', status: 410 } } } } ] }
+";
+    let (outcome, view) = run_with(FakeIo::new(), flow, json!({}));
+    outcome.expect_err("it has a fault");
+    let tree = view.tree();
+    let states: Vec<_> =
+        tree.nodes.iter().map(|node| (node.name.as_str(), node.state.name())).collect();
+    let expected = [
+        ("flow", "error"),
+        ("do/0/good", "success"),
+        ("do/1/outer", "error"),
+        ("do/1/outer/do/0/bad", "error"),
+    ];
+    assert_eq!(states, expected);
+    let bad = tree.nodes[3].steps.last().expect("it has a step");
+    let error = bad.error.as_ref().expect("it says why");
+    assert_eq!(error.kind, "https://a.b/gone");
+    assert!(error.message.contains("(410) at /do/1/outer/do/0/bad"), "{error}");
+    let graph = view.graph();
+    assert_eq!(graph.nodes.iter().filter(|node| node.state == StepState::Error).count(), 3);
+    let bars = view.timeline().bars;
+    assert_eq!(bars.iter().filter(|bar| bar.state == StepState::Error).count(), 3);
+}
+
+#[test]
+fn an_error_keeps_the_place_that_it_names_and_the_flow_itself_is_the_empty_pointer() {
+    let raised = "do: [ { a: { raise: { error: { type: 'https://a.b/x', status: 400, instance: /do/7/other } } } } ]";
+    assert_eq!(fault(raised, json!({}))["instance"], "/do/7/other");
+    let own = "do: [ { a: { raise: { error: { type: 'https://a.b/x', status: 400, instance: '${ .at }' } } } } ]";
+    assert_eq!(fault(own, json!({ "at": "/do/2" }))["instance"], "/do/2");
+    assert_eq!(fault(own, json!({}))["instance"], "/do/0/a", "its own, if it names none");
+    let schema =
+        "input: { schema: { document: { type: object } } }\ndo: [ { a: { set: { x: 1 } } } ]";
+    assert_eq!(fault(schema, json!(1))["instance"], "");
+}

@@ -1,0 +1,244 @@
+//! Flows that listen: whom an event is delivered to, and when nobody listens any more.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{json, Value};
+use turnwheel_engine::{PlanHandle, PlanState};
+use turnwheel_flow::{CloudEvent, FakeIo, HttpResponse};
+
+use crate::flow_common::{load, Stage};
+
+fn event(id: &str, kind: &str, data: Value) -> CloudEvent {
+    CloudEvent::new(id, "https://shop.example", kind).data(data)
+}
+
+fn told(stage: &Stage, id: &str, kind: &str, data: Value) -> (usize, usize) {
+    let told = stage.publish(event(id, kind, data));
+    stage.pass(0);
+    (told.delivered, told.undecided)
+}
+
+/// How many events the plans have got in all.
+fn heard(stage: &Stage, plans: &[PlanHandle]) -> usize {
+    let views = plans.iter().map(|plan| stage.view(plan));
+    views.map(|view| view.steps.iter().map(|step| step.calls as usize).sum::<usize>()).sum()
+}
+
+#[test]
+fn a_correlated_event_is_written_to_the_plan_that_expects_its_value_only() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - paid:
+      listen:
+        to:
+          one:
+            with: { type: order.paid }
+            correlate: { order: { from: .order, expect: '${ .order }' } }
+",
+    );
+    let plans: Vec<_> = (0..20).map(|n| stage.start(&flow, json!({ "order": n }))).collect();
+    stage.pass(1);
+    assert_eq!(told(&stage, "1", "order.paid", json!({ "order": 21 })), (0, 0));
+    assert_eq!(told(&stage, "2", "order.shipped", json!({ "order": 3 })), (0, 0));
+    assert_eq!(told(&stage, "3", "order.paid", json!({ "order": 3 })), (1, 0));
+    assert_eq!(stage.result(&plans[3]).unwrap(), json!([{ "order": 3 }]));
+    // The values are stored: another world finds the plans by them as well.
+    let ids: Vec<_> = plans.iter().map(PlanHandle::id).collect();
+    let stage = stage.crash(Duration::from_secs(1));
+    assert_eq!(stage.flows.listeners(), 19);
+    assert_eq!(told(&stage, "4", "order.paid", json!({ "order": 5 })), (1, 0));
+    assert_eq!(stage.result(&stage.world.plan(ids[5])).unwrap(), json!([{ "order": 5 }]));
+    assert_eq!(stage.flows.listeners(), 18);
+}
+
+#[test]
+fn the_value_of_the_first_event_selects_the_plans_of_the_next_ones() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - both:
+      listen:
+        to:
+          all:
+            - with: { type: order.paid }
+              correlate: { order: { from: .order } }
+            - with: { type: order.packed }
+              correlate: { order: { from: .order } }
+",
+    );
+    let first = stage.start(&flow, json!({}));
+    stage.pass(1);
+    assert_eq!(told(&stage, "1", "order.paid", json!({ "order": 1 })), (1, 1));
+    let second = stage.start(&flow, json!({}));
+    stage.pass(1);
+    assert_eq!(told(&stage, "2", "order.packed", json!({ "order": 2 })), (1, 1));
+    assert_eq!(told(&stage, "3", "order.packed", json!({ "order": 3 })), (0, 0));
+    let before = heard(&stage, &[first.clone(), second.clone()]);
+    assert_eq!(told(&stage, "4", "order.packed", json!({ "order": 1 })), (1, 1));
+    assert_eq!(told(&stage, "5", "order.paid", json!({ "order": 2 })), (1, 1));
+    assert_eq!(heard(&stage, &[first.clone(), second.clone()]), before + 2 + 2);
+    let of = |order: u32| json!([{ "order": order }, { "order": order }]);
+    assert_eq!(stage.result(&first).unwrap(), of(1));
+    assert_eq!(stage.result(&second).unwrap(), of(2));
+}
+
+#[test]
+fn a_type_with_dots_is_no_regular_expression() {
+    let stage = Stage::new(FakeIo::new());
+    stage.start(
+        &load("do: [ { a: { listen: { to: { one: { with: { type: a.b } } } } } } ]\n"),
+        json!({}),
+    );
+    stage.pass(1);
+    assert_eq!(told(&stage, "1", "axb", json!({})), (0, 0));
+    assert_eq!(told(&stage, "2", "a.b", json!({})), (1, 0));
+}
+
+/// The next event finds nobody: it is neither delivered nor a dead letter.
+fn nobody_listens(stage: &Stage) {
+    stage.pass(1);
+    assert_eq!(stage.flows.listeners(), 0);
+    let unheard = stage.flows.unheard();
+    assert_eq!(told(stage, "next", "order.paid", json!({})), (0, 0));
+    assert_eq!(stage.flows.unheard(), unheard + 1);
+    assert_eq!(stage.world.dead_letters().total, 0);
+}
+
+const LISTENS: &str = "
+do:
+  - paid: { listen: { to: { one: { with: { type: order.paid } } } } }
+";
+
+#[test]
+fn a_task_that_has_timed_out_listens_no_more() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - careful:
+      try:
+        - paid:
+            listen: { to: { one: { with: { type: order.paid } } } }
+            timeout: { after: PT1S }
+      catch: { do: [ { rest: { wait: PT1H } } ] }
+",
+    );
+    let plan = stage.start(&flow, json!({}));
+    stage.pass(2);
+    assert_eq!(stage.view(&plan).state, PlanState::Running);
+    nobody_listens(&stage);
+}
+
+#[test]
+fn the_branches_that_have_lost_listen_no_more() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - race:
+      fork:
+        compete: true
+        branches:
+          - paid: { listen: { to: { one: { with: { type: order.paid } } } } }
+          - gone: { listen: { to: { one: { with: { type: order.gone } } } } }
+  - rest: { wait: PT1H }
+",
+    );
+    stage.start(&flow, json!({}));
+    stage.pass(1);
+    assert_eq!(stage.flows.listeners(), 2);
+    assert_eq!(told(&stage, "1", "order.gone", json!({})), (1, 0));
+    nobody_listens(&stage);
+}
+
+#[test]
+fn a_plan_that_is_cancelled_or_halted_listens_no_more() {
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&load(LISTENS), json!({}));
+    stage.pass(1);
+    assert_eq!(stage.flows.listeners(), 1);
+    let done = stage.sim.block_on(plan.cancel("a test"));
+    assert!(matches!(done, Ok(Ok(Ok(())))));
+    nobody_listens(&stage);
+    let plan = stage.start(&load(LISTENS), json!({}));
+    stage.pass(1);
+    let done = stage.sim.block_on(plan.halt("a test"));
+    assert!(matches!(done, Ok(Ok(Ok(())))));
+    assert_eq!(stage.view(&plan).state, PlanState::Stopped);
+    nobody_listens(&stage);
+}
+
+#[test]
+fn the_time_limit_of_a_task_ends_with_the_task() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let io = FakeIo::new().on_http(move |_| {
+        let status = if counted.fetch_add(1, Ordering::Relaxed) == 0 { 503 } else { 200 };
+        Ok(HttpResponse { status, ..HttpResponse::default() })
+    });
+    let stage = Stage::new(io);
+    let flow = load(
+        "
+do:
+  - careful:
+      try:
+        - get:
+            call: http
+            with: { method: get, endpoint: 'https://a.example/' }
+            timeout: { after: PT1S }
+      catch: { retry: { delay: PT3S, limit: { attempt: { count: 1 } } } }
+  - done: { set: { is_done: true } }
+",
+    );
+    let plan = stage.start(&flow, json!({}));
+    assert_eq!(stage.result(&plan).unwrap(), json!({ "is_done": true }));
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn the_limit_of_a_task_that_processes_an_event_ends_with_it() {
+    let stage = Stage::new(FakeIo::new());
+    let flow = load(
+        "
+do:
+  - hear:
+      listen: { to: { any: [ { with: { type: vital } } ], until: length >= 2 } }
+      foreach:
+        item: event
+        do: [ { keep: { set: '${ $event.n }', timeout: { after: PT1S } } } ]
+",
+    );
+    let plan = stage.start(&flow, json!({}));
+    stage.pass(1);
+    stage.publish(event("1", "vital", json!({ "n": 1 })));
+    stage.pass(5);
+    stage.publish(event("2", "vital", json!({ "n": 2 })));
+    assert_eq!(stage.result(&plan).unwrap(), json!([1, 2]));
+}
+
+#[test]
+fn an_event_for_a_step_of_a_flow_is_refused_with_the_way_to_publish_it() {
+    let stage = Stage::new(FakeIo::new());
+    let plan = stage.start(&load(LISTENS), json!({}));
+    stage.pass(1);
+    let steps: Vec<_> = stage.view(&plan).steps.iter().map(|step| (step.id, step.state)).collect();
+    for (step, state) in steps {
+        for raw in [json!({ "is_paid": true }), json!({ "late": 1 }), json!(null)] {
+            let sent = stage.world.event(plan.id(), step, None, &raw);
+            let sent = stage.sim.block_on(sent).expect("it ends").expect("it is answered");
+            let refused = sent.unwrap_err().to_string();
+            if state == turnwheel_engine::StepState::Suspended {
+                assert!(refused.contains("publish it"), "{refused}");
+            }
+        }
+    }
+    stage.pass(1);
+    assert_eq!(stage.view(&plan).state, PlanState::Running);
+    assert_eq!(told(&stage, "1", "order.paid", json!(7)), (1, 0));
+    assert_eq!(stage.result(&plan).unwrap(), json!([7]));
+}

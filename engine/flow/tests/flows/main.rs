@@ -1,0 +1,22 @@
+//! Flows: what is read, what runs, and what is refused.
+//!
+//! Nothing in this program changes its process; what does has a program of its own.
+
+#[path = "../../../tests/common/mod.rs"]
+mod common;
+
+mod calls;
+mod ends;
+mod events;
+mod expressions;
+mod flow_common;
+mod life;
+mod listeners;
+mod loops;
+mod malformed;
+mod problems;
+mod starts;
+mod tasks;
+mod time;
+mod variations;
+mod worlds;

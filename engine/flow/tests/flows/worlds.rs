@@ -1,0 +1,116 @@
+//! Events of flows, where several worlds have one store.
+
+use serde_json::{json, Value};
+use turnwheel_engine::testkit::FaultStore;
+use turnwheel_engine::{MemoryStore, PlanHandle, StoreError, World};
+use turnwheel_flow::{result, CloudEvent, FakeIo, Flow, FlowError, Flows, WithFlows};
+use turnwheel_runtime::sim::Sim;
+
+use crate::common::worlds::Stage;
+use crate::flow_common::load;
+
+fn executor(stage: &Stage, name: &str) -> (World, Flows) {
+    let world = stage.join(name, World::builder().name(name).flows(FakeIo::new()));
+    let flows = Flows::new(&world).expect("it has flows");
+    (world, flows)
+}
+
+fn listener() -> Flow {
+    load("do: [ { l: { listen: { to: { one: { with: { type: a.b } } } } } } ]\n")
+}
+
+/// Plans that listen, in whichever world they are.
+fn listening(stage: &Stage, flows: &Flows, count: usize) -> Vec<PlanHandle> {
+    let flow = listener();
+    stage.passing(flows.add(&flow)).expect("it is added");
+    let plans: Vec<_> = (0..count)
+        .map(|_| stage.passing(flows.start(&flow, json!({}))).expect("it starts"))
+        .collect();
+    for plan in &plans {
+        assert!(stage.view(plan).waits_for().contains("events"));
+    }
+    plans
+}
+
+fn event(id: &str) -> CloudEvent {
+    CloudEvent::new(id, "/test", "a.b").data(json!({ "n": 1 }))
+}
+
+fn got(stage: &Stage, world: &World, plan: &PlanHandle) -> Value {
+    let plan = world.plan(plan.id());
+    result(&stage.passing(plan.finished()).expect("it ends")).expect("it ends well")
+}
+
+#[test]
+fn an_event_reaches_those_who_listen_in_all_worlds() {
+    let stage = Stage::over(MemoryStore::new());
+    let (first, flows) = executor(&stage, "first");
+    let (second, far) = executor(&stage, "second");
+    let mut plans = listening(&stage, &flows, 4);
+    plans.extend(listening(&stage, &far, 4));
+    let owners: Vec<_> = plans.iter().map(|plan| first.owner_of(plan.id())).collect();
+    assert!(owners.contains(&Some(first.id())) && owners.contains(&Some(second.id())));
+    let published = stage.passing(far.publish(event("1"))).expect("all are told");
+    assert_eq!(published.delivered, 8);
+    for plan in &plans {
+        assert_eq!(got(&stage, &first, plan), json!([{ "n": 1 }]));
+    }
+    let again = stage.passing(flows.publish(event("1"))).expect("nobody is there");
+    assert_eq!(again.delivered, 0);
+}
+
+#[test]
+fn a_flow_that_another_world_has_taken_over_listens_there_at_once() {
+    let stage = Stage::over(MemoryStore::new());
+    let (first, flows) = executor(&stage, "first");
+    let plans = listening(&stage, &flows, 4);
+    let (second, far) = executor(&stage, "second");
+    let more = listening(&stage, &flows, 4);
+    assert!(stage.passing(second.invalidate(first.id())).expect("the store is well"));
+    let published = stage.passing(far.publish(event("1"))).expect("all are told");
+    assert_eq!(published.delivered, 8, "of the dead world, too");
+    for plan in plans.iter().chain(&more) {
+        assert_eq!(got(&stage, &second, plan), json!([{ "n": 1 }]));
+    }
+}
+
+#[test]
+fn an_emitted_event_starts_a_flow_once_however_many_worlds_there_are() {
+    let stage = Stage::over(MemoryStore::new());
+    let (first, flows) = executor(&stage, "first");
+    let begins = load(
+        "schedule: { on: { one: { with: { type: a.b } } } }\ndo: [ { s: { set: '${ $workflow.input[0].data }' } } ]\n",
+    );
+    stage.passing(flows.add(&begins)).expect("it is added");
+    // It reads what was added before it came: both know the flow.
+    let (_second, far) = executor(&stage, "second");
+    let published = stage.passing(far.publish(event("7"))).expect("all are told");
+    assert_eq!(published.started.len(), 1);
+    let plan = first.plan(published.started[0]);
+    assert_eq!(got(&stage, &first, &plan), json!({ "n": 1 }));
+}
+
+#[test]
+fn a_definition_that_was_not_written_is_not_said_to_be_there() {
+    let store = FaultStore::new(MemoryStore::new());
+    let flow = load("do: [ { s: { set: { n: 1 } } } ]\n");
+    let open = |seed| {
+        let sim = Sim::new(seed);
+        let builder = World::builder().flows(FakeIo::new()).group(&sim.group("plans"));
+        let opened = sim.block_on(builder.io_group(&sim.group("journal")).open(store.clone()));
+        let world = opened.expect("it ends").expect("it can be built");
+        sim.run_until_idle();
+        (Flows::new(&world).expect("it has flows"), world, sim)
+    };
+    let (flows, world, sim) = open(1);
+    store.fail_at(store.commits() + 1, StoreError::Failed("this once".to_owned()));
+    let refused = sim.block_on(flows.add(&flow)).expect("it ends");
+    assert!(matches!(refused, Err(FlowError::Store(_))), "{refused:?}");
+    sim.block_on(flows.add(&flow)).expect("it ends").expect("the store is well again");
+    drop((flows, world, sim));
+    // This one knows what is in the store, and nothing else.
+    let (flows, _world, sim) = open(2);
+    let plan = sim.block_on(flows.start(&flow, json!({}))).expect("it ends").expect("it starts");
+    let view = sim.block_on(plan.finished()).expect("it ends").expect("it is there");
+    assert_eq!(result(&view).expect("its definition is found"), json!({ "n": 1 }));
+}
