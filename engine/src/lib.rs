@@ -52,12 +52,80 @@ pub use store::{
 pub use testkit::crash_points;
 pub use time::{Time, TimeError};
 pub use transaction::TransactionAdapter;
+/// Makes an action of a function or of an impl block: the shortest way to write one.
+///
+/// **A function** is an action of its name: `fn charge_card` is kept as it is, and the type
+/// `ChargeCard` is the action «charge_card». The parameter is the input, by value (then it is
+/// cloned) or by reference (`&str` stands for `String`, `&[T]` for `Vec<T>`); the value of the
+/// result is the output. A second parameter `step: &mut StepContext<ChargeCard>` tells more and
+/// asks for more; then the input is cloned in each case. An `async fn` holds no thread while it
+/// waits.
+///
+/// ```
+/// use turnwheel_engine::{action, ActionError, MemoryStore, RetryPolicy, World};
+///
+/// /// Greets.
+/// #[action(retry = RetryPolicy::attempts(3))]
+/// async fn greet(name: &str) -> Result<String, ActionError> {
+///     Ok(format!("hello {name}"))
+/// }
+///
+/// let world = World::builder().action(Greet).build(MemoryStore::new())?;
+/// let greeting = world.trigger::<Greet>("wheel".to_owned()).outcome::<Greet>().wait()?;
+/// assert_eq!(greeting, "hello wheel");
+/// world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// **An impl block** is for an action that holds something, plans, polls, or has more phases. Each
+/// method of [`Action`] may stand in it, and of the phases those that the action has:
+///
+/// | method | what it is given | trait |
+/// | --- | --- | --- |
+/// | `run`, may be `async` | input, `step` | [`Run`], [`RunAsync`] |
+/// | `start` | input, `step`; its result is the task | [`Polling::start`] |
+/// | `poll`, `cancel` | `&mut` task, input, `step` | [`Polling::poll`], [`Polling::cancel`] |
+/// | `finalize` | input, output, `step` | [`Finalize`] |
+/// | `revert` | input, output, `step` | [`Revert`] |
+///
+/// Every parameter but the task may be left out. `run` may give `Result<Next, ..>` instead of an
+/// output, to suspend for instance; then it writes `step.output`, and the option `output` says its
+/// type. An action that polls has the output [`Polled`] with its task, unless `polled` and
+/// `output` say another.
+///
+/// ```
+/// use turnwheel_engine::{action, ActionError, MemoryStore, Rescue, World};
+///
+/// struct Charge { currency: &'static str }
+///
+/// #[action(name = "charge", rescue = Rescue::Revert)]
+/// impl Charge {
+///     fn run(&self, cents: u64) -> Result<String, ActionError> {
+///         Ok(format!("{cents} {}", self.currency))
+///     }
+///     fn revert(&self, _cents: u64, receipt: &String) -> Result<(), ActionError> {
+///         assert!(receipt.is_empty() || receipt.ends_with(self.currency));
+///         Ok(())
+///     }
+/// }
+///
+/// let world = World::builder().action(Charge { currency: "EUR" }).build(MemoryStore::new())?;
+/// assert_eq!(world.trigger::<Charge>(995).outcome::<Charge>().wait()?, "995 EUR");
+/// world.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Options: `name = ".."`, under which plans are stored, by default that of the function or type
+/// (renaming it makes plans that wait wait for ever: give a name); `version`, `input`, `output`;
+/// `queue`, `priority`, `retry`, `limit`, `heartbeat`, `rescue`, `on_interrupt`, `cancellable`, as
+/// the methods of [`Action`]; `type_name` of a function's action; `crate`, the path of this crate.
+pub use turnwheel_engine_macros::action;
 pub use world::{
     ActionInfo, Asking, BrokenPlan, Bulk, BulkOrder, BulkOutcome, BulkPlan, BulkProgress,
     BulkReport, Check, Chunk, ChunkCursor, ClaimError, ClaimFilter, ClaimView, CleanError, Cleaned,
-    Counts, Delay, Finished, Health, KeepingView, Meta, Named, Opening, PlanHandle, PlanShare,
-    PlanView, Queue, QueueStatus, Retention, SharedStore, TriggerOptions, Triggering, World,
-    WorldBuilder, WorldView,
+    Counts, Delay, Finished, Health, KeepingView, Meta, Named, Opening, Outcome, OutcomeError,
+    PlanFailure, PlanHandle, PlanShare, PlanView, Queue, QueueStatus, Retention, SharedStore,
+    TriggerOptions, Triggering, World, WorldBuilder, WorldView,
 };
 pub use world::{DeadLetter, DeadLetters, Stats, WaitingPlans};
 

@@ -18,6 +18,7 @@ mod outputs;
 mod parts;
 mod planning;
 mod scenarios;
+mod short;
 mod sub_plans;
 mod versions;
 mod vocabulary;

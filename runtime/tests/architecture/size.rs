@@ -14,6 +14,7 @@ const CRATES: &[(&str, usize)] = &[
     ("actors/macros/src", 4),
     ("actors/interceptors/src", 0),
     ("actors/testkit/src", 0),
+    ("engine/macros/src", 0),
     ("engine/src", 517),
     ("engine/flow/src", 82),
     ("src", 235),
